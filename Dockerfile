@@ -1,5 +1,10 @@
 # syntax=docker/dockerfile:1
 
+# ── The manifests of the crates, without their sources ─────────────────────────────────────────────────────────────
+FROM rust:1.95-bookworm AS manifests
+COPY crates /crates
+RUN find /crates -type f ! -name Cargo.toml -delete
+
 # ── The binary ──────────────────────────────────────────────────────────────────────────────────────────────────────
 FROM rust:1.95-bookworm AS build
 # cmake builds; the others are for the training that packaging/guided.sh tells of.
@@ -12,25 +17,22 @@ WORKDIR /build
 # Dependencies change seldom and take most of the time: the first of the two builds has them from the manifests and empty sources, in
 # a layer of their own. Every target that a manifest names by path must exist, so those get an empty file too.
 COPY Cargo.toml Cargo.lock ./
-COPY crates/config-derive/Cargo.toml crates/config-derive/
-COPY crates/limiter/Cargo.toml crates/limiter/
+COPY --from=manifests /crates crates
 COPY packaging/guided.sh packaging/
-RUN mkdir -p src crates/config-derive/src crates/limiter/src \
- && for crate in . crates/config-derive crates/limiter; do \
+RUN for crate in . crates/*; do \
+      install -D /dev/null $crate/src/lib.rs; \
       sed -n 's/^path *= *"\(.*\.rs\)".*/\1/p' $crate/Cargo.toml | xargs -r -I{} install -D /dev/null $crate/{}; \
     done \
- && touch src/lib.rs crates/config-derive/src/lib.rs crates/limiter/src/lib.rs \
  && echo 'fn main() {}' > src/main.rs \
  && packaging/guided.sh --until-counted
 
 # Copied files keep their old dates: without the touch cargo would take the empty sources for the newer ones.
-COPY crates/config-derive/src crates/config-derive/src
-COPY crates/limiter/src crates/limiter/src
+COPY crates crates
 COPY src src
 COPY conf conf
 COPY packaging/guided packaging/guided
 COPY benches/start.sh benches/
-RUN find src crates/config-derive/src crates/limiter/src -name '*.rs' -exec touch {} + \
+RUN find src crates -name '*.rs' -exec touch {} + \
  && packaging/guided.sh \
  && mkdir /state
 

@@ -295,18 +295,6 @@ pub const UNSENT_KEYS: usize = 65_536;
 /// thousand requests a second have twenty. At the bound a charge stays as it was made, which errs towards refusing.
 pub const STORE_SETTLEMENTS: usize = 4096;
 
-/// Calls of the store that wait to be written to one connection. At the bound a call waits within its timeout; more than this at
-/// once is a store that does not keep up.
-pub const STORE_QUEUE: usize = 1024;
-
-/// Calls of the store that travel in one piece: enough that a piece is worth its system call, few enough that what is decided
-/// meanwhile does not wait behind them for longer than a millisecond or two.
-pub const STORE_BATCH: usize = 128;
-
-/// Other gateways of a fleet that each remembers by name, some 50 bytes each. A larger fleet is counted by the store alone, so a lost
-/// set of members shrinks it until all have written again, within two seconds.
-pub const STORE_MEMBERS: usize = 1024;
-
 /// Keys of strict limits of which a gateway remembers what the store said last, some 300 bytes each, to tell it again to a store that has
 /// lost it. Further ones are not told again.
 pub const STORE_REMEMBERED: usize = 65_536;
@@ -314,10 +302,6 @@ pub const STORE_REMEMBERED: usize = 65_536;
 /// Keys of shared limits that operators changed at other gateways, and of which a gateway has had no request since, some 150 bytes each;
 /// and as many that the store keeps for gateways to read. The oldest go first.
 pub const STORE_CHANGES: usize = 1024;
-
-/// Ways that one call of the store follows: to where a slot has moved, from there to where it is asked for, and once more with the whole
-/// script. More is a Cluster in disorder: the call comes to nothing.
-pub const STORE_WAYS: usize = 4;
 
 /// Keys of limits with `store = "shared"` of which the store is yet to be told something.
 ///

@@ -27,7 +27,7 @@ use crate::request_id::RequestId;
 use crate::response::{LimitFields, RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::route::RouteTable;
 use crate::state::CounterStorage;
-use crate::store::{Link, Store, script};
+use crate::store::Store;
 use crate::tls::{self, Certificates, Listeners};
 
 pub use self::addresses::keep_addresses;
@@ -316,10 +316,8 @@ fn compile_store(
         Some(store) if store.rules() == rules => Some(Arc::clone(store)),
         _ => {
             let before = before.map(|store| &**store);
-            let tallies = Arc::clone(&metrics.store);
-            let known = before.map(|store| &**store);
-            let link = Link::new(rules.clone(), script::TEXT, tallies, known);
-            Some(Arc::new(Store::new(link, before)))
+            let observer = Arc::clone(&metrics.store);
+            Some(Arc::new(Store::new(rules.clone(), observer, before)))
         }
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluicegate_limiter::{ActiveBan, KeyHash, Timestamp};
+use sluicegate_redis_link::LinkStatus;
 use tracing::{info, warn};
 
 use super::cache::CacheView;
@@ -26,7 +27,7 @@ use crate::origin::{AttemptOutcome, Pool, Server};
 use crate::process::{GatewayProcess, Phase, ReloadReport};
 use crate::record::Recorder;
 use crate::state::DirectoryHealth;
-use crate::store::{KeyChange, LinkStatus, RemoteWriteStats, ReplicationStats};
+use crate::store::{KeyChange, RemoteWriteStats, ReplicationStats};
 
 impl AdminView for GatewayProcess {
     fn token(&self) -> Option<Arc<str>> {
@@ -177,7 +178,7 @@ impl AdminView for GatewayProcess {
     }
 
     fn store(&self) -> Option<LinkStatus> {
-        Some(self.shared.snapshot().store.as_ref()?.view())
+        Some(self.shared.snapshot().store.as_ref()?.status())
     }
 
     fn debts(&self) -> Option<RemoteWriteStats> {

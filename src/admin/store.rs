@@ -1,11 +1,11 @@
 //! Shows the way to the store: its part of `/status`, and of `/metrics`.
 
 use serde::Serialize;
+use sluicegate_redis_link::{ConnectionState, LinkStatus, ServerStatus};
 
 use crate::record::exposition::SampledFamily;
 use crate::record::rfc3339;
-use crate::store::LinkStatus;
-use crate::store::link::{ConnectionState, ServerStatus};
+use crate::store::timestamp;
 
 /// The `store` of `/status`.
 #[derive(Serialize)]
@@ -54,9 +54,9 @@ impl StoreServerSection {
                 ConnectionState::Connected => "connected",
                 ConnectionState::Unavailable => "away",
             },
-            since: rfc3339::format(condition.since),
+            since: rfc3339::format(timestamp(condition.since)),
             last_error: condition.error.map(|(at, error)| StoreErrorSection {
-                at: rfc3339::format(at),
+                at: rfc3339::format(timestamp(at)),
                 error,
             }),
             // A millionth of a second is finer than what is measured.
@@ -98,11 +98,13 @@ pub(super) mod tests {
     use std::num::NonZeroU32;
 
     use sluicegate_limiter::Timestamp;
+    use sluicegate_redis_link::Moment;
 
     use super::*;
 
     /// A link whose server was away and is back, since `at`.
     pub(in crate::admin) fn back(at: Timestamp) -> LinkStatus {
+        let at = Moment::from_nanos(at.as_nanos());
         LinkStatus {
             topology: "single",
             servers: vec![ServerStatus {

@@ -10,6 +10,7 @@ use sluicegate_limiter::{
     ActiveBan, Ask, BanFactor, BanRules, BanStats, BannedKey, Capacity, Concurrency, Cost, KeyHash,
     Limit, Outcome, OverflowPeriod, Period, Rate, Rates, Seed, Timestamp, decide,
 };
+use sluicegate_redis_link::LinkStatus;
 
 use super::view::*;
 use super::*;
@@ -18,7 +19,7 @@ use crate::record::Recorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::Metrics;
 use crate::state::{DirectoryHealth, Persistence};
-use crate::store::{LinkStatus, RemoteWriteStats, ReplicationStats};
+use crate::store::{RemoteWriteStats, ReplicationStats};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 

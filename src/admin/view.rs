@@ -11,6 +11,7 @@ use sluicegate_limiter::{
     ActiveBan, BanRules, BanStats, BannedKey, Bans, Capacity, Concurrency, KeyAges, KeyHash,
     KeyUsage, Limit, OverflowPeriod, Permits, Rates, Timestamp,
 };
+use sluicegate_redis_link::LinkStatus;
 
 use super::cache::CacheView;
 use super::certificates::CertificateView;
@@ -25,7 +26,7 @@ use crate::config::{Action, MemoryPlan, Share, algorithm_name};
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure, ServerStatus};
 use crate::record::Recorder;
 use crate::state::{DirectoryHealth, Persistence};
-use crate::store::{LinkStatus, RemoteWriteStats, ReplicationStats};
+use crate::store::{RemoteWriteStats, ReplicationStats};
 
 /// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
 pub trait AdminView: Send + Sync {

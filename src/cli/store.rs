@@ -4,8 +4,10 @@ use std::io::Write;
 use std::path::Path;
 
 use super::{FAILED, SUCCESS, USAGE, tell};
+use sluicegate_redis_link::check::Severity;
+
 use crate::config;
-use crate::store::link::check::{self, Severity};
+use crate::store;
 
 /// Tries out every server of the store, and says what was found.
 pub(super) fn check(file: &Path) -> u8 {
@@ -27,7 +29,7 @@ pub(super) fn check(file: &Path) -> u8 {
         .enable_all()
         .build();
     let findings = match runtime {
-        Ok(runtime) => runtime.block_on(check::check(&rules)),
+        Ok(runtime) => runtime.block_on(store::check(&rules)),
         Err(error) => {
             tell(&error);
             return FAILED;

@@ -64,8 +64,8 @@ pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,
 };
 pub use self::store::{
-    HostPort, Login, OnStoreFailure, ReadyWhen, SharedMode, SharedRules, StorePlace, StoreRules,
-    StoreSeed, Topology,
+    HostPort, Login, OnStoreFailure, Password, ReadyWhen, SharedMode, SharedRules, StorePlace,
+    StoreRules, StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
 pub use self::tracing::{OtlpPlace, OtlpRules, TracingRules};

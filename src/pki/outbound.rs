@@ -97,6 +97,15 @@ impl Tls {
         })
     }
 
+    /// Returns the settings for a link to the store.
+    #[must_use]
+    pub fn link_settings(&self) -> sluicegate_redis_link::TlsSettings {
+        sluicegate_redis_link::TlsSettings {
+            config: Arc::clone(&self.config),
+            server_name: self.name.clone(),
+        }
+    }
+
     /// Encrypts a connection to `host`.
     ///
     /// # Errors

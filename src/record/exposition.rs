@@ -13,7 +13,9 @@ use super::limit_counters::{LimitCounter, SeriesPresence};
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, Metrics};
 use super::outcome::{CacheUse, Disposition};
 use super::process::ProcessStats;
-use super::store_calls::{CallResult, LinkEvent, ROUND_TRIP_BOUNDS, StoreCallCounts};
+use sluicegate_redis_link::{CallResult, LinkEvent};
+
+use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use super::{Recorder, former_names};
 use crate::store::DecisionSource;
 
@@ -284,7 +286,7 @@ fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
         return Vec::new();
     }
     for result in CallResult::ALL {
-        calls.push(&[("result", result.as_str())], tallies.calls(result));
+        calls.push(&[("result", label_of(result))], tallies.calls(result));
     }
     round_trips.push_histogram(&[], &tallies.round_trips(), &ROUND_TRIP_BOUNDS, 1e6);
     let count = |family: SampledFamily, event| family.series(&[], tallies.events(event));
@@ -305,7 +307,7 @@ fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
                 "sluicegate_store_breaker_opened_total",
                 "How often calls to a server of the store were stopped, since it failed.",
             ),
-            LinkEvent::Opened,
+            LinkEvent::BreakerOpened,
         ),
         count(
             SampledFamily::counter(

@@ -39,7 +39,7 @@ pub use metrics::{InFlight, Metrics, RouteMetrics};
 pub use notices::NoticeThrottle;
 pub use outcome::{CacheUse, Disposition, OriginUse, Outcome};
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
-pub use store_calls::{CallResult, LinkEvent, StoreCallCounts};
+pub use store_calls::StoreCallCounts;
 pub use trace::TraceContext;
 pub use untrusted_forwarding::UntrustedForwarding;
 

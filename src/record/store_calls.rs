@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use sluicegate_redis_link::{CallResult, LinkEvent, LinkObserver};
+
 use super::histogram::{Histogram, HistogramSum};
 use super::line::micros;
 
@@ -13,34 +15,6 @@ use super::line::micros;
 pub(super) const ROUND_TRIP_BOUNDS: [u64; 12] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 250_000, 5_000_000,
 ];
-
-/// The result of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallResult {
-    /// It was answered.
-    Ok,
-    /// Nothing was sent, since the store was away.
-    Away,
-    /// No answer came in time.
-    TimedOut,
-    /// The connection broke.
-    Lost,
-    /// The store answered with an error.
-    Refused,
-}
-
-/// An event of the link apart from calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkEvent {
-    /// A connection stands.
-    Connected,
-    /// None could be made.
-    NotConnected,
-    /// A breaker opened.
-    Opened,
-    /// A script was given to a server.
-    ScriptLoaded,
-}
 
 /// The counts.
 #[derive(Debug, Default)]
@@ -50,44 +24,32 @@ pub struct StoreCallCounts {
     events: [AtomicU64; 4],
 }
 
-impl CallResult {
-    /// All, in the order of their counters.
-    pub const ALL: [Self; 5] = [
-        Self::Ok,
-        Self::Away,
-        Self::TimedOut,
-        Self::Lost,
-        Self::Refused,
-    ];
-
-    /// The value of the label `result`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Away => "circuit_open",
-            Self::TimedOut => "timed_out",
-            Self::Lost => "lost",
-            Self::Refused => "refused",
-        }
+/// Returns the value of the label `result`.
+pub(super) fn label_of(result: CallResult) -> &'static str {
+    match result {
+        CallResult::Ok => "ok",
+        CallResult::Unavailable => "circuit_open",
+        CallResult::TimedOut => "timed_out",
+        CallResult::ConnectionLost => "lost",
+        CallResult::Refused => "refused",
     }
 }
 
-impl StoreCallCounts {
-    /// Counts a call; `took` is the time that it waited.
-    pub fn called(&self, result: CallResult, took: Duration) {
+impl LinkObserver for StoreCallCounts {
+    fn count_call(&self, result: CallResult, took: Duration) {
         // Relaxed, here and below: counts for the scrape, each on its own.
         self.results[result as usize].fetch_add(1, Ordering::Relaxed);
-        if result != CallResult::Away {
+        if result != CallResult::Unavailable {
             self.round_trips.observe(&ROUND_TRIP_BOUNDS, micros(took));
         }
     }
 
-    /// Counts an event.
-    pub fn happened(&self, event: LinkEvent) {
+    fn count_event(&self, event: LinkEvent) {
         self.events[event as usize].fetch_add(1, Ordering::Relaxed);
     }
+}
 
+impl StoreCallCounts {
     /// Returns the number of calls with this result.
     #[must_use]
     pub fn calls(&self, result: CallResult) -> u64 {

@@ -22,7 +22,9 @@ use std::time::Duration;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::script::{Call, KeyName, Reply};
-use super::{Store, StoreError};
+use sluicegate_redis_link::StoreError;
+
+use super::Store;
 use crate::bounds::STORE_CHANGES;
 
 /// How often a gateway reads what others tell.

@@ -9,11 +9,12 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sluicegate_limiter::{Settle, Timestamp};
+use sluicegate_limiter::{Seed, Settle, Timestamp};
+use sluicegate_redis_link::{Link, LinkObserver, StoreError};
 use tracing::warn;
 
 use super::change_feed::ChangeFeed;
-use super::link::{Link, StoreError};
+use super::link_settings::link_settings;
 use super::pending_writes::{ClockPair, PendingWrites};
 use super::recovery_cache::RecoveryCache;
 use super::replay_queue::ReplayQueue;
@@ -21,10 +22,11 @@ use super::replication::{PushCounters, SyncSession};
 use super::script::{self, Ask, AskResult, Call, Charge, KeyName, ScriptAnswer, ScriptResult};
 use super::settle::SettlementCounters;
 use crate::clock;
-use crate::config::rules::StoreSeed;
+use crate::config::rules::{StoreRules, StoreSeed};
 
 /// Where limits are decided for several nodes, what this node is yet to tell there, and the way there.
 pub struct Store {
+    rules: StoreRules,
     link: Link,
     pub(super) ahead: ClockOffset,
     pub(super) ledger: Arc<SharedState>,
@@ -95,15 +97,31 @@ impl ClockOffset {
 }
 
 impl Store {
-    /// The store that `link` leads to. What was owed to the one `before` is owed to this one where keys have the same names there.
+    /// The store of `rules`, whose calls `observer` counts. What was owed to the one `before` is owed to this one where keys have the
+    /// same names there. Until [`Link::start`] the store is unavailable.
     #[must_use]
-    pub fn new(link: Link, before: Option<&Self>) -> Self {
+    pub fn new(rules: StoreRules, observer: Arc<dyn LinkObserver>, before: Option<&Self>) -> Self {
+        let known = before.map(|before| &before.link);
+        let link = Link::new(link_settings(&rules), script::TEXT, observer, known);
         let before = before.filter(|before| before.link.names_alike(&link));
         Self {
+            rules,
             link,
             ahead: before.map_or_else(ClockOffset::default, |before| before.ahead.known()),
             ledger: before.map_or_else(Arc::default, |before| Arc::clone(&before.ledger)),
         }
+    }
+
+    /// The rules that it was made of.
+    #[must_use]
+    pub fn rules(&self) -> &StoreRules {
+        &self.rules
+    }
+
+    /// The seed that keys are hashed under; `None` until the store was reached for the first time, where no file names it.
+    #[must_use]
+    pub fn seed(&self) -> Option<Seed> {
+        self.link.seed().map(|seed| Seed::from_bytes(seed.0))
     }
 
     /// What the store is yet to be told of.
@@ -173,7 +191,7 @@ impl Store {
         let call = |near| {
             let call = script::decide(asks, near);
             match &epoch {
-                Some(epoch) => call.guarded(self.link.epoch_key(), epoch),
+                Some(epoch) => script::guarded(call, self.link.epoch_key(), epoch),
                 None => call,
             }
         };

@@ -11,12 +11,12 @@ use sluicegate_limiter::{
     peek,
 };
 
-use super::StoreError;
 use super::settle::{ChargeLocation, Part};
 use super::strict::{
     BackendDecision, BackendDecisions, DecisionSource, RemoteCheck, Reserved, Unavailable,
 };
 use crate::config::rules::OnStoreFailure;
+use sluicegate_redis_link::StoreError;
 
 /// The shares of limits, by check; `None` for those that admit every request.
 type Shares = ArrayVec<Option<Limit>, MAX_ASKS>;

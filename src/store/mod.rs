@@ -6,13 +6,12 @@
 //! of `exchange` in the next `sync_interval`; `changes` tells the other gateways what an operator does to a key; `leaving` says where the
 //! debts go when a reload puts another store in force.
 
-mod breaker;
 mod change_feed;
 mod client;
 mod fallback;
-pub mod link;
-mod nodes;
+mod link_settings;
 mod pending_writes;
+mod probe;
 mod recovery_cache;
 mod replay_queue;
 mod replication;
@@ -28,7 +27,8 @@ mod tests;
 
 pub use self::change_feed::KeyChange;
 pub use self::client::{RemoteWriteStats, Store};
-pub use self::link::{Link, LinkStatus, RefusalReason, StoreError};
+pub use self::link_settings::{link_settings, timestamp};
+pub use self::probe::check;
 pub use self::replay_queue::{ReplayDelta, ReplayQueue};
 pub use self::script::KeyName;
 pub use self::settle::RemoteCharge;

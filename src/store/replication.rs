@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use sluicegate_limiter::{Cost, Policy, Timestamp};
 
-use super::link::random;
 use super::pending_writes::{ClockPair, PendingWrites, TakenDelta, cost_of};
 use super::replay_queue::{ReplayDelta, ReplayQueue};
 use super::script::{
     self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, ScriptAnswer,
 };
+use sluicegate_redis_link::random;
 
 /// What the transport says of one call.
 #[derive(Debug)]

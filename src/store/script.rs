@@ -26,35 +26,14 @@ use std::time::Duration;
 use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Timestamp};
 
 pub use answer::{AskResult, ChargeResult, ScriptAnswer, ScriptResult, UnreadableAnswer, read};
-pub use call::{decide, force, forget, peek, push, restore, settle};
+pub use call::{decide, force, forget, guarded, peek, push, restore, settle};
+pub use sluicegate_redis_link::{Call, Reply};
 
 /// The script, for Redis 5 and later and for Valkey.
 pub const TEXT: &str = include_str!("decide.lua");
 
 /// How long a key remembers the last push of a node at least, also one that owes nothing: until then a push may be repeated.
 pub const PUSH_MEMORY: Duration = Duration::from_secs(60);
-
-/// One run of the script.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// The keys, all of one slot.
-    pub keys: Vec<Vec<u8>>,
-    /// The arguments.
-    pub args: Vec<Vec<u8>>,
-}
-
-/// What came back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// Nothing.
-    Nil,
-    /// A number.
-    Integer(i64),
-    /// A string.
-    Bytes(Vec<u8>),
-    /// Several.
-    Rows(Vec<Reply>),
-}
 
 /// The name of a key in the store: whose counter, of which limit. Names with the same key hash lie in one slot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -16,7 +16,9 @@ use sluicegate_limiter::{Cost, KeyHash, Limit, Reservation, Settle, Timestamp};
 
 use super::script::{Ask, Charge, KeyName};
 use super::strict::RemoteBackend;
-use super::{Store, StoreError};
+use sluicegate_redis_link::StoreError;
+
+use super::Store;
 use crate::bounds;
 use crate::clock;
 

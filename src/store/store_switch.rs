@@ -14,6 +14,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use sluicegate_redis_link::Link;
 use tracing::warn;
 
 use super::Store;
@@ -56,7 +57,7 @@ impl Store {
     /// Whether it is known that names of keys mean here what they were made for. Where they do not, since the store hashes keys under
     /// another seed, what is owed under them is forgotten, and counted as lost: this gateway goes on counting it.
     pub(super) fn knows_names(&self, exchange: &mut SyncSession, books: SyncQueues<'_>) -> bool {
-        let Some(seed) = self.seed_bytes() else {
+        let Some(seed) = Link::seed(self) else {
             return false;
         };
         let before = self.ledger.named_under(seed);
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
     use crate::config::parse;
     use crate::config::rules::StoreRules;
-    use crate::store::{Link, script};
+    use crate::record::StoreCallCounts;
 
     fn rules(place: &str) -> StoreRules {
         let text = format!(
@@ -104,13 +105,7 @@ mod tests {
     }
 
     fn store(rules: StoreRules, before: Option<&Store>) -> Store {
-        let link = Link::new(
-            rules,
-            script::TEXT,
-            Arc::default(),
-            before.map(|before| &**before),
-        );
-        Store::new(link, before)
+        Store::new(rules, Arc::<StoreCallCounts>::default(), before)
     }
 
     /// Goal: debts follow the names of keys. Method: edits of how the store is reached, of where it is, and of what keys are called there.

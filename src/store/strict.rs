@@ -27,7 +27,9 @@ use sluicegate_limiter::{
 use super::fallback;
 use super::script::{self, ChargeResult, KeyName};
 use super::settle::{ChargeLocation, Part, RemoteCharge, Undecided};
-use super::{Store, StoreError};
+use sluicegate_redis_link::StoreError;
+
+use super::Store;
 use crate::config::rules::{Name, OnStoreFailure};
 
 /// The part of a limit that only remote limits have.

@@ -24,13 +24,12 @@ use tracing::{info, warn};
 
 use super::Store;
 use super::change_feed::READ;
-use super::link::{NewEpoch, RecoveryBarrier, RecoveryStage, random};
 use super::replication::{Delivery, SyncQueues, SyncResult};
 use super::store_switch::leave;
-use crate::bounds;
 use crate::clock;
 use crate::config::rules::Name;
 use crate::in_force::InForce;
+use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage, random};
 
 /// The least pause between two syncs, however many keys wait.
 pub(super) const HURRY: Duration = Duration::from_millis(10);
@@ -160,9 +159,9 @@ impl Store {
         let mut went = SyncResult::Complete;
         // What comes back since its server is away waits behind the others: each key has its turn.
         let keys = ledger.owed.backlog().keys + ledger.unsent.keys();
-        for _ in 0..keys / bounds::STORE_BATCH + 2 {
+        for _ in 0..keys / BATCH + 2 {
             let now = clock::now();
-            let batch = exchange.batch(self.prefix(), bounds::STORE_BATCH, books, until, now);
+            let batch = exchange.batch(self.prefix(), BATCH, books, until, now);
             if batch.is_empty() {
                 break;
             }
@@ -219,7 +218,7 @@ impl Store {
     async fn restore(&self, new: &NewEpoch) -> bool {
         let calls = self.ledger.memory.calls(self.moment(clock::now()));
         // Keys have no names before the seed is known.
-        let told = (calls.is_empty() || self.seed_bytes().is_some())
+        let told = (calls.is_empty() || self.seed().is_some())
             && self.run_all(&calls).await.iter().all(Result::is_ok);
         if told && new.is_loss {
             let keys = calls.len();

@@ -6,6 +6,8 @@ use sluicegate_limiter::{
     Capacity, Cost, KeyHash, Limit, Period, Policy, Rate, Rates, Settle, Timestamp,
 };
 
+use sluicegate_redis_link::StoreError;
+
 use super::script::KeyName;
 use super::settle::Undecided;
 use super::*;
@@ -23,13 +25,7 @@ fn away() -> Arc<Store> {
         [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = { status = 200 }\n";
     let rules = parse("gateway.toml", text).expect("a configuration").rules;
     let rules = rules.store.expect("a store");
-    let link = Link::new(
-        rules,
-        script::TEXT,
-        Arc::new(StoreCallCounts::default()),
-        None,
-    );
-    Arc::new(Store::new(link, None))
+    Arc::new(Store::new(rules, Arc::<StoreCallCounts>::default(), None))
 }
 
 /// A limit of so many an hour, and its tables.

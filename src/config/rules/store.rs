@@ -1,12 +1,13 @@
 //! Owns the typed rules of `[store]`, and what a limit says about it.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
+pub use sluicegate_redis_link::{
+    HashSeed as StoreSeed, HostPort, Login, Password, ServerAddress as StorePlace, Topology,
+};
+
 use crate::pki::Tls;
-use crate::secret::Secret;
 
 /// `[store]`: where counters of several gateways are.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,63 +33,6 @@ pub struct StoreRules {
     /// The files that were read for this.
     pub files: Vec<PathBuf>,
 }
-
-/// How the servers of a store are found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Topology {
-    /// There is one.
-    Single {
-        /// Where it listens.
-        place: StorePlace,
-        /// The number of its database.
-        database: u16,
-    },
-    /// Sentinels say which is the master.
-    Sentinel {
-        /// What they call it.
-        master: String,
-        /// The sentinels, at least one.
-        nodes: Vec<HostPort>,
-        /// Who the gateway is to them.
-        login: Login,
-    },
-    /// Each of several has a part of the keys.
-    Cluster {
-        /// Some of them, at least one: who is asked for the others.
-        nodes: Vec<HostPort>,
-    },
-}
-
-/// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum StorePlace {
-    /// Over TCP.
-    Tcp(HostPort),
-    /// At a path of this machine.
-    Unix(PathBuf),
-}
-
-/// A name or address with a port; names are resolved whenever a connection is made.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostPort {
-    /// A name, or an address without brackets.
-    pub host: Arc<str>,
-    /// The port.
-    pub port: u16,
-}
-
-/// Who the gateway says it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Login {
-    /// `None`: nobody in particular.
-    pub user: Option<String>,
-    /// The password of that user; `None`: none is asked for.
-    pub password: Option<Secret>,
-}
-
-/// What keys are hashed under, so that the store learns nobody's values.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct StoreSeed(pub [u8; 16]);
 
 /// When a gateway with a store is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,43 +93,6 @@ impl OnStoreFailure {
             Self::Local => "local",
             Self::Open => "open",
             Self::Closed => "closed",
-        }
-    }
-}
-
-impl Topology {
-    /// What it is called in `/status`.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Single { .. } => "single",
-            Self::Sentinel { .. } => "sentinel",
-            Self::Cluster { .. } => "cluster",
-        }
-    }
-}
-
-impl fmt::Debug for StoreSeed {
-    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        into.write_str("StoreSeed")
-    }
-}
-
-impl fmt::Display for HostPort {
-    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(into, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(into, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-impl fmt::Display for StorePlace {
-    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(place) => place.fmt(into),
-            Self::Unix(path) => write!(into, "unix://{}", path.display()),
         }
     }
 }

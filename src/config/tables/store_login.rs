@@ -6,8 +6,8 @@ use super::store::flipped;
 use crate::config::field::{Field, quoted, text_of};
 use crate::config::report::{Place, Report};
 use crate::config::rules::Login;
+use crate::config::rules::Password;
 use crate::config::section::Section;
-use crate::secret::Secret;
 
 /// What one could write, as TOML.
 pub(super) struct Examples {
@@ -22,7 +22,7 @@ pub(super) struct Written<'d> {
     /// `user`, so that one can point at it.
     pub(super) user: Option<Field<'d>>,
     name: Option<Option<String>>,
-    password: Option<Option<Secret>>,
+    password: Option<Option<Password>>,
     examples: Examples,
 }
 
@@ -81,7 +81,7 @@ fn password(
     base: &Path,
     files: &mut Vec<PathBuf>,
     examples: &Examples,
-) -> Option<Option<Secret>> {
+) -> Option<Option<Password>> {
     let file = section.field("password_file", examples.file);
     let variable = section.field("password_env", examples.variable);
     let (field, text) = match (file, variable) {
@@ -121,6 +121,6 @@ fn password(
             "the password is empty",
             "write one, or leave this out where none is asked for",
         ),
-        password => Some(Some(Secret::new(password))),
+        password => Some(Some(Password::new(password))),
     }
 }

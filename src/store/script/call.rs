@@ -28,38 +28,38 @@ pub fn peek(asks: &[Ask<'_>], near: Timestamp) -> Call {
 /// Charges `ask` whether it fits or not, unless the key has seen this push, or a later one, of the node.
 #[must_use]
 pub fn push(ask: &Ask<'_>, node: NodeId, number: PushNumber, near: Timestamp) -> Call {
-    let mut call = Call::of("push");
+    let mut call = CallBuilder::of("push");
     call.ask(ask);
     call.text(&format!("{:016x}", node.0));
     call.number(number.0);
     call.terms(ask, near, None);
-    call
+    call.0
 }
 
 /// Charges `ask` whether it fits or not.
 #[must_use]
 pub fn force(ask: &Ask<'_>, near: Timestamp) -> Call {
-    let mut call = Call::of("force");
+    let mut call = CallBuilder::of("force");
     call.ask(ask);
     call.terms(ask, near, None);
-    call
+    call.0
 }
 
 /// Deletes all that is kept under a name, whatever the algorithm.
 #[must_use]
 pub fn forget(name: &KeyName) -> Call {
     let name = name.as_str();
-    let mut call = Call::of("forget");
-    call.keys = ["", ":log", ":beside"]
+    let mut call = CallBuilder::of("forget");
+    call.0.keys = ["", ":log", ":beside"]
         .map(|kind| format!("{name}{kind}").into_bytes())
         .into();
-    call
+    call.0
 }
 
 /// Makes a key count at least what the store had told of it before, whatever it counts now. To be repeated as often as one likes.
 #[must_use]
 pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
-    let mut call = Call::of("restore");
+    let mut call = CallBuilder::of("restore");
     call.ask(ask);
     for (rate, terms) in ask.policy.terms(ask.cost, near).iter().enumerate() {
         call.rate(terms);
@@ -68,7 +68,7 @@ pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
             (_, state) => call.left(state),
         }
     }
-    call
+    call.0
 }
 
 /// Makes a charge cost what it came to: what is due less is given back as far as it still counts, what is due more is taken
@@ -89,22 +89,22 @@ pub fn settle(charge: &Charge, due: Settle, near: Timestamp) -> Option<Call> {
         return Some(force(&of(missing), near));
     }
     let surplus = of(Cost::new(charged - actual)?);
-    let mut call = Call::of("settle");
+    let mut call = CallBuilder::of("settle");
     call.ask(&surplus);
     call.number(charge.made.as_nanos() / NANOS_PER_MILLI);
     call.terms(&surplus, near, Some(&charge.left));
-    Some(call)
+    Some(call.0)
 }
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 fn asking(mode: &str, asks: &[Ask<'_>], near: Timestamp) -> Call {
-    let mut call = Call::of(mode);
+    let mut call = CallBuilder::of(mode);
     for ask in distinct(asks) {
         call.ask(&ask);
         call.terms(&ask, near, None);
     }
-    call
+    call.0
 }
 
 /// Each name once, with all that is asked of it.
@@ -137,32 +137,43 @@ pub(super) fn joint_cost(asks: &[Ask<'_>], ask: &Ask<'_>) -> Cost {
         .map_or(ask.cost, |joint| joint.cost)
 }
 
-impl Call {
+/// Returns the same call for a store of this epoch: another one carries nothing out, and says that it was emptied.
+#[must_use]
+pub fn guarded(mut call: Call, marker: Vec<u8>, epoch: &str) -> Call {
+    call.keys.insert(0, marker);
+    call.args.splice(0..0, ["guarded".into(), epoch.into()]);
+    call
+}
+
+/// A call that is being written.
+struct CallBuilder(Call);
+
+impl CallBuilder {
     fn of(mode: &str) -> Self {
-        Self {
+        Self(Call {
             keys: Vec::new(),
             args: vec![mode.into()],
-        }
+        })
     }
 
     fn text(&mut self, text: &str) {
-        self.args.push(text.into());
+        self.0.args.push(text.into());
     }
 
     fn number(&mut self, number: impl Into<i128>) {
         let number: i128 = number.into();
-        self.args.push(number.to_string().into_bytes());
+        self.0.args.push(number.to_string().into_bytes());
     }
 
     fn ask(&mut self, ask: &Ask<'_>) {
         let name = ask.name.as_str();
         let entries = ask.policy.log_entries();
         match entries {
-            None => self.keys.push(name.into()),
+            None => self.0.keys.push(name.into()),
             // Of another type than words are: an edit of the algorithm finds another key.
             Some(_) => {
-                self.keys.push(format!("{name}:log").into());
-                self.keys.push(format!("{name}:beside").into());
+                self.0.keys.push(format!("{name}:log").into());
+                self.0.keys.push(format!("{name}:beside").into());
             }
         }
         self.number(ask.policy.rates().len() as u64);
@@ -244,14 +255,6 @@ impl Call {
             self.number(units);
             self.number(millis);
         }
-    }
-
-    /// The same call for a store of this epoch: another one carries nothing out, and says that it was emptied.
-    #[must_use]
-    pub fn guarded(mut self, marker: Vec<u8>, epoch: &str) -> Self {
-        self.keys.insert(0, marker);
-        self.args.splice(0..0, ["guarded".into(), epoch.into()]);
-        self
     }
 
     fn left(&mut self, left: Option<&RateState>) {

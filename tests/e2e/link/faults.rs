@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use sluicegate::record::{CallResult, LinkEvent};
-use sluicegate::store::{RefusalReason, StoreError};
+use sluicegate_redis_link::{CallResult, LinkEvent, RefusalReason, StoreError};
 
 use super::{SLACK, Way as Link, call, counted};
 use crate::harness::{Mishap, Redis, Way, eventually};
@@ -57,7 +56,7 @@ async fn a_store_that_hangs_is_left_alone_until_it_answers() {
         );
         assert!(took < TIMEOUT + SLACK, "{took:?}");
     }
-    assert_eq!(link.tallies.events(LinkEvent::Opened), 1);
+    assert_eq!(link.tallies.events(LinkEvent::BreakerOpened), 1);
     link.is_left_alone().await;
     redis.resume();
     link.is_connected().await;
@@ -112,7 +111,7 @@ async fn a_killed_server_is_found_again() {
     redis.restart().await;
     link.is_connected().await;
     assert_eq!(link.count("k", "word").await, Ok(1));
-    assert_eq!(link.tallies.events(LinkEvent::Opened), 1);
+    assert_eq!(link.tallies.events(LinkEvent::BreakerOpened), 1);
 }
 
 /// Goal: a server that forgot the script gets it, in the same call. Method: SCRIPT FLUSH, then one call, then many.
@@ -167,7 +166,7 @@ async fn servers_that_take_no_writes_are_away_until_they_do() {
             &[RefusalReason::Denied],
         ),
     ] {
-        let opened = link.tallies.events(LinkEvent::Opened);
+        let opened = link.tallies.events(LinkEvent::BreakerOpened);
         redis.command(cause);
         // A heartbeat may be told first.
         match link.count("k", "word").await {
@@ -188,7 +187,7 @@ async fn servers_that_take_no_writes_are_away_until_they_do() {
             "{cause:?}"
         );
         assert_eq!(
-            link.tallies.events(LinkEvent::Opened),
+            link.tallies.events(LinkEvent::BreakerOpened),
             opened + 1,
             "{cause:?}"
         );

@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use sluicegate::config::rules::StoreRules;
 use sluicegate::record::StoreCallCounts;
-use sluicegate::store::link::ConnectionState;
-use sluicegate::store::script::{Call, Reply};
-use sluicegate::store::{Link, StoreError};
+use sluicegate::store::link_settings;
+use sluicegate_redis_link::{Call, ConnectionState, Link, Reply, StoreError};
 
 use crate::harness::eventually;
 
@@ -34,7 +33,8 @@ impl Way {
     /// To the store that these lines of `[store]` name; relative paths begin at the tests' certificates.
     fn to(store: &str) -> Self {
         let tallies = Arc::new(StoreCallCounts::default());
-        let link = Link::new(rules(store), SCRIPT, Arc::clone(&tallies), None);
+        let observer = Arc::clone(&tallies);
+        let link = Link::new(link_settings(&rules(store)), SCRIPT, observer, None);
         link.start();
         Self { link, tallies }
     }
@@ -53,7 +53,7 @@ impl Way {
     /// Waits until calls pass to every server.
     async fn is_connected(&self) {
         eventually("every server is connected", async || {
-            let servers = self.link.view().servers;
+            let servers = self.link.status().servers;
             let up = servers
                 .iter()
                 .all(|server| server.state == ConnectionState::Connected);
@@ -65,7 +65,7 @@ impl Way {
     /// Waits until no server is connected.
     async fn is_away(&self) {
         eventually("the store is away", async || {
-            let servers = self.link.view().servers;
+            let servers = self.link.status().servers;
             let up = servers
                 .iter()
                 .any(|server| server.state == ConnectionState::Connected);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use sluicegate::store::StoreError;
+use sluicegate_redis_link::StoreError;
 
 use super::{Way, call, counted};
 use crate::harness::{Redis, Sentinels, eventually};
@@ -36,7 +36,7 @@ async fn a_user_with_the_least_rights_is_enough() {
     );
     let way = Way::to(&wrong);
     let error = eventually("it is told who is not let in", async || {
-        way.link.view().servers[0].error.clone()
+        way.link.status().servers[0].error.clone()
     })
     .await;
     assert!(error.1.contains("greeting"), "{error:?}");
@@ -80,7 +80,7 @@ async fn tls_proves_both_sides() {
             "url = 'rediss://127.0.0.1:{port}'\ntls = {{ {tls} }}"
         ));
         let error = eventually("it is told what is wrong", async || {
-            way.link.view().servers[0].error.clone()
+            way.link.status().servers[0].error.clone()
         })
         .await;
         assert!(error.1.contains(why), "{error:?}");
@@ -105,7 +105,7 @@ async fn a_failover_by_sentinels_is_followed() {
     .await;
     assert_eq!(way.count("k", "word").await, Ok(1));
     assert_eq!(
-        way.link.view().servers[0].address,
+        way.link.status().servers[0].address,
         master.address().to_string()
     );
     eventually("the replica has it", async || {
@@ -116,7 +116,7 @@ async fn a_failover_by_sentinels_is_followed() {
     way.is_away().await;
     way.is_connected().await;
     assert_eq!(
-        way.link.view().servers[0].address,
+        way.link.status().servers[0].address,
         replica.address().to_string()
     );
     assert_eq!(way.count("k", "word").await, Ok(2));
@@ -139,7 +139,7 @@ async fn sentinels_have_passwords_of_their_own() {
     };
     let nobody = Way::to(&at(""));
     let error = eventually("it is told who lets it not in", async || {
-        nobody.link.view().servers[0].error.clone()
+        nobody.link.status().servers[0].error.clone()
     })
     .await;
     assert!(error.1.contains("NOAUTH"), "{error:?}");
@@ -157,7 +157,7 @@ async fn sentinels_have_passwords_of_their_own() {
     for (way, count) in [(&by_password, 3), (&by_name, 4)] {
         // The second may be there before the first is looked at.
         eventually("the new master is found", async || {
-            let there = way.link.view().servers[0].address == replica.address().to_string();
+            let there = way.link.status().servers[0].address == replica.address().to_string();
             there.then_some(())
         })
         .await;
@@ -183,7 +183,7 @@ async fn a_demoted_master_is_left() {
     sentinels.fail_over().await;
     eventually("calls go to the new master", async || {
         let counted = way.count("k", "word").await;
-        let there = way.link.view().servers[0].address == replica.address().to_string();
+        let there = way.link.status().servers[0].address == replica.address().to_string();
         (there && counted.is_ok()).then_some(())
     })
     .await;
@@ -196,7 +196,7 @@ async fn a_cluster_is_followed_slot_by_slot() {
     let cluster = Redis::cluster(3).await;
     let way = Way::open(&format!("cluster = {}\ntimeout = '1s'", cluster.toml())).await;
     eventually("all three masters are known", async || {
-        (way.link.view().servers.len() == 3).then_some(())
+        (way.link.status().servers.len() == 3).then_some(())
     })
     .await;
     way.is_connected().await;
@@ -232,7 +232,7 @@ async fn the_rest_of_a_cluster_goes_on() {
     let mut cluster = Redis::cluster_that_serves_in_part(3).await;
     let way = Way::open(&format!("cluster = {}", cluster.toml())).await;
     eventually("all three masters are known", async || {
-        (way.link.view().servers.len() == 3).then_some(())
+        (way.link.status().servers.len() == 3).then_some(())
     })
     .await;
     way.is_connected().await;
@@ -267,7 +267,7 @@ async fn a_node_of_a_cluster_is_no_single_server() {
     let other = &cluster.nodes[(home + 1) % 3];
     let way = Way::to(&format!("url = '{}'", other.url()));
     let error = eventually("it is told", async || {
-        way.link.view().servers[0].error.clone()
+        way.link.status().servers[0].error.clone()
     })
     .await;
     assert!(error.1.contains("part of a cluster"), "{error:?}");

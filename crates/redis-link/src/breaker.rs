@@ -5,7 +5,7 @@
 //! replica, it loads, it is full) opens it at once: the next call would be told the same.
 //!
 //! Open, nothing passes. No request ever finds out whether the server is back: the keeper of its connection does that in the background,
-//! one probe at a time ([`super::link`]), at moments that [`ReconnectBackoff`] tells, and closes it.
+//! one probe at a time ([`crate::connection`]), at moments that [`ReconnectBackoff`] tells, and closes it.
 //!
 //! # Concurrency
 //! All of it is one word. A call carries the generation in which it was admitted, and reports of an earlier one change nothing:
@@ -35,15 +35,15 @@ const STEADY: Duration = Duration::from_secs(10);
 /// Whether a server is asked. Bits 0–19: the latest calls, 1 where one failed, the newest lowest; bit 20: closed; bits 32–63: the
 /// generation, one more with each change.
 #[derive(Debug, Default)]
-pub(super) struct CircuitBreaker(AtomicU64);
+pub(crate) struct CircuitBreaker(AtomicU64);
 
 /// That a call may be made, in a certain generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CallPermit(u32);
+pub(crate) struct CallPermit(u32);
 
 /// What a failure says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailureWeight {
+pub(crate) enum FailureWeight {
     /// Something went wrong, once.
     Counts,
     /// The next call cannot do better.
@@ -53,7 +53,7 @@ pub(super) enum FailureWeight {
 /// What a failure did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(super) enum BreakerEffect {
+pub(crate) enum BreakerEffect {
     /// Calls go on.
     None,
     /// This one opened the breaker.
@@ -62,14 +62,14 @@ pub(super) enum BreakerEffect {
 
 impl CircuitBreaker {
     /// Leave to make a call; `None` while it is open, as it is in the beginning.
-    pub(super) fn permit(&self) -> Option<CallPermit> {
+    pub(crate) fn permit(&self) -> Option<CallPermit> {
         // Relaxed, here and below: the word is all that is shared. Who gets a permit finds the connection by its own way.
         let word = self.0.load(Ordering::Relaxed);
         (word & CLOSED != 0).then_some(CallPermit(generation(word)))
     }
 
     /// A call was answered.
-    pub(super) fn succeeded(&self, permit: CallPermit) {
+    pub(crate) fn succeeded(&self, permit: CallPermit) {
         // While all is well, which is almost always, nothing is written.
         let word = self.0.load(Ordering::Relaxed);
         if word & HISTORY != 0 {
@@ -78,12 +78,12 @@ impl CircuitBreaker {
     }
 
     /// A call failed.
-    pub(super) fn failed(&self, permit: CallPermit, weight: FailureWeight) -> BreakerEffect {
+    pub(crate) fn failed(&self, permit: CallPermit, weight: FailureWeight) -> BreakerEffect {
         self.remember(permit, 1, weight)
     }
 
     /// The server is back: calls begin with a clean slate.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         // The loop of `fetch_update` is lock-free: it repeats only after another's change.
         let _ = self
             .0
@@ -93,7 +93,7 @@ impl CircuitBreaker {
     }
 
     /// Nothing passes until it is closed.
-    pub(super) fn open(&self) -> BreakerEffect {
+    pub(crate) fn open(&self) -> BreakerEffect {
         let opened = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
@@ -147,13 +147,13 @@ fn next(word: u64) -> u64 {
 /// When a server that is away is tried again: at once, then after 100 ms, each pause twice the one before up to 5 s, all of them half to
 /// one and a half times as long, so that the nodes of a fleet do not come back together.
 #[derive(Debug, Default)]
-pub(super) struct ReconnectBackoff {
+pub(crate) struct ReconnectBackoff {
     tries: u32,
 }
 
 impl ReconnectBackoff {
     /// The pause before the next try; `random` is any number.
-    pub(super) fn pause(&mut self, random: u64) -> Duration {
+    pub(crate) fn pause(&mut self, random: u64) -> Duration {
         let tries = self.tries;
         self.tries = tries.saturating_add(1);
         let middle = match tries {
@@ -164,7 +164,7 @@ impl ReconnectBackoff {
     }
 
     /// The server was there for so long, and is away again.
-    pub(super) fn lost_after(&mut self, lasted: Duration) {
+    pub(crate) fn lost_after(&mut self, lasted: Duration) {
         if lasted >= STEADY {
             self.tries = 0;
         }
@@ -172,7 +172,7 @@ impl ReconnectBackoff {
 }
 
 /// Half to one and a half times `middle`; `random` is any number.
-pub(super) fn jittered(middle: Duration, random: u64) -> Duration {
+pub(crate) fn jittered(middle: Duration, random: u64) -> Duration {
     let thousandths = 500 + u32::try_from(random % 1_001).unwrap_or_default();
     middle * thousandths / 1_000
 }

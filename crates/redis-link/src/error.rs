@@ -1,4 +1,4 @@
-//! Owns what a call can come to: a reply, or a trouble that says whether anything may have happened in the store.
+//! Owns what a call can come to: a reply, or a error that says whether anything may have happened in the store.
 //!
 //! That distinction is the point: what was certainly not carried out may be sent again, anything else never is, and so nothing is
 //! charged twice.
@@ -7,9 +7,9 @@ use std::fmt;
 
 use redis::{RedisError, ServerError, Value};
 
-use crate::config::rules::HostPort;
-use crate::store::breaker::FailureWeight;
-use crate::store::script::Reply;
+use crate::breaker::FailureWeight;
+use crate::call::Reply;
+use crate::settings::HostPort;
 
 /// Why there is no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +57,9 @@ pub enum RefusalReason {
 
 /// What a server said in place of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ErrorReply {
+pub(crate) enum ErrorReply {
     /// Nothing can be done about it.
-    StoreError(StoreError),
+    Failed(StoreError),
     /// It does not know the script; nothing ran.
     NoScript,
     /// The slot is there; nothing ran.
@@ -72,9 +72,9 @@ pub(super) enum ErrorReply {
 
 impl ErrorReply {
     /// What it is for who follows nothing.
-    pub(super) fn into_trouble(self) -> StoreError {
+    pub(crate) fn into_error(self) -> StoreError {
         match self {
-            Self::StoreError(trouble) => trouble,
+            Self::Failed(error) => error,
             Self::NoScript => StoreError::Unreadable,
             Self::Moved(_) | Self::Ask(_) => StoreError::Refused(RefusalReason::Moved),
             Self::TryAgain => StoreError::Refused(RefusalReason::TryAgain),
@@ -106,7 +106,7 @@ impl StoreError {
     }
 
     /// What it says of the server; `None`: nothing.
-    pub(super) fn weight(&self) -> Option<FailureWeight> {
+    pub(crate) fn weight(&self) -> Option<FailureWeight> {
         match self {
             // A server that answers what nobody reads is no better than one that fails.
             Self::Unreadable => Some(FailureWeight::Counts),
@@ -147,12 +147,12 @@ fn reply(value: Value) -> Reply {
 }
 
 /// What a raw answer comes to.
-pub(super) fn read(answer: Result<Value, RedisError>) -> Result<Reply, ErrorReply> {
+pub(crate) fn read(answer: Result<Value, RedisError>) -> Result<Reply, ErrorReply> {
     match answer {
         Ok(Value::ServerError(error)) => Err(fault(&error)),
         Ok(value) => Ok(reply(value)),
         // Errors of servers are values: what is left is about the connection.
-        Err(_) => Err(ErrorReply::StoreError(StoreError::ConnectionLost)),
+        Err(_) => Err(ErrorReply::Failed(StoreError::ConnectionLost)),
     }
 }
 
@@ -165,11 +165,11 @@ fn fault(error: &ServerError) -> ErrorReply {
         "TRYAGAIN" => return ErrorReply::TryAgain,
         code => refusal(code, details),
     };
-    ErrorReply::StoreError(StoreError::Refused(refusal))
+    ErrorReply::Failed(StoreError::Refused(refusal))
 }
 
 /// What an error of a server means.
-pub(super) fn refusal(code: &str, details: &str) -> RefusalReason {
+pub(crate) fn refusal(code: &str, details: &str) -> RefusalReason {
     match code {
         "READONLY" => RefusalReason::ReadOnly,
         "LOADING" => RefusalReason::Loading,
@@ -218,7 +218,7 @@ impl fmt::Display for StoreError {
 impl fmt::Display for ErrorReply {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::StoreError(trouble) => trouble.fmt(into),
+            Self::Failed(error) => error.fmt(into),
             Self::NoScript => into.write_str("it does not know the script (NOSCRIPT)"),
             Self::Moved(_) | Self::Ask(_) => RefusalReason::Moved.fmt(into),
             Self::TryAgain => RefusalReason::TryAgain.fmt(into),

@@ -14,35 +14,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::LOG_TARGET;
+use crate::time::Moment;
 use arc_swap::ArcSwapOption;
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
-use sluicegate_limiter::Timestamp;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 use tracing::{info, warn};
 
-use super::LinkState;
-use super::answer::{ErrorReply, StoreError, read};
-use super::connect::{DialError, Handshake, OpenConnection, connect};
-use super::sentinel::{self, SentinelError};
-use crate::clock;
-use crate::config::rules::{HostPort, Login, StorePlace, StoreRules, Topology};
-use crate::record::LinkEvent;
-use crate::store::breaker::{
-    BreakerEffect, CallPermit, CircuitBreaker, ReconnectBackoff, jittered,
-};
-use crate::store::nodes::{self, BEAT, Heartbeat};
-use crate::store::script::{Call, Reply};
+use crate::breaker::{BreakerEffect, CallPermit, CircuitBreaker, ReconnectBackoff, jittered};
+use crate::call::{Call, Reply};
+use crate::connect::{DialError, Handshake, OpenConnection, connect};
+use crate::error::{ErrorReply, StoreError, read};
+use crate::link::LinkState;
+use crate::membership::{self, BEAT, Heartbeat};
+use crate::observer::LinkEvent;
+use crate::sentinel::{self, SentinelError};
+use crate::settings::{HostPort, LinkSettings, Login, ServerAddress, Topology};
+use crate::time::deadline;
 
 /// Beats between two questions to Sentinels whether the master is still the same: ten seconds.
 const ASK_AGAIN: u32 = 10;
 
 /// How the server of a line is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ServerLocator {
+pub(crate) enum ServerLocator {
     /// There.
-    Fixed { place: StorePlace, database: u16 },
+    Fixed { place: ServerAddress, database: u16 },
     /// Where Sentinels say that the master is.
     Sentinels {
         master: String,
@@ -53,7 +52,7 @@ pub(super) enum ServerLocator {
 
 /// How a script is named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScriptForm {
+pub(crate) enum ScriptForm {
     /// By its hash: the server knows it.
     Hash,
     /// As a whole.
@@ -63,9 +62,9 @@ pub(super) enum ScriptForm {
 }
 
 /// A server of the store.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     target: ServerLocator,
-    rules: Arc<StoreRules>,
+    settings: Arc<LinkSettings>,
     shared: Arc<LinkState>,
     live: ArcSwapOption<LiveConnection>,
     breaker: CircuitBreaker,
@@ -77,8 +76,8 @@ pub(super) struct Connection {
 }
 
 /// A line with its keeper, which ends with it.
-pub(super) struct SupervisedConnection {
-    pub(super) line: Arc<Connection>,
+pub(crate) struct SupervisedConnection {
+    pub(crate) line: Arc<Connection>,
     keeper: AbortHandle,
 }
 
@@ -97,9 +96,9 @@ pub struct ServerStatus {
     /// Whether calls pass.
     pub state: ConnectionState,
     /// Since when.
-    pub since: Timestamp,
+    pub since: Moment,
     /// What went wrong last, and when.
-    pub error: Option<(Timestamp, String)>,
+    pub error: Option<(Moment, String)>,
     /// How far the store's clock is ahead of this machine's, in microseconds; behind where negative.
     pub ahead_micros: Option<i64>,
 }
@@ -127,22 +126,22 @@ impl ServerLocator {
 
 impl Connection {
     /// A line without a connection yet.
-    pub(super) fn new(
+    pub(crate) fn new(
         target: ServerLocator,
         part: String,
-        rules: Arc<StoreRules>,
+        settings: Arc<LinkSettings>,
         shared: Arc<LinkState>,
     ) -> Self {
         let condition = ServerStatus {
             address: target.name(),
             state: ConnectionState::Connecting,
-            since: clock::now(),
+            since: settings.clock.now(),
             error: None,
             ahead_micros: None,
         };
         Self {
             target,
-            rules,
+            settings,
             shared,
             live: ArcSwapOption::empty(),
             breaker: CircuitBreaker::default(),
@@ -154,52 +153,52 @@ impl Connection {
     }
 
     /// Whether it is the line to this server.
-    pub(super) fn leads_to(&self, host: &HostPort) -> bool {
-        matches!(&self.target, ServerLocator::Fixed { place: StorePlace::Tcp(place), .. } if place == host)
+    pub(crate) fn leads_to(&self, host: &HostPort) -> bool {
+        matches!(&self.target, ServerLocator::Fixed { place: ServerAddress::Tcp(place), .. } if place == host)
     }
 
     /// Names of its own keys end with this from now on.
-    pub(super) fn is_of_part(&self, part: String) {
+    pub(crate) fn is_of_part(&self, part: String) {
         *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
     }
 
     /// Has a heartbeat sent at once.
-    pub(super) fn beat_soon(&self) {
+    pub(crate) fn beat_soon(&self) {
         self.tripped.notify_one();
     }
 
     /// How it does.
-    pub(super) fn condition(&self) -> ServerStatus {
+    pub(crate) fn condition(&self) -> ServerStatus {
         self.lock().clone()
     }
 
     /// Leave to make a call.
-    pub(super) fn permit(&self) -> Option<CallPermit> {
+    pub(crate) fn permit(&self) -> Option<CallPermit> {
         self.breaker.permit()
     }
 
     /// A call was answered, be it by an error that is about the call alone.
-    pub(super) fn succeeded(&self, permit: CallPermit) {
+    pub(crate) fn succeeded(&self, permit: CallPermit) {
         self.breaker.succeeded(permit);
     }
 
     /// A call came to this.
-    pub(super) fn failed(&self, permit: CallPermit, trouble: &StoreError) {
-        match trouble.weight() {
-            None if *trouble == StoreError::Unavailable => {}
+    pub(crate) fn failed(&self, permit: CallPermit, error: &StoreError) {
+        match error.weight() {
+            None if *error == StoreError::Unavailable => {}
             None => self.breaker.succeeded(permit),
             Some(weight) => {
                 if self.breaker.failed(permit, weight) == BreakerEffect::Opened {
-                    self.gone(&trouble.to_string());
+                    self.gone(&error.to_string());
                 }
             }
         }
     }
 
     /// Sends a call once, and waits for its answer as long as it takes.
-    pub(super) async fn ask(&self, call: &Call, manner: ScriptForm) -> Result<Reply, ErrorReply> {
+    pub(crate) async fn ask(&self, call: &Call, manner: ScriptForm) -> Result<Reply, ErrorReply> {
         let Some(live) = self.live.load_full() else {
-            return Err(ErrorReply::StoreError(StoreError::Unavailable));
+            return Err(ErrorReply::Failed(StoreError::Unavailable));
         };
         let mut pipe = live.pipe.clone();
         match manner {
@@ -222,7 +221,7 @@ impl Connection {
     }
 
     /// Sends many calls in one piece; as many answers in their order, or what befell all of them.
-    pub(super) async fn ask_all(
+    pub(crate) async fn ask_all(
         &self,
         calls: &[&Call],
     ) -> Result<Vec<Result<Reply, ErrorReply>>, StoreError> {
@@ -249,18 +248,18 @@ impl Connection {
         loop {
             match self.connected().await {
                 Err(why) => {
-                    self.shared.tallies.happened(LinkEvent::NotConnected);
+                    self.shared.observer.count_event(LinkEvent::NotConnected);
                     self.unreached(&why);
                 }
                 Ok((live, mut driver)) => {
-                    self.shared.tallies.happened(LinkEvent::Connected);
-                    let since = clock::now();
+                    self.shared.observer.count_event(LinkEvent::Connected);
+                    let since = self.settings.clock.now();
                     self.live.store(Some(Arc::new(live)));
                     self.breaker.close();
                     self.back();
                     self.serve(&mut driver).await;
                     self.live.store(None);
-                    backoff.lost_after(clock::since(since));
+                    backoff.lost_after(self.settings.clock.now().saturating_since(since));
                 }
             }
             tokio::time::sleep(backoff.pause(random())).await;
@@ -272,25 +271,25 @@ impl Connection {
         let (place, database) = self.locate().await?;
         self.lock().address = place.to_string();
         let greeting = Handshake::Keys { database };
-        let OpenConnection { mut pipe, driver } = connect(&place, greeting, &self.rules)
+        let OpenConnection { mut pipe, driver } = connect(&place, greeting, &self.settings)
             .await
             .map_err(ConnectError::Unreached)?;
         let driver = IoTask(tokio::spawn(driver));
-        let deadline = clock::deadline(self.rules.connect_timeout);
+        let deadline = deadline(self.settings.connect_timeout);
         let mut loading = redis::cmd("SCRIPT");
         loading.arg("LOAD").arg(self.shared.script);
         let loaded = tokio::time::timeout_at(deadline, pipe.send_packed_command(&loading)).await;
-        let loaded = loaded.map_err(|_| ConnectError::StoreError(StoreError::TimedOut))?;
+        let loaded = loaded.map_err(|_| ConnectError::Failed(StoreError::TimedOut))?;
         let hash = match read(loaded) {
             Ok(Reply::Bytes(hash)) => String::from_utf8_lossy(&hash).into_owned(),
-            Ok(_) => return Err(ConnectError::StoreError(StoreError::ConnectionLost)),
-            Err(fault) => return Err(ConnectError::StoreError(fault.into_trouble())),
+            Ok(_) => return Err(ConnectError::Failed(StoreError::ConnectionLost)),
+            Err(fault) => return Err(ConnectError::Failed(fault.into_error())),
         };
-        self.shared.tallies.happened(LinkEvent::ScriptLoaded);
+        self.shared.observer.count_event(LinkEvent::ScriptLoaded);
         let live = LiveConnection { pipe, hash };
         match self.beat(&live).await {
             Ok(()) => Ok((live, driver)),
-            Err(trouble) => Err(ConnectError::StoreError(trouble)),
+            Err(error) => Err(ConnectError::Failed(error)),
         }
     }
 
@@ -300,15 +299,15 @@ impl Connection {
             let part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
             part.clone()
         };
-        let prefix = &self.rules.prefix;
+        let prefix = &self.settings.prefix;
         let keys = ["nodes", "epoch"].map(|name| format!("{prefix}:{name}{part}").into_bytes());
         let call = Call {
             keys: keys.to_vec(),
             args: Heartbeat::arguments(&self.shared.nodes),
         };
-        let (sent, wall) = (clock::now(), clock::wall());
-        let deadline = clock::deadline(self.rules.timeout);
-        let command = command(&call, "EVAL", nodes::SCRIPT);
+        let (sent, wall) = (self.settings.clock.now(), self.settings.clock.wall());
+        let deadline = deadline(self.settings.timeout);
+        let command = command(&call, "EVAL", membership::SCRIPT);
         let mut pipe = live.pipe.clone();
         let answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&command)).await;
         let reply = match answer.map(read) {
@@ -320,15 +319,15 @@ impl Connection {
                 self.shared.look_again();
                 return Ok(());
             }
-            Ok(Err(fault)) => return Err(fault.into_trouble()),
+            Ok(Err(fault)) => return Err(fault.into_error()),
             Ok(Ok(reply)) => reply,
         };
         let Some(beat) = Heartbeat::read(&reply) else {
             return Err(StoreError::Unreadable);
         };
-        let now = clock::now();
+        let now = self.settings.clock.now();
         // Half of the way there and back is the best guess at when the store read its clock.
-        let then = wall.saturating_add(clock::between(sent, now) / 2);
+        let then = wall.saturating_add(now.saturating_since(sent) / 2);
         let ahead = i128::from(beat.time.as_nanos()) - i128::from(then.as_nanos());
         self.lock().ahead_micros = i64::try_from(ahead / 1_000).ok();
         self.shared.nodes.hear(&beat, now);
@@ -359,9 +358,9 @@ impl Connection {
                     self.breaker.succeeded(permit);
                     pause = jittered(BEAT, random());
                 }
-                Err(trouble) => {
-                    self.failed(permit, &trouble);
-                    pause = match trouble.weight() {
+                Err(error) => {
+                    self.failed(permit, &error);
+                    pause = match error.weight() {
                         // Where no requests ask, beats alone find out, and that should not take seconds.
                         Some(_) => Duration::ZERO,
                         None => jittered(BEAT, random()),
@@ -380,7 +379,7 @@ impl Connection {
 
     /// Whether its server has a part of the keys only.
     fn is_of_cluster(&self) -> bool {
-        matches!(self.rules.topology, Topology::Cluster { .. })
+        matches!(self.settings.topology, Topology::Cluster { .. })
     }
 
     /// Whether Sentinels know another master by now.
@@ -395,7 +394,7 @@ impl Connection {
         }
     }
 
-    async fn locate(&self) -> Result<(StorePlace, u16), ConnectError> {
+    async fn locate(&self) -> Result<(ServerAddress, u16), ConnectError> {
         match &self.target {
             ServerLocator::Fixed { place, database } => Ok((place.clone(), *database)),
             ServerLocator::Sentinels {
@@ -405,17 +404,17 @@ impl Connection {
             } => {
                 // Relaxed: whoever is asked first.
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-                let place = sentinel::master(master, nodes, login, turn, &self.rules).await;
+                let place = sentinel::master(master, nodes, login, turn, &self.settings).await;
                 let place = place.map_err(ConnectError::Unlocated)?;
-                Ok((StorePlace::Tcp(place), 0))
+                Ok((ServerAddress::Tcp(place), 0))
             }
         }
     }
 
     /// The breaker has opened: says so, once, and wakes who can do something about it.
     fn gone(&self, why: &str) {
-        self.shared.tallies.happened(LinkEvent::Opened);
-        let now = clock::now();
+        self.shared.observer.count_event(LinkEvent::BreakerOpened);
+        let now = self.settings.clock.now();
         let address = {
             let mut condition = self.lock();
             condition.state = ConnectionState::Unavailable;
@@ -423,14 +422,14 @@ impl Connection {
             condition.error = Some((now, why.to_owned()));
             condition.address.clone()
         };
-        warn!("store: {address} is away: {why}; limits go on as their on_store_failure says");
+        warn!(target: LOG_TARGET, "store: {address} is away: {why}; limits go on as their on_store_failure says");
         self.tripped.notify_one();
         self.shared.look_again();
     }
 
     /// Calls pass again.
     fn back(&self) {
-        let now = clock::now();
+        let now = self.settings.clock.now();
         let (address, was, since) = {
             let mut condition = self.lock();
             let was = std::mem::replace(&mut condition.state, ConnectionState::Connected);
@@ -439,17 +438,18 @@ impl Connection {
         };
         self.shared.connected();
         match was {
-            ConnectionState::Unavailable => info!(
-                "store: {address} is back after {:.1?}",
-                clock::between(since, now)
-            ),
-            _ => info!("store: connected to {address}"),
+            ConnectionState::Unavailable => {
+                info!(target: LOG_TARGET,                 "store: {address} is back after {:.1?}",
+                    now.saturating_since(since)
+                )
+            }
+            _ => info!(target: LOG_TARGET, "store: connected to {address}"),
         }
     }
 
     /// A try to connect failed; of a row of them the first is told.
     fn unreached(&self, why: &ConnectError) {
-        let (now, why) = (clock::now(), why.to_string());
+        let (now, why) = (self.settings.clock.now(), why.to_string());
         let (address, was) = {
             let mut condition = self.lock();
             condition.error = Some((now, why.clone()));
@@ -460,8 +460,7 @@ impl Connection {
             (condition.address.clone(), was)
         };
         if was == ConnectionState::Connecting {
-            warn!(
-                "store: {address} is not reached: {why}; limits go on as their on_store_failure says"
+            warn!(target: LOG_TARGET,                 "store: {address} is not reached: {why}; limits go on as their on_store_failure says"
             );
         }
         self.shared.look_again();
@@ -477,7 +476,7 @@ impl Connection {
 
 impl SupervisedConnection {
     /// Begins to look after a line. Needs a runtime.
-    pub(super) fn keep(line: Connection) -> Self {
+    pub(crate) fn keep(line: Connection) -> Self {
         let line = Arc::new(line);
         let keeper = tokio::spawn(Arc::clone(&line).keep());
         Self {
@@ -510,7 +509,7 @@ enum ConnectError {
     /// There is no connection.
     Unreached(DialError),
     /// It did not take the script, or the probe.
-    StoreError(StoreError),
+    Failed(StoreError),
 }
 
 impl fmt::Display for ConnectError {
@@ -521,13 +520,13 @@ impl fmt::Display for ConnectError {
                 into.write_str(&reasons.join("; "))
             }
             Self::Unreached(why) => why.fmt(into),
-            Self::StoreError(trouble) => trouble.fmt(into),
+            Self::Failed(error) => error.fmt(into),
         }
     }
 }
 
 /// A call of a script, by the command that names it so.
-pub(super) fn command(call: &Call, command: &str, script: &str) -> Cmd {
+pub(crate) fn command(call: &Call, command: &str, script: &str) -> Cmd {
     let mut command = redis::cmd(command);
     command.arg(script).arg(call.keys.len());
     for word in call.keys.iter().chain(&call.args) {
@@ -537,6 +536,6 @@ pub(super) fn command(call: &Call, command: &str, script: &str) -> Cmd {
 }
 
 /// A number that nodes do not share; where the system has none, a fixed one.
-pub(in crate::store) fn random() -> u64 {
+pub fn random() -> u64 {
     getrandom::u64().unwrap_or(500)
 }

@@ -7,31 +7,35 @@
 use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use super::answer::{RefusalReason, refusal};
-use crate::bounds::STORE_QUEUE;
-use crate::clock;
-use crate::config::rules::{Login, StorePlace, StoreRules};
+use crate::bounds::QUEUE;
+use crate::error::{RefusalReason, refusal};
+use crate::settings::{LinkSettings, Login, ServerAddress, TlsSettings};
+use crate::time::deadline;
 
 /// A connection that was greeted.
-pub(super) struct OpenConnection {
+pub(crate) struct OpenConnection {
     /// Takes calls, and gives each its own answer: they are paired by order, a call that was given up before it was written is
     /// never written, and the place of one given up later stays in the row.
-    pub(super) pipe: MultiplexedConnection,
+    pub(crate) pipe: MultiplexedConnection,
     /// Moves the bytes; it ends with the connection.
-    pub(super) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(crate) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// Who is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Handshake<'a> {
-    /// A server with keys, as who the rules say, in this database.
+pub(crate) enum Handshake<'a> {
+    /// A server with keys, as who the settings say, in this database.
     Keys {
         /// Its number.
         database: u16,
@@ -42,7 +46,7 @@ pub(super) enum Handshake<'a> {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum DialError {
+pub(crate) enum DialError {
     /// It did not stand within this.
     Slow(Duration),
     /// The socket.
@@ -53,60 +57,75 @@ pub(super) enum DialError {
     Greeting(RedisError),
 }
 
-/// Connects within the rules' `connect_timeout`.
-pub(super) async fn connect(
-    place: &StorePlace,
+/// Connects within the settings' `connect_timeout`.
+pub(crate) async fn connect(
+    place: &ServerAddress,
     greeting: Handshake<'_>,
-    rules: &StoreRules,
+    settings: &LinkSettings,
 ) -> Result<OpenConnection, DialError> {
-    let deadline = clock::deadline(rules.connect_timeout);
-    tokio::time::timeout_at(deadline, at_leisure(place, greeting, rules))
+    let deadline = deadline(settings.connect_timeout);
+    tokio::time::timeout_at(deadline, at_leisure(place, greeting, settings))
         .await
-        .unwrap_or(Err(DialError::Slow(rules.connect_timeout)))
+        .unwrap_or(Err(DialError::Slow(settings.connect_timeout)))
 }
 
 async fn at_leisure(
-    place: &StorePlace,
+    place: &ServerAddress,
     greeting: Handshake<'_>,
-    rules: &StoreRules,
+    settings: &LinkSettings,
 ) -> Result<OpenConnection, DialError> {
     match place {
-        StorePlace::Unix(path) => {
+        ServerAddress::Unix(path) => {
             let stream = UnixStream::connect(path).await.map_err(DialError::Socket)?;
-            greet(stream, greeting, rules).await
+            greet(stream, greeting, settings).await
         }
-        StorePlace::Tcp(place) => {
+        ServerAddress::Tcp(place) => {
             let stream = TcpStream::connect((&*place.host, place.port))
                 .await
                 .map_err(DialError::Socket)?;
             // A call is one small packet that should leave at once.
             stream.set_nodelay(true).map_err(DialError::Socket)?;
-            match &rules.tls {
-                None => greet(stream, greeting, rules).await,
+            match &settings.tls {
+                None => greet(stream, greeting, settings).await,
                 Some(tls) => {
-                    let wrapped = tls.wrap(&place.host, stream).await;
-                    greet(wrapped.map_err(DialError::Tls)?, greeting, rules).await
+                    let wrapped = encrypt(tls, &place.host, stream).await;
+                    greet(wrapped.map_err(DialError::Tls)?, greeting, settings).await
                 }
             }
         }
     }
 }
 
+/// Encrypts a connection to `host`.
+async fn encrypt(
+    tls: &TlsSettings,
+    host: &str,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
+    let name = match &tls.server_name {
+        Some(name) => name.clone(),
+        None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+    };
+    TlsConnector::from(Arc::clone(&tls.config))
+        .connect(name, stream)
+        .await
+}
+
 async fn greet<S>(
     stream: S,
     greeting: Handshake<'_>,
-    rules: &StoreRules,
+    settings: &LinkSettings,
 ) -> Result<OpenConnection, DialError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut who = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP2)
-        .set_lib_name("sluicegate", env!("CARGO_PKG_VERSION"));
+        .set_lib_name(settings.library.name, settings.library.version);
     let Login { user, password } = match greeting {
         Handshake::Keys { database } => {
             who = who.set_db(i64::from(database));
-            &rules.login
+            &settings.login
         }
         Handshake::Sentinel(login) => login,
     };
@@ -119,7 +138,7 @@ where
     // Every call has a deadline of its own.
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
-        .set_pipeline_buffer_size(STORE_QUEUE);
+        .set_pipeline_buffer_size(QUEUE);
     let (pipe, driver) = MultiplexedConnection::new_with_config(&who, stream, config)
         .await
         .map_err(DialError::Greeting)?;
@@ -131,7 +150,7 @@ where
 
 impl DialError {
     /// Whether the server refused who the gateway says it is.
-    pub(super) fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Greeting(error) if {
             let code = error.code().unwrap_or_default();
             let details = error.detail().unwrap_or_default();

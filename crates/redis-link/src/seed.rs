@@ -10,18 +10,18 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::LOG_TARGET;
+use crate::time::Moment;
 use arc_swap::ArcSwap;
-use sluicegate_limiter::Timestamp;
 use tracing::{info, warn};
 
-use super::line::random;
-use super::survey::ServerMap;
-use super::{LinkState, follow};
-use crate::clock;
-use crate::config::rules::StoreRules;
-use crate::store::breaker::jittered;
-use crate::store::nodes::{BEAT, GONE};
-use crate::store::script::{Call, Reply};
+use crate::breaker::jittered;
+use crate::call::{Call, Reply};
+use crate::connection::random;
+use crate::link::{LinkState, follow};
+use crate::membership::{BEAT, GONE};
+use crate::settings::LinkSettings;
+use crate::topology::ServerMap;
 
 /// How soon it is asked again where there is no seed yet.
 const SOON: Duration = Duration::from_millis(100);
@@ -47,32 +47,32 @@ enum SeedAnswer {
 struct SeedProposal {
     /// Offered where nobody holds one.
     fresh: SeedBytes,
-    held: Option<(SeedBytes, Timestamp)>,
+    held: Option<(SeedBytes, Moment)>,
     /// Since when more gateways hold another.
-    outvoted: Option<Timestamp>,
+    outvoted: Option<Moment>,
 }
 
 /// Fetches the seed, or brings it, and looks after it.
-pub(super) async fn agree(
+pub(crate) async fn agree(
     map: Weak<ArcSwap<ServerMap>>,
-    rules: Arc<StoreRules>,
+    settings: Arc<LinkSettings>,
     shared: Arc<LinkState>,
 ) {
-    if rules.secret.is_some() {
+    if settings.seed.is_some() {
         return;
     }
     let Some(mut voice) = SeedProposal::new(&shared) else {
         // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
-        warn!("store: the system has no random numbers to make a seed of");
+        warn!(target: LOG_TARGET, "store: the system has no random numbers to make a seed of");
         return;
     };
     loop {
         let Some(map) = map.upgrade() else { return };
-        let call = voice.call(&rules.prefix, shared.nodes.name(), clock::now());
-        let reply = follow(&map, &rules, &shared, &call, Some(SCRIPT)).await;
+        let call = voice.call(&settings.prefix, shared.nodes.name(), settings.clock.now());
+        let reply = follow(&map, &settings, &shared, &call, Some(SCRIPT)).await;
         drop(map);
         if let Some(answer) = reply.ok().as_ref().and_then(SeedAnswer::read) {
-            voice.hear(answer, &shared, clock::now());
+            voice.hear(answer, &shared, settings.clock.now());
         }
         let pause = if voice.held.is_some() { BEAT } else { SOON };
         tokio::select! {
@@ -97,7 +97,7 @@ impl SeedProposal {
     }
 
     /// The hash of what others hold lies in the seed's slot.
-    fn call(&self, prefix: &str, name: String, now: Timestamp) -> Call {
+    fn call(&self, prefix: &str, name: String, now: Moment) -> Call {
         let (seed, held) = match self.held {
             None => (self.fresh, "-1".to_owned()),
             Some((seed, since)) => (seed, now.saturating_since(since).as_millis().to_string()),
@@ -113,13 +113,13 @@ impl SeedProposal {
         }
     }
 
-    fn hear(&mut self, answer: SeedAnswer, shared: &LinkState, now: Timestamp) {
+    fn hear(&mut self, answer: SeedAnswer, shared: &LinkState, now: Moment) {
         let seed = match answer {
             SeedAnswer::Agreed(seed) => seed,
             SeedAnswer::Undecided => return,
             SeedAnswer::Restored => {
                 self.outvoted = None;
-                info!("store: its seed was gone or another; it has the one of this fleet again");
+                info!(target: LOG_TARGET, "store: its seed was gone or another; it has the one of this fleet again");
                 return;
             }
         };
@@ -129,7 +129,7 @@ impl SeedProposal {
             if !self.follows(since, now) {
                 return;
             }
-            warn!("store: more gateways hold another seed, so counters begin anew here");
+            warn!(target: LOG_TARGET, "store: more gateways hold another seed, so counters begin anew here");
         }
         self.outvoted = None;
         if self.held.is_none_or(|(held, _)| held != seed) {
@@ -139,7 +139,7 @@ impl SeedProposal {
     }
 
     /// Whether a gateway that is outvoted, and holds its seed since then, takes the other one.
-    fn follows(&mut self, since: Timestamp, now: Timestamp) -> bool {
+    fn follows(&mut self, since: Moment, now: Moment) -> bool {
         let outvoted = *self.outvoted.get_or_insert(now);
         now.saturating_since(since) < PATIENCE || now.saturating_since(outvoted) >= PATIENCE
     }

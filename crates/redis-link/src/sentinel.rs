@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use super::answer::{ErrorReply, RefusalReason, StoreError, read};
-use super::connect::{DialError, Handshake, connect};
-use crate::clock;
-use crate::config::rules::{HostPort, Login, StorePlace, StoreRules};
-use crate::store::script::Reply;
+use crate::call::Reply;
+use crate::connect::{DialError, Handshake, connect};
+use crate::error::{ErrorReply, RefusalReason, StoreError, read};
+use crate::settings::{HostPort, LinkSettings, Login, ServerAddress};
+use crate::time::deadline;
 
 /// Why nobody says where the master is.
 #[derive(Debug)]
-pub(super) enum SentinelError {
+pub(crate) enum SentinelError {
     /// A Sentinel cannot be asked.
     Unreached(HostPort, DialError),
     /// It answers, and not where the master is.
@@ -20,17 +20,17 @@ pub(super) enum SentinelError {
 }
 
 /// Where the master is, by the first Sentinel that knows; each try begins with another, so that one that is wrong is not asked for ever.
-pub(super) async fn master(
+pub(crate) async fn master(
     name: &str,
     nodes: &[HostPort],
     login: &Login,
     turn: usize,
-    rules: &StoreRules,
+    settings: &LinkSettings,
 ) -> Result<HostPort, Vec<SentinelError>> {
     let mut unknown = Vec::new();
     let begin = turn % nodes.len().max(1);
     for node in nodes.iter().skip(begin).chain(nodes.iter().take(begin)) {
-        match ask(name, node, login, rules).await {
+        match ask(name, node, login, settings).await {
             Ok(place) => return Ok(place),
             Err(why) => unknown.push(why),
         }
@@ -42,16 +42,16 @@ async fn ask(
     name: &str,
     node: &HostPort,
     login: &Login,
-    rules: &StoreRules,
+    settings: &LinkSettings,
 ) -> Result<HostPort, SentinelError> {
-    let place = StorePlace::Tcp(node.clone());
-    let connected = connect(&place, Handshake::Sentinel(login), rules)
+    let place = ServerAddress::Tcp(node.clone());
+    let connected = connect(&place, Handshake::Sentinel(login), settings)
         .await
         .map_err(|why| SentinelError::Unreached(node.clone(), why))?;
     let mut pipe = connected.pipe;
     let mut question = redis::cmd("SENTINEL");
     question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
-    let deadline = clock::deadline(rules.connect_timeout);
+    let deadline = deadline(settings.connect_timeout);
     let answer = tokio::select! {
         answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&question)) => answer.ok(),
         () = connected.driver => None,
@@ -78,11 +78,11 @@ fn place_of(reply: &Reply) -> Option<HostPort> {
 
 impl SentinelError {
     /// Whether the Sentinel refused who the gateway says it is.
-    pub(super) fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         match self {
             Self::Unreached(_, why) => why.is_denied(),
             Self::Refused(_, fault) => {
-                *fault == ErrorReply::StoreError(StoreError::Refused(RefusalReason::Denied))
+                *fault == ErrorReply::Failed(StoreError::Refused(RefusalReason::Denied))
             }
             Self::Unnamed(_) => false,
         }

@@ -9,15 +9,16 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tracing::warn;
 
-use super::LinkState;
-use super::answer::read;
-use super::connect::{Handshake, connect};
-use super::line::{Connection, ServerLocator, SupervisedConnection, random};
-use super::slots::{ClusterShard, SLOTS, number_in, shards, slot};
-use crate::clock;
-use crate::config::rules::{HostPort, StorePlace, StoreRules};
-use crate::store::breaker::{ReconnectBackoff, jittered};
-use crate::store::script::Call;
+use crate::LOG_TARGET;
+use crate::breaker::{ReconnectBackoff, jittered};
+use crate::call::Call;
+use crate::connect::{Handshake, connect};
+use crate::connection::{Connection, ServerLocator, SupervisedConnection, random};
+use crate::error::read;
+use crate::link::LinkState;
+use crate::settings::{HostPort, LinkSettings, ServerAddress};
+use crate::slots::{ClusterShard, SLOTS, number_in, shards, slot};
+use crate::time::deadline;
 
 /// How often the map is asked for when nothing has happened.
 const OFTEN: Duration = Duration::from_secs(10);
@@ -25,15 +26,15 @@ const OFTEN: Duration = Duration::from_secs(10);
 const SOON: Duration = Duration::from_millis(100);
 /// Which server has which keys.
 #[derive(Default)]
-pub(super) struct ServerMap {
-    pub(super) lines: Vec<Arc<SupervisedConnection>>,
+pub(crate) struct ServerMap {
+    pub(crate) lines: Vec<Arc<SupervisedConnection>>,
     /// The line of each slot; none: the first has all keys.
     slots: Option<Box<[Option<u16>]>>,
 }
 
 impl ServerMap {
     /// One server has all keys.
-    pub(super) fn of_one(line: SupervisedConnection) -> Self {
+    pub(crate) fn of_one(line: SupervisedConnection) -> Self {
         Self {
             lines: vec![Arc::new(line)],
             slots: None,
@@ -41,7 +42,7 @@ impl ServerMap {
     }
 
     /// Which line has the keys of a call.
-    pub(super) fn index_of(&self, call: &Call) -> Option<usize> {
+    pub(crate) fn index_of(&self, call: &Call) -> Option<usize> {
         match &self.slots {
             None => (!self.lines.is_empty()).then_some(0),
             Some(slots) => {
@@ -52,12 +53,12 @@ impl ServerMap {
     }
 
     /// The line that has the keys of a call.
-    pub(super) fn line_of(&self, call: &Call) -> Option<&Connection> {
+    pub(crate) fn line_of(&self, call: &Call) -> Option<&Connection> {
         Some(&self.lines.get(self.index_of(call)?)?.line)
     }
 
     /// The line to a server.
-    pub(super) fn line_to(&self, place: &HostPort) -> Option<&Connection> {
+    pub(crate) fn line_to(&self, place: &HostPort) -> Option<&Connection> {
         let kept = self.lines.iter().find(|kept| kept.line.leads_to(place))?;
         Some(&kept.line)
     }
@@ -66,7 +67,7 @@ impl ServerMap {
     fn redrawn(
         &self,
         shards: &[ClusterShard],
-        rules: &Arc<StoreRules>,
+        settings: &Arc<LinkSettings>,
         shared: &Arc<LinkState>,
     ) -> Self {
         let mut slots = vec![None; usize::from(SLOTS)].into_boxed_slice();
@@ -92,10 +93,11 @@ impl ServerMap {
                 }
                 None => {
                     let target = ServerLocator::Fixed {
-                        place: StorePlace::Tcp(shard.place.clone()),
+                        place: ServerAddress::Tcp(shard.place.clone()),
                         database: 0,
                     };
-                    let line = Connection::new(target, part, Arc::clone(rules), Arc::clone(shared));
+                    let line =
+                        Connection::new(target, part, Arc::clone(settings), Arc::clone(shared));
                     Arc::new(SupervisedConnection::keep(line))
                 }
             });
@@ -108,10 +110,10 @@ impl ServerMap {
 }
 
 /// Keeps the map of a Cluster up to date.
-pub(super) async fn keep(
+pub(crate) async fn keep(
     named: Vec<HostPort>,
     map: Arc<ArcSwap<ServerMap>>,
-    rules: Arc<StoreRules>,
+    settings: Arc<LinkSettings>,
     shared: Arc<LinkState>,
 ) {
     let mut backoff = ReconnectBackoff::default();
@@ -119,9 +121,9 @@ pub(super) async fn keep(
     let mut told = false;
     loop {
         let known: Vec<HostPort> = answered.iter().chain(&named).cloned().collect();
-        let pause = match learn(&known, &rules).await {
+        let pause = match learn(&known, &settings).await {
             Ok((who, shards)) => {
-                let next = map.load().redrawn(&shards, &rules, &shared);
+                let next = map.load().redrawn(&shards, &settings, &shared);
                 map.store(Arc::new(next));
                 answered = Some(who);
                 backoff = ReconnectBackoff::default();
@@ -130,7 +132,7 @@ pub(super) async fn keep(
             }
             Err(why) => {
                 if !told {
-                    warn!("store: no node of the cluster says which has which keys: {why}");
+                    warn!(target: LOG_TARGET, "store: no node of the cluster says which has which keys: {why}");
                 }
                 told = true;
                 answered = None;
@@ -145,13 +147,13 @@ pub(super) async fn keep(
 }
 
 /// What the first server that answers says, and which it is.
-pub(super) async fn learn(
+pub(crate) async fn learn(
     known: &[HostPort],
-    rules: &StoreRules,
+    settings: &LinkSettings,
 ) -> Result<(HostPort, Vec<ClusterShard>), String> {
     let mut reasons = Vec::new();
     for node in known {
-        match learn_from(node, rules).await {
+        match learn_from(node, settings).await {
             Ok(shards) => return Ok((node.clone(), shards)),
             Err(why) => reasons.push(format!("{node}: {why}")),
         }
@@ -159,15 +161,15 @@ pub(super) async fn learn(
     Err(reasons.join("; "))
 }
 
-async fn learn_from(node: &HostPort, rules: &StoreRules) -> Result<Vec<ClusterShard>, String> {
-    let place = StorePlace::Tcp(node.clone());
+async fn learn_from(node: &HostPort, settings: &LinkSettings) -> Result<Vec<ClusterShard>, String> {
+    let place = ServerAddress::Tcp(node.clone());
     let greeting = Handshake::Keys { database: 0 };
-    let connected = connect(&place, greeting, rules).await;
+    let connected = connect(&place, greeting, settings).await;
     let connected = connected.map_err(|why| why.to_string())?;
     let mut pipe = connected.pipe;
     let mut question = redis::cmd("CLUSTER");
     question.arg("SLOTS");
-    let deadline = clock::deadline(rules.connect_timeout);
+    let deadline = deadline(settings.connect_timeout);
     let answer = tokio::select! {
         answer = tokio::time::timeout_at(deadline, pipe.send_packed_command(&question)) => answer.ok(),
         () = connected.driver => None,

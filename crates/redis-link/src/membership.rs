@@ -10,25 +10,25 @@
 //! takes its share, not the whole.
 //!
 //! # Limits
-//! A node remembers [`STORE_MEMBERS`] others; of a larger fleet it counts as many as the store says that there are.
+//! A node remembers [`MEMBERS`] others; of a larger fleet it counts as many as the store says that there are.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sluicegate_limiter::Timestamp;
+use crate::time::Moment;
 
-use super::link::random;
-use super::script::Reply;
-use crate::bounds::STORE_MEMBERS;
+use crate::bounds::MEMBERS;
+use crate::call::Reply;
+use crate::connection::random;
 
 /// How often a node says that it lives.
-pub(super) const BEAT: Duration = Duration::from_secs(1);
+pub(crate) const BEAT: Duration = Duration::from_secs(1);
 /// A node not heard of for this is gone: it missed four beats.
-pub(super) const GONE: Duration = Duration::from_secs(5);
+pub(crate) const GONE: Duration = Duration::from_secs(5);
 /// How long the others may take to come back to a store that was away: longer than the pauses between two tries to connect.
-pub(super) const RETURN: Duration = Duration::from_secs(10);
+pub(crate) const RETURN: Duration = Duration::from_secs(10);
 /// A pause between two answers for which this node was cut off from the store itself.
 const DEAF: Duration = Duration::from_secs(3);
 
@@ -36,7 +36,7 @@ const DEAF: Duration = Duration::from_secs(3);
 /// read, a new epoch for a store that has none. Answers the store's time, in
 /// seconds and microseconds of that second, how many members there are, and of the latest ones the names, each with its age in
 /// milliseconds; then the epoch. Being a write, it also finds out whether the store takes any.
-pub(super) const SCRIPT: &str = "\
+pub(crate) const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', KEYS[1], now, ARGV[1])
@@ -49,15 +49,15 @@ return { tonumber(time[1]), tonumber(time[2]), redis.call('ZCARD', KEYS[1]), mem
 
 /// What one heartbeat brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Heartbeat {
+pub(crate) struct Heartbeat {
     /// The store's time.
-    pub(super) time: Timestamp,
+    pub(crate) time: Moment,
     /// Members that the store has heard of lately.
     count: u32,
     /// The latest of them, and how long ago the store heard each.
     members: Vec<(MemberId, Duration)>,
     /// The epoch of what it counts: another one than before says that it lost everything.
-    pub(super) epoch: String,
+    pub(crate) epoch: String,
 }
 
 /// A node, by the number that its name is.
@@ -66,7 +66,7 @@ struct MemberId(u64);
 
 /// How many nodes there are.
 #[derive(Debug)]
-pub(super) struct Membership {
+pub(crate) struct Membership {
     me: MemberId,
     heard: Mutex<SeenMembers>,
     count: AtomicU32,
@@ -75,27 +75,27 @@ pub(super) struct Membership {
 /// Who was heard, and when.
 #[derive(Clone, Debug, Default)]
 struct SeenMembers {
-    members: BTreeMap<MemberId, Timestamp>,
+    members: BTreeMap<MemberId, Moment>,
     /// When the store last answered.
-    last: Option<Timestamp>,
+    last: Option<Moment>,
     /// Nobody is forgotten before.
-    patient_until: Option<Timestamp>,
+    patient_until: Option<Moment>,
 }
 
 impl Heartbeat {
     /// The arguments of a heartbeat of this node.
-    pub(super) fn arguments(nodes: &Membership) -> Vec<Vec<u8>> {
+    pub(crate) fn arguments(nodes: &Membership) -> Vec<Vec<u8>> {
         let words = [
             nodes.name(),
             GONE.as_millis().to_string(),
-            STORE_MEMBERS.to_string(),
+            MEMBERS.to_string(),
             format!("{:016x}", random()),
         ];
         words.map(String::into_bytes).to_vec()
     }
 
     /// Reads the script's answer.
-    pub(super) fn read(reply: &Reply) -> Option<Self> {
+    pub(crate) fn read(reply: &Reply) -> Option<Self> {
         let Reply::Rows(fields) = reply else {
             return None;
         };
@@ -110,8 +110,8 @@ impl Heartbeat {
             return None;
         };
         let micros = Duration::from_micros(u64::try_from(*micros).ok()?);
-        let seconds = Timestamp::from_secs(u64::try_from(*seconds).ok()?);
-        let known = members.chunks_exact(2).take(STORE_MEMBERS);
+        let seconds = Moment::from_secs(u64::try_from(*seconds).ok()?);
+        let known = members.chunks_exact(2).take(MEMBERS);
         Some(Self {
             time: seconds.saturating_add(micros),
             count: u32::try_from(*count).ok()?,
@@ -134,13 +134,13 @@ fn member(pair: &[Reply]) -> Option<(MemberId, Duration)> {
 
 impl Membership {
     /// Nobody but this node is known.
-    pub(super) fn alone() -> Self {
+    pub(crate) fn alone() -> Self {
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
         Self::of(MemberId(random), SeenMembers::default())
     }
 
     /// The same node and whom it knows, before it has heard anybody at another store.
-    pub(super) fn known(&self) -> Self {
+    pub(crate) fn known(&self) -> Self {
         let heard = SeenMembers {
             last: None,
             ..self.lock().clone()
@@ -160,22 +160,22 @@ impl Membership {
     }
 
     /// This node's name: random, for a process.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{:016x}", self.me.0)
     }
 
     /// How many there are, this one included; at least 1.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// A server answered `beat` at `now`.
-    pub(super) fn hear(&self, beat: &Heartbeat, now: Timestamp) {
+    pub(crate) fn hear(&self, beat: &Heartbeat, now: Moment) {
         let mut heard = self.lock();
         heard.take_in(self.me, beat, now);
         let known = u32::try_from(heard.members.len()).unwrap_or(u32::MAX);
         // A fleet that is too large to be remembered has the store's number.
-        let told = match beat.members.len() < STORE_MEMBERS {
+        let told = match beat.members.len() < MEMBERS {
             true => 1,
             false => beat.count,
         };
@@ -189,7 +189,7 @@ impl Membership {
 }
 
 impl SeenMembers {
-    fn take_in(&mut self, me: MemberId, beat: &Heartbeat, now: Timestamp) {
+    fn take_in(&mut self, me: MemberId, beat: &Heartbeat, now: Moment) {
         let was_deaf = |last| now.saturating_since(last) > DEAF;
         if self.last.is_none_or(was_deaf) {
             self.patient_until = Some(now.saturating_add(RETURN));
@@ -205,10 +205,10 @@ impl SeenMembers {
         }
     }
 
-    fn heard_of(&mut self, member: MemberId, at: Timestamp) {
+    fn heard_of(&mut self, member: MemberId, at: Moment) {
         if let Some(heard) = self.members.get_mut(&member) {
             *heard = at.max(*heard);
-        } else if self.members.len() < STORE_MEMBERS {
+        } else if self.members.len() < MEMBERS {
             self.members.insert(member, at);
         }
     }
@@ -218,8 +218,8 @@ impl SeenMembers {
 mod tests {
     use super::*;
 
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::from_secs(1_800_000_000 + seconds)
+    fn at(seconds: u64) -> Moment {
+        Moment::from_secs(1_800_000_000 + seconds)
     }
 
     fn beat(members: &[u64]) -> Heartbeat {
@@ -303,13 +303,13 @@ mod tests {
         assert_eq!(Heartbeat::read(&Reply::Rows(numbers.to_vec())), None);
         assert_eq!(Heartbeat::read(&Reply::Nil), None);
 
-        let many: Vec<u64> = (0..STORE_MEMBERS as u64).collect();
+        let many: Vec<u64> = (0..MEMBERS as u64).collect();
         let larger = Heartbeat {
             count: 5_000,
             ..beat(&many)
         };
         nodes.hear(&larger, at(1));
         assert_eq!(nodes.count(), 5_000);
-        assert_eq!(nodes.lock().members.len(), STORE_MEMBERS);
+        assert_eq!(nodes.lock().members.len(), MEMBERS);
     }
 }

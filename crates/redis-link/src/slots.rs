@@ -1,22 +1,22 @@
 //! Knows the slots of a Cluster: which one a key is in, and which server has it.
 
-use crate::config::rules::HostPort;
-use crate::store::script::Reply;
+use crate::call::Reply;
+use crate::settings::HostPort;
 
 /// How many there are.
-pub(super) const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 
 /// A master and the slots that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ClusterShard {
+pub(crate) struct ClusterShard {
     /// Where it listens.
-    pub(super) place: HostPort,
+    pub(crate) place: HostPort,
     /// The first and the last of each range.
-    pub(super) ranges: Vec<(u16, u16)>,
+    pub(crate) ranges: Vec<(u16, u16)>,
 }
 
 /// The slot of a key.
-pub(super) fn slot(key: &[u8]) -> u16 {
+pub(crate) fn slot(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS
 }
 
@@ -41,7 +41,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 }
 
 /// A number whose decimal digits lie in one of these ranges, as the part of a key that counts; `None` where there is none soon.
-pub(super) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
+pub(crate) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
     // A master of one slot out of 16,384 has one of these but for odds of e^-12.
     (0..12 * u32::from(SLOTS)).find(|number| {
         let slot = slot(number.to_string().as_bytes());
@@ -52,7 +52,7 @@ pub(super) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
 }
 
 /// Reads the answer of `CLUSTER SLOTS` that the server at `asked` gave. Ranges without a master that has an address are left out.
-pub(super) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<ClusterShard>> {
+pub(crate) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<ClusterShard>> {
     let Reply::Rows(ranges) = reply else {
         return None;
     };

@@ -2,7 +2,7 @@
 //!
 //! Each server of the store keeps a marker, its *epoch*, which the first heartbeat that finds none writes. A server that comes back empty,
 //! or is another one, has another epoch. Until this gateway has recovered from the change, calls that let requests pass are for the epoch
-//! before, and the script does not carry them out ([`script`](crate::store::script)).
+//! before, and the script does not carry them out.
 //!
 //! Recovery has two stages, and each gateway waits in each for all others that it knows of, up to [`RETURN`]: first they tell what the
 //! store had counted, of which the most holds, then what they admitted meanwhile, which is added. So nothing is added before what it is
@@ -17,9 +17,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::{Link, follow};
-use crate::store::nodes::RETURN;
-use crate::store::script::{Call, Reply};
+use crate::call::{Call, Reply};
+use crate::link::{Link, follow};
+use crate::membership::RETURN;
 
 /// Says how far a gateway is. KEYS: the marker of the epoch, a hash of how far each is; ARGV: the gateway's name, the epoch, its stage.
 /// Answers how many are at that stage or behind it, and the epoch's age in milliseconds; -1 for another epoch.
@@ -39,7 +39,7 @@ return { there, math.max(now - (tonumber(string.match(epoch, ' (%d+)$')) or 0), 
 
 /// What a gateway has done to recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum RecoveryStage {
+pub enum RecoveryStage {
     /// Told what the store had counted.
     Restored,
     /// Told what was admitted meanwhile.
@@ -48,7 +48,7 @@ pub(in crate::store) enum RecoveryStage {
 
 /// Whether it may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum RecoveryBarrier {
+pub enum RecoveryBarrier {
     /// All are as far.
     Passed,
     /// Others are not, and may still come.
@@ -57,10 +57,10 @@ pub(in crate::store) enum RecoveryBarrier {
 
 /// The epochs of a store, by the part of the keys that a server has.
 #[derive(Debug, Default)]
-pub(super) struct StoreEpochs {
+pub(crate) struct StoreEpochs {
     parts: Mutex<BTreeMap<String, PartEpoch>>,
     /// Wakes who recovers.
-    pub(super) changed: Notify,
+    pub(crate) changed: Notify,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -73,16 +73,16 @@ struct PartEpoch {
 
 /// A part whose epoch is another than the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::store) struct NewEpoch {
-    pub(super) part: String,
-    pub(super) epoch: String,
+pub struct NewEpoch {
+    pub(crate) part: String,
+    pub(crate) epoch: String,
     /// Whether there was one before, so that something was lost.
-    pub(in crate::store) is_loss: bool,
+    pub is_loss: bool,
 }
 
 impl StoreEpochs {
     /// A heartbeat found this epoch.
-    pub(super) fn see(&self, part: &str, epoch: &str) {
+    pub(crate) fn see(&self, part: &str, epoch: &str) {
         let mut parts = self.lock();
         let known = parts.entry(part.to_owned()).or_default();
         if known.seen != epoch {
@@ -92,7 +92,7 @@ impl StoreEpochs {
     }
 
     /// Those that this gateway has not recovered from.
-    pub(super) fn open(&self) -> Vec<NewEpoch> {
+    pub(crate) fn open(&self) -> Vec<NewEpoch> {
         let parts = self.lock();
         let open = parts
             .iter()
@@ -106,28 +106,28 @@ impl StoreEpochs {
     }
 
     /// Whether this gateway has told what it knew to the server of a new epoch.
-    pub(super) fn has_told(&self, new: &NewEpoch) -> bool {
+    pub(crate) fn has_told(&self, new: &NewEpoch) -> bool {
         let parts = self.lock();
         let known = parts.get(&new.part);
         known.is_some_and(|known| known.told.as_ref() == Some(&new.epoch))
     }
 
     /// It has.
-    pub(super) fn told(&self, new: &NewEpoch) {
+    pub(crate) fn told(&self, new: &NewEpoch) {
         if let Some(known) = self.lock().get_mut(&new.part) {
             known.told = Some(new.epoch.clone());
         }
     }
 
     /// This gateway has recovered from a change.
-    pub(super) fn recovered(&self, from: &NewEpoch) {
+    pub(crate) fn recovered(&self, from: &NewEpoch) {
         if let Some(known) = self.lock().get_mut(&from.part) {
             known.recovered = Some(from.epoch.clone());
         }
     }
 
     /// The one that calls are for, of a store that is not in parts.
-    pub(super) fn current(&self) -> Option<String> {
+    pub(crate) fn current(&self) -> Option<String> {
         self.lock().get("")?.recovered.clone()
     }
 
@@ -139,48 +139,44 @@ impl StoreEpochs {
 
 impl Link {
     /// A call was for another epoch: looks which one it is.
-    pub(in crate::store) fn was_emptied(&self) {
+    pub fn was_emptied(&self) {
         for kept in &self.map.load().lines {
             kept.line.beat_soon();
         }
     }
 
     /// Epochs that this gateway has not recovered from.
-    pub(in crate::store) fn new_epochs(&self) -> Vec<NewEpoch> {
+    pub fn new_epochs(&self) -> Vec<NewEpoch> {
         self.shared.epochs.open()
     }
 
     /// Whether this gateway has told what it knew to the server of this one.
-    pub(in crate::store) fn has_told(&self, new: &NewEpoch) -> bool {
+    pub fn has_told(&self, new: &NewEpoch) -> bool {
         self.shared.epochs.has_told(new)
     }
 
     /// It has.
-    pub(in crate::store) fn told(&self, new: &NewEpoch) {
+    pub fn told(&self, new: &NewEpoch) {
         self.shared.epochs.told(new);
     }
 
     /// Calls may pass again.
-    pub(in crate::store) fn recovered(&self, from: &NewEpoch) {
+    pub fn recovered(&self, from: &NewEpoch) {
         self.shared.epochs.recovered(from);
     }
 
     /// Returns when there may be a new epoch.
-    pub(in crate::store) async fn epoch_changed(&self) {
+    pub async fn epoch_changed(&self) {
         self.shared.epochs.changed.notified().await;
     }
 
     /// Has them looked at again.
-    pub(in crate::store) fn look_at_epochs(&self) {
+    pub fn look_at_epochs(&self) {
         self.shared.epochs.changed.notify_one();
     }
 
     /// Says how far this gateway is with `new`, and finds out whether all others are, or were given the time to.
-    pub(in crate::store) async fn reach(
-        &self,
-        new: &NewEpoch,
-        stage: RecoveryStage,
-    ) -> RecoveryBarrier {
+    pub async fn reach(&self, new: &NewEpoch, stage: RecoveryStage) -> RecoveryBarrier {
         if self.has_slots() {
             return RecoveryBarrier::Passed;
         }
@@ -201,7 +197,7 @@ impl Link {
             keys: keys.to_vec(),
             args: args.map(String::into_bytes).to_vec(),
         };
-        let reply = follow(&self.map, &self.rules, &self.shared, &call, Some(STAGES)).await;
+        let reply = follow(&self.map, &self.settings, &self.shared, &call, Some(STAGES)).await;
         let Ok(Reply::Rows(fields)) = reply else {
             return RecoveryBarrier::Waiting;
         };

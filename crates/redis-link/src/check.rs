@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
-use sluicegate_limiter::{Cost, KeyHash, Period, Policy, Rate, Rates, Timestamp};
 use tokio::task::JoinHandle;
 
-use super::answer::{ErrorReply, RefusalReason, StoreError, read};
-use super::connect::{DialError, Handshake, connect};
-use super::line::command;
-use super::sentinel::SentinelError;
-use super::slots::number_in;
-use super::{sentinel, survey};
-use crate::clock;
-use crate::config::rules::{StorePlace, StoreRules, Topology};
-use crate::store::script::{self, Ask, Call, KeyName, Reply, ScriptAnswer};
+use crate::call::{Call, Reply};
+use crate::connect::{DialError, Handshake, connect};
+use crate::connection::command;
+use crate::error::{ErrorReply, RefusalReason, StoreError, read};
+use crate::sentinel::SentinelError;
+use crate::settings::{LinkSettings, ServerAddress, Topology};
+use crate::slots::number_in;
+use crate::time::Moment;
+use crate::time::deadline;
+use crate::{sentinel, topology};
 
 /// Round trips that are timed.
 const PINGS: usize = 20;
@@ -51,16 +51,39 @@ pub enum Severity {
     Bad,
 }
 
-/// Everything that is found out about the store of `rules`, server by server.
-pub async fn check(rules: &StoreRules) -> Vec<CheckResult> {
+/// A call that tries the script out.
+pub trait ScriptProbe: Sync {
+    /// Returns the text of the script.
+    fn script(&self) -> &str;
+
+    /// Returns a call that writes nothing, about keys that begin with `prefix`.
+    fn call(&self, prefix: &str) -> Call;
+
+    /// Judges the answer to that call.
+    fn read(&self, prefix: &str, reply: Reply) -> ProbeResult;
+}
+
+/// The meaning of the answer to a [`ScriptProbe`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeResult {
+    /// The script ran.
+    Understood,
+    /// This key holds a value that the script never writes.
+    ForeignKey(String),
+    /// No answer of the script.
+    Unreadable,
+}
+
+/// Everything that is found out about the store of `settings`, server by server.
+pub async fn check(settings: &LinkSettings, probe: &dyn ScriptProbe) -> Vec<CheckResult> {
     let mut findings = Vec::new();
-    let located = match located(rules).await {
+    let located = match located(settings).await {
         Ok(located) => located,
         Err(finding) => return vec![finding],
     };
     for server in located {
         findings.push(CheckResult::good(format!("server {}", server.place)));
-        if let Err(finding) = examine(&server, rules, &mut findings).await {
+        if let Err(finding) = examine(&server, settings, probe, &mut findings).await {
             findings.push(finding);
         }
     }
@@ -69,28 +92,28 @@ pub async fn check(rules: &StoreRules) -> Vec<CheckResult> {
 
 /// Where a server is, and how a key begins that it has.
 struct ServerLocation {
-    place: StorePlace,
+    place: ServerAddress,
     database: u16,
     prefix: String,
 }
 
 /// The servers that have keys.
-async fn located(rules: &StoreRules) -> Result<Vec<ServerLocation>, CheckResult> {
+async fn located(settings: &LinkSettings) -> Result<Vec<ServerLocation>, CheckResult> {
     let alone = |place, database| {
         vec![ServerLocation {
             place,
             database,
-            prefix: rules.prefix.clone(),
+            prefix: settings.prefix.clone(),
         }]
     };
-    match &rules.topology {
+    match &settings.topology {
         Topology::Single { place, database } => Ok(alone(place.clone(), *database)),
         Topology::Sentinel {
             master,
             nodes,
             login,
-        } => match sentinel::master(master, nodes, login, 0, rules).await {
-            Ok(place) => Ok(alone(StorePlace::Tcp(place), 0)),
+        } => match sentinel::master(master, nodes, login, 0, settings).await {
+            Ok(place) => Ok(alone(ServerAddress::Tcp(place), 0)),
             Err(unknown) => {
                 let reasons: Vec<String> = unknown.iter().map(ToString::to_string).collect();
                 let advice = if unknown.iter().any(SentinelError::is_denied) {
@@ -104,15 +127,15 @@ async fn located(rules: &StoreRules) -> Result<Vec<ServerLocation>, CheckResult>
                 Err(CheckResult::bad(reasons.join("; "), advice))
             }
         },
-        Topology::Cluster { nodes } => match survey::learn(nodes, rules).await {
+        Topology::Cluster { nodes } => match topology::learn(nodes, settings).await {
             Ok((_, shards)) => Ok(shards
                 .into_iter()
                 .filter_map(|shard| {
                     let number = number_in(&shard.ranges)?;
                     Some(ServerLocation {
-                        place: StorePlace::Tcp(shard.place),
+                        place: ServerAddress::Tcp(shard.place),
                         database: 0,
-                        prefix: format!("{}{{{number}}}", rules.prefix),
+                        prefix: format!("{}{{{number}}}", settings.prefix),
                     })
                 })
                 .collect()),
@@ -127,23 +150,24 @@ async fn located(rules: &StoreRules) -> Result<Vec<ServerLocation>, CheckResult>
 /// One server.
 async fn examine(
     located: &ServerLocation,
-    rules: &StoreRules,
+    settings: &LinkSettings,
+    probe: &dyn ScriptProbe,
     findings: &mut Vec<CheckResult>,
 ) -> Result<(), CheckResult> {
     let greeting = Handshake::Keys {
         database: located.database,
     };
-    let connected = connect(&located.place, greeting, rules)
+    let connected = connect(&located.place, greeting, settings)
         .await
         .map_err(unreached)?;
     let mut server = CheckedServer {
         pipe: connected.pipe,
         driver: tokio::spawn(connected.driver),
     };
-    findings.push(server.identity(rules).await?);
-    findings.push(server.latency(rules).await?);
-    findings.push(server.clock().await?);
-    server.script(&located.prefix).await?;
+    findings.push(server.identity(settings).await?);
+    findings.push(server.latency(settings).await?);
+    findings.push(server.clock(settings).await?);
+    server.script(probe, &located.prefix).await?;
     findings.push(CheckResult::good("script loads and runs"));
     server.write(&format!("{}:check", located.prefix)).await?;
     findings.push(CheckResult::good("takes writes"));
@@ -166,11 +190,11 @@ impl Drop for CheckedServer {
 
 impl CheckedServer {
     async fn ask(&mut self, command: &Cmd) -> Result<Reply, CheckResult> {
-        let deadline = clock::deadline(PATIENCE);
+        let deadline = deadline(PATIENCE);
         let answer =
             tokio::time::timeout_at(deadline, self.pipe.send_packed_command(command)).await;
         answer
-            .map_or(Err(ErrorReply::StoreError(StoreError::TimedOut)), read)
+            .map_or(Err(ErrorReply::Failed(StoreError::TimedOut)), read)
             .map_err(|fault| faulty(&fault))
     }
 
@@ -182,10 +206,10 @@ impl CheckedServer {
         }
     }
 
-    async fn identity(&mut self, rules: &StoreRules) -> Result<CheckResult, CheckResult> {
+    async fn identity(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
         let about = self.info("server").await?;
         if field(&about, "redis_mode") == Some("cluster")
-            && !matches!(rules.topology, Topology::Cluster { .. })
+            && !matches!(settings.topology, Topology::Cluster { .. })
         {
             return Err(CheckResult::bad(
                 "it has a part of the keys only",
@@ -214,18 +238,18 @@ impl CheckedServer {
         }
     }
 
-    async fn latency(&mut self, rules: &StoreRules) -> Result<CheckResult, CheckResult> {
+    async fn latency(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
         let mut took = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
-            let sent = clock::now();
+            let sent = settings.clock.now();
             self.ask(&words(&["PING"])).await?;
-            took.push(clock::since(sent));
+            took.push(settings.clock.now().saturating_since(sent));
         }
         took.sort_unstable();
         let median = took.get(PINGS / 2).copied().unwrap_or_default();
         let longest = took.last().copied().unwrap_or_default();
         let text = format!("round trip {median:.1?}, at most {longest:.1?} of {PINGS}");
-        let timeout = rules.timeout;
+        let timeout = settings.timeout;
         Ok(if median >= timeout {
             CheckResult::bad(
                 format!("{text}, and a call may take {timeout:?}"),
@@ -242,17 +266,17 @@ impl CheckedServer {
         })
     }
 
-    async fn clock(&mut self) -> Result<CheckResult, CheckResult> {
-        let (sent, wall) = (clock::now(), clock::wall());
+    async fn clock(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
+        let (sent, wall) = (settings.clock.now(), settings.clock.wall());
         let reply = self.ask(&words(&["TIME"])).await?;
-        let then = wall.saturating_add(clock::since(sent) / 2);
+        let then = wall.saturating_add(settings.clock.now().saturating_since(sent) / 2);
         let Some(there) = time_of(&reply) else {
-            return Err(faulty(&ErrorReply::StoreError(StoreError::Unreadable)));
+            return Err(faulty(&ErrorReply::Failed(StoreError::Unreadable)));
         };
         let (apart, which) = if there > then {
-            (clock::between(then, there), "ahead")
+            (there.saturating_since(then), "ahead")
         } else {
-            (clock::between(there, then), "behind")
+            (then.saturating_since(there), "behind")
         };
         let text = format!("clock {apart:.1?} {which}");
         Ok(if apart > Duration::from_secs(1) {
@@ -266,33 +290,22 @@ impl CheckedServer {
         })
     }
 
-    /// Loads the script, and lets it judge what nobody asked, without writing.
-    async fn script(&mut self, prefix: &str) -> Result<(), CheckResult> {
-        let hash = match self.ask(&words(&["SCRIPT", "LOAD", script::TEXT])).await? {
+    /// Loads the script, and runs the call of `probe`, which writes nothing.
+    async fn script(&mut self, probe: &dyn ScriptProbe, prefix: &str) -> Result<(), CheckResult> {
+        let loading = words(&["SCRIPT", "LOAD", probe.script()]);
+        let hash = match self.ask(&loading).await? {
             Reply::Bytes(hash) => String::from_utf8_lossy(&hash).into_owned(),
-            _ => return Err(faulty(&ErrorReply::StoreError(StoreError::Unreadable))),
+            _ => return Err(faulty(&ErrorReply::Failed(StoreError::Unreadable))),
         };
-        let Some(policy) = one_an_hour() else {
-            return Ok(());
-        };
-        // The first braces of a key name its slot: those of `prefix`, in a Cluster.
-        let name = KeyName::new(prefix, KeyHash::from_bits(0), "check");
-        let asks = [Ask {
-            policy: &policy,
-            name: &name,
-            cost: Cost::ONE,
-        }];
-        let call = script::peek(&asks, clock::wall());
+        let call = probe.call(prefix);
         let reply = self.ask(&command(&call, "EVALSHA", &hash)).await?;
-        match script::read(&asks, reply) {
-            Ok(ScriptAnswer::Decided(_) | ScriptAnswer::Elsewhen(_) | ScriptAnswer::Emptied) => {
-                Ok(())
-            }
-            Ok(ScriptAnswer::Foreign(_)) => Err(CheckResult::bad(
-                format!("a key of another kind stands at {}", name.as_str()),
+        match probe.read(prefix, reply) {
+            ProbeResult::Understood => Ok(()),
+            ProbeResult::ForeignKey(name) => Err(CheckResult::bad(
+                format!("a key of another kind stands at {name}"),
                 "give the fleet a prefix of its own",
             )),
-            Err(_) => Err(faulty(&ErrorReply::StoreError(StoreError::Unreadable))),
+            ProbeResult::Unreadable => Err(faulty(&ErrorReply::Failed(StoreError::Unreadable))),
         }
     }
 
@@ -416,7 +429,7 @@ const PASSWORD: &str = "write user and password_file or password_env as the serv
 /// What to do about a server that answers so.
 fn faulty(fault: &ErrorReply) -> CheckResult {
     let advice = match fault {
-        ErrorReply::StoreError(StoreError::Refused(refusal)) => match refusal {
+        ErrorReply::Failed(StoreError::Refused(refusal)) => match refusal {
             RefusalReason::Denied => PASSWORD,
             RefusalReason::ReadOnly => {
                 "write the address of the master, or `sentinel` so that it is found"
@@ -433,10 +446,10 @@ fn faulty(fault: &ErrorReply) -> CheckResult {
             RefusalReason::Script(_) => "is it Redis 6.2 or later, or Valkey?",
         },
         ErrorReply::Moved(_) | ErrorReply::Ask(_) | ErrorReply::TryAgain => IS_CLUSTER,
-        ErrorReply::StoreError(StoreError::TimedOut) => {
+        ErrorReply::Failed(StoreError::TimedOut) => {
             "it is too slow to be of use: look at its SLOWLOG and its machine"
         }
-        ErrorReply::StoreError(_) | ErrorReply::NoScript => {
+        ErrorReply::Failed(_) | ErrorReply::NoScript => {
             "is this a Redis or Valkey server, reached without a proxy that changes answers?"
         }
     };
@@ -445,11 +458,6 @@ fn faulty(fault: &ErrorReply) -> CheckResult {
 
 const IS_CLUSTER: &str =
     "the server is part of a Cluster: write cluster = [\"host:port\", …] in place of url";
-
-fn one_an_hour() -> Option<Policy> {
-    let rate = Rate::new(1, Period::from_secs(3_600).ok()?).ok()?;
-    Some(Policy::from(Rates::new([rate]).ok()?))
-}
 
 fn words(words: &[&str]) -> Cmd {
     let mut command = Cmd::new();
@@ -465,7 +473,7 @@ fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
         .find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }
 
-fn time_of(reply: &Reply) -> Option<Timestamp> {
+fn time_of(reply: &Reply) -> Option<Moment> {
     let Reply::Rows(fields) = reply else {
         return None;
     };
@@ -474,7 +482,7 @@ fn time_of(reply: &Reply) -> Option<Timestamp> {
     };
     let number = |digits: &[u8]| str::from_utf8(digits).ok()?.parse::<u64>().ok();
     let micros = Duration::from_micros(number(micros)?);
-    Some(Timestamp::from_secs(number(seconds)?).saturating_add(micros))
+    Some(Moment::from_secs(number(seconds)?).saturating_add(micros))
 }
 
 #[cfg(test)]

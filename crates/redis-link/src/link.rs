@@ -11,17 +11,7 @@
 //! and server where otherwise there were as many as threads.
 //!
 //! # Limits
-//! What waits for a connection is bounded by `bounds::STORE_QUEUE` and by time; a server that does not read costs what fits its socket.
-
-mod answer;
-pub mod check;
-mod connect;
-mod epoch;
-mod line;
-mod seed;
-mod sentinel;
-mod slots;
-mod survey;
+//! What waits for a connection is bounded by `bounds::QUEUE` and by time; a server that does not read costs what fits its socket.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -31,54 +21,52 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::join_all;
-use sluicegate_limiter::Seed;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 use tracing::error;
 
-use self::answer::ErrorReply;
-use self::epoch::StoreEpochs;
-use self::line::{Connection, ScriptForm, ServerLocator, SupervisedConnection};
-use self::survey::ServerMap;
-use super::nodes::Membership;
-use super::script::{Call, Reply};
-use crate::bounds::{STORE_BATCH, STORE_WAYS};
-use crate::clock;
-use crate::config::rules::{HostPort, StoreRules, StoreSeed, Topology};
-use crate::record::{CallResult, LinkEvent, StoreCallCounts};
-
-pub use self::answer::{RefusalReason, StoreError};
-pub(in crate::store) use self::epoch::{NewEpoch, RecoveryBarrier, RecoveryStage};
-pub(in crate::store) use self::line::random;
-pub use self::line::{ConnectionState, ServerStatus};
+use crate::LOG_TARGET;
+use crate::bounds::{BATCH, REDIRECTIONS};
+use crate::call::{Call, Reply};
+use crate::connection::{
+    Connection, ScriptForm, ServerLocator, ServerStatus, SupervisedConnection,
+};
+use crate::epoch::StoreEpochs;
+use crate::error::{ErrorReply, RefusalReason, StoreError};
+use crate::membership::Membership;
+use crate::observer::{CallResult, LinkEvent, LinkObserver};
+use crate::seed;
+use crate::settings::{HashSeed, HostPort, LinkSettings, Topology};
+use crate::time::deadline;
+use crate::topology::{self, ServerMap};
 
 /// How long a slot that is being moved is left alone.
 const MOVING: Duration = Duration::from_millis(1);
 
 /// The way to the store.
 pub struct Link {
-    rules: Arc<StoreRules>,
-    shared: Arc<LinkState>,
-    map: Arc<ArcSwap<ServerMap>>,
-    runtime: Mutex<Option<Runtime>>,
+    pub(crate) settings: Arc<LinkSettings>,
+    pub(crate) shared: Arc<LinkState>,
+    pub(crate) map: Arc<ArcSwap<ServerMap>>,
+    pub(crate) runtime: Mutex<Option<Runtime>>,
 }
 
 /// What all lines of a link share.
-pub(super) struct LinkState {
+pub(crate) struct LinkState {
     /// The script that calls are for.
-    script: &'static str,
-    nodes: Membership,
-    epochs: StoreEpochs,
-    tallies: Arc<StoreCallCounts>,
-    seed: ArcSwapOption<[u8; 16]>,
+    pub(crate) script: &'static str,
+    pub(crate) nodes: Membership,
+    pub(crate) epochs: StoreEpochs,
+    pub(crate) observer: Arc<dyn LinkObserver>,
+    pub(crate) seed: ArcSwapOption<[u8; 16]>,
     /// What keys were hashed under at the store before, to be kept where none is yet.
-    brought: Option<StoreSeed>,
+    pub(crate) brought: Option<HashSeed>,
     /// Wakes who knows the servers: something about them has changed.
-    changed: Notify,
+    pub(crate) changed: Notify,
     /// Wakes who fetches the seed: there is a connection.
-    reached: Notify,
-    was_connected: AtomicBool,
+    pub(crate) reached: Notify,
+    pub(crate) was_connected: AtomicBool,
 }
 
 /// How a link does.
@@ -95,11 +83,11 @@ pub struct LinkStatus {
 }
 
 impl LinkState {
-    fn look_again(&self) {
+    pub(crate) fn look_again(&self) {
         self.changed.notify_one();
     }
 
-    fn connected(&self) {
+    pub(crate) fn connected(&self) {
         // Relaxed: advice for `/readyz`, publishes nothing.
         self.was_connected.store(true, Ordering::Relaxed);
         self.reached.notify_one();
@@ -111,27 +99,27 @@ impl Link {
     /// is away.
     #[must_use]
     pub fn new(
-        rules: StoreRules,
+        settings: LinkSettings,
         script: &'static str,
-        tallies: Arc<StoreCallCounts>,
+        observer: Arc<dyn LinkObserver>,
         before: Option<&Link>,
     ) -> Self {
-        let known = rules.secret.map(|seed| Arc::new(seed.0));
+        let known = settings.seed.map(|seed| Arc::new(seed.0));
         // One that somebody wrote into a file is brought to nobody.
-        let brought = before.filter(|before| before.rules.secret.is_none());
+        let brought = before.filter(|before| before.settings.seed.is_none());
         let shared = LinkState {
-            brought: brought.and_then(|before| before.seed_bytes().or(before.shared.brought)),
+            brought: brought.and_then(|before| before.seed().or(before.shared.brought)),
             script,
             nodes: before.map_or_else(Membership::alone, |before| before.shared.nodes.known()),
             epochs: StoreEpochs::default(),
-            tallies,
+            observer,
             seed: ArcSwapOption::from(known),
             changed: Notify::new(),
             reached: Notify::new(),
             was_connected: AtomicBool::new(false),
         };
         Self {
-            rules: Arc::new(rules),
+            settings: Arc::new(settings),
             shared: Arc::new(shared),
             map: Arc::new(ArcSwap::from_pointee(ServerMap::default())),
             runtime: Mutex::new(None),
@@ -145,7 +133,7 @@ impl Link {
             return;
         }
         // Masters of a Cluster are served at the same time; one server answers from one thread itself.
-        let threads = match self.rules.topology {
+        let threads = match self.settings.topology {
             Topology::Cluster { .. } => 2,
             _ => 1,
         };
@@ -163,13 +151,15 @@ impl Link {
                 }
                 *runtime = Some(built);
             }
-            Err(cause) => error!("store: its threads cannot be started, so it stays away: {cause}"),
+            Err(cause) => {
+                error!(target: LOG_TARGET, "store: its threads cannot be started, so it stays away: {cause}")
+            }
         }
     }
 
     fn begin(&self) {
-        let (rules, shared) = (Arc::clone(&self.rules), Arc::clone(&self.shared));
-        let target = match &self.rules.topology {
+        let (settings, shared) = (Arc::clone(&self.settings), Arc::clone(&self.shared));
+        let target = match &self.settings.topology {
             Topology::Single { place, database } => ServerLocator::Fixed {
                 place: place.clone(),
                 database: *database,
@@ -185,21 +175,21 @@ impl Link {
             },
             Topology::Cluster { nodes } => {
                 let map = Arc::clone(&self.map);
-                tokio::spawn(survey::keep(nodes.clone(), map, rules, shared));
+                tokio::spawn(topology::keep(nodes.clone(), map, settings, shared));
                 tokio::spawn(seed::agree(
                     Arc::downgrade(&self.map),
-                    Arc::clone(&self.rules),
+                    Arc::clone(&self.settings),
                     Arc::clone(&self.shared),
                 ));
                 return;
             }
         };
         let line =
-            SupervisedConnection::keep(Connection::new(target, String::new(), rules, shared));
+            SupervisedConnection::keep(Connection::new(target, String::new(), settings, shared));
         self.map.store(Arc::new(ServerMap::of_one(line)));
         tokio::spawn(seed::agree(
             Arc::downgrade(&self.map),
-            Arc::clone(&self.rules),
+            Arc::clone(&self.settings),
             Arc::clone(&self.shared),
         ));
     }
@@ -209,9 +199,9 @@ impl Link {
     /// # Errors
     /// Why there is no reply; it says whether the call may have been carried out.
     pub async fn run(&self, call: Call) -> Result<Reply, StoreError> {
-        let started = clock::now();
-        let result = follow(&self.map, &self.rules, &self.shared, &call, None).await;
-        self.tally(&result, clock::since(started));
+        let started = self.settings.clock.now();
+        let result = follow(&self.map, &self.settings, &self.shared, &call, None).await;
+        self.observe(&result, self.settings.clock.now().saturating_since(started));
         result
     }
 
@@ -219,20 +209,16 @@ impl Link {
     ///
     /// # Errors
     /// As in [`Self::run`].
-    pub(in crate::store) async fn run_other(
-        &self,
-        call: &Call,
-        script: &'static str,
-    ) -> Result<Reply, StoreError> {
-        follow(&self.map, &self.rules, &self.shared, call, Some(script)).await
+    pub async fn run_other(&self, call: &Call, script: &'static str) -> Result<Reply, StoreError> {
+        follow(&self.map, &self.settings, &self.shared, call, Some(script)).await
     }
 
     /// The name by which the fleet knows this gateway: random, for a process.
-    pub(in crate::store) fn node(&self) -> String {
+    pub fn node(&self) -> String {
         self.shared.nodes.name()
     }
 
-    /// Makes many calls, those of one server in pieces of [`STORE_BATCH`], one after the other, each piece within the timeout. What comes
+    /// Makes many calls, those of one server in pieces of [`BATCH`], one after the other, each piece within the timeout. What comes
     /// behind a piece that failed is not sent.
     ///
     /// # Errors
@@ -266,31 +252,35 @@ impl Link {
         indexes: &[usize],
     ) -> Vec<(usize, Result<Reply, StoreError>)> {
         let mut told = Vec::with_capacity(indexes.len());
-        for piece in indexes.chunks(STORE_BATCH) {
+        for piece in indexes.chunks(BATCH) {
             let Some(permit) = line.permit() else { break };
-            let started = clock::now();
-            let deadline = clock::deadline(self.rules.timeout);
+            let started = self.settings.clock.now();
+            let deadline = deadline(self.settings.timeout);
             let asked: Vec<&Call> = piece.iter().filter_map(|at| calls.get(*at)).collect();
             let answers = timeout_at(deadline, line.ask_all(&asked)).await;
             let answers = match answers.unwrap_or(Err(StoreError::TimedOut)) {
                 Ok(answers) => answers,
-                Err(trouble) => {
-                    line.failed(permit, &trouble);
-                    self.tally(&Err(trouble.clone()), clock::since(started));
-                    told.extend(piece.iter().map(|at| (*at, Err(trouble.clone()))));
+                Err(failure) => {
+                    line.failed(permit, &failure);
+                    self.observe(
+                        &Err(failure.clone()),
+                        self.settings.clock.now().saturating_since(started),
+                    );
+                    told.extend(piece.iter().map(|at| (*at, Err(failure.clone()))));
                     break;
                 }
             };
             line.succeeded(permit);
-            self.shared
-                .tallies
-                .called(CallResult::Ok, clock::since(started));
+            self.shared.observer.count_call(
+                CallResult::Ok,
+                self.settings.clock.now().saturating_since(started),
+            );
             for ((at, call), answer) in piece.iter().zip(asked).zip(answers) {
                 let result = match answer {
                     Ok(reply) => Ok(reply),
-                    Err(ErrorReply::StoreError(trouble)) => {
-                        line.failed(permit, &trouble);
-                        Err(trouble)
+                    Err(ErrorReply::Failed(failure)) => {
+                        line.failed(permit, &failure);
+                        Err(failure)
                     }
                     // It did not run, and takes the way of a single call.
                     Err(_) => self.run(call.clone()).await,
@@ -331,40 +321,28 @@ impl Link {
 
     /// What keys are hashed under; `None` until the store was reached for the first time, where no file says it.
     #[must_use]
-    pub fn seed(&self) -> Option<Seed> {
+    pub fn seed(&self) -> Option<HashSeed> {
         let seed = self.shared.seed.load();
-        seed.as_deref().map(|seed| Seed::from_bytes(*seed))
+        seed.as_deref().copied().map(HashSeed)
     }
 
     /// What every key begins with.
     #[must_use]
     pub fn prefix(&self) -> &str {
-        &self.rules.prefix
+        &self.settings.prefix
     }
 
     /// Whether keys of one call must share a slot.
     #[must_use]
     pub fn has_slots(&self) -> bool {
-        matches!(self.rules.topology, Topology::Cluster { .. })
+        matches!(self.settings.topology, Topology::Cluster { .. })
     }
 
-    /// The rules that it was made of.
-    #[must_use]
-    pub fn rules(&self) -> &StoreRules {
-        &self.rules
-    }
-
-    /// The same as bytes.
-    pub(super) fn seed_bytes(&self) -> Option<StoreSeed> {
-        let seed = self.shared.seed.load();
-        seed.as_deref().copied().map(StoreSeed)
-    }
-
-    /// Whether names of keys mean the same at the other: what the rules tell of it.
+    /// Whether names of keys mean the same at the other: what the settings tell of it.
     #[must_use]
     pub fn names_alike(&self, other: &Self) -> bool {
-        let (one, other) = (&self.rules, &other.rules);
-        one.prefix == other.prefix && one.secret == other.secret
+        let (one, other) = (&self.settings, &other.settings);
+        one.prefix == other.prefix && one.seed == other.seed
     }
 
     /// Whether it was connected at any time.
@@ -383,30 +361,30 @@ impl Link {
     /// What begins the name of the marker that the epoch stands in.
     #[must_use]
     pub fn epoch_key(&self) -> Vec<u8> {
-        format!("{}:epoch", self.rules.prefix).into_bytes()
+        format!("{}:epoch", self.settings.prefix).into_bytes()
     }
 
     /// How it does.
     #[must_use]
-    pub fn view(&self) -> LinkStatus {
+    pub fn status(&self) -> LinkStatus {
         let map = self.map.load();
         LinkStatus {
-            topology: self.rules.topology.name(),
+            topology: self.settings.topology.name(),
             servers: map.lines.iter().map(|kept| kept.line.condition()).collect(),
             nodes: self.nodes(),
             has_seed: self.shared.seed.load().is_some(),
         }
     }
 
-    fn tally(&self, result: &Result<Reply, StoreError>, took: Duration) {
+    fn observe(&self, result: &Result<Reply, StoreError>, took: Duration) {
         let result = match result {
             Ok(_) => CallResult::Ok,
-            Err(StoreError::Unavailable) => CallResult::Away,
+            Err(StoreError::Unavailable) => CallResult::Unavailable,
             Err(StoreError::TimedOut) => CallResult::TimedOut,
-            Err(StoreError::ConnectionLost) => CallResult::Lost,
+            Err(StoreError::ConnectionLost) => CallResult::ConnectionLost,
             Err(StoreError::Refused(_) | StoreError::Unreadable) => CallResult::Refused,
         };
-        self.shared.tallies.called(result, took);
+        self.shared.observer.count_call(result, took);
     }
 }
 
@@ -426,43 +404,43 @@ impl Drop for Link {
 impl fmt::Debug for Link {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Link")
-            .field("rules", &self.rules)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
 
 /// One call, of the link's script or of `other`, within the timeout.
-async fn follow(
+pub(crate) async fn follow(
     map: &ArcSwap<ServerMap>,
-    rules: &StoreRules,
+    settings: &LinkSettings,
     shared: &LinkState,
     call: &Call,
     other: Option<&'static str>,
 ) -> Result<Reply, StoreError> {
     let map = map.load_full();
-    let deadline = clock::deadline(rules.timeout);
+    let deadline = deadline(settings.timeout);
     let whole = other.unwrap_or(shared.script);
     let mut manner = other.map_or(ScriptForm::Hash, ScriptForm::Text);
     let mut line = map.line_of(call).ok_or(StoreError::Unavailable)?;
-    for _ in 0..STORE_WAYS {
+    for _ in 0..REDIRECTIONS {
         let permit = line.permit().ok_or(StoreError::Unavailable)?;
         let asked = timeout_at(deadline, line.ask(call, manner)).await;
         let fault = match asked {
-            Err(_) => ErrorReply::StoreError(StoreError::TimedOut),
+            Err(_) => ErrorReply::Failed(StoreError::TimedOut),
             Ok(Err(fault)) => fault,
             Ok(Ok(reply)) => {
                 line.succeeded(permit);
                 return Ok(reply);
             }
         };
-        if let ErrorReply::StoreError(trouble) = fault {
-            line.failed(permit, &trouble);
-            return Err(trouble);
+        if let ErrorReply::Failed(failure) = fault {
+            line.failed(permit, &failure);
+            return Err(failure);
         }
         line.succeeded(permit);
         match fault {
             ErrorReply::NoScript => {
-                shared.tallies.happened(LinkEvent::ScriptLoaded);
+                shared.observer.count_event(LinkEvent::ScriptLoaded);
                 manner = ScriptForm::Text(whole);
             }
             ErrorReply::Moved(place) => {
@@ -473,7 +451,7 @@ async fn follow(
                 line = elsewhere(&map, place).ok_or(StoreError::Refused(RefusalReason::Moved))?;
                 manner = ScriptForm::TextAfterAsking(whole);
             }
-            ErrorReply::TryAgain | ErrorReply::StoreError(_) => {
+            ErrorReply::TryAgain | ErrorReply::Failed(_) => {
                 let pause = tokio::time::sleep(MOVING);
                 if timeout_at(deadline, pause).await.is_err() {
                     return Err(StoreError::Refused(RefusalReason::TryAgain));

@@ -1,0 +1,23 @@
+//! Defines what is sent to a server and what comes back, apart from any client library.
+
+/// One run of a script. All keys of a call lie in one slot of a Cluster: the caller sees to that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The keys, all of one slot.
+    pub keys: Vec<Vec<u8>>,
+    /// The arguments.
+    pub args: Vec<Vec<u8>>,
+}
+
+/// The value that a script returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nil.
+    Nil,
+    /// A number.
+    Integer(i64),
+    /// A string.
+    Bytes(Vec<u8>),
+    /// A list.
+    Rows(Vec<Reply>),
+}

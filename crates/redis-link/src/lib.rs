@@ -1,0 +1,46 @@
+//! An at-most-once link to Redis or Valkey: one server, a master that Sentinels name, or a Cluster.
+//!
+//! A [`Link`] runs calls of one Lua script. A call uses a connection that already exists, is sent once, and ends within its timeout
+//! with a [`Reply`] or with a [`StoreError`] that says whether the server may have executed it. Connecting, TLS, Sentinels, the map of a
+//! Cluster and the recovery of a lost server happen on threads of the link, so that no caller ever waits for them.
+//!
+//! Beside calls a link keeps what processes that share a server need: how many there are ([`Link::nodes`]), one random seed that all
+//! of them hash keys under ([`Link::seed`]), and a marker that tells a server that has lost its data ([`Link::new_epochs`]).
+//!
+//! # Limits
+//! The link opens one connection to each server with keys. `bounds.rs` bounds what waits for it.
+#![forbid(unsafe_code)]
+
+/// The target of process logs: the module of the gateway that the link was part of, so that filters by module go on as they are.
+pub(crate) const LOG_TARGET: &str = "sluicegate::store::link";
+
+mod bounds;
+mod breaker;
+mod call;
+pub mod check;
+mod connect;
+mod connection;
+mod epoch;
+mod error;
+mod link;
+mod membership;
+mod observer;
+mod seed;
+mod sentinel;
+mod settings;
+mod slots;
+mod time;
+mod topology;
+
+pub use self::bounds::BATCH;
+pub use self::call::{Call, Reply};
+pub use self::connection::{ConnectionState, ServerStatus, random};
+pub use self::epoch::{NewEpoch, RecoveryBarrier, RecoveryStage};
+pub use self::error::{RefusalReason, StoreError};
+pub use self::link::{Link, LinkStatus};
+pub use self::observer::{CallResult, LinkEvent, LinkObserver};
+pub use self::settings::{
+    HashSeed, HostPort, LibraryName, LinkSettings, Login, Password, ServerAddress, TlsSettings,
+    Topology,
+};
+pub use self::time::{Clock, Moment};

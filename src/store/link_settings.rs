@@ -1,0 +1,55 @@
+//! Translates `[store]` and the gateway's clock into the settings of a [`Link`](sluicegate_redis_link::Link).
+
+use std::sync::Arc;
+
+use sluicegate_limiter::Timestamp;
+use sluicegate_redis_link::{Clock, LibraryName, LinkSettings, Moment};
+
+use crate::clock;
+use crate::config::rules::StoreRules;
+
+/// The name by which servers know the gateway.
+const LIBRARY: LibraryName = LibraryName {
+    name: "sluicegate",
+    version: env!("CARGO_PKG_VERSION"),
+};
+
+/// The clock of the gateway.
+#[derive(Debug)]
+struct GatewayClock;
+
+impl Clock for GatewayClock {
+    fn now(&self) -> Moment {
+        moment(clock::now())
+    }
+
+    fn wall(&self) -> Moment {
+        moment(clock::wall())
+    }
+}
+
+fn moment(time: Timestamp) -> Moment {
+    Moment::from_nanos(time.as_nanos())
+}
+
+/// Converts a moment of the link.
+#[must_use]
+pub fn timestamp(moment: Moment) -> Timestamp {
+    Timestamp::from_nanos(moment.as_nanos())
+}
+
+/// Returns the settings that `[store]` gives a link.
+#[must_use]
+pub fn link_settings(rules: &StoreRules) -> LinkSettings {
+    LinkSettings {
+        topology: rules.topology.clone(),
+        login: rules.login.clone(),
+        tls: rules.tls.as_ref().map(|tls| tls.link_settings()),
+        prefix: rules.prefix.clone(),
+        timeout: rules.timeout,
+        connect_timeout: rules.connect_timeout,
+        seed: rules.secret,
+        library: LIBRARY,
+        clock: Arc::new(GatewayClock),
+    }
+}

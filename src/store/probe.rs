@@ -1,0 +1,62 @@
+//! Tries a store out for `sluicegate store check`: the link's own steps, and one call of the script that writes nothing.
+
+use sluicegate_limiter::{Cost, KeyHash, Period, Policy, Rate, Rates};
+use sluicegate_redis_link::check::{self, CheckResult, ProbeResult, ScriptProbe};
+
+use super::link_settings::link_settings;
+use super::script::{self, Ask, Call, KeyName, Reply, ScriptAnswer};
+use crate::clock;
+use crate::config::rules::StoreRules;
+
+/// A request to a limit of one an hour, under a key that no client has.
+struct PeekProbe(Policy);
+
+/// Returns the results of all checks of the store, server by server.
+pub async fn check(rules: &StoreRules) -> Vec<CheckResult> {
+    let settings = link_settings(rules);
+    match one_an_hour() {
+        Some(policy) => check::check(&settings, &PeekProbe(policy)).await,
+        // There is such a policy.
+        None => Vec::new(),
+    }
+}
+
+impl ScriptProbe for PeekProbe {
+    fn script(&self) -> &str {
+        script::TEXT
+    }
+
+    fn call(&self, prefix: &str) -> Call {
+        script::peek(&[self.ask(&name(prefix))], clock::wall())
+    }
+
+    fn read(&self, prefix: &str, reply: Reply) -> ProbeResult {
+        match script::read(&[self.ask(&name(prefix))], reply) {
+            Ok(ScriptAnswer::Decided(_) | ScriptAnswer::Elsewhen(_) | ScriptAnswer::Emptied) => {
+                ProbeResult::Understood
+            }
+            Ok(ScriptAnswer::Foreign(name)) => ProbeResult::ForeignKey(name.as_str().to_owned()),
+            Err(_) => ProbeResult::Unreadable,
+        }
+    }
+}
+
+impl PeekProbe {
+    fn ask<'a>(&'a self, name: &'a KeyName) -> Ask<'a> {
+        Ask {
+            policy: &self.0,
+            name,
+            cost: Cost::ONE,
+        }
+    }
+}
+
+/// The first braces of a key name its slot: those of `prefix`, in a Cluster.
+fn name(prefix: &str) -> KeyName {
+    KeyName::new(prefix, KeyHash::from_bits(0), "check")
+}
+
+fn one_an_hour() -> Option<Policy> {
+    let rate = Rate::new(1, Period::from_secs(3_600).ok()?).ok()?;
+    Some(Policy::from(Rates::new([rate]).ok()?))
+}
