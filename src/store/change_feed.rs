@@ -1,18 +1,17 @@
-//! Tells the other gateways which keys of shared limits an operator has changed by hand, and takes in what they tell.
+//! Publishes the keys of shared limits that an operator has changed by hand, and reads what other gateways publish.
 //!
-//! Each gateway keeps things about a key that nobody else can change: that the store had refused it, what it admitted itself, bans. It
-//! finds them by a hash that other gateways cannot. So what is told is the name that the key has in the store; a gateway that was told
-//! drops what it keeps when the next request with that key comes, and asks the store again.
+//! Each gateway keeps state of a key that only it can change: that the store had refused the key, what it admitted itself, bans. It finds
+//! them by a hash that other gateways cannot compute. So the name of the key in the store is published; a gateway that reads it drops its
+//! state when the next request with that key comes, and asks the store again.
 //!
-//! The names lie in a sorted set of the store, by the time of the change there. Each gateway reads once a second what is new since it
-//! last read.
+//! The names lie in a sorted set of the store, by the time of the change there. Each gateway reads once a second what is new.
 //!
 //! # Concurrency
-//! Requests read one number: how many names were told and not met yet. It is 0 except after an operator's act.
+//! Requests read one number: how many names were read and had no request yet. It is 0 except after an operator's change.
 //!
 //! # Limits
-//! At most [`STORE_CHANGES`] names, each for at most [`KEPT`], in the store and in a gateway; the oldest go first. A gateway does not take
-//! in what was told before it started.
+//! At most [`STORE_CHANGES`] names, each for at most [`KEPT`], in the store and in a gateway; the oldest go first. A gateway ignores what
+//! was published before it started.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,12 +26,13 @@ use sluicegate_redis_link::StoreError;
 use super::Store;
 use crate::bounds::STORE_CHANGES;
 
-/// How often a gateway reads what others tell.
+/// The pause between two reads.
 pub(super) const READ: Duration = Duration::from_secs(1);
-/// How long a name is kept: as long as a gateway may be cut off from the store and be told all the same.
+/// The time for which a name is kept: a gateway that is cut off from the store for less misses nothing.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Tells a change. KEYS: the set; ARGV: the member, [`KEPT`] in milliseconds, [`STORE_CHANGES`]. Each change is later than the one before.
+/// Publishes a change. KEYS: the set; ARGV: the member, [`KEPT`] in milliseconds, [`STORE_CHANGES`]. Each change is later than the one
+/// before.
 const TELL: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -44,8 +44,8 @@ if first_beyond then redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', first_beyon
 return 0
 ";
 
-/// Reads changes. KEYS: the set; ARGV: the time of the latest one that is known, or nothing, how many are read. Answers the time of the
-/// latest one, 0 where there is none, and the members that are later than what is known.
+/// Reads changes. KEYS: the set; ARGV: the time of the latest one that is known, or nothing, the most to read. Returns the time of the
+/// latest one, 0 where there is none, and the members that are later than the known one.
 const READ_NEW: &str = "\
 local newest = tonumber(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or '0')
 local known = tonumber(ARGV[1])
@@ -60,19 +60,19 @@ end
 return { newest, new }
 ";
 
-/// What an operator did to a key.
+/// A change that an operator made to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyChange {
-    /// Its counters and its bans were cleared.
+    /// The counters and bans of the key were cleared.
     Cleared,
-    /// What it has used was set; bans stay.
+    /// The used units were set; bans stay.
     Set,
 }
 
 /// The changes at other gateways whose keys no request of this one has had since.
 #[derive(Debug, Default)]
 pub(super) struct ChangeFeed {
-    /// How many there are.
+    /// The number of names.
     open: AtomicUsize,
     heard: Mutex<FeedState>,
 }
@@ -87,7 +87,7 @@ struct FeedState {
 #[derive(Clone, Copy, Debug)]
 struct RemoteChange {
     change: KeyChange,
-    /// By this gateway's clock.
+    /// The time when it was read, by this gateway's clock.
     at: Timestamp,
 }
 
@@ -111,7 +111,7 @@ impl ChangeFeed {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether some key was changed elsewhere and was not met here since.
+    /// Returns whether a key was changed elsewhere and had no request here since.
     fn are_open(&self) -> bool {
         // Relaxed: a hint, after which the lock is taken. A request that misses the news is one that came before.
         self.open.load(Ordering::Relaxed) > 0
@@ -128,7 +128,8 @@ impl ChangeFeed {
         Some(told?.change)
     }
 
-    /// The store's latest change is of the time `latest`, and `members` are new; those that this gateway `me` told itself are not.
+    /// Adds the new `members`, except those that this gateway `me` published itself; `latest` is the time of the latest change in the
+    /// store.
     fn hear(&self, latest: u64, members: &[Reply], me: &str, now: Timestamp) {
         let mut heard = self.lock();
         heard.latest = Some(latest);
@@ -166,7 +167,7 @@ impl FeedState {
     }
 }
 
-/// Who told, what was done, and the name of the key.
+/// Parses a member: the publisher, the change, and the name of the key.
 fn read(member: &str) -> Option<(&str, KeyChange, &str)> {
     let (teller, rest) = member.split_once(' ')?;
     let (change, name) = rest.split_once(' ')?;
@@ -174,7 +175,7 @@ fn read(member: &str) -> Option<(&str, KeyChange, &str)> {
 }
 
 impl Store {
-    /// Tells the other gateways that an operator changed a key.
+    /// Publishes that an operator changed a key.
     pub(super) async fn tell_change(
         &self,
         name: &KeyName,
@@ -186,7 +187,7 @@ impl Store {
         self.run_other(&call, TELL).await.map(drop)
     }
 
-    /// Takes in what other gateways told since the last time.
+    /// Reads what other gateways published since the last time.
     pub(super) async fn read_changes(&self, now: Timestamp) {
         let changes = &self.ledger.changes;
         let latest = changes.lock().latest;
@@ -209,7 +210,7 @@ impl Store {
         }
     }
 
-    /// What an operator did at another gateway to a key with this hash in the store, since a request had it here. Says so once.
+    /// Returns, once, the change that an operator made at another gateway to a key with this hash in the store.
     #[must_use]
     pub fn changed_elsewhere(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
         let changes = &self.ledger.changes;
@@ -222,7 +223,7 @@ impl Store {
         Some(change)
     }
 
-    /// Whether [`Self::changed_elsewhere`] would say something; `key` is called only where something may be known.
+    /// Returns whether [`Self::changed_elsewhere`] would return a change; `key` is called only where there may be one.
     #[must_use]
     pub fn knows_change(&self, key: impl FnOnce() -> Option<KeyHash>, limit: &str) -> bool {
         let changes = &self.ledger.changes;
@@ -230,7 +231,7 @@ impl Store {
             && key().is_some_and(|key| changes.known(&KeyName::new(self.prefix(), key, limit)))
     }
 
-    /// Forgets what this node would tell of a key whose counts an operator has changed.
+    /// Drops what this node would send about a key whose counts an operator has changed.
     pub(super) fn forget_debts(&self, name: &KeyName) {
         self.ledger.memory.forget(name);
         self.ledger.unsent.forget_key(name);

@@ -1,8 +1,8 @@
-//! Asks the store by its script, and learns from every answer what time it is there.
+//! Calls the script in the store, and learns the store's time from every answer.
 //!
 //! # Concurrency
-//! The store's time is one number, how far it is ahead of this node's. It is the last answer's word: a view that is asked about a moment
-//! some microseconds off remembers a refusal for as much longer or shorter, and what it does not refuse is asked.
+//! The store's time is one number, its offset from this node's clock, as the latest answer showed it. A view that is asked about a moment
+//! some microseconds off remembers a refusal for as much longer or shorter; whatever a view does not refuse is decided by the store.
 
 use std::fmt;
 use std::ops::Deref;
@@ -24,7 +24,7 @@ use super::settle::SettlementCounters;
 use crate::clock;
 use crate::config::rules::{StoreRules, StoreSeed};
 
-/// Where limits are decided for several nodes, what this node is yet to tell there, and the way there.
+/// A store that several nodes count in: the link to it, and what this node has not sent yet.
 pub struct Store {
     rules: StoreRules,
     link: Link,
@@ -32,7 +32,8 @@ pub struct Store {
     pub(super) ledger: Arc<SharedState>,
 }
 
-/// What this node owes a store; it outlives a change of how the store is reached, and goes along to another that names keys alike.
+/// The state of this node towards a store. It outlives a change of the link, and passes to another store in which keys have the same
+/// names.
 #[derive(Debug, Default)]
 pub(super) struct SharedState {
     pub(super) unsent: ReplayQueue,
@@ -43,38 +44,38 @@ pub(super) struct SharedState {
     pub(super) exchange: tokio::sync::Mutex<SyncSession>,
     pub(super) pushed: PushCounters,
     pub(super) foreign: AtomicBool,
-    /// What the names in it were made with; `None` until a store has said.
+    /// The seed that the names of keys were made with; `None` until a store has named it.
     pub(super) under: Mutex<Option<StoreSeed>>,
 }
 
-/// What this node owes one store.
+/// Charges that are queued, dropped and settled, for an operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteWriteStats {
-    /// Keys whose charges the store is yet to be told of.
+    /// Keys in the replay queue.
     pub unsent_keys: usize,
-    /// Charges that it is never told of, since too many keys waited.
+    /// Charges that were dropped because that queue was full.
     pub unsent_lost: u64,
-    /// Charges that came to something else, as the store was told.
+    /// Settlements that the store has applied.
     pub settled: u64,
-    /// Those that it was not told of.
+    /// Settlements that failed.
     pub not_settled: u64,
 }
 
-/// How far a store's clock is ahead of this node's, in nanoseconds.
+/// The offset of the store's clock from this node's, in nanoseconds; negative where it is behind.
 #[derive(Debug, Default)]
 pub(super) struct ClockOffset(AtomicI64);
 
-/// What a settlement left.
+/// The state of a key after a settlement.
 #[derive(Debug)]
 pub(super) struct SettledCharge {
-    /// What the key holds now.
+    /// The answer of the script.
     pub(super) told: AskResult,
-    /// When, by the store's clock.
+    /// The time of that answer, by the store's clock.
     pub(super) now: Timestamp,
 }
 
 impl ClockOffset {
-    /// The store's time at a moment of this node's.
+    /// Converts a moment of this node's clock into the store's.
     pub(super) fn moment(&self, now: Timestamp) -> Timestamp {
         // Relaxed, here and below: a hint that stands for itself.
         let ahead = self.0.load(Ordering::Relaxed);
@@ -82,13 +83,14 @@ impl ClockOffset {
         Timestamp::from_nanos(nanos)
     }
 
-    /// As much is known from the start.
+    /// Returns a copy for another store.
     fn known(&self) -> Self {
         Self(AtomicI64::new(self.0.load(Ordering::Relaxed)))
     }
 
-    /// The store's clock said `there` in answer to what was sent at `sent`. That it said so at once errs towards a store that is ahead,
-    /// by one way there: a view is then asked about a moment that is not over yet, and has more room rather than less.
+    /// Learns the offset from an answer that showed the store's time `there` to a call of `sent`. Taking the answer as immediate errs
+    /// towards a store that is ahead, by half a round trip: a view is then asked about a moment that is not over yet, and has more room
+    /// rather than less.
     pub(super) fn learn(&self, sent: Timestamp, there: Timestamp) {
         let ahead = i128::from(there.as_nanos()) - i128::from(sent.as_nanos());
         let ahead = i64::try_from(ahead).unwrap_or(0);
@@ -97,8 +99,8 @@ impl ClockOffset {
 }
 
 impl Store {
-    /// The store of `rules`, whose calls `observer` counts. What was owed to the one `before` is owed to this one where keys have the
-    /// same names there. Until [`Link::start`] the store is unavailable.
+    /// Creates the store of `rules`, whose calls `observer` counts. It takes over the state of the one `before` where keys have the same
+    /// names. Until [`Link::start`] the store is unavailable.
     #[must_use]
     pub fn new(rules: StoreRules, observer: Arc<dyn LinkObserver>, before: Option<&Self>) -> Self {
         let known = before.map(|before| &before.link);
@@ -112,35 +114,35 @@ impl Store {
         }
     }
 
-    /// The rules that it was made of.
+    /// Returns the rules that the store was made of.
     #[must_use]
     pub fn rules(&self) -> &StoreRules {
         &self.rules
     }
 
-    /// The seed that keys are hashed under; `None` until the store was reached for the first time, where no file names it.
+    /// Returns the seed under which keys are hashed; `None` until the store was reached for the first time, where no file names it.
     #[must_use]
     pub fn seed(&self) -> Option<Seed> {
         self.link.seed().map(|seed| Seed::from_bytes(seed.0))
     }
 
-    /// What the store is yet to be told of.
+    /// Returns what strict limits admitted and the store does not have yet.
     #[must_use]
     pub fn unsent(&self) -> &ReplayQueue {
         &self.ledger.unsent
     }
 
-    /// The calls that settle charges.
+    /// Returns the counters of settlements.
     pub(super) fn settlements(&self) -> &SettlementCounters {
         &self.ledger.settlements
     }
 
-    /// What this node admitted of limits whose counts are exchanged, and is yet to tell.
+    /// Returns what this node admitted of replicated limits and the store does not have yet.
     pub(super) fn owed(&self) -> &PendingWrites {
         &self.ledger.owed
     }
 
-    /// What is owed, for an operator.
+    /// Returns the state of queues and settlements for an operator.
     #[must_use]
     pub fn debts(&self) -> RemoteWriteStats {
         let SharedState {
@@ -156,20 +158,20 @@ impl Store {
         }
     }
 
-    /// Whether it takes the other's place: what is owed to one is owed to the other, and what the other said is remembered until this one
-    /// says something else.
+    /// Returns whether both stores share their state: this one gets what the other did not, and refusals of the other hold until this one
+    /// answers.
     #[must_use]
     pub fn follows(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.ledger, &other.ledger)
     }
 
-    /// The store's time at a moment of this node's, as far as is known.
+    /// Converts a moment of this node's clock into the store's, as far as the offset is known.
     #[must_use]
     pub fn moment(&self, now: Timestamp) -> Timestamp {
         self.ahead.moment(now)
     }
 
-    /// One moment by both clocks.
+    /// Returns one moment by both clocks.
     pub(super) fn moments(&self, here: Timestamp) -> ClockPair {
         ClockPair {
             here,
@@ -203,7 +205,7 @@ impl Store {
         Ok(decided)
     }
 
-    /// Returns what [`decide`](Self::decide) would say of one ask; writes nothing.
+    /// Returns the decision that [`decide`](Self::decide) would make; writes nothing.
     pub(super) async fn peek(
         &self,
         ask: &Ask<'_>,
@@ -224,13 +226,13 @@ impl Store {
         self.run(&[*ask], call(self.moment(now)), call).await
     }
 
-    /// Deletes what the store keeps under a name.
+    /// Deletes a key.
     pub(super) async fn forget(&self, name: &KeyName) -> Result<(), StoreError> {
         self.forget_debts(name);
         self.link.run(script::forget(name)).await.map(drop)
     }
 
-    /// Makes a charge cost what is due, and says what that left; `None` where it is what it cost.
+    /// Settles a charge, and returns the state that this left; `None` where nothing changes.
     pub(super) async fn settle(
         &self,
         charge: &Charge,
@@ -255,7 +257,7 @@ impl Store {
             .map(|told| SettledCharge { told, now }))
     }
 
-    /// Makes a call about `asks`, and once more `again`, near another moment, where the store says that nothing was judged at the first.
+    /// Runs a call about `asks`, and once more `again`, near another moment, where the store did not evaluate the first.
     async fn run(
         &self,
         asks: &[Ask<'_>],
@@ -287,13 +289,13 @@ impl Store {
         Ok(answer)
     }
 
-    /// The call was for another epoch and did nothing: until the store was told again what it had counted, it is as good as away.
+    /// Handles a call that named another epoch and did nothing: until the store is restored it counts as unavailable.
     fn emptied(&self) -> StoreError {
         self.link.was_emptied();
         StoreError::unavailable()
     }
 
-    /// Says once that somebody else writes under the store's prefix.
+    /// Logs once that another program writes under the store's prefix.
     fn foreign(&self, name: &KeyName) -> StoreError {
         // Relaxed: the flag guards one log line and publishes nothing.
         if !self.ledger.foreign.swap(true, Ordering::Relaxed) {

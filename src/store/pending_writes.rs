@@ -1,5 +1,4 @@
-//! Owns what this node admitted of limits with `store = "shared"` until the store has been told: merged by key, in the order in which keys
-//! began to wait.
+//! Queues what this node admitted of limits with `store = "shared"` for the store: merged by key, in the order in which keys began to wait.
 //!
 //! An admitted request adds its cost here; a [`SyncSession`](super::replication::SyncSession) takes what is due and applies the store's
 //! answers. A cost that may still be refunded is *tentative*: this node counts it at once, and the store hears of it only when it is
@@ -7,20 +6,20 @@
 //! node may have refunded too.
 //!
 //! # Invariants
-//! 1. A key is in `order` exactly while it is [`QueueState::Queued`]; nothing is taken of one that is [`QueueState::InFlight`], so the
-//!    store hears of a key in the order of its pushes.
-//! 2. A view that has adopted what the store says also counts what is entered here: the store does not know of it.
+//! 1. A key is in `order` exactly while it is [`QueueState::Queued`]. A sync takes nothing of a key that is [`QueueState::InFlight`], so
+//!    the store gets the pushes of a key in their order.
+//! 2. A view to which the store's state was applied also counts what is queued here, because the store does not have it yet.
 //!
 //! # Concurrency
-//! A mutex a shard, which a request holds for one look-up; the shard depends on a secret hash, so nobody can choose to meet another.
-//! A request charges the view first and enters the cost then. Between the two an answer may be adopted, which would forget the charge
-//! until the next: so a shard counts its adoptions, twice each, and who finds another number than before his charge, or an odd one,
-//! counts it again. If the charge had survived, the view counts it twice until the next answer, which is on its way: it errs towards
-//! refusing. Between adopting and counting what is entered here, some hundred nanoseconds, a view counts too little.
+//! One mutex a shard, which a request holds for one look-up. The shard depends on a secret hash, so no client can choose to collide with
+//! another. A request charges the view first and adds the cost here afterwards. If an answer is applied between the two, it overwrites the
+//! charge; so each shard has a sequence, as a seqlock has, and a request that finds another sequence than before its charge, or an odd one,
+//! charges the view again. If the first charge had survived, the view counts it twice until the next answer, which is on its way: it errs
+//! towards refusing. Between applying a state and adding what is queued here, some hundred nanoseconds, a view counts too little.
 //!
 //! # Limits
-//! At most [`SYNC_KEYS`](bounds::SYNC_KEYS) keys. Behind that a sync is begun at once; until it has made room, charges of further keys are
-//! counted by this node alone, and that is counted.
+//! At most [`SYNC_KEYS`](bounds::SYNC_KEYS) keys. At the bound a sync begins at once; until it has made room, this node alone counts the
+//! charges of further keys, and a counter shows how many.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
@@ -34,30 +33,30 @@ use tokio::sync::Notify;
 use crate::bounds;
 use crate::config::rules::Name;
 
-/// More than there are threads, so that two of them seldom meet.
+/// The number of shards: more than threads, so that two threads seldom meet in one.
 const SHARDS: usize = 64;
 
-/// A limit whose counts are exchanged, as requests with one policy meet it.
+/// A replicated limit with the tables for one policy.
 #[derive(Debug)]
 pub(super) struct ReplicatedLimit {
-    /// The limit, for all its policies.
+    /// The limit, shared by all its policies.
     pub(super) tally: Arc<RegisteredLimit>,
-    /// What the store last said, and what was admitted here since.
+    /// The store's latest counts, with what this node admitted since.
     pub(super) view: Limit,
-    /// What this node admitted.
+    /// The counts of this node alone.
     pub(super) own: Limit,
 }
 
-/// A limit whose counts are exchanged, and what came of it.
+/// The identity of a replicated limit, which outlives reloads, and its excess.
 #[derive(Debug)]
 pub(super) struct RegisteredLimit {
-    /// Its name.
+    /// The name of the limit.
     pub(super) limit: Name,
     number: u32,
     excess: AtomicU64,
 }
 
-/// Charges of this node that the store is yet to be told of.
+/// Charges of this node that the store does not have yet, merged by key.
 #[derive(Debug)]
 pub(super) struct PendingWrites {
     shards: Box<[PendingShard]>,
@@ -66,11 +65,11 @@ pub(super) struct PendingWrites {
     crowded: Notify,
 }
 
-/// Keeps two shards off one cache line.
+/// One shard; its alignment keeps two shards off one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct PendingShard {
-    /// Even, and two more with each adoption; odd while there is one.
+    /// The sequence of a seqlock: even, and two more after each answer of the store is applied; odd while one is.
     adoptions: AtomicU64,
     ledger: Mutex<ShardState>,
 }
@@ -78,11 +77,11 @@ struct PendingShard {
 #[derive(Debug, Default)]
 struct ShardState {
     debts: HashMap<CounterId, PendingDelta>,
-    /// The longest waiting first.
+    /// The queued counters, the longest waiting first.
     order: VecDeque<CounterId>,
 }
 
-/// A key of a limit.
+/// The identity of a counter: a limit and a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CounterId {
     limit: u32,
@@ -95,7 +94,7 @@ struct PendingDelta {
     name: KeyHash,
     due: u64,
     open: u64,
-    /// When it began to wait, or what came while it was under way.
+    /// The time when the oldest part of `due` was added.
     since: Timestamp,
     place: QueueState,
     looks: PendingRead,
@@ -105,24 +104,24 @@ struct PendingDelta {
 enum QueueState {
     /// Nothing is due.
     Idle,
-    /// It is to be told.
+    /// It waits for the next sync.
     Queued,
-    /// It was taken, and what came of it is not known yet.
+    /// A sync has taken it, and its delivery is not known yet.
     InFlight,
 }
 
-/// Whether the store is asked even if nothing is due.
+/// A request to read the counter from the store even if nothing is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PendingRead {
     No,
     Yes,
 }
 
-/// How many adoptions a shard had seen at some moment.
+/// The sequence of a shard at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardSequence(u64);
 
-/// A request's share of one limit.
+/// The charge of one counter by one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CounterCharge<'a> {
     /// The limit.
@@ -131,38 +130,38 @@ pub(super) struct CounterCharge<'a> {
     pub(super) key: KeyHash,
     /// The key in the store.
     pub(super) name: KeyHash,
-    /// What it was charged.
+    /// The cost.
     pub(super) cost: Cost,
 }
 
-/// Whether a cost may still change.
+/// The state of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChargeState {
-    /// It stays.
+    /// The cost is final.
     Final,
-    /// It may be given back, or cost more.
+    /// The charge may be refunded, or cost more.
     Tentative,
 }
 
 /// One moment by two clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockPair {
-    /// By this node's.
+    /// The moment by this node's clock.
     pub(super) here: Timestamp,
-    /// By the store's, as far as it is known.
+    /// The moment by the store's clock, as far as it is known.
     pub(super) store: Timestamp,
 }
 
-/// Whether there was room.
+/// The result of adding a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Enqueued {
-    /// The store will be told.
+    /// The store will get the charge.
     Yes,
-    /// This node alone counts it.
+    /// The queue is full: this node alone counts the charge.
     No,
 }
 
-/// What is due of a key, taken to be told.
+/// The due units of a counter, taken by a sync.
 #[derive(Debug)]
 pub(super) struct TakenDelta {
     /// The counter.
@@ -171,18 +170,18 @@ pub(super) struct TakenDelta {
     pub(super) account: Arc<ReplicatedLimit>,
     /// The key in the store.
     pub(super) name: KeyHash,
-    /// How much; zero to ask what it counts.
+    /// The units; zero to read the counter only.
     pub(super) units: u64,
-    /// Since when it waited.
+    /// The time since which it waited.
     pub(super) since: Timestamp,
 }
 
-/// What waits.
+/// The size of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PendingBacklog {
-    /// Keys, those that are open or under way too.
+    /// The keys, including those with tentative charges and those in flight.
     pub(super) keys: usize,
-    /// Since when the one waits that has waited longest.
+    /// The time since which the oldest key waits.
     pub(super) oldest: Option<Timestamp>,
 }
 
@@ -200,7 +199,7 @@ impl CounterCharge<'_> {
 }
 
 impl RegisteredLimit {
-    /// Units that this node's pushes charged beyond what the limit admits, since the start.
+    /// Returns the units that this node's pushes charged beyond the limit since the start.
     #[must_use]
     pub(super) fn excess(&self) -> u64 {
         // Relaxed, here and below: a number to show, publishes nothing.
@@ -232,7 +231,7 @@ impl Default for PendingWrites {
 }
 
 impl PendingWrites {
-    /// The limit of this name, whatever its rules: the same as long as the process lives.
+    /// Returns the limit of this name, whatever its rules: the same one as long as the process lives.
     #[must_use]
     pub(super) fn tally(&self, limit: &Name) -> Arc<RegisteredLimit> {
         let mut tallies = lock(&self.tallies);
@@ -248,21 +247,22 @@ impl PendingWrites {
         Arc::clone(tally)
     }
 
-    /// All limits that were ever exchanged.
+    /// Returns all limits that were ever replicated.
     #[must_use]
     pub(super) fn tallies(&self) -> Vec<Arc<RegisteredLimit>> {
         lock(&self.tallies).values().cloned().collect()
     }
 
-    /// The adoptions that `key` of the account may have seen: to be read before it is charged.
+    /// Returns the sequence of the shard of `key`, to be read before the key is charged.
     #[must_use]
     pub(super) fn adoptions(&self, account: &ReplicatedLimit, key: KeyHash) -> ShardSequence {
         let shard = self.shard(account.debtor(key));
-        // Acquire: with the number that ends an adoption come its words, so a charge made now is made on top of them.
+        // Acquire, with the Release of `apply_remote`: with the number that ends an update come its words, so a charge made now is
+        // made on top of them.
         ShardSequence(shard.adoptions.load(Ordering::Acquire))
     }
 
-    /// Enters what a request was charged, after its charge; `seen` was read before.
+    /// Adds a charge that a request has made; `seen` is the sequence from before the charge.
     pub(super) fn add(
         &self,
         share: &CounterCharge<'_>,
@@ -282,14 +282,14 @@ impl PendingWrites {
             ChargeState::Tentative => debt.open = debt.open.saturating_add(units),
         }
         ledger.line_up(share.debtor());
-        // Relaxed: the lock was released by whoever adopted last, and it is odd for nobody who holds it.
+        // Relaxed: the thread that applied the latest answer has released this lock, under which the sequence is even.
         if shard.adoptions.load(Ordering::Relaxed) != seen.0 {
             share.account.view.count(share.key, share.cost, at.store);
         }
         Enqueued::Yes
     }
 
-    /// An open cost that was [`entered`](Enqueued) comes to `due` units.
+    /// Settles a tentative charge at `due` units.
     pub(super) fn settle(
         &self,
         share: &CounterCharge<'_>,
@@ -316,8 +316,8 @@ impl PendingWrites {
         ledger.line_up(share.debtor());
     }
 
-    /// The store is to be asked what the key counts, at the next sync: another node may have given back what made this one refuse it.
-    /// Where there is no room it is asked another time.
+    /// Queues the counter for a read at the next sync, since another node may have refunded what makes this one refuse. A full queue drops
+    /// the request.
     pub(super) fn look(&self, share: &CounterCharge<'_>, now: Timestamp) {
         let mut ledger = lock(&self.shard(share.debtor()).ledger);
         if let Some(debt) = ledger.debt(share, now) {
@@ -326,7 +326,7 @@ impl PendingWrites {
         }
     }
 
-    /// Takes up to `most` keys that have waited since `until` or longer.
+    /// Takes up to `most` counters that have waited since `until` or longer.
     #[must_use]
     pub(super) fn take(&self, most: usize, until: Timestamp) -> Vec<TakenDelta> {
         let mut taken = Vec::new();
@@ -341,7 +341,7 @@ impl PendingWrites {
         taken
     }
 
-    /// The store was told of what was taken of a key, or asked, and holds `state` at its moment `now`.
+    /// Applies the store's state of a counter in flight, as of the store's moment `now`.
     pub(super) fn adopt(&self, debtor: CounterId, state: &RemoteState, now: Timestamp) {
         let shard = self.shard(debtor);
         let mut ledger = lock(&shard.ledger);
@@ -349,7 +349,7 @@ impl PendingWrites {
             return;
         };
         let unknown = debt.due.saturating_add(debt.open);
-        // Relaxed: who charges meanwhile finds the number changed when he has the lock.
+        // Relaxed: a request that charges meanwhile finds the number changed when it has the lock.
         shard.adoptions.fetch_add(1, Ordering::Relaxed);
         debt.account.view.adopt(debtor.key, state, now);
         if let Some(unknown) = cost_of(unknown) {
@@ -360,7 +360,7 @@ impl PendingWrites {
         ledger.come_back(debtor);
     }
 
-    /// What was taken of a key did not reach the store: it waits as long as it did, behind those that are there.
+    /// Requeues units that did not reach the store: they keep their age, behind those that wait already.
     pub(super) fn put_back(&self, taken: &TakenDelta) {
         let mut ledger = lock(&self.shard(taken.debtor).ledger);
         if let Some(debt) = ledger.debts.get_mut(&taken.debtor) {
@@ -371,12 +371,13 @@ impl PendingWrites {
         }
     }
 
-    /// Nobody will know any more what came of what was taken.
+    /// Ends a flight whose delivery will never be known.
     pub(super) fn let_go(&self, debtor: CounterId) {
         lock(&self.shard(debtor).ledger).come_back(debtor);
     }
 
-    /// Forgets what is due of a key, since an operator has changed what it counts; what is open or under way is told when it is settled.
+    /// Drops the due units of a key whose counts an operator has changed. Tentative charges and those in flight are sent when they are
+    /// settled.
     pub(super) fn forget_key(&self, account: &ReplicatedLimit, key: KeyHash) {
         let debtor = account.debtor(key);
         let mut ledger = lock(&self.shard(debtor).ledger);
@@ -392,7 +393,7 @@ impl PendingWrites {
         ledger.line_up(debtor);
     }
 
-    /// Forgets keys of which nothing counts any more, of those that have waited longest: while the store is away nobody takes them.
+    /// Drops the longest waiting keys that no longer count on this node: no sync takes them while the store is unavailable.
     pub(super) fn forget_past(&self, now: Timestamp) {
         for shard in &self.shards {
             let mut ledger = lock(&shard.ledger);
@@ -410,7 +411,7 @@ impl PendingWrites {
         }
     }
 
-    /// Forgets what is due of every key, and how much that was; what is open or under way is told when it is settled.
+    /// Drops the due units of every key, and returns their sum. Tentative charges and those in flight are sent when they are settled.
     pub(super) fn forget_due(&self) -> u64 {
         let mut forgotten: u64 = 0;
         for shard in &self.shards {
@@ -429,12 +430,12 @@ impl PendingWrites {
         forgotten
     }
 
-    /// Returns when a key found no room; at once if one did since the last time.
+    /// Waits until the queue was full for a key; returns at once if it was since the last call.
     pub(super) async fn crowded(&self) {
         self.crowded.notified().await;
     }
 
-    /// What waits now.
+    /// Returns the size of the queue.
     #[must_use]
     pub(super) fn backlog(&self) -> PendingBacklog {
         let mut backlog = PendingBacklog::default();
@@ -448,21 +449,21 @@ impl PendingWrites {
         backlog
     }
 
-    /// Units that this node alone counts: their key found no room, or had no name yet, or nobody knows whether they arrived.
+    /// Returns the units that this node alone counts: the queue was full, the key had no name yet, or their delivery is unknown.
     #[must_use]
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Counts units that the store will not be told of.
+    /// Counts units that the store will never get.
     pub(super) fn lose(&self, units: u64) -> Enqueued {
         self.lost.fetch_add(units, Ordering::Relaxed);
         self.crowded.notify_one();
         Enqueued::No
     }
 
-    /// Returns the shard of a key. Limits of one request often have one key: each is in another shard, so that the adoption of one does not
-    /// make the charge of the next count twice.
+    /// Returns the shard of a counter. Limits of one request often have one key: each is in another shard, so that an answer for one does
+    /// not make the charge of the next count twice.
     fn shard(&self, debtor: CounterId) -> &PendingShard {
         // Tables take bits from both ends of the hash; any will do here. Below SHARDS.
         let place = (debtor.key.bits() >> 20).wrapping_add(debtor.limit.into());
@@ -471,13 +472,13 @@ impl PendingWrites {
 }
 
 impl ShardState {
-    /// The debt of a key, new if need be; `None` where there is no room.
+    /// Returns the delta of a counter, which it creates if need be; `None` where there is no room.
     fn debt(&mut self, share: &CounterCharge<'_>, now: Timestamp) -> Option<&mut PendingDelta> {
         let full = self.debts.len() >= bounds::SYNC_KEYS / SHARDS;
         match self.debts.entry(share.debtor()) {
             Entry::Occupied(known) => {
                 let debt = known.into_mut();
-                // The newest configuration knows best.
+                // The newest configuration holds.
                 if !Arc::ptr_eq(&debt.account, share.account) {
                     debt.account = Arc::clone(share.account);
                 }
@@ -497,7 +498,7 @@ impl ShardState {
         }
     }
 
-    /// Puts a key in line if something of it is to be told, and forgets it if nothing is left of it.
+    /// Queues a counter that has something to send, and drops one that has nothing left.
     fn line_up(&mut self, debtor: CounterId) {
         let Some(debt) = self.debts.get_mut(&debtor) else {
             return;
@@ -513,7 +514,7 @@ impl ShardState {
         }
     }
 
-    /// A key is under way no more.
+    /// Ends the flight of a counter.
     fn come_back(&mut self, debtor: CounterId) {
         if let Some(debt) = self.debts.get_mut(&debtor)
             && debt.place == QueueState::InFlight
@@ -562,7 +563,7 @@ impl PendingDelta {
     }
 }
 
-/// So many units as one cost, as far as one can tell them; `None` for none.
+/// Converts units into a cost, capped at the largest; `None` for zero.
 pub(super) fn cost_of(units: u64) -> Option<Cost> {
     Cost::new(u32::try_from(units).unwrap_or(u32::MAX))
 }

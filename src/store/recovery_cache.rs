@@ -1,12 +1,12 @@
-//! Remembers what the store said last of the keys of strict limits, so that it can be told again to one that has lost it.
+//! Remembers the store's latest answer about each key of strict limits, to restore a store that has lost it.
 //!
-//! A key is remembered as long as it owes something. Of one key the gateways remember what each was told last, and the store keeps the most
-//! of that, so it counts what it counted when the last of them was answered.
+//! A key is remembered as long as it counts. Each gateway remembers its own latest answer about a key, and the store keeps the largest of
+//! them, so a restored key counts what it counted at the latest of these answers.
 //!
 //! # Limits
-//! At most [`STORE_REMEMBERED`] keys. Behind that, new ones are not remembered until others owe nothing any more: a flood of keys cannot
-//! make a gateway forget what others owe. A key that an operator clears at another gateway is forgotten
-//! when a request with it comes; a loss before that makes it count again.
+//! At most [`STORE_REMEMBERED`] keys. At the bound new keys are not remembered until others no longer count: a flood of keys cannot evict
+//! others. A key that an operator clears at another gateway is dropped when a request with it comes; a loss before that makes it count
+//! again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use sluicegate_limiter::{Cost, Policy, RateState, RemoteState, Timestamp};
 use super::script::{self, Ask, Call, KeyName};
 use crate::bounds::STORE_REMEMBERED;
 
-/// How often a full memory looks for keys that owe nothing any more.
+/// The pause between two sweeps of a full cache.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What the store said last.
+/// The store's latest answers by key.
 #[derive(Debug, Default)]
 pub(super) struct RecoveryCache(Mutex<RememberedKeys>);
 
@@ -30,7 +30,7 @@ struct RememberedKeys {
     swept: Timestamp,
 }
 
-/// What it said of one key, and when by its clock.
+/// The latest answer about one key, with its time by the store's clock.
 #[derive(Debug)]
 struct RememberedState {
     policy: Policy,
@@ -40,7 +40,7 @@ struct RememberedState {
 }
 
 impl RecoveryCache {
-    /// The store said this of a key; of answers that overtake each other the later one holds.
+    /// Remembers an answer. Of answers that overtake each other the later one holds.
     pub(super) fn learn(
         &self,
         name: &KeyName,
@@ -73,12 +73,12 @@ impl RecoveryCache {
         keys.known.insert(name.clone(), known);
     }
 
-    /// An operator cleared the key.
+    /// Forgets a key that an operator has cleared.
     pub(super) fn forget(&self, name: &KeyName) {
         self.lock().known.remove(name);
     }
 
-    /// Calls that tell it all to a store whose clock says `now`.
+    /// Returns the calls that restore every key, for a store whose time is `now`.
     pub(super) fn calls(&self, now: Timestamp) -> Vec<Call> {
         let keys = self.lock();
         let owing = keys.known.iter().filter(|(_, known)| known.until > now);
@@ -97,7 +97,7 @@ impl RecoveryCache {
 }
 
 impl RememberedKeys {
-    /// Forgets what owes nothing any more; whether there is room then.
+    /// Drops keys that no longer count, and returns whether there is room.
     fn sweep(&mut self, now: Timestamp) -> bool {
         if now.saturating_since(self.swept) < SWEEP {
             return false;
@@ -108,7 +108,7 @@ impl RememberedKeys {
     }
 }
 
-/// When a key owes nothing any more at the latest.
+/// Returns the time after which a key certainly no longer counts.
 fn owes_until(policy: &Policy, state: &RemoteState) -> Timestamp {
     let rates = policy.rates().iter().zip(state.rates());
     let ends = rates.map(|(rate, state)| {

@@ -1,14 +1,15 @@
-//! Owns what this node admitted and the store does not know of: kept until somebody tells it.
+//! Queues what strict limits admitted while the store was unavailable, until the store gets it.
 //!
-//! It is merged by key, so that a busy key is one entry however long the store is away. Only charges that surely did not reach the
-//! store come here: what may have reached it is not told again, since nothing is to be charged twice.
+//! Charges are merged by key, so that a busy key is one entry however long the store is unavailable. Only charges that certainly did not
+//! reach the store are queued: one that may have reached it is never sent again, because nothing may be charged twice.
 //!
 //! # Concurrency
-//! One lock. Requests take it while the store is away, and when what is owed changes at the answer; whoever tells the store takes what
-//! it tells at once and leaves.
+//! One lock. Requests take it while the store is unavailable, and when a queued charge changes at the response; a sync takes its batch at
+//! once and releases the lock.
 //!
 //! # Limits
-//! At most [`UNSENT_KEYS`](bounds::UNSENT_KEYS) keys. Behind that, further keys are counted by this node alone, and that is counted.
+//! At most [`UNSENT_KEYS`](bounds::UNSENT_KEYS) keys. At the bound this node alone counts further keys, and a counter shows how many
+//! charges.
 
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,25 +21,25 @@ use sluicegate_limiter::{Cost, Policy, Settle};
 use super::script::{Ask, KeyName};
 use crate::bounds;
 
-/// Charges that the store is yet to be told of.
+/// Charges of strict limits that the store does not have yet.
 #[derive(Debug, Default)]
 pub struct ReplayQueue {
     debts: Mutex<HashMap<KeyName, ReplayDelta>>,
-    /// Charges of keys that found no room here.
+    /// Charges that were dropped because the queue was full.
     lost: AtomicU64,
 }
 
-/// What the store is to charge one key.
+/// The units that the store is to charge one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayDelta {
-    /// How the key is judged.
+    /// The policy of the key.
     pub policy: Policy,
     /// Units of cost.
     pub units: u64,
 }
 
 impl ReplayQueue {
-    /// Adds what was asked of the store.
+    /// Adds a charge.
     pub fn add(&self, ask: &Ask<'_>) {
         let units = ask.cost.get().into();
         let mut debts = self.lock();
@@ -63,7 +64,7 @@ impl ReplayQueue {
         }
     }
 
-    /// Makes what was added for `ask` cost what is due.
+    /// Settles the charge that was added for `ask`.
     pub fn correct(&self, ask: &Ask<'_>, due: Settle) {
         let added = ask.cost.get();
         let actual = match due {
@@ -82,7 +83,7 @@ impl ReplayQueue {
         }
     }
 
-    /// Takes `cost` back, as far as the store was not told of it yet.
+    /// Refunds `cost`, as far as it is still queued.
     fn forgive(&self, name: &KeyName, cost: Cost) {
         let mut debts = self.lock();
         if let Some(debt) = debts.get_mut(name) {
@@ -93,7 +94,7 @@ impl ReplayQueue {
         }
     }
 
-    /// Takes up to `most` keys with what they owe, to tell the store; who cannot puts them back by [`add`](Self::add).
+    /// Takes up to `most` keys with their units. A caller that cannot send them returns them by [`add`](Self::add).
     #[must_use]
     pub fn take(&self, most: usize) -> Vec<(KeyName, ReplayDelta)> {
         let mut debts = self.lock();
@@ -104,12 +105,12 @@ impl ReplayQueue {
         taken.collect()
     }
 
-    /// Forgets what is due of one key.
+    /// Drops the units of one key.
     pub(super) fn forget_key(&self, name: &KeyName) {
         self.lock().remove(name);
     }
 
-    /// Forgets everything, and how many units that was.
+    /// Drops all keys, and returns the sum of their units.
     pub(super) fn forget(&self) -> u64 {
         let debts = std::mem::take(&mut *self.lock());
         debts
@@ -117,13 +118,13 @@ impl ReplayQueue {
             .fold(0, |sum: u64, debt| sum.saturating_add(debt.units))
     }
 
-    /// Keys that wait.
+    /// Returns the number of queued keys.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.lock().len()
     }
 
-    /// Charges that found no room, since the start.
+    /// Returns the charges that were dropped since the start because the queue was full.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)

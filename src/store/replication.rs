@@ -1,16 +1,17 @@
-//! Decides what the store is told in one sync, and what becomes of each answer, lost ones included: the protocol without its transport.
+//! Decides what one sync sends to the store, and applies each answer, lost ones included: the protocol of replication without its
+//! transport.
 //!
-//! What is due of a key becomes one push, with a number of this node's. A push whose answer is lost is sent again as it was, before
-//! anything else of its key; the key in the store remembers the number, so it counts once however often it arrives
-//! ([`script::push`]). A push that surely did not arrive goes back to what is due.
+//! The due units of a key become one push, with a number of this node's. A push whose answer is lost is sent again as it was, before
+//! anything else of its key; the key in the store remembers the number, so the push counts once however often it arrives
+//! ([`script::push`]). A push that certainly did not arrive goes back to the queue.
 //!
 //! # Limits
-//! A key remembers a number for [`PUSH_MEMORY`] at least. A push that got no answer for nearly as long is given up: it may have been
-//! charged and may not, and nothing is to be charged twice. So an outage costs the store at most what was under way when it began, and
-//! these nodes still count it themselves.
+//! A key remembers a number for [`PUSH_MEMORY`] at least. A push without an answer for nearly as long is given up: it may have been
+//! charged and may not, and nothing may be charged twice. So an outage costs the store at most what was in flight when it began, and this
+//! node still counts it.
 //!
-//! What has waited through an outage is told as far as this node still counts it: of an hour's admissions, those that the limit's
-//! periods reach back to.
+//! Units that have waited through an outage are sent as far as this node still counts them: of an hour's admissions, those within the
+//! periods of the limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,53 +26,53 @@ use super::script::{
 };
 use sluicegate_redis_link::random;
 
-/// What the transport says of one call.
+/// The result of sending one call.
 #[derive(Debug)]
 pub(super) enum Delivery {
-    /// It was answered.
+    /// The store answered.
     Answered(script::Reply),
-    /// It surely did nothing: it was not sent, or was refused.
+    /// The call certainly did nothing: it was not sent, or was refused.
     NotExecuted,
-    /// Nobody knows.
+    /// The call may have been executed.
     Unknown,
 }
 
-/// What a node exchanges with the store, and how far it is.
+/// The pushes of a node: their numbers, and those without an answer.
 #[derive(Debug)]
 pub(super) struct SyncSession {
     node: NodeId,
     last: u64,
-    /// The oldest first. Bounded by the keys that may be owed.
+    /// The pushes without an answer, the oldest first. Bounded by the keys that may be queued.
     unanswered: VecDeque<PendingPush>,
 }
 
-/// Where a node keeps what is to be told, and what came of it.
+/// The queues of a node, and the counters of what was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SyncQueues<'a> {
-    /// Of limits whose counts are exchanged.
+    /// Charges of replicated limits.
     pub(super) owed: &'a PendingWrites,
-    /// Of limits that the store decides, while it was away.
+    /// Charges of strict limits from the time when the store was unavailable.
     pub(super) unsent: &'a ReplayQueue,
-    /// What came of it.
+    /// The counters.
     pub(super) pushed: &'a PushCounters,
 }
 
-/// One call that tells, or asks.
+/// One call that charges a key, or reads it.
 #[derive(Debug)]
 pub(super) struct PendingPush {
     whose: PushSource,
     name: KeyName,
-    /// `None` if nothing is told.
+    /// The charge and its number; `None` for a read.
     told: Option<(Cost, PushNumber)>,
-    /// When it was first sent.
+    /// The time when it was first sent.
     first: Timestamp,
-    /// Whether it may have arrived before.
+    /// The state of earlier attempts.
     sent: SendState,
-    /// A moment of the store's, where it has said that it lives in other windows than it was thought to.
+    /// A moment by the store's clock, where the store has reported that it is in other windows than expected.
     near: Option<Timestamp>,
 }
 
-/// In which book it stood.
+/// The queue that it was taken from.
 #[derive(Debug)]
 enum PushSource {
     Pending(TakenDelta),
@@ -84,45 +85,45 @@ enum SendState {
     MaybeSent,
 }
 
-/// What came of pushes since the start.
+/// Counters of pushes since the start.
 #[derive(Debug, Default)]
 pub(super) struct PushCounters {
-    /// Units that the store charged, or had charged already.
+    /// Units that the store charged, now or before.
     units: AtomicU64,
     /// Pushes sent again.
     repeated: AtomicU64,
     /// Pushes to keys that hold what no gateway writes.
     foreign: AtomicU64,
     syncs: AtomicU64,
-    /// Whether clocks were found far apart, and that was said.
+    /// True after a log line about clocks that are far apart.
     pub(super) is_skewed: AtomicBool,
-    /// In nanoseconds since the epoch; 0 for none.
+    /// The time of the oldest push without an answer, in nanoseconds since the epoch; 0 for none.
     oldest_unanswered: AtomicU64,
 }
 
-/// How far a sync came.
+/// The result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncResult {
-    /// All was told.
+    /// Everything was sent.
     Complete,
-    /// The store went away.
+    /// The store became unavailable.
     Partial,
 }
 
-/// How long a push is repeated, with a margin for the way.
+/// The time for which a push is repeated, with a margin for the round trip.
 const PATIENCE: Duration = Duration::from_secs(PUSH_MEMORY.as_secs() - 10);
-/// What has waited for longer is told as far as it still counts.
+/// Units that have waited for longer are sent as far as they still count.
 const LATE: Duration = Duration::from_secs(2);
 
 impl Default for SyncSession {
-    /// That of a node with a name of its own, random for a process.
+    /// The session of a node with a random id.
     fn default() -> Self {
         Self::new(NodeId(random()))
     }
 }
 
 impl SyncSession {
-    /// What `node` exchanges.
+    /// Creates the session of `node`.
     #[must_use]
     pub(super) fn new(node: NodeId) -> Self {
         Self {
@@ -132,7 +133,7 @@ impl SyncSession {
         }
     }
 
-    /// What to send next, at most `most` pushes to keys that begin with `prefix`: those without an answer first, then keys that have
+    /// Returns the next pushes, at most `most`, to keys that begin with `prefix`: those without an answer first, then keys that have
     /// waited since `until` or longer.
     pub(super) fn batch(
         &mut self,
@@ -168,7 +169,7 @@ impl SyncSession {
         batch
     }
 
-    /// Takes in what came of `push`, which was sent; the store's time, if it told that.
+    /// Applies the delivery of `push`, and returns the store's time, if the answer has it.
     pub(super) fn heard(
         &mut self,
         push: PendingPush,
@@ -232,7 +233,7 @@ impl SyncSession {
         }
     }
 
-    /// Since when the one waits that is the oldest of those without an answer.
+    /// Returns the time since which the oldest push without an answer waits.
     #[must_use]
     pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {
         let since = self.unanswered.iter().map(|push| match &push.whose {
@@ -251,7 +252,8 @@ impl SyncSession {
         self.push(name, taken.units, PushSource::Pending(taken), now)
     }
 
-    /// Of what was admitted while the store was away nobody knows how much still counts: at most what fills the limit.
+    /// Makes a push of units that were admitted while the store was unavailable: how many still count is unknown, so at most what fills
+    /// the limit.
     fn tell_late(&mut self, name: KeyName, debt: ReplayDelta, now: Timestamp) -> PendingPush {
         let units = debt.units.min(debt.policy.most().into());
         self.push(name, units, PushSource::Replay(debt), now)
@@ -278,7 +280,7 @@ impl SyncSession {
         }
     }
 
-    /// The call that makes `push`.
+    /// Returns the call that sends `push`.
     #[must_use]
     pub(super) fn call(&self, push: &PendingPush, at: ClockPair) -> Call {
         let near = push.near.unwrap_or(at.store);
@@ -309,7 +311,7 @@ impl PendingPush {
         self.told.map_or(0, |(cost, _)| cost.get().into())
     }
 
-    /// It was not told.
+    /// Returns the units to the queue that they were taken from.
     fn put_back(&self, books: SyncQueues<'_>) {
         match &self.whose {
             PushSource::Pending(taken) => books.owed.put_back(taken),
@@ -317,7 +319,7 @@ impl PendingPush {
         }
     }
 
-    /// Nobody will know what came of it.
+    /// Drops the push, whose delivery will never be known.
     fn give_up(&self, books: SyncQueues<'_>) {
         _ = books.owed.lose(self.units());
         if let PushSource::Pending(taken) = &self.whose {
@@ -334,32 +336,32 @@ fn put_back(books: SyncQueues<'_>, name: &KeyName, debt: &ReplayDelta) {
 }
 
 impl PushCounters {
-    /// Units that the store was told of.
+    /// Returns the units that the store has charged.
     #[must_use]
     pub(super) fn units(&self) -> u64 {
         self.units.load(Ordering::Relaxed)
     }
 
-    /// Pushes that were sent again, since their answer was lost.
+    /// Returns the pushes that were sent again because their answer was lost.
     #[must_use]
     pub(super) fn repeated(&self) -> u64 {
         self.repeated.load(Ordering::Relaxed)
     }
 
-    /// Syncs that went through.
+    /// Returns the syncs that sent everything.
     #[must_use]
     pub(super) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Since when the oldest push without an answer waits, after the latest sync.
+    /// Returns the time since which the oldest push without an answer waits, as of the latest sync.
     #[must_use]
     pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {
         let nanos = self.oldest_unanswered.load(Ordering::Relaxed);
         (nanos > 0).then(|| Timestamp::from_nanos(nanos))
     }
 
-    /// A sync has ended.
+    /// Records the end of a sync.
     pub(super) fn ended(&self, exchange: &SyncSession, went: SyncResult) {
         if went == SyncResult::Complete {
             self.syncs.fetch_add(1, Ordering::Relaxed);

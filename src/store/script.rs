@@ -1,21 +1,17 @@
-//! Owns what is said to the store's script and what it answers: calls are built here, answers are read here, and nothing
-//! else knows how either is written.
+//! Builds the calls of the store's script and reads its answers; no other module knows how either is encoded.
 //!
-//! One script judges everything ([`TEXT`]). A [`Call`] is its keys and arguments, for whoever has a connection; a [`Reply`] is
-//! what came back, apart from any client crate. All keys of one call lie in one slot of a cluster: the caller sees to that
-//! by their [`KeyName`]s, which share a tag then.
+//! One script makes all decisions ([`TEXT`]). All keys of one call lie in one slot of a Cluster: the caller sees to that by their
+//! [`KeyName`]s, which share a tag then.
 //!
 //! # Calls
-//! - [`decide`] charges all asks, or none.
-//! - [`peek`] says what `decide` would. It writes nothing, so a replica that may only be read answers it too.
-//! - [`push`] charges whether it fits or not what another place has admitted already. The key remembers the last [`PushNumber`] of
-//!   each [`NodeId`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
-//! - [`restore`] makes a key count at least what it had counted before the store lost it. It too may be repeated.
-//! - [`settle`] makes a charge cost what it came to: gives back, or takes more.
-//! - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
+//! - [`decide`] charges all asks, or none. - [`peek`] returns the decision of `decide`. It writes nothing, so a read-only replica answers
+//! it too. - [`push`] charges, whether it fits or not, what another node has admitted already. The key remembers the last [`PushNumber`]
+//! of each [`NodeId`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once. - [`restore`] makes a key
+//! count at least what it had counted before the store lost it. It may be repeated too. - [`settle`] changes a charge to its final cost:
+//! refunds, or charges more. - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
 //!
-//! Of these only `push` may be repeated when it is not known whether it ran. A `decide` or `settle` that was lost stays lost:
-//! then something may stay charged that nobody was admitted for, and nothing is charged twice.
+//! Of these only `push` and `restore` may be repeated when it is not known whether they ran. A `decide` or `settle` that was lost stays
+//! lost: then something may stay charged that no request was admitted for, and nothing is charged twice.
 
 mod answer;
 mod call;
@@ -32,15 +28,16 @@ pub use sluicegate_redis_link::{Call, Reply};
 /// The script, for Redis 5 and later and for Valkey.
 pub const TEXT: &str = include_str!("decide.lua");
 
-/// How long a key remembers the last push of a node at least, also one that owes nothing: until then a push may be repeated.
+/// The least time for which a key remembers the last push of a node, even when it counts nothing any more: until then a push may be
+/// repeated.
 pub const PUSH_MEMORY: Duration = Duration::from_secs(60);
 
-/// The name of a key in the store: whose counter, of which limit. Names with the same key hash lie in one slot.
+/// The name of a counter in the store: a key and a limit. Names with the same key hash lie in one slot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyName(String);
 
 impl KeyName {
-    /// `PREFIX{KEY}:LIMIT`. The hash is one under the store's seed, not the process's.
+    /// Makes `PREFIX{KEY}:LIMIT`. The hash is made under the store's seed, not the process's.
     #[must_use]
     pub fn new(prefix: &str, key: KeyHash, limit: &str) -> Self {
         let mut name = String::with_capacity(prefix.len() + 16 + 3 + limit.len());
@@ -56,7 +53,7 @@ impl KeyName {
         &self.0
     }
 
-    /// What decides its slot.
+    /// Returns the tag, which decides the slot.
     #[must_use]
     pub fn tag(&self) -> &str {
         let inside = self.0.split_once('{').map_or("", |(_, behind)| behind);
@@ -64,14 +61,14 @@ impl KeyName {
     }
 }
 
-/// What a request asks of one limit in the store.
+/// The charge that a request asks of one limit in the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// How the limit judges this key.
+    /// The policy of the key.
     pub policy: &'a Policy,
     /// The counter. Asks of one name are one ask for all that they cost, by the policy of the first.
     pub name: &'a KeyName,
-    /// How much.
+    /// The cost.
     pub cost: Cost,
 }
 

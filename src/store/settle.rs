@@ -37,7 +37,7 @@ pub(super) struct Part {
     pub(super) shared: Arc<RemoteBackend>,
     /// The cached state of the store, with the policy of the key.
     pub(super) view: Limit,
-    /// The key here.
+    /// The key in the tables of this node.
     pub(super) key: KeyHash,
     /// The charge in this node's own counters.
     pub(super) own: Reservation,
@@ -73,7 +73,7 @@ struct PendingSettlement {
     due: Settle,
 }
 
-/// One call that is under way.
+/// The permit of one settlement in flight.
 struct SettlementPermit(Arc<Store>);
 
 impl RemoteCharge {

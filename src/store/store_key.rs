@@ -16,7 +16,7 @@ pub struct StoreKey {
 }
 
 impl StoreKey {
-    /// The key with this hash under the store's seed.
+    /// Names the key with this hash under the store's seed.
     #[must_use]
     pub fn new(store: &Arc<Store>, key: KeyHash, limit: &str) -> Self {
         Self {
@@ -25,10 +25,10 @@ impl StoreKey {
         }
     }
 
-    /// Returns what a request of cost 1 would be told; writes nothing.
+    /// Returns the decision for a request of cost 1; writes nothing.
     ///
     /// # Errors
-    /// Why the store does not say.
+    /// The cause for which the store gives no decision.
     pub async fn peek(&self, policy: &Policy, now: Timestamp) -> Result<Decision, String> {
         let ask = self.ask(policy, Cost::ONE);
         let decided = self.store.peek(&ask, now).await;
@@ -38,10 +38,10 @@ impl StoreKey {
             .ok_or_else(|| "the store gave no answer".to_owned())
     }
 
-    /// Forgets what the key used, and with `used` charges so much; then tells the other gateways of this `change`.
+    /// Deletes the key, charges `used` if there is any, and publishes this `change` to the other gateways.
     ///
     /// # Errors
-    /// Why the store did not do it.
+    /// The cause for which the store did not do it.
     pub async fn set(
         &self,
         policy: &Policy,

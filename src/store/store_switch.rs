@@ -1,15 +1,15 @@
-//! Decides what becomes of what is owed to a store when a reload puts another in its place, or none.
+//! Decides what becomes of unsent charges when a reload replaces a store, by another or by none.
 //!
-//! What is owed follows the counters. Where limits go on in another store that names keys alike, the debts are told there: nobody asks the
-//! one that was left any more, and it may be left because it is dead. Pushes in doubt keep their numbers, so that a replica that takes its
-//! master's place counts them once. The first gateway that comes to an empty store brings the seed of the one it left, so that keys have
-//! the same names there; and whom the one before had refused is refused on, until the new one says something else.
+//! Unsent charges follow the counters. Where limits go on in another store in which keys have the same names, the charges are sent there:
+//! no limit asks the old store any more, and it may be replaced because it is dead. Pushes without an answer keep their numbers, so that
+//! a replica that takes its master's place counts them once. The first gateway that comes to an empty store brings the seed of the old
+//! one, so that keys have the same names there; and keys that the old store refused are refused until the new one answers.
 //!
-//! Where nothing follows, since `[store]` is gone, or keys have other names from now on, the debts are told to the store that is left:
-//! other gateways may still count there. It has [`PATIENCE`] for that, in which requests that began before the reload are settled too.
+//! Where no store follows, since `[store]` is gone or keys get other names, the charges are sent to the old store: other gateways may
+//! still count there. It has [`PATIENCE`] for that, in which requests that began before the reload are settled too.
 //!
 //! # Limits
-//! A store that is left is forgotten after [`PATIENCE`], whatever it still is to be told; that is said in the log.
+//! The old store is closed after [`PATIENCE`], whatever is still unsent; a log line says how much.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -24,10 +24,10 @@ use super::sync::HURRY;
 use crate::clock;
 use crate::config::rules::StoreSeed;
 
-/// How long one that is left is told what it is owed: what a request may last that counts by its answer, mostly.
+/// The time for sending to an old store: it covers most requests that are settled by their response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Tells a store that is in force no more what it is owed, and lets it go.
+/// Sends what is unsent to a store that is no longer in force, and closes it.
 pub(super) async fn leave(store: Arc<Store>) {
     let since = clock::now();
     while clock::since(since) < PATIENCE {
@@ -47,15 +47,15 @@ pub(super) async fn leave(store: Arc<Store>) {
 }
 
 impl Store {
-    /// Keys that it is yet to be told of.
+    /// Returns the number of unsent keys.
     fn owes(&self) -> usize {
         let ledger = &self.ledger;
         let unanswered = usize::from(ledger.pushed.oldest_unanswered().is_some());
         ledger.owed.backlog().keys + ledger.unsent.keys() + unanswered
     }
 
-    /// Whether it is known that names of keys mean here what they were made for. Where they do not, since the store hashes keys under
-    /// another seed, what is owed under them is forgotten, and counted as lost: this gateway goes on counting it.
+    /// Returns whether the seed of the store is known. Where it is another seed than the names of unsent keys were made with, these are
+    /// dropped and counted: this gateway alone goes on counting them.
     pub(super) fn knows_names(&self, exchange: &mut SyncSession, books: SyncQueues<'_>) -> bool {
         let Some(seed) = Link::seed(self) else {
             return false;
@@ -79,7 +79,7 @@ impl Store {
 }
 
 impl SharedState {
-    /// What names were made with until now; from now on this is it.
+    /// Replaces the seed that names are made with, and returns the one before.
     fn named_under(&self, seed: StoreSeed) -> Option<StoreSeed> {
         // It is replaced whole, so a poisoned lock still holds one.
         let mut under = self.under.lock().unwrap_or_else(PoisonError::into_inner);

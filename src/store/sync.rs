@@ -1,16 +1,16 @@
-//! Meets the store every `[store] sync_interval`: tells it what this node admitted of limits with `store = "shared"`, and takes over what
-//! it says.
+//! Replicates counts every `[store] sync_interval`: pushes what this node admitted of limits with `store = "shared"`, and applies the
+//! store's state.
 //!
-//! A task in the background looks after it, for whatever store the snapshot in force has. Its pauses are three quarters to all of
-//! `sync_interval`, each anew, so that nodes that were started together do not meet the store together, and none later than it was told to.
-//! A sync takes what had waited when it began, in pieces; keys that go on being charged wait for the next.
+//! A background task does it for the store of the snapshot in force. Its pauses are three quarters to all of `sync_interval`, each drawn
+//! anew, so that nodes that were started together do not sync together, and none syncs later than configured. A sync takes what was
+//! queued when it began, in pieces; keys that are charged meanwhile wait for the next.
 //!
-//! When the store is away nothing is taken. What was admitted meanwhile waits, and goes with the first sync after it is back, together
-//! with what was admitted of limits with `store = "shared-strict"`.
+//! While the store is unavailable nothing is taken. What was admitted meanwhile is queued, and goes with the first sync after the store
+//! is back, together with what limits with `store = "shared-strict"` admitted.
 //!
 //! # Limits
-//! What a process has not told when it is killed is lost to the others: at most what it admitted in one `sync_interval`. One that drains
-//! meets the store every [`HURRY`] until it ends.
+//! What a process has not sent when it is killed is lost to the others: at most what it admitted in one `sync_interval`. A process that
+//! drains syncs every [`HURRY`] until it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,30 +33,30 @@ use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage, ran
 
 /// The least pause between two syncs, however many keys wait.
 pub(super) const HURRY: Duration = Duration::from_millis(10);
-/// Clocks that differ by more than this are worth a word: NTP keeps them within some milliseconds.
+/// The difference of clocks that is logged: NTP keeps them within some milliseconds.
 const FAR_APART: Duration = Duration::from_secs(1);
-/// The pause between two looks whether everybody has told an emptied store what it had counted.
+/// The pause between two checks whether all nodes have restored an emptied store.
 const RECOVER_AGAIN: Duration = Duration::from_millis(50);
-/// How often somebody looks whether another store is in force.
+/// The pause between two checks whether another store is in force.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The background service, for the store in force.
+/// The background service that syncs with the store in force.
 pub struct SyncService(pub InForce<Option<Arc<Store>>>);
 
-/// How the exchange with a store goes, for an operator.
+/// The state of replication, for an operator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplicationStats {
-    /// Keys of which the store is to be told something, or of which something is still open.
+    /// Keys with units to send, or with tentative charges.
     pub keys: usize,
-    /// How long the one has waited that has waited longest.
+    /// The time for which the oldest key has waited.
     pub lag: Duration,
-    /// Syncs that told everything.
+    /// Syncs that sent everything.
     pub syncs: u64,
-    /// Units that the store was told of.
+    /// Units that the store has charged.
     pub units: u64,
-    /// Units that it is never told of.
+    /// Units that the store will never get.
     pub lost: u64,
-    /// Pushes that were sent again, since their answer was lost.
+    /// Pushes that were sent again because their answer was lost.
     pub repeated: u64,
     /// Units charged beyond what a limit admits, by limit.
     pub excess: Vec<(Name, u64)>,
@@ -70,7 +70,7 @@ impl BackgroundService for SyncService {
 }
 
 impl SyncService {
-    /// Exchanges counts with the store in force.
+    /// Syncs with the store in force.
     async fn exchange(&self, shutdown: &mut ShutdownWatch) {
         let mut draining = false;
         let mut met: Option<Arc<Store>> = None;
@@ -102,7 +102,7 @@ impl SyncService {
         }
     }
 
-    /// Takes in what operators change at other gateways.
+    /// Applies what operators change at other gateways.
     async fn read_changes(&self) {
         loop {
             let store = self.0.load();
@@ -113,7 +113,7 @@ impl SyncService {
         }
     }
 
-    /// Returns when another store is in force, or none.
+    /// Waits until another store is in force, or none.
     async fn replaced(&self, store: &Arc<Store>) {
         let in_force = || {
             let now = self.0.load();
@@ -125,14 +125,14 @@ impl SyncService {
     }
 }
 
-/// Three quarters to all of `sync_interval`; `random` is any number.
+/// Returns three quarters to all of `sync_interval`; `random` is any number.
 fn pause(sync: Duration, random: u64) -> Duration {
     let thousandths = 750 + u32::try_from(random % 251).unwrap_or_default();
     sync * thousandths / 1_000
 }
 
 impl Store {
-    /// Tells the store what has waited until now.
+    /// Sends what was queued until now.
     pub async fn sync(&self) {
         let ledger = &*self.ledger;
         let until = clock::now();
@@ -202,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Tells a store that was emptied what it had counted, as far as this gateway knows; whether all gateways have.
+    /// Restores emptied servers as far as this node remembers their counts, and returns whether all nodes have.
     async fn restored(&self, lost: &[NewEpoch]) -> bool {
         let mut all = true;
         for new in lost {
@@ -227,7 +227,7 @@ impl Store {
         told
     }
 
-    /// What was admitted without the emptied store is told too: once all gateways are as far, calls pass again.
+    /// Completes the recovery once all nodes have sent what they admitted meanwhile: then calls pass again.
     async fn recover(&self, lost: &[NewEpoch]) {
         for new in lost {
             if self.reach(new, RecoveryStage::Added).await == RecoveryBarrier::Waiting {
@@ -245,7 +245,7 @@ impl Store {
         self.look_at_epochs();
     }
 
-    /// How the exchange goes.
+    /// Returns the state of replication.
     #[must_use]
     pub fn exchanged(&self, now: Timestamp) -> ReplicationStats {
         let (owed, pushed) = (&self.ledger.owed, &self.ledger.pushed);
@@ -272,7 +272,7 @@ impl Store {
         }
     }
 
-    /// Says once when the clocks have come apart, and once when they are together again.
+    /// Logs once when the clocks have come apart, and once when they agree again.
     fn notice_skew(&self, here: Timestamp, there: Timestamp) {
         let apart = here
             .saturating_since(there)

@@ -1,74 +1,74 @@
-//! Decides whether a server of the store is asked at all, by how the latest calls went.
+//! Opens or closes the way to one server by the results of the latest calls.
 //!
-//! It opens when 5 calls in a row failed, or more than half of the latest 20. Five in a row cost a lone client a tenth of a second
-//! at the default timeout, and a store that answers every other call is no store. What a server says of its own state (it is a
-//! replica, it loads, it is full) opens it at once: the next call would be told the same.
+//! The breaker opens when 5 calls in a row failed, or more than half of the latest 20. Five in a row cost a lone client a tenth of a
+//! second at a timeout of 20 ms, and a server that answers every other call is of no use. An error about the server's own state (it is a
+//! replica, it loads, its memory is full) opens the breaker at once: the next call would get the same error.
 //!
-//! Open, nothing passes. No request ever finds out whether the server is back: the keeper of its connection does that in the background,
-//! one probe at a time ([`crate::connection`]), at moments that [`ReconnectBackoff`] tells, and closes it.
+//! While the breaker is open, no call is sent. No caller ever finds out whether the server is back: the task of its connection does that
+//! in the background, one probe at a time ([`crate::connection`]), at moments that [`ReconnectBackoff`] computes, and closes the breaker.
 //!
 //! # Concurrency
-//! All of it is one word. A call carries the generation in which it was admitted, and reports of an earlier one change nothing:
-//! a thousand calls that time out together open it once, and cannot open it again after it was closed.
+//! All of it is one word. A call carries the generation in which it was admitted, and reports of an earlier one change nothing: a
+//! thousand calls that time out together open the breaker once, and cannot open it again after it was closed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Latest calls that are looked at.
+/// The latest calls that count.
 const WINDOW: u32 = 20;
-/// Failures in a row that open it.
+/// Failures in a row that open the breaker.
 const IN_A_ROW: u32 = 5;
-/// Failures of the window that open it.
+/// Failures within the window that open the breaker.
 const OF_WINDOW: u32 = 11;
 
 const HISTORY: u64 = (1 << WINDOW) - 1;
 const CLOSED: u64 = 1 << WINDOW;
 const GENERATION: u32 = 32;
 
-/// The first pause before another try, when the very first has failed.
+/// The pause after the second failed attempt to connect.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5);
-/// A server that was lost within this after it came back has not come back.
+/// A connection that lasts for less than this does not reset the pauses.
 const STEADY: Duration = Duration::from_secs(10);
 
-/// Whether a server is asked. Bits 0–19: the latest calls, 1 where one failed, the newest lowest; bit 20: closed; bits 32–63: the
-/// generation, one more with each change.
+/// A circuit breaker in one word. Bits 0–19: the latest calls, 1 for a failure, the newest lowest; bit 20: closed; bits 32–63: the
+/// generation, incremented with each change.
 #[derive(Debug, Default)]
 pub(crate) struct CircuitBreaker(AtomicU64);
 
-/// That a call may be made, in a certain generation.
+/// The permission for one call, in one generation of the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallPermit(u32);
 
-/// What a failure says.
+/// The weight of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureWeight {
-    /// Something went wrong, once.
+    /// Counts as one failure.
     Counts,
-    /// The next call cannot do better.
+    /// Opens the breaker: the next call would fail too.
     Decides,
 }
 
-/// What a failure did.
+/// The effect of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum BreakerEffect {
-    /// Calls go on.
+    /// The breaker stays as it is.
     None,
-    /// This one opened the breaker.
+    /// The failure opened the breaker.
     Opened,
 }
 
 impl CircuitBreaker {
-    /// Leave to make a call; `None` while it is open, as it is in the beginning.
+    /// Permits a call; `None` while the breaker is open, which is its first state.
     pub(crate) fn permit(&self) -> Option<CallPermit> {
         // Relaxed, here and below: the word is all that is shared. Who gets a permit finds the connection by its own way.
         let word = self.0.load(Ordering::Relaxed);
         (word & CLOSED != 0).then_some(CallPermit(generation(word)))
     }
 
-    /// A call was answered.
+    /// Records a call that was answered.
     pub(crate) fn succeeded(&self, permit: CallPermit) {
         // While all is well, which is almost always, nothing is written.
         let word = self.0.load(Ordering::Relaxed);
@@ -77,12 +77,12 @@ impl CircuitBreaker {
         }
     }
 
-    /// A call failed.
+    /// Records a call that failed.
     pub(crate) fn failed(&self, permit: CallPermit, weight: FailureWeight) -> BreakerEffect {
         self.remember(permit, 1, weight)
     }
 
-    /// The server is back: calls begin with a clean slate.
+    /// Closes the breaker with an empty history.
     pub(crate) fn close(&self) {
         // The loop of `fetch_update` is lock-free: it repeats only after another's change.
         let _ = self
@@ -92,7 +92,7 @@ impl CircuitBreaker {
             });
     }
 
-    /// Nothing passes until it is closed.
+    /// Opens the breaker until it is closed.
     pub(crate) fn open(&self) -> BreakerEffect {
         let opened = self
             .0
@@ -139,20 +139,20 @@ fn generation(word: u64) -> u32 {
     (word >> GENERATION) as u32
 }
 
-/// Open, with an empty history, one generation later.
+/// Returns the word of an open breaker with an empty history, one generation later.
 fn next(word: u64) -> u64 {
     u64::from(generation(word).wrapping_add(1)) << GENERATION
 }
 
-/// When a server that is away is tried again: at once, then after 100 ms, each pause twice the one before up to 5 s, all of them half to
-/// one and a half times as long, so that the nodes of a fleet do not come back together.
+/// The pauses between attempts to reconnect: 10 ms, then 100 ms, each twice the one before up to 5 s. Jitter of half to one and a half
+/// keeps the processes of a fleet from reconnecting together.
 #[derive(Debug, Default)]
 pub(crate) struct ReconnectBackoff {
     tries: u32,
 }
 
 impl ReconnectBackoff {
-    /// The pause before the next try; `random` is any number.
+    /// Returns the pause before the next attempt; `random` is any number.
     pub(crate) fn pause(&mut self, random: u64) -> Duration {
         let tries = self.tries;
         self.tries = tries.saturating_add(1);
@@ -163,7 +163,7 @@ impl ReconnectBackoff {
         jittered(middle, random)
     }
 
-    /// The server was there for so long, and is away again.
+    /// Resets the pauses if the connection that was lost had lasted long enough.
     pub(crate) fn lost_after(&mut self, lasted: Duration) {
         if lasted >= STEADY {
             self.tries = 0;
@@ -171,7 +171,7 @@ impl ReconnectBackoff {
     }
 }
 
-/// Half to one and a half times `middle`; `random` is any number.
+/// Returns half to one and a half times `middle`; `random` is any number.
 pub(crate) fn jittered(middle: Duration, random: u64) -> Duration {
     let thousandths = 500 + u32::try_from(random % 1_001).unwrap_or_default();
     middle * thousandths / 1_000

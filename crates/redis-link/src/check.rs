@@ -1,7 +1,7 @@
-//! Tries a store out as `sluicegate store check` does: each step that requests depend on, and what to do where one fails.
+//! Tests a store for an operator: each step that calls depend on, with advice where one fails.
 //!
-//! It connects by itself, apart from any [`super::Link`], says no heartbeat, and leaves one key for a second: whether a store takes writes
-//! cannot be found out by reading.
+//! The check connects by itself, apart from any [`Link`](crate::Link), sends no heartbeat, and leaves one key for a second: whether a
+//! server accepts writes cannot be found out by reading.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,33 +21,33 @@ use crate::time::Moment;
 use crate::time::deadline;
 use crate::{sentinel, topology};
 
-/// Round trips that are timed.
+/// The number of round trips that are timed.
 const PINGS: usize = 20;
-/// How long one step may take beyond what the gateway would wait: who checks wants to know how slow it is.
+/// The longest time for one step. It exceeds the timeout of a call, so that the check can show how slow a server is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes for a second.
+/// Writes a key that expires after a second.
 const WRITE: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 1000)";
 
-/// What was found.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckResult {
-    /// How it is.
+    /// The severity.
     pub grade: Severity,
-    /// What.
+    /// The finding.
     pub text: String,
-    /// What to do about it; empty where nothing is.
+    /// The advice; empty where there is nothing to do.
     pub advice: String,
 }
 
-/// How a finding is.
+/// The severity of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// As it should be.
+    /// Nothing is wrong.
     Good,
-    /// It works, and could hurt.
+    /// The store works, and could cause trouble.
     Doubtful,
-    /// It does not work.
+    /// The store does not work.
     Bad,
 }
 
@@ -74,7 +74,7 @@ pub enum ProbeResult {
     Unreadable,
 }
 
-/// Everything that is found out about the store of `settings`, server by server.
+/// Tests every server of the store of `settings`, and returns the results server by server.
 pub async fn check(settings: &LinkSettings, probe: &dyn ScriptProbe) -> Vec<CheckResult> {
     let mut findings = Vec::new();
     let located = match located(settings).await {
@@ -90,14 +90,14 @@ pub async fn check(settings: &LinkSettings, probe: &dyn ScriptProbe) -> Vec<Chec
     findings
 }
 
-/// Where a server is, and how a key begins that it has.
+/// The address of a server, and the beginning of a key that it has.
 struct ServerLocation {
     place: ServerAddress,
     database: u16,
     prefix: String,
 }
 
-/// The servers that have keys.
+/// Locates the servers that have keys.
 async fn located(settings: &LinkSettings) -> Result<Vec<ServerLocation>, CheckResult> {
     let alone = |place, database| {
         vec![ServerLocation {
@@ -147,7 +147,7 @@ async fn located(settings: &LinkSettings) -> Result<Vec<ServerLocation>, CheckRe
     }
 }
 
-/// One server.
+/// Tests one server.
 async fn examine(
     located: &ServerLocation,
     settings: &LinkSettings,
@@ -176,7 +176,7 @@ async fn examine(
     Ok(())
 }
 
-/// A server that was connected to.
+/// A connected server.
 struct CheckedServer {
     pipe: MultiplexedConnection,
     driver: JoinHandle<()>,
@@ -198,7 +198,7 @@ impl CheckedServer {
             .map_err(|fault| faulty(&fault))
     }
 
-    /// A section of INFO.
+    /// Fetches a section of `INFO`.
     async fn info(&mut self, section: &str) -> Result<String, CheckResult> {
         match self.ask(&words(&["INFO", section])).await? {
             Reply::Bytes(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
@@ -403,7 +403,7 @@ impl fmt::Display for CheckResult {
     }
 }
 
-/// What to do about a server that cannot be reached.
+/// Returns the advice for a server that cannot be reached.
 fn unreached(why: DialError) -> CheckResult {
     let advice = match &why {
         _ if why.is_denied() => PASSWORD,
@@ -426,7 +426,7 @@ fn unreached(why: DialError) -> CheckResult {
 const PASSWORD: &str = "write user and password_file or password_env as the server's ACL has them; docs/operations.md, \
                         \"The store\", names the rights that the user needs";
 
-/// What to do about a server that answers so.
+/// Returns the advice for a server that answers with an error.
 fn faulty(fault: &ErrorReply) -> CheckResult {
     let advice = match fault {
         ErrorReply::Failed(StoreError::Refused(refusal)) => match refusal {
@@ -467,7 +467,7 @@ fn words(words: &[&str]) -> Cmd {
     command
 }
 
-/// A field of INFO.
+/// Returns a field of `INFO`.
 fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines()
         .find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))

@@ -1,8 +1,8 @@
-//! Makes one connection: socket, TLS, greeting with password and database. What comes of it is a pipe for any number of callers, and the
-//! future that moves its bytes.
+//! Makes one connection: socket, TLS, greeting with password and database. The result is a pipe for any number of callers and the future
+//! that moves its bytes.
 //!
-//! Sockets are opened here rather than by the client library, so that the end of a connection is seen when it happens and not
-//! at the next call, and so that a server's name in its certificate can be another than the one it is reached by.
+//! The crate opens sockets itself instead of the client library, so that it sees the end of a connection when it happens and not at the
+//! next call, and so that the name in a server's certificate can be another than the one by which it is reached.
 
 use std::fmt;
 use std::io;
@@ -23,37 +23,37 @@ use crate::error::{RefusalReason, refusal};
 use crate::settings::{LinkSettings, Login, ServerAddress, TlsSettings};
 use crate::time::deadline;
 
-/// A connection that was greeted.
+/// A connection after its greeting.
 pub(crate) struct OpenConnection {
-    /// Takes calls, and gives each its own answer: they are paired by order, a call that was given up before it was written is
-    /// never written, and the place of one given up later stays in the row.
+    /// Takes calls and returns to each its own answer. Calls and answers are paired by order: a call that was given up before it was
+    /// written is never written, and one that is given up later keeps its place in the order.
     pub(crate) pipe: MultiplexedConnection,
-    /// Moves the bytes; it ends with the connection.
+    /// Moves the bytes, and ends with the connection.
     pub(crate) driver: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// Who is greeted.
+/// The kind of server that is greeted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handshake<'a> {
-    /// A server with keys, as who the settings say, in this database.
+    /// A server with keys, greeted with the login of the settings.
     Keys {
-        /// Its number.
+        /// The number of the database.
         database: u16,
     },
-    /// A Sentinel, which has users of its own.
+    /// A Sentinel, which has its own users.
     Sentinel(&'a Login),
 }
 
-/// Why there is no connection.
+/// The cause of a failed connection.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// It did not stand within this.
+    /// The connection was not made within this time.
     Slow(Duration),
-    /// The socket.
+    /// The socket failed.
     Socket(io::Error),
-    /// The handshake of TLS.
+    /// The TLS handshake failed.
     Tls(io::Error),
-    /// What the server said to the greeting.
+    /// The server answered the greeting with this error.
     Greeting(RedisError),
 }
 
@@ -149,7 +149,7 @@ where
 }
 
 impl DialError {
-    /// Whether the server refused who the gateway says it is.
+    /// Returns whether the server refused the login.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Greeting(error) if {
             let code = error.code().unwrap_or_default();

@@ -1,13 +1,13 @@
-//! One server of the store: its connection, its breaker, and the keeper that looks after both.
+//! Keeps the connection to one server: its breaker, its heartbeats, and the task that reconnects it.
 //!
-//! Requests only ever use a connection that stands. When it breaks, times out too often, or leads to a server that takes no calls, the
-//! breaker opens, and the keeper makes another in the background: it finds the server, connects, gives it the script, and lets a
-//! heartbeat through as the probe. Only when that was answered within the timeout, which takes a server that writes, calls pass again. A
-//! connection that was given up is never used again, so no late answer can be taken for another.
+//! Calls only ever use a connection that exists. When it breaks, times out too often, or leads to a server that takes no calls, the
+//! breaker opens and the task makes another in the background: it locates the server, connects, loads the script, and sends a heartbeat
+//! as the probe. Calls pass again only when the probe was answered within the timeout, which takes a server that accepts writes. A
+//! connection that was given up is never used again, so a late answer cannot be taken for another.
 //!
 //! # Concurrency
-//! One task a line writes `live`, everybody reads it. A call that finds the breaker closed and no connection yet, or none any more,
-//! is away, which says nothing of the server.
+//! One task a connection writes `live`, every caller reads it. A call that finds the breaker closed and no connection is
+//! [`Unavailable`](StoreError::Unavailable), which does not count against the server.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,15 +34,15 @@ use crate::sentinel::{self, SentinelError};
 use crate::settings::{HostPort, LinkSettings, Login, ServerAddress, Topology};
 use crate::time::deadline;
 
-/// Beats between two questions to Sentinels whether the master is still the same: ten seconds.
+/// Heartbeats between two queries to Sentinels whether the master is still the same: ten seconds.
 const ASK_AGAIN: u32 = 10;
 
-/// How the server of a line is found.
+/// The way to find the server of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ServerLocator {
-    /// There.
+    /// A fixed address.
     Fixed { place: ServerAddress, database: u16 },
-    /// Where Sentinels say that the master is.
+    /// The master that Sentinels name.
     Sentinels {
         master: String,
         nodes: Vec<HostPort>,
@@ -50,18 +50,18 @@ pub(crate) enum ServerLocator {
     },
 }
 
-/// How a script is named in a call.
+/// The form in which a call carries its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptForm {
-    /// By its hash: the server knows it.
+    /// By its hash: the server has loaded it.
     Hash,
-    /// As a whole.
+    /// As text.
     Text(&'static str),
-    /// As a whole, to a server that does not have the slot yet.
+    /// As text after `ASKING`, to a server that imports the slot.
     TextAfterAsking(&'static str),
 }
 
-/// A server of the store.
+/// The connection to one server.
 pub(crate) struct Connection {
     target: ServerLocator,
     settings: Arc<LinkSettings>,
@@ -70,52 +70,52 @@ pub(crate) struct Connection {
     breaker: CircuitBreaker,
     tripped: Notify,
     condition: Mutex<ServerStatus>,
-    /// What names of its own keys end with, so that they lie in a slot that it has; empty where it has all.
+    /// The end of the names of the link's own keys on this server: a hash tag of one of its slots; empty where it has all slots.
     part: Mutex<String>,
     turn: AtomicUsize,
 }
 
-/// A line with its keeper, which ends with it.
+/// A connection with the task that keeps it, which ends with it.
 pub(crate) struct SupervisedConnection {
     pub(crate) line: Arc<Connection>,
     keeper: AbortHandle,
 }
 
-/// A connection that stands.
+/// An established connection.
 struct LiveConnection {
     pipe: MultiplexedConnection,
-    /// The name of the script there.
+    /// The hash of the script on the server.
     hash: String,
 }
 
-/// How a line does.
+/// The state of a connection, for an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerStatus {
-    /// Where it leads, without user and password.
+    /// The address of the server, without user and password.
     pub address: String,
-    /// Whether calls pass.
+    /// The state of the breaker.
     pub state: ConnectionState,
-    /// Since when.
+    /// The beginning of that state.
     pub since: Moment,
-    /// What went wrong last, and when.
+    /// The latest error and its time.
     pub error: Option<(Moment, String)>,
-    /// How far the store's clock is ahead of this machine's, in microseconds; behind where negative.
+    /// Microseconds by which the server's clock is ahead of this machine's; negative where it is behind.
     pub ahead_micros: Option<i64>,
 }
 
-/// Whether calls pass.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// Not yet: the first connection is being made.
+    /// The first connection is being made.
     Connecting,
-    /// They do.
+    /// Calls pass.
     Connected,
-    /// They do not, and the server is tried in the background.
+    /// Calls fail at once, and the task reconnects in the background.
     Unavailable,
 }
 
 impl ServerLocator {
-    /// What it is called until it is known where it leads.
+    /// Returns the name that stands for the address until the server was located.
     fn name(&self) -> String {
         match self {
             Self::Fixed { place, .. } => place.to_string(),
@@ -125,7 +125,7 @@ impl ServerLocator {
 }
 
 impl Connection {
-    /// A line without a connection yet.
+    /// Creates a connection that is not established yet.
     pub(crate) fn new(
         target: ServerLocator,
         part: String,
@@ -152,37 +152,37 @@ impl Connection {
         }
     }
 
-    /// Whether it is the line to this server.
+    /// Returns whether this is the connection to `host`.
     pub(crate) fn leads_to(&self, host: &HostPort) -> bool {
         matches!(&self.target, ServerLocator::Fixed { place: ServerAddress::Tcp(place), .. } if place == host)
     }
 
-    /// Names of its own keys end with this from now on.
+    /// Sets the end of the names of the link's own keys on this server.
     pub(crate) fn is_of_part(&self, part: String) {
         *self.part.lock().unwrap_or_else(PoisonError::into_inner) = part;
     }
 
-    /// Has a heartbeat sent at once.
+    /// Triggers a heartbeat.
     pub(crate) fn beat_soon(&self) {
         self.tripped.notify_one();
     }
 
-    /// How it does.
+    /// Returns the state for an operator.
     pub(crate) fn condition(&self) -> ServerStatus {
         self.lock().clone()
     }
 
-    /// Leave to make a call.
+    /// Permits a call; `None` while the breaker is open.
     pub(crate) fn permit(&self) -> Option<CallPermit> {
         self.breaker.permit()
     }
 
-    /// A call was answered, be it by an error that is about the call alone.
+    /// Records a call that was answered, even by an error that is about the call alone.
     pub(crate) fn succeeded(&self, permit: CallPermit) {
         self.breaker.succeeded(permit);
     }
 
-    /// A call came to this.
+    /// Records a call that failed.
     pub(crate) fn failed(&self, permit: CallPermit, error: &StoreError) {
         match error.weight() {
             None if *error == StoreError::Unavailable => {}
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Sends a call once, and waits for its answer as long as it takes.
+    /// Sends a call once and waits for its answer, without a timeout.
     pub(crate) async fn ask(&self, call: &Call, manner: ScriptForm) -> Result<Reply, ErrorReply> {
         let Some(live) = self.live.load_full() else {
             return Err(ErrorReply::Failed(StoreError::Unavailable));
@@ -220,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// Sends many calls in one piece; as many answers in their order, or what befell all of them.
+    /// Sends many calls in one write. Returns as many answers in their order, or the error of all of them.
     pub(crate) async fn ask_all(
         &self,
         calls: &[&Call],
@@ -242,7 +242,7 @@ impl Connection {
         }
     }
 
-    /// Looks after the line for as long as it is there.
+    /// Keeps the connection established until the link is dropped.
     async fn keep(self: Arc<Self>) {
         let mut backoff = ReconnectBackoff::default();
         loop {
@@ -266,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// Finds the server, connects, gives it the script, and lets a heartbeat through.
+    /// Locates the server, connects, loads the script, and sends a heartbeat.
     async fn connected(&self) -> Result<(LiveConnection, IoTask), ConnectError> {
         let (place, database) = self.locate().await?;
         self.lock().address = place.to_string();
@@ -293,7 +293,7 @@ impl Connection {
         }
     }
 
-    /// One heartbeat, within the timeout of a call.
+    /// Sends one heartbeat, within the timeout of a call.
     async fn beat(&self, live: &LiveConnection) -> Result<(), StoreError> {
         let part = {
             let part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
@@ -335,7 +335,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Stays while the connection is good: beats, and watches for its end.
+    /// Sends heartbeats until the connection ends or has to be replaced.
     async fn serve(&self, driver: &mut IoTask) {
         let mut pause = jittered(BEAT, random());
         let mut beats = 0_u32;
@@ -377,12 +377,12 @@ impl Connection {
         }
     }
 
-    /// Whether its server has a part of the keys only.
+    /// Returns whether the server has only a part of the keys.
     fn is_of_cluster(&self) -> bool {
         matches!(self.settings.topology, Topology::Cluster { .. })
     }
 
-    /// Whether Sentinels know another master by now.
+    /// Returns whether Sentinels name another master by now.
     async fn is_elsewhere(&self) -> bool {
         let ServerLocator::Sentinels { .. } = self.target else {
             return false;
@@ -411,7 +411,7 @@ impl Connection {
         }
     }
 
-    /// The breaker has opened: says so, once, and wakes who can do something about it.
+    /// Logs that the breaker has opened, and wakes the tasks that locate servers.
     fn gone(&self, why: &str) {
         self.shared.observer.count_event(LinkEvent::BreakerOpened);
         let now = self.settings.clock.now();
@@ -427,7 +427,7 @@ impl Connection {
         self.shared.look_again();
     }
 
-    /// Calls pass again.
+    /// Logs that calls pass again.
     fn back(&self) {
         let now = self.settings.clock.now();
         let (address, was, since) = {
@@ -447,7 +447,7 @@ impl Connection {
         }
     }
 
-    /// A try to connect failed; of a row of them the first is told.
+    /// Records a failed attempt to connect, and logs the first of a row.
     fn unreached(&self, why: &ConnectError) {
         let (now, why) = (self.settings.clock.now(), why.to_string());
         let (address, was) = {
@@ -475,7 +475,7 @@ impl Connection {
 }
 
 impl SupervisedConnection {
-    /// Begins to look after a line. Needs a runtime.
+    /// Spawns the task that keeps a connection. Must be called on a runtime.
     pub(crate) fn keep(line: Connection) -> Self {
         let line = Arc::new(line);
         let keeper = tokio::spawn(Arc::clone(&line).keep());
@@ -492,7 +492,7 @@ impl Drop for SupervisedConnection {
     }
 }
 
-/// The task that moves a connection's bytes; it ends with this.
+/// The task that moves a connection's bytes, aborted on drop.
 struct IoTask(JoinHandle<()>);
 
 impl Drop for IoTask {
@@ -501,14 +501,14 @@ impl Drop for IoTask {
     }
 }
 
-/// Why a server takes no calls yet.
+/// The cause for which a server takes no calls yet.
 #[derive(Debug)]
 enum ConnectError {
-    /// Nobody says where it is.
+    /// No Sentinel names the server.
     Unlocated(Vec<SentinelError>),
-    /// There is no connection.
+    /// The connection could not be made.
     Unreached(DialError),
-    /// It did not take the script, or the probe.
+    /// The server did not load the script or did not answer the probe.
     Failed(StoreError),
 }
 
@@ -525,7 +525,7 @@ impl fmt::Display for ConnectError {
     }
 }
 
-/// A call of a script, by the command that names it so.
+/// Encodes a call of a script with `EVAL` or `EVALSHA`.
 pub(crate) fn command(call: &Call, command: &str, script: &str) -> Cmd {
     let mut command = redis::cmd(command);
     command.arg(script).arg(call.keys.len());
@@ -535,7 +535,7 @@ pub(crate) fn command(call: &Call, command: &str, script: &str) -> Cmd {
     command
 }
 
-/// A number that nodes do not share; where the system has none, a fixed one.
+/// Returns a random number; a fixed one where the system has no source of random numbers.
 pub fn random() -> u64 {
     getrandom::u64().unwrap_or(500)
 }

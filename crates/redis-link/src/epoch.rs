@@ -1,16 +1,16 @@
-//! Notices that a store has lost what it counted, and keeps calls away from it until it was told again.
+//! Detects that a server has lost its data, and keeps calls away from it until the caller has restored it.
 //!
-//! Each server of the store keeps a marker, its *epoch*, which the first heartbeat that finds none writes. A server that comes back empty,
-//! or is another one, has another epoch. Until this gateway has recovered from the change, calls that let requests pass are for the epoch
-//! before, and the script does not carry them out.
+//! Each server keeps a marker, its *epoch*, which the first heartbeat that finds none writes. A server that comes back empty, or is
+//! replaced by another, has another epoch. Until this process has recovered from the change, guarded calls name the epoch before, and the
+//! script refuses them.
 //!
-//! Recovery has two stages, and each gateway waits in each for all others that it knows of, up to [`RETURN`]: first they tell what the
-//! store had counted, of which the most holds, then what they admitted meanwhile, which is added. So nothing is added before what it is
-//! added to, and nobody passes before everything is known.
+//! Recovery has two stages, and each process waits in each for all others that it knows of, up to [`RETURN`]: first all restore what the
+//! server had counted, of which the largest value holds; then they add what they counted meanwhile. So nothing is added to a value before
+//! that value is restored, and no guarded call passes before both are done.
 //!
 //! # Limits
-//! In a Cluster the marker lies in another slot than the keys, so calls are not bound to it: a master that is emptied while it serves lets
-//! pass what it has forgotten until the next heartbeat, and until everybody has told it.
+//! In a Cluster the marker lies in another slot than the keys, so calls are not bound to it: a master that is emptied while it serves
+//! admits again what it has forgotten until the next heartbeat, and until all processes have restored it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,8 @@ use crate::call::{Call, Reply};
 use crate::link::{Link, follow};
 use crate::membership::RETURN;
 
-/// Says how far a gateway is. KEYS: the marker of the epoch, a hash of how far each is; ARGV: the gateway's name, the epoch, its stage.
-/// Answers how many are at that stage or behind it, and the epoch's age in milliseconds; -1 for another epoch.
+/// Announces a stage. KEYS: the marker of the epoch, a hash of the stages by process; ARGV: the name of the process, the epoch, the stage.
+/// Returns how many processes have reached that stage, and the age of the epoch in milliseconds; -1 for another epoch.
 const STAGES: &str = "\
 local epoch = redis.call('GET', KEYS[1])
 if epoch ~= ARGV[2] then return { -1, 0 } end
@@ -37,51 +37,51 @@ end
 return { there, math.max(now - (tonumber(string.match(epoch, ' (%d+)$')) or 0), 0) }
 ";
 
-/// What a gateway has done to recover.
+/// A completed step of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStage {
-    /// Told what the store had counted.
+    /// The process has restored what the server had counted.
     Restored,
-    /// Told what was admitted meanwhile.
+    /// The process has added what it counted meanwhile.
     Added,
 }
 
-/// Whether it may go on.
+/// The result of waiting for the other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryBarrier {
-    /// All are as far.
+    /// All processes have reached the stage, or had the time to.
     Passed,
-    /// Others are not, and may still come.
+    /// Other processes may still reach it.
     Waiting,
 }
 
-/// The epochs of a store, by the part of the keys that a server has.
+/// The epochs of all servers, by the hash tag of each.
 #[derive(Debug, Default)]
 pub(crate) struct StoreEpochs {
     parts: Mutex<BTreeMap<String, PartEpoch>>,
-    /// Wakes who recovers.
+    /// Wakes the task that recovers.
     pub(crate) changed: Notify,
 }
 
 #[derive(Clone, Debug, Default)]
 struct PartEpoch {
     seen: String,
-    /// What this gateway knew was told.
+    /// The latest epoch that this process has restored.
     told: Option<String>,
     recovered: Option<String>,
 }
 
-/// A part whose epoch is another than the one before.
+/// A server whose epoch has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEpoch {
     pub(crate) part: String,
     pub(crate) epoch: String,
-    /// Whether there was one before, so that something was lost.
+    /// True if there was an epoch before, so that data was lost.
     pub is_loss: bool,
 }
 
 impl StoreEpochs {
-    /// A heartbeat found this epoch.
+    /// Records the epoch that a heartbeat found.
     pub(crate) fn see(&self, part: &str, epoch: &str) {
         let mut parts = self.lock();
         let known = parts.entry(part.to_owned()).or_default();
@@ -91,7 +91,7 @@ impl StoreEpochs {
         }
     }
 
-    /// Those that this gateway has not recovered from.
+    /// Returns the epochs that this process has not recovered from.
     pub(crate) fn open(&self) -> Vec<NewEpoch> {
         let parts = self.lock();
         let open = parts
@@ -105,28 +105,28 @@ impl StoreEpochs {
         .collect()
     }
 
-    /// Whether this gateway has told what it knew to the server of a new epoch.
+    /// Returns whether this process has restored the server of a new epoch.
     pub(crate) fn has_told(&self, new: &NewEpoch) -> bool {
         let parts = self.lock();
         let known = parts.get(&new.part);
         known.is_some_and(|known| known.told.as_ref() == Some(&new.epoch))
     }
 
-    /// It has.
+    /// Records that this process has restored the server.
     pub(crate) fn told(&self, new: &NewEpoch) {
         if let Some(known) = self.lock().get_mut(&new.part) {
             known.told = Some(new.epoch.clone());
         }
     }
 
-    /// This gateway has recovered from a change.
+    /// Records that the recovery is complete.
     pub(crate) fn recovered(&self, from: &NewEpoch) {
         if let Some(known) = self.lock().get_mut(&from.part) {
             known.recovered = Some(from.epoch.clone());
         }
     }
 
-    /// The one that calls are for, of a store that is not in parts.
+    /// Returns the epoch that guarded calls name, where one server has all keys.
     pub(crate) fn current(&self) -> Option<String> {
         self.lock().get("")?.recovered.clone()
     }
@@ -138,44 +138,44 @@ impl StoreEpochs {
 }
 
 impl Link {
-    /// A call was for another epoch: looks which one it is.
+    /// Reads the epochs again, since a call was refused for naming another.
     pub fn was_emptied(&self) {
         for kept in &self.map.load().lines {
             kept.line.beat_soon();
         }
     }
 
-    /// Epochs that this gateway has not recovered from.
+    /// Returns the epochs that this process has not recovered from.
     pub fn new_epochs(&self) -> Vec<NewEpoch> {
         self.shared.epochs.open()
     }
 
-    /// Whether this gateway has told what it knew to the server of this one.
+    /// Returns whether this process has restored the server of a new epoch.
     pub fn has_told(&self, new: &NewEpoch) -> bool {
         self.shared.epochs.has_told(new)
     }
 
-    /// It has.
+    /// Records that this process has restored the server.
     pub fn told(&self, new: &NewEpoch) {
         self.shared.epochs.told(new);
     }
 
-    /// Calls may pass again.
+    /// Records that the recovery is complete: guarded calls pass again.
     pub fn recovered(&self, from: &NewEpoch) {
         self.shared.epochs.recovered(from);
     }
 
-    /// Returns when there may be a new epoch.
+    /// Waits until there may be a new epoch.
     pub async fn epoch_changed(&self) {
         self.shared.epochs.changed.notified().await;
     }
 
-    /// Has them looked at again.
+    /// Wakes [`Self::epoch_changed`].
     pub fn look_at_epochs(&self) {
         self.shared.epochs.changed.notify_one();
     }
 
-    /// Says how far this gateway is with `new`, and finds out whether all others are, or were given the time to.
+    /// Announces that this process has reached `stage`, and returns whether all others have, or have had the time to.
     pub async fn reach(&self, new: &NewEpoch, stage: RecoveryStage) -> RecoveryBarrier {
         if self.has_slots() {
             return RecoveryBarrier::Passed;

@@ -1,7 +1,6 @@
-//! Owns what a call can come to: a reply, or a error that says whether anything may have happened in the store.
+//! Defines the result of a failed call: an error that says whether the server may have executed it.
 //!
-//! That distinction is the point: what was certainly not carried out may be sent again, anything else never is, and so nothing is
-//! charged twice.
+//! A call that was certainly not executed may be sent again; any other never is, so that nothing is charged twice.
 
 use std::fmt;
 
@@ -11,43 +10,43 @@ use crate::breaker::FailureWeight;
 use crate::call::Reply;
 use crate::settings::HostPort;
 
-/// Why there is no reply.
+/// The cause for which there is no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
     /// Nothing was sent: there is no connection, or the breaker is open.
     Unavailable,
-    /// No reply came in time. It may have been carried out.
+    /// No reply came in time. The call may have been executed.
     TimedOut,
-    /// The connection broke. It may have been carried out.
+    /// The connection broke. The call may have been executed.
     ConnectionLost,
-    /// The server did not carry it out, and said why; of [`RefusalReason::Script`] a part may have been.
+    /// The server did not execute the call; with [`RefusalReason::Script`] it may have executed a part.
     Refused(RefusalReason),
-    /// It was answered, and nobody knows what that means.
+    /// The answer is none of the script's.
     Unreadable,
 }
 
-/// Why a server carries out no call, or not this one.
+/// The reason for which a server refuses all calls, or this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// It is a replica: the master is another one now.
+    /// The server is a replica: the master is another one now.
     ReadOnly,
-    /// It loads its data.
+    /// The server loads its data.
     Loading,
-    /// Its memory is full.
+    /// The memory of the server is full.
     Full,
-    /// It does not know the gateway, or does not let it.
+    /// The login is wrong or lacks a right.
     Denied,
-    /// It is a replica without a master.
+    /// The server is a replica without a master.
     MasterDown,
     /// The Cluster lacks slots.
     ClusterDown,
-    /// It cannot write to disk, and takes nothing until it can.
+    /// The server cannot write to its disk, and refuses writes until it can.
     NotSaving,
-    /// It is busy with a script that does not end.
+    /// The server runs a script that does not end.
     Busy,
-    /// The key's slot is elsewhere.
+    /// Another server has the slot of the keys.
     Moved,
-    /// The key's slot is being moved.
+    /// The slot of the keys is being moved.
     TryAgain,
     /// The keys are not in one slot.
     CrossSlot,
@@ -55,23 +54,23 @@ pub enum RefusalReason {
     Script(String),
 }
 
-/// What a server said in place of a reply.
+/// An error that a server returned in place of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorReply {
-    /// Nothing can be done about it.
+    /// No other way is left for the call.
     Failed(StoreError),
-    /// It does not know the script; nothing ran.
+    /// The server has not loaded the script; nothing ran.
     NoScript,
-    /// The slot is there; nothing ran.
+    /// The slot has moved there; nothing ran.
     Moved(Option<HostPort>),
-    /// This once the slot is there; nothing ran.
+    /// The slot is being moved there, and has these keys already; nothing ran.
     Ask(Option<HostPort>),
-    /// The slot is on its way; nothing ran.
+    /// The slot is being moved; nothing ran.
     TryAgain,
 }
 
 impl ErrorReply {
-    /// What it is for who follows nothing.
+    /// Returns the error for a caller that follows no redirection.
     pub(crate) fn into_error(self) -> StoreError {
         match self {
             Self::Failed(error) => error,
@@ -83,19 +82,19 @@ impl ErrorReply {
 }
 
 impl StoreError {
-    /// Nothing was sent.
+    /// Returns the error of a call that was not sent.
     #[must_use]
     pub fn unavailable() -> Self {
         Self::Unavailable
     }
 
-    /// The answer makes no sense.
+    /// Returns the error of an answer that is none of the script's.
     #[must_use]
     pub fn unreadable() -> Self {
         Self::Unreadable
     }
 
-    /// Whether it is certain that nothing happened in the store: then, and only then, the call may be made again.
+    /// Returns whether the call certainly was not executed: then, and only then, it may be sent again.
     #[must_use]
     pub fn surely_did_not_arrive(&self) -> bool {
         match self {
@@ -105,7 +104,7 @@ impl StoreError {
         }
     }
 
-    /// What it says of the server; `None`: nothing.
+    /// Returns the weight of the error for the breaker; `None`: it says nothing about the server.
     pub(crate) fn weight(&self) -> Option<FailureWeight> {
         match self {
             // A server that answers what nobody reads is no better than one that fails.
@@ -133,7 +132,7 @@ impl StoreError {
     }
 }
 
-/// What a value is to those who do not know the client library.
+/// Converts a value of the client library.
 fn reply(value: Value) -> Reply {
     match value {
         Value::Int(number) => Reply::Integer(number),
@@ -146,7 +145,7 @@ fn reply(value: Value) -> Reply {
     }
 }
 
-/// What a raw answer comes to.
+/// Converts an answer of the client library.
 pub(crate) fn read(answer: Result<Value, RedisError>) -> Result<Reply, ErrorReply> {
     match answer {
         Ok(Value::ServerError(error)) => Err(fault(&error)),
@@ -168,7 +167,7 @@ fn fault(error: &ServerError) -> ErrorReply {
     ErrorReply::Failed(StoreError::Refused(refusal))
 }
 
-/// What an error of a server means.
+/// Maps the code of a server's error to its reason.
 pub(crate) fn refusal(code: &str, details: &str) -> RefusalReason {
     match code {
         "READONLY" => RefusalReason::ReadOnly,
@@ -193,7 +192,7 @@ pub(crate) fn refusal(code: &str, details: &str) -> RefusalReason {
     }
 }
 
-/// `3999 127.0.0.1:6381`, as MOVED and ASK say it; the host may be left out, and means the one that was asked.
+/// Parses `3999 127.0.0.1:6381`, the details of `MOVED` and `ASK`. An empty host stands for the server that answered.
 fn place(details: &str) -> Option<HostPort> {
     let (_, address) = details.split_once(' ')?;
     let (host, port) = address.rsplit_once(':')?;

@@ -1,17 +1,17 @@
-//! The way to the store: one attempt a call, decided within the timeout whatever happens below.
+//! Runs calls: one attempt each, decided within the timeout whatever happens below.
 //!
-//! A [`Link`] has a line to each server that has keys: one, or the masters of a Cluster. Calls of requests use connections that stand
-//! and nothing else; what takes time, names, handshakes, Sentinels, the map of a Cluster, happens on a runtime of the link's own.
-//! A call is sent once. Only an answer that says that nothing ran is followed: `NOSCRIPT` with the whole script, `MOVED` and `ASK` to the
-//! other server, `TRYAGAIN` a millisecond later, all within the same timeout.
+//! A [`Link`] has a [`Connection`] to each server that has keys: one, or the masters of a Cluster. Calls use established connections and
+//! nothing else; what takes time, names, handshakes, Sentinels, the map of a Cluster, happens on a runtime of the link's own. A call is
+//! sent once. Only an answer that says that nothing ran is followed: `NOSCRIPT` with the whole script, `MOVED` and `ASK` to the other
+//! server, `TRYAGAIN` a millisecond later, all within the same timeout.
 //!
 //! # Concurrency
-//! Connections are shared by all worker threads, and their bytes are moved by a thread of the link. That costs a call two wakes
-//! across threads, about 14 µs of waiting; it buys writes that carry the calls of all workers together, and one connection a gateway
-//! and server where otherwise there were as many as threads.
+//! All worker threads share the connections, and a thread of the link moves their bytes. That costs a call two wake-ups across threads,
+//! about 14 µs; it buys writes that carry the calls of all workers together, and one connection a process and server instead of one a
+//! thread.
 //!
 //! # Limits
-//! What waits for a connection is bounded by `bounds::QUEUE` and by time; a server that does not read costs what fits its socket.
+//! `bounds::QUEUE` and the timeout bound what waits for a connection; a server that does not read costs what fits its socket.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -41,10 +41,10 @@ use crate::settings::{HashSeed, HostPort, LinkSettings, Topology};
 use crate::time::deadline;
 use crate::topology::{self, ServerMap};
 
-/// How long a slot that is being moved is left alone.
+/// The pause before a call is sent again to a slot that is being moved.
 const MOVING: Duration = Duration::from_millis(1);
 
-/// The way to the store.
+/// A link to the servers of one store.
 pub struct Link {
     pub(crate) settings: Arc<LinkSettings>,
     pub(crate) shared: Arc<LinkState>,
@@ -52,33 +52,33 @@ pub struct Link {
     pub(crate) runtime: Mutex<Option<Runtime>>,
 }
 
-/// What all lines of a link share.
+/// The state that all connections of a link share.
 pub(crate) struct LinkState {
-    /// The script that calls are for.
+    /// The script that calls run.
     pub(crate) script: &'static str,
     pub(crate) nodes: Membership,
     pub(crate) epochs: StoreEpochs,
     pub(crate) observer: Arc<dyn LinkObserver>,
     pub(crate) seed: ArcSwapOption<[u8; 16]>,
-    /// What keys were hashed under at the store before, to be kept where none is yet.
+    /// The seed of the store before, offered where there is none yet.
     pub(crate) brought: Option<HashSeed>,
-    /// Wakes who knows the servers: something about them has changed.
+    /// Wakes the task that keeps the map of the servers.
     pub(crate) changed: Notify,
-    /// Wakes who fetches the seed: there is a connection.
+    /// Wakes the task that fetches the seed, when there is a connection.
     pub(crate) reached: Notify,
     pub(crate) was_connected: AtomicBool,
 }
 
-/// How a link does.
+/// The state of a link, for an operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkStatus {
     /// `single`, `sentinel` or `cluster`.
     pub topology: &'static str,
-    /// Its servers.
+    /// The state of each connection.
     pub servers: Vec<ServerStatus>,
-    /// Gateways that share the store, this one included.
+    /// Processes that share the store, this one included.
     pub nodes: NonZeroU32,
-    /// Whether it is known under what keys are hashed.
+    /// True once the seed of the fleet is known.
     pub has_seed: bool,
 }
 
@@ -95,8 +95,8 @@ impl LinkState {
 }
 
 impl Link {
-    /// A link for calls of `script`; what `before` knows of the fleet holds until this one knows better. Until [`Self::start`] the store
-    /// is away.
+    /// Creates a link for calls of `script`. The members of the fleet that `before` knows count until this link has heard them. Until
+    /// [`Self::start`] every call is [`StoreError::Unavailable`].
     #[must_use]
     pub fn new(
         settings: LinkSettings,
@@ -126,7 +126,7 @@ impl Link {
         }
     }
 
-    /// Begins to connect, in the background. A second time does nothing.
+    /// Starts to connect in the background. A second call does nothing.
     pub fn start(&self) {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         if runtime.is_some() {
@@ -194,10 +194,10 @@ impl Link {
         ));
     }
 
-    /// Makes one call, within the timeout.
+    /// Runs one call, within the timeout.
     ///
     /// # Errors
-    /// Why there is no reply; it says whether the call may have been carried out.
+    /// The cause for which there is no reply, and whether the call may have been executed.
     pub async fn run(&self, call: Call) -> Result<Reply, StoreError> {
         let started = self.settings.clock.now();
         let result = follow(&self.map, &self.settings, &self.shared, &call, None).await;
@@ -205,24 +205,24 @@ impl Link {
         result
     }
 
-    /// Makes one call of another script than the link's, within the timeout.
+    /// Runs one call of another script than the link's, within the timeout.
     ///
     /// # Errors
-    /// As in [`Self::run`].
+    /// Those of [`Self::run`].
     pub async fn run_other(&self, call: &Call, script: &'static str) -> Result<Reply, StoreError> {
         follow(&self.map, &self.settings, &self.shared, call, Some(script)).await
     }
 
-    /// The name by which the fleet knows this gateway: random, for a process.
+    /// Returns the name of this process in the fleet, which is random.
     pub fn node(&self) -> String {
         self.shared.nodes.name()
     }
 
-    /// Makes many calls, those of one server in pieces of [`BATCH`], one after the other, each piece within the timeout. What comes
-    /// behind a piece that failed is not sent.
+    /// Runs many calls, those of one server in pieces of [`BATCH`], one after the other, each piece within the timeout. After a piece that
+    /// failed no further one is sent.
     ///
     /// # Errors
-    /// For each call, as in [`Self::run`].
+    /// Those of [`Self::run`], for each call.
     pub async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply, StoreError>> {
         let map = self.map.load_full();
         let mut by_line: Vec<Vec<usize>> = vec![Vec::new(); map.lines.len()];
@@ -244,7 +244,7 @@ impl Link {
         results
     }
 
-    /// Results of the calls at `indexes` up to the end of the piece that failed.
+    /// Returns the results of the calls at `indexes` up to the end of the piece that failed.
     async fn run_pieces(
         &self,
         line: &Connection,
@@ -291,13 +291,13 @@ impl Link {
         told
     }
 
-    /// Gateways that share the store, this one included: the last number, while it is away.
+    /// Returns how many processes share the store, this one included; the last number while the store is unavailable.
     #[must_use]
     pub fn nodes(&self) -> NonZeroU32 {
         NonZeroU32::new(self.shared.nodes.count()).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// Whether calls pass to all its servers.
+    /// Returns whether calls pass to all servers.
     #[must_use]
     pub fn is_up(&self) -> bool {
         let map = self.map.load();
@@ -305,7 +305,7 @@ impl Link {
         !map.lines.is_empty() && lines.all(|kept| kept.line.permit().is_some())
     }
 
-    /// Whether a call about `key` would be sent; which key that is matters only while some server is away.
+    /// Returns whether a call about `key` would be sent. `key` is called only while some server is unavailable.
     #[must_use]
     pub fn reaches(&self, key: impl FnOnce() -> Vec<u8>) -> bool {
         self.is_up() || {
@@ -319,52 +319,53 @@ impl Link {
         }
     }
 
-    /// What keys are hashed under; `None` until the store was reached for the first time, where no file says it.
+    /// Returns the seed under which the fleet hashes keys; `None` until the store was reached for the first time, where the settings have
+    /// none.
     #[must_use]
     pub fn seed(&self) -> Option<HashSeed> {
         let seed = self.shared.seed.load();
         seed.as_deref().copied().map(HashSeed)
     }
 
-    /// What every key begins with.
+    /// Returns the beginning of every key.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.settings.prefix
     }
 
-    /// Whether keys of one call must share a slot.
+    /// Returns whether the keys of one call must share a slot.
     #[must_use]
     pub fn has_slots(&self) -> bool {
         matches!(self.settings.topology, Topology::Cluster { .. })
     }
 
-    /// Whether names of keys mean the same at the other: what the settings tell of it.
+    /// Returns whether, by the settings, keys have the same names at the other link.
     #[must_use]
     pub fn names_alike(&self, other: &Self) -> bool {
         let (one, other) = (&self.settings, &other.settings);
         one.prefix == other.prefix && one.seed == other.seed
     }
 
-    /// Whether it was connected at any time.
+    /// Returns whether the link was connected at any time.
     #[must_use]
     pub fn was_connected(&self) -> bool {
         let is_judged = self.has_slots() || self.epoch().is_some();
         is_judged && self.shared.was_connected.load(Ordering::Relaxed)
     }
 
-    /// The epoch that calls are for which let requests pass, of a store that is not in parts; `None` before the store was reached.
+    /// Returns the epoch that guarded calls name, where one server has all keys; `None` before the store was reached.
     #[must_use]
     pub fn epoch(&self) -> Option<String> {
         self.shared.epochs.current()
     }
 
-    /// What begins the name of the marker that the epoch stands in.
+    /// Returns the key of the marker that holds the epoch.
     #[must_use]
     pub fn epoch_key(&self) -> Vec<u8> {
         format!("{}:epoch", self.settings.prefix).into_bytes()
     }
 
-    /// How it does.
+    /// Returns the state for an operator.
     #[must_use]
     pub fn status(&self) -> LinkStatus {
         let map = self.map.load();
@@ -409,7 +410,7 @@ impl fmt::Debug for Link {
     }
 }
 
-/// One call, of the link's script or of `other`, within the timeout.
+/// Runs one call, of the link's script or of `other`, within the timeout, and follows redirections.
 pub(crate) async fn follow(
     map: &ArcSwap<ServerMap>,
     settings: &LinkSettings,

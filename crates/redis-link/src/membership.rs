@@ -1,16 +1,16 @@
-//! Counts the gateways of the fleet, by their heartbeats in the store: N of limit/N.
+//! Counts the processes of the fleet by their heartbeats in the store.
 //!
-//! Every second each node writes its name into a set under the store's time, and reads who else has. The set has no time to live, so a
-//! full store does not evict it before the counters; members that were not heard for 5 s are removed from it. In a Cluster every master
-//! has such a set, since any of them may be away; a member of any counts.
+//! Every second each process writes its name into a set under the store's time, and reads the other names. The set has no time to live,
+//! so a full store does not evict it before other keys; members that were not heard for 5 s are removed from it. In a Cluster every
+//! master has such a set, since any of them may be unavailable; a member of any counts.
 //!
-//! A set may also be lost: evicted, deleted, or gone with a store that keeps nothing. So each node remembers the members by itself, and
-//! forgets one only when it was silent for [`GONE`] while this node heard the store. After a pause in which this node heard no store
-//! at all, the others have [`RETURN`] to come back. While the store is away the last number holds: a node that cannot see the others
-//! takes its share, not the whole.
+//! A set may also be lost: evicted, deleted, or gone with a store that keeps nothing. So each process remembers the members by itself,
+//! and forgets one only when it was silent for [`GONE`] while this process heard the store. After a pause in which this process heard no
+//! store at all, the others have [`RETURN`] to come back. While the store is unavailable the last number holds: a process that cannot see
+//! the others takes its share, not the whole.
 //!
 //! # Limits
-//! A node remembers [`MEMBERS`] others; of a larger fleet it counts as many as the store says that there are.
+//! A process remembers [`MEMBERS`] others; of a larger fleet it counts as many as the store reports.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,19 +23,19 @@ use crate::bounds::MEMBERS;
 use crate::call::Reply;
 use crate::connection::random;
 
-/// How often a node says that it lives.
+/// The pause between two heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
-/// A node not heard of for this is gone: it missed four beats.
+/// The silence after which a member is gone: it missed four heartbeats.
 pub(crate) const GONE: Duration = Duration::from_secs(5);
-/// How long the others may take to come back to a store that was away: longer than the pauses between two tries to connect.
+/// The time that others have to return to a store that was unavailable: longer than the pauses between two attempts to connect.
 pub(crate) const RETURN: Duration = Duration::from_secs(10);
-/// A pause between two answers for which this node was cut off from the store itself.
+/// A pause between two answers that means that this process was cut off from the store.
 const DEAF: Duration = Duration::from_secs(3);
 
-/// One heartbeat. KEYS: the set, the marker of the store's epoch; ARGV: the node's name, [`GONE`] in milliseconds, how many members are
-/// read, a new epoch for a store that has none. Answers the store's time, in
-/// seconds and microseconds of that second, how many members there are, and of the latest ones the names, each with its age in
-/// milliseconds; then the epoch. Being a write, it also finds out whether the store takes any.
+/// The script of a heartbeat. KEYS: the set, the marker of the epoch; ARGV: the name of the process, [`GONE`] in milliseconds, the number
+/// of members to read, a new epoch for a store that has none. Returns the store's time in seconds and microseconds of that second, the
+/// number of members, the latest names with their ages in milliseconds, and the epoch. Being a write, it also tests whether the store
+/// accepts writes.
 pub(crate) const SCRIPT: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -47,24 +47,24 @@ redis.call('SET', KEYS[2], ARGV[4] .. ' ' .. string.format('%.0f', now), 'NX')
 return { tonumber(time[1]), tonumber(time[2]), redis.call('ZCARD', KEYS[1]), members, redis.call('GET', KEYS[2]) }
 ";
 
-/// What one heartbeat brought.
+/// The answer to one heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
     /// The store's time.
     pub(crate) time: Moment,
-    /// Members that the store has heard of lately.
+    /// The number of members that the store has heard lately.
     count: u32,
-    /// The latest of them, and how long ago the store heard each.
+    /// The latest members, and the time since the store heard each.
     members: Vec<(MemberId, Duration)>,
-    /// The epoch of what it counts: another one than before says that it lost everything.
+    /// The epoch of the data: it changes when the store has lost everything.
     pub(crate) epoch: String,
 }
 
-/// A node, by the number that its name is.
+/// A process, by the number in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MemberId(u64);
 
-/// How many nodes there are.
+/// The processes that share a store.
 #[derive(Debug)]
 pub(crate) struct Membership {
     me: MemberId,
@@ -72,18 +72,18 @@ pub(crate) struct Membership {
     count: AtomicU32,
 }
 
-/// Who was heard, and when.
+/// The members that were heard, and when.
 #[derive(Clone, Debug, Default)]
 struct SeenMembers {
     members: BTreeMap<MemberId, Moment>,
-    /// When the store last answered.
+    /// The time of the store's latest answer.
     last: Option<Moment>,
-    /// Nobody is forgotten before.
+    /// No member is forgotten before this moment.
     patient_until: Option<Moment>,
 }
 
 impl Heartbeat {
-    /// The arguments of a heartbeat of this node.
+    /// Returns the arguments of a heartbeat of this process.
     pub(crate) fn arguments(nodes: &Membership) -> Vec<Vec<u8>> {
         let words = [
             nodes.name(),
@@ -94,7 +94,7 @@ impl Heartbeat {
         words.map(String::into_bytes).to_vec()
     }
 
-    /// Reads the script's answer.
+    /// Parses the answer of the script.
     pub(crate) fn read(reply: &Reply) -> Option<Self> {
         let Reply::Rows(fields) = reply else {
             return None;
@@ -122,7 +122,7 @@ impl Heartbeat {
     }
 }
 
-/// A name and an age in milliseconds.
+/// Parses a name and an age in milliseconds.
 fn member(pair: &[Reply]) -> Option<(MemberId, Duration)> {
     let [Reply::Bytes(name), Reply::Integer(age)] = pair else {
         return None;
@@ -133,13 +133,13 @@ fn member(pair: &[Reply]) -> Option<(MemberId, Duration)> {
 }
 
 impl Membership {
-    /// Nobody but this node is known.
+    /// Creates a fleet of this process alone.
     pub(crate) fn alone() -> Self {
         let random = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
         Self::of(MemberId(random), SeenMembers::default())
     }
 
-    /// The same node and whom it knows, before it has heard anybody at another store.
+    /// Returns the same process with the members that it knows, for another store.
     pub(crate) fn known(&self) -> Self {
         let heard = SeenMembers {
             last: None,
@@ -159,17 +159,17 @@ impl Membership {
         }
     }
 
-    /// This node's name: random, for a process.
+    /// Returns the name of this process, which is random.
     pub(crate) fn name(&self) -> String {
         format!("{:016x}", self.me.0)
     }
 
-    /// How many there are, this one included; at least 1.
+    /// Returns the number of processes, this one included; at least 1.
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// A server answered `beat` at `now`.
+    /// Applies the answer of a server, which came at `now`.
     pub(crate) fn hear(&self, beat: &Heartbeat, now: Moment) {
         let mut heard = self.lock();
         heard.take_in(self.me, beat, now);
@@ -238,7 +238,7 @@ mod tests {
         Membership::of(MemberId(1), SeenMembers::default())
     }
 
-    /// What the node counts while each second brings this.
+    /// Returns the counts while each second brings these members.
     fn counts(nodes: &Membership, seconds: std::ops::Range<u64>, members: &[u64]) -> Vec<u32> {
         let mut counts = Vec::new();
         for second in seconds {

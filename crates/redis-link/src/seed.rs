@@ -1,11 +1,11 @@
-//! Agrees with the fleet on the seed that keys are hashed under, for as long as the link lives.
+//! Agrees with the fleet on the seed under which keys are hashed, as long as the link lives.
 //!
-//! The seed lies in the store, and each gateway that holds one says so beside it every second (`seed.lua`). A seed that is deleted is
-//! written back by those who hold it, and one that another gateway or a stranger has put in its place gives way to that which more
-//! gateways hold. A gateway that starts brings a seed only where nobody holds one.
+//! The seed lies in the store, and each process that holds one confirms it beside the seed every second (`seed.lua`). The holders write
+//! back a seed that is deleted; a seed that another process or a third party has put in its place loses to the one that more processes
+//! hold. A process that starts brings a seed only where no process holds one.
 //!
-//! A gateway that is outvoted does not follow at once: after a loss the others may not have spoken yet. It follows when it was outvoted
-//! for [`PATIENCE`]; one that holds its seed for less than that has nothing to lose, and follows at once.
+//! A process whose seed is in the minority does not change it at once: after a loss the others may not have been heard yet. It changes
+//! after [`PATIENCE`] in the minority; one that has held its seed for less than that has nothing to lose, and changes at once.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,36 +23,36 @@ use crate::membership::{BEAT, GONE};
 use crate::settings::LinkSettings;
 use crate::topology::ServerMap;
 
-/// How soon it is asked again where there is no seed yet.
+/// The pause before the next query where there is no seed yet.
 const SOON: Duration = Duration::from_millis(100);
-/// How long a gateway keeps the seed that it holds though more gateways hold another: until everybody else must have spoken.
+/// The time for which a process keeps a seed that is in the minority: until all others must have been heard.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const SCRIPT: &str = include_str!("seed.lua");
 
 type SeedBytes = [u8; 16];
 
-/// What the store says of the seed.
+/// The answer of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SeedAnswer {
-    /// This one is in force.
+    /// This seed is in force.
     Agreed(SeedBytes),
-    /// The one that this gateway holds was written back.
+    /// The seed that this process holds was written back.
     Restored,
-    /// Others hold one that is not there.
+    /// Other processes hold a seed that is not in the store.
     Undecided,
 }
 
-/// What this gateway holds or offers.
+/// The seed that this process holds or offers.
 struct SeedProposal {
-    /// Offered where nobody holds one.
+    /// The seed that is offered where no process holds one.
     fresh: SeedBytes,
     held: Option<(SeedBytes, Moment)>,
-    /// Since when more gateways hold another.
+    /// The time since which more processes hold another seed.
     outvoted: Option<Moment>,
 }
 
-/// Fetches the seed, or brings it, and looks after it.
+/// Fetches or offers the seed, and confirms it until the link is dropped.
 pub(crate) async fn agree(
     map: Weak<ArcSwap<ServerMap>>,
     settings: Arc<LinkSettings>,
@@ -96,7 +96,7 @@ impl SeedProposal {
         })
     }
 
-    /// The hash of what others hold lies in the seed's slot.
+    /// Returns the call; its two keys lie in one slot.
     fn call(&self, prefix: &str, name: String, now: Moment) -> Call {
         let (seed, held) = match self.held {
             None => (self.fresh, "-1".to_owned()),
@@ -138,7 +138,7 @@ impl SeedProposal {
         }
     }
 
-    /// Whether a gateway that is outvoted, and holds its seed since then, takes the other one.
+    /// Returns whether this process, which has held its seed since `since`, gives in to the majority.
     fn follows(&mut self, since: Moment, now: Moment) -> bool {
         let outvoted = *self.outvoted.get_or_insert(now);
         now.saturating_since(since) < PATIENCE || now.saturating_since(outvoted) >= PATIENCE

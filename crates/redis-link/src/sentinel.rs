@@ -1,4 +1,4 @@
-//! Asks Sentinels where the master is.
+//! Queries Sentinels for the address of the master.
 
 use std::fmt;
 
@@ -8,18 +8,19 @@ use crate::error::{ErrorReply, RefusalReason, StoreError, read};
 use crate::settings::{HostPort, LinkSettings, Login, ServerAddress};
 use crate::time::deadline;
 
-/// Why nobody says where the master is.
+/// The cause for which a Sentinel does not name the master.
 #[derive(Debug)]
 pub(crate) enum SentinelError {
-    /// A Sentinel cannot be asked.
+    /// The Sentinel cannot be reached.
     Unreached(HostPort, DialError),
-    /// It answers, and not where the master is.
+    /// The Sentinel answered with an error.
     Refused(HostPort, ErrorReply),
-    /// It does not know a master of that name, or does not say in time.
+    /// The Sentinel knows no master of that name, or did not answer in time.
     Unnamed(HostPort),
 }
 
-/// Where the master is, by the first Sentinel that knows; each try begins with another, so that one that is wrong is not asked for ever.
+/// Returns the address of the master from the first Sentinel that names one. Each attempt begins with another Sentinel, so that a wrong
+/// one is not believed for ever.
 pub(crate) async fn master(
     name: &str,
     nodes: &[HostPort],
@@ -62,7 +63,7 @@ async fn ask(
     said.ok_or_else(|| SentinelError::Unnamed(node.clone()))
 }
 
-/// `["10.0.0.1", "6379"]`
+/// Parses `["10.0.0.1", "6379"]`.
 fn place_of(reply: &Reply) -> Option<HostPort> {
     let Reply::Rows(fields) = reply else {
         return None;
@@ -77,7 +78,7 @@ fn place_of(reply: &Reply) -> Option<HostPort> {
 }
 
 impl SentinelError {
-    /// Whether the Sentinel refused who the gateway says it is.
+    /// Returns whether the Sentinel refused the login.
     pub(crate) fn is_denied(&self) -> bool {
         match self {
             Self::Unreached(_, why) => why.is_denied(),

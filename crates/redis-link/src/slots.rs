@@ -1,26 +1,26 @@
-//! Knows the slots of a Cluster: which one a key is in, and which server has it.
+//! Computes the slot of a key in a Cluster, and reads which server has which slots.
 
 use crate::call::Reply;
 use crate::settings::HostPort;
 
-/// How many there are.
+/// The number of slots.
 pub(crate) const SLOTS: u16 = 16_384;
 
 /// A master and the slots that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClusterShard {
-    /// Where it listens.
+    /// The address of the master.
     pub(crate) place: HostPort,
     /// The first and the last of each range.
     pub(crate) ranges: Vec<(u16, u16)>,
 }
 
-/// The slot of a key.
+/// Returns the slot of a key.
 pub(crate) fn slot(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS
 }
 
-/// The part of a key that counts: what is between its first `{` and the next `}`, if anything is.
+/// Returns the part of a key that decides its slot: the text between its first `{` and the next `}`, if there is any; otherwise all of it.
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 fn tag(key: &[u8]) -> &[u8] {
     let inside = key
@@ -31,7 +31,7 @@ fn tag(key: &[u8]) -> &[u8] {
     closed.filter(|tag| !tag.is_empty()).unwrap_or(key)
 }
 
-/// CRC16 as XMODEM has it, which the Cluster's specification names.
+/// Computes CRC16/XMODEM, which the specification of the Cluster names.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, byte| {
         (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
@@ -40,7 +40,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// A number whose decimal digits lie in one of these ranges, as the part of a key that counts; `None` where there is none soon.
+/// Finds a number whose decimal digits, as a hash tag, lie in one of these ranges; `None` where the search is too long.
 pub(crate) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
     // A master of one slot out of 16,384 has one of these but for odds of e^-12.
     (0..12 * u32::from(SLOTS)).find(|number| {
@@ -51,7 +51,7 @@ pub(crate) fn number_in(ranges: &[(u16, u16)]) -> Option<u32> {
     })
 }
 
-/// Reads the answer of `CLUSTER SLOTS` that the server at `asked` gave. Ranges without a master that has an address are left out.
+/// Parses the answer of `CLUSTER SLOTS` of the server at `asked`. Ranges without a master that has an address are left out.
 pub(crate) fn shards(reply: &Reply, asked: &HostPort) -> Option<Vec<ClusterShard>> {
     let Reply::Rows(ranges) = reply else {
         return None;

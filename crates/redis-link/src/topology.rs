@@ -1,7 +1,7 @@
-//! Knows which server has which keys, and keeps it up to date.
+//! Keeps the map of which server has which keys.
 //!
-//! The map of a Cluster is asked for every ten seconds, and as soon as an answer says that it is wrong or a server is away. Lines to
-//! servers that stay are kept. A server that is asked for it is one that answered before, or one that the configuration names.
+//! The map of a Cluster is fetched every ten seconds, and as soon as an answer shows that it is wrong or a server is lost. Connections to
+//! servers that stay are kept. The map is fetched from a server that answered before, or from one that the settings name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,20 @@ use crate::settings::{HostPort, LinkSettings, ServerAddress};
 use crate::slots::{ClusterShard, SLOTS, number_in, shards, slot};
 use crate::time::deadline;
 
-/// How often the map is asked for when nothing has happened.
+/// The pause between two fetches of the map when nothing has happened.
 const OFTEN: Duration = Duration::from_secs(10);
-/// How soon after another, whatever happens.
+/// The least pause between two fetches of the map.
 const SOON: Duration = Duration::from_millis(100);
-/// Which server has which keys.
+/// The servers and the keys that each has.
 #[derive(Default)]
 pub(crate) struct ServerMap {
     pub(crate) lines: Vec<Arc<SupervisedConnection>>,
-    /// The line of each slot; none: the first has all keys.
+    /// The connection of each slot; `None`: the first has all keys.
     slots: Option<Box<[Option<u16>]>>,
 }
 
 impl ServerMap {
-    /// One server has all keys.
+    /// Returns the map of one server with all keys.
     pub(crate) fn of_one(line: SupervisedConnection) -> Self {
         Self {
             lines: vec![Arc::new(line)],
@@ -41,7 +41,7 @@ impl ServerMap {
         }
     }
 
-    /// Which line has the keys of a call.
+    /// Returns the index of the connection for a call.
     pub(crate) fn index_of(&self, call: &Call) -> Option<usize> {
         match &self.slots {
             None => (!self.lines.is_empty()).then_some(0),
@@ -52,18 +52,18 @@ impl ServerMap {
         }
     }
 
-    /// The line that has the keys of a call.
+    /// Returns the connection for a call.
     pub(crate) fn line_of(&self, call: &Call) -> Option<&Connection> {
         Some(&self.lines.get(self.index_of(call)?)?.line)
     }
 
-    /// The line to a server.
+    /// Returns the connection to a server.
     pub(crate) fn line_to(&self, place: &HostPort) -> Option<&Connection> {
         let kept = self.lines.iter().find(|kept| kept.line.leads_to(place))?;
         Some(&kept.line)
     }
 
-    /// The map that `shards` make, with the lines of this one where their servers stay.
+    /// Returns the map of `shards`, with the connections of this one to servers that stay.
     fn redrawn(
         &self,
         shards: &[ClusterShard],
@@ -146,7 +146,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// What the first server that answers says, and which it is.
+/// Fetches the map from the first server that answers, and returns that server.
 pub(crate) async fn learn(
     known: &[HostPort],
     settings: &LinkSettings,

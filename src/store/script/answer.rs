@@ -7,64 +7,64 @@ use sluicegate_limiter::{Decision, RateState, RemoteOutcome, RemoteState, Timest
 use super::call::{joint_cost, place_of, state_of};
 use super::{Ask, Charge, KeyName, Reply};
 
-/// What the script said.
+/// The answer of the script.
 #[derive(Clone, Debug)]
 pub enum ScriptAnswer {
-    /// It judged.
+    /// The script evaluated the asks.
     Decided(ScriptResult),
-    /// The store's clock, which says this, is in none of the calendar's windows that were sent. Nothing was written: ask
-    /// again near that moment.
+    /// The store's time, which this is, lies in none of the calendar windows that were sent. Nothing was written: call again near that
+    /// moment.
     Elsewhen(Timestamp),
-    /// This key holds what the script never puts there: somebody else uses it. Nothing was written.
+    /// This key holds a value that the script never writes: another program uses it. Nothing was written.
     Foreign(KeyName),
-    /// The store was emptied, or is another, since the epoch that the call was for. Nothing was written.
+    /// The store was emptied or replaced since the epoch that the call names. Nothing was written.
     Emptied,
 }
 
-/// What the script judged.
+/// The evaluation of all asks.
 #[derive(Clone, Debug)]
 pub struct ScriptResult {
     /// The store's clock.
     pub now: Timestamp,
-    /// What came of it.
+    /// The result of the charge.
     pub came: ChargeResult,
     /// One for each ask, in their order.
     pub told: Vec<AskResult>,
-    /// Fields that could not be read, and count as unused: what wrote them was no gateway of this kind.
+    /// Fields that could not be read and count as unused: no gateway of this version wrote them.
     pub unreadable: u32,
 }
 
-/// What came of a call.
+/// The result of the charge of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargeResult {
     /// Everything that was asked was charged.
     Charged,
-    /// Nothing was: some rate refuses, or nothing but a look was asked for.
+    /// Nothing was charged: some rate refuses, or the call only reads.
     NotCharged,
-    /// The key knows this push, or was settled.
+    /// The key has this push already, or was settled.
     Done,
 }
 
-/// What the script told of one ask.
+/// The result of one ask.
 #[derive(Clone, Debug)]
 pub struct AskResult {
-    /// The answer of this limit.
+    /// The decision of this limit.
     pub decision: Decision,
-    /// What the key holds now, for a view to adopt.
+    /// The state of the key now, to be applied to a view.
     pub state: RemoteState,
-    /// What was charged, if it was.
+    /// The charge, if one was made.
     pub charge: Option<Charge>,
 }
 
 impl ScriptResult {
-    /// The verdict over all asks.
+    /// Returns the verdict over all asks.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self.told.iter().map(|told| told.decision.clone()))
     }
 }
 
-/// What came back is no answer of the script's.
+/// A reply that is no answer of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableAnswer(Reply);
 
@@ -137,7 +137,7 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
     }))
 }
 
-/// What one row says: which rates refuse, and the numbers of each.
+/// Reads one row: which rates refuse, and the numbers of each.
 fn told(
     asks: &[Ask<'_>],
     ask: &Ask<'_>,

@@ -19,7 +19,7 @@ pub fn decide(asks: &[Ask<'_>], near: Timestamp) -> Call {
     asking("decide", asks, near)
 }
 
-/// Says what [`decide`] would, and writes nothing.
+/// Returns the decision of [`decide`], and writes nothing.
 #[must_use]
 pub fn peek(asks: &[Ask<'_>], near: Timestamp) -> Call {
     asking("peek", asks, near)
@@ -56,7 +56,7 @@ pub fn forget(name: &KeyName) -> Call {
     call.0
 }
 
-/// Makes a key count at least what the store had told of it before, whatever it counts now. To be repeated as often as one likes.
+/// Makes a key count at least what the store had counted before, whatever it counts now. May be repeated.
 #[must_use]
 pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
     let mut call = CallBuilder::of("restore");
@@ -71,8 +71,8 @@ pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
     call.0
 }
 
-/// Makes a charge cost what it came to: what is due less is given back as far as it still counts, what is due more is taken
-/// whether it fits or not. `None` if it cost what was charged.
+/// Changes a charge to its final cost: a surplus is refunded as far as it still counts, a shortfall is charged whether it fits or not.
+/// `None` if the cost stays.
 #[must_use]
 pub fn settle(charge: &Charge, due: Settle, near: Timestamp) -> Option<Call> {
     let charged = charge.cost.get();
@@ -107,7 +107,7 @@ fn asking(mode: &str, asks: &[Ask<'_>], near: Timestamp) -> Call {
     call.0
 }
 
-/// Each name once, with all that is asked of it.
+/// Merges the asks by name.
 fn distinct<'a>(asks: &[Ask<'a>]) -> Vec<Ask<'a>> {
     let mut distinct: Vec<Ask<'a>> = Vec::with_capacity(asks.len());
     for ask in asks {
@@ -119,7 +119,7 @@ fn distinct<'a>(asks: &[Ask<'a>]) -> Vec<Ask<'a>> {
     distinct
 }
 
-/// Which of the asks that the script sees stands for this one.
+/// Returns the index of the merged ask that contains this one.
 pub(super) fn place_of(asks: &[Ask<'_>], ask: &Ask<'_>) -> usize {
     let distinct = distinct(asks);
     distinct
@@ -128,7 +128,7 @@ pub(super) fn place_of(asks: &[Ask<'_>], ask: &Ask<'_>) -> usize {
         .unwrap_or(0)
 }
 
-/// What all asks of this one's name cost together.
+/// Returns the cost of all asks with the name of this one.
 pub(super) fn joint_cost(asks: &[Ask<'_>], ask: &Ask<'_>) -> Cost {
     let distinct = distinct(asks);
     distinct
@@ -137,7 +137,7 @@ pub(super) fn joint_cost(asks: &[Ask<'_>], ask: &Ask<'_>) -> Cost {
         .map_or(ask.cost, |joint| joint.cost)
 }
 
-/// Returns the same call for a store of this epoch: another one carries nothing out, and says that it was emptied.
+/// Returns the same call for a store of this epoch: a store of another one executes nothing, and answers that it was emptied.
 #[must_use]
 pub fn guarded(mut call: Call, marker: Vec<u8>, epoch: &str) -> Call {
     call.keys.insert(0, marker);
@@ -230,14 +230,15 @@ impl CallBuilder {
         }
     }
 
-    /// Minus one is what never fits.
+    /// Appends a debt; minus one stands for one that never fits.
     fn debt(&mut self, debt: Option<DrainTime>) {
         let (millis, ticks) = debt.map_or((-1, 0), |debt| (i128::from(debt.millis), debt.ticks));
         self.number(millis);
         self.number(ticks);
     }
 
-    /// A log as three runs, the latest first, of so many units at a moment: none is later than it was, as far as the store has told.
+    /// Appends a log as three runs, the latest first, of so many units at a moment. No unit is later than it was, as far as the store has
+    /// reported.
     fn runs(&mut self, state: Option<&RateState>) {
         let runs = match state.copied() {
             Some(RateState::Logged {
@@ -279,7 +280,7 @@ impl CallBuilder {
     }
 }
 
-/// The letter of an algorithm: with the period it names the field, so that no algorithm reads what another wrote.
+/// Returns the letter of an algorithm. With the period it names the field, so that no algorithm reads what another wrote.
 fn kind_of(terms: &RateTerms) -> &'static str {
     match terms {
         RateTerms::Sliding { .. } => "s",
@@ -294,7 +295,7 @@ fn kind_of(terms: &RateTerms) -> &'static str {
     }
 }
 
-/// The state of a rate from the numbers that the script says it in; how many those are.
+/// Reads the state of a rate, and returns how many numbers it took.
 pub(super) fn state_of(terms: &RateTerms, numbers: &[u64]) -> Option<(RateState, usize)> {
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let entry = |age: u64, millis: u64| {
