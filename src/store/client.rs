@@ -300,7 +300,7 @@ impl Store {
         // Relaxed: the flag guards one log line and publishes nothing.
         if !self.ledger.foreign.swap(true, Ordering::Relaxed) {
             warn!(
-                "store: {} holds what no gateway puts there, and cannot be counted in; set [store] prefix to one of your own",
+                "store: {} holds a foreign value and cannot be counted in; set [store] prefix to one of your own",
                 name.as_str()
             );
         }

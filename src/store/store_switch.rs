@@ -41,7 +41,7 @@ pub(super) async fn leave(store: Arc<Store>) {
     let keys = store.owes();
     if keys > 0 {
         warn!(
-            "store: the one that was left is not told what {keys} keys owe; this gateway alone counts it"
+            "store: charges of {keys} keys unsent to the store before the reload; this gateway alone counts them"
         );
     }
 }
@@ -69,9 +69,7 @@ impl Store {
                 .saturating_add(books.unsent.forget());
             if lost > 0 {
                 _ = books.owed.lose(lost);
-                warn!(
-                    "store: it hashes keys under another seed, so {lost} units cannot be told to it; this gateway alone counts them"
-                );
+                warn!("store: seed changed, {lost} units dropped; this gateway alone counts them");
             }
         }
         true

@@ -222,7 +222,7 @@ impl Store {
             && self.run_all(&calls).await.iter().all(Result::is_ok);
         if told && new.is_loss {
             let keys = calls.len();
-            warn!("store: it had lost what it counted, and was told {keys} keys again");
+            warn!("store: data lost, {keys} keys restored");
         }
         told
     }
@@ -235,7 +235,7 @@ impl Store {
             }
             self.recovered(new);
             if new.is_loss {
-                info!("store: it decides again");
+                info!("store: recovery complete, the store decides again");
             }
         }
     }
@@ -282,10 +282,10 @@ impl Store {
         if self.ledger.pushed.is_skewed.swap(far, Ordering::Relaxed) != far {
             match far {
                 true => warn!(
-                    "store: its clock and this machine's are {apart:?} apart; set them right: windows of what this gateway admitted end by \
-                     the one, those of the fleet by the other"
+                    "store: clock skew of {apart:?} between the store and this machine; set the clocks right: windows of what \
+                     this gateway admitted end by the one, those of the fleet by the other"
                 ),
-                false => info!("store: its clock and this machine's are together again"),
+                false => info!("store: clock skew ended"),
             }
         }
     }
@@ -294,7 +294,7 @@ impl Store {
         // Relaxed: the flag guards one log line and publishes nothing.
         if self.ledger.pushed.foreign() > 0 && !self.ledger.foreign.swap(true, Ordering::Relaxed) {
             warn!(
-                "store: a key under {:?} holds what no gateway puts there, and cannot be counted in; set [store] prefix to one of your own",
+                "store: a key under {:?} holds a foreign value and cannot be counted in; set [store] prefix to one of your own",
                 self.prefix()
             );
         }

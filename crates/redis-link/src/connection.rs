@@ -422,7 +422,10 @@ impl Connection {
             condition.error = Some((now, why.to_owned()));
             condition.address.clone()
         };
-        warn!(target: LOG_TARGET, "store: {address} is away: {why}; limits go on as their on_store_failure says");
+        warn!(
+            target: LOG_TARGET,
+            "store: {address} unavailable, breaker open: {why}; limits go on as their on_store_failure says"
+        );
         self.tripped.notify_one();
         self.shared.look_again();
     }
@@ -439,7 +442,9 @@ impl Connection {
         self.shared.connected();
         match was {
             ConnectionState::Unavailable => {
-                info!(target: LOG_TARGET,                 "store: {address} is back after {:.1?}",
+                info!(
+                target: LOG_TARGET,
+                "store: {address} available again after {:.1?}",
                     now.saturating_since(since)
                 )
             }
@@ -460,7 +465,10 @@ impl Connection {
             (condition.address.clone(), was)
         };
         if was == ConnectionState::Connecting {
-            warn!(target: LOG_TARGET,                 "store: {address} is not reached: {why}; limits go on as their on_store_failure says"
+            warn!(
+                target: LOG_TARGET,
+                "store: {address} unavailable, connection failed: {why}; \
+                 limits go on as their on_store_failure says"
             );
         }
         self.shared.look_again();

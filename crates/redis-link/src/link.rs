@@ -152,7 +152,7 @@ impl Link {
                 *runtime = Some(built);
             }
             Err(cause) => {
-                error!(target: LOG_TARGET, "store: its threads cannot be started, so it stays away: {cause}")
+                error!(target: LOG_TARGET, "store: cannot start threads, so the store stays unavailable: {cause}")
             }
         }
     }

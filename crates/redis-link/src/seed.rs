@@ -63,7 +63,7 @@ pub(crate) async fn agree(
     }
     let Some(mut voice) = SeedProposal::new(&shared) else {
         // Without one there is nothing to bring, and strict limits find no keys: the same as a store that is away.
-        warn!(target: LOG_TARGET, "store: the system has no random numbers to make a seed of");
+        warn!(target: LOG_TARGET, "store: no seed, since the system has no random numbers");
         return;
     };
     loop {
@@ -119,7 +119,7 @@ impl SeedProposal {
             SeedAnswer::Undecided => return,
             SeedAnswer::Restored => {
                 self.outvoted = None;
-                info!(target: LOG_TARGET, "store: its seed was gone or another; it has the one of this fleet again");
+                info!(target: LOG_TARGET, "store: seed restored, it was missing or different");
                 return;
             }
         };
@@ -129,7 +129,7 @@ impl SeedProposal {
             if !self.follows(since, now) {
                 return;
             }
-            warn!(target: LOG_TARGET, "store: more gateways hold another seed, so counters begin anew here");
+            warn!(target: LOG_TARGET, "store: seed changed to that of more gateways, so counters begin anew here");
         }
         self.outvoted = None;
         if self.held.is_none_or(|(held, _)| held != seed) {

@@ -132,7 +132,7 @@ pub(crate) async fn keep(
             }
             Err(why) => {
                 if !told {
-                    warn!(target: LOG_TARGET, "store: no node of the cluster says which has which keys: {why}");
+                    warn!(target: LOG_TARGET, "store: no cluster node returned the slot map: {why}");
                 }
                 told = true;
                 answered = None;

@@ -51,7 +51,11 @@ async fn an_outage_is_told_once_and_shown() {
     redis.restart().await;
     state(&gateway, "connected").await;
     let log = gateway.stderr();
-    for (line, times) in [("is away", 1), ("is back after", 1), ("connected to", 1)] {
+    for (line, times) in [
+        ("breaker open", 1),
+        ("available again", 1),
+        ("connected to", 1),
+    ] {
         assert_eq!(log.matches(line).count(), times, "{line}: {log}");
     }
     let metrics = gateway.metrics().await;
