@@ -189,7 +189,7 @@ impl Store {
 
     /// Reads what other gateways published since the last time.
     pub(super) async fn read_changes(&self, now: Timestamp) {
-        let changes = &self.ledger.changes;
+        let changes = &self.shared.changes;
         let latest = changes.lock().latest;
         let known = latest.map_or_else(String::new, |latest| latest.to_string());
         let call = self.about_changes([known, STORE_CHANGES.to_string()].to_vec());
@@ -213,7 +213,7 @@ impl Store {
     /// Returns, once, the change that an operator made at another gateway to a key with this hash in the store.
     #[must_use]
     pub fn changed_elsewhere(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
-        let changes = &self.ledger.changes;
+        let changes = &self.shared.changes;
         if !changes.are_open() {
             return None;
         }
@@ -226,15 +226,15 @@ impl Store {
     /// Returns whether [`Self::changed_elsewhere`] would return a change; `key` is called only where there may be one.
     #[must_use]
     pub fn knows_change(&self, key: impl FnOnce() -> Option<KeyHash>, limit: &str) -> bool {
-        let changes = &self.ledger.changes;
+        let changes = &self.shared.changes;
         changes.are_open()
             && key().is_some_and(|key| changes.known(&KeyName::new(self.prefix(), key, limit)))
     }
 
     /// Drops what this node would send about a key whose counts an operator has changed.
     pub(super) fn forget_debts(&self, name: &KeyName) {
-        self.ledger.memory.forget(name);
-        self.ledger.unsent.forget_key(name);
+        self.shared.memory.forget(name);
+        self.shared.unsent.forget_key(name);
     }
 }
 

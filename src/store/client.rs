@@ -29,7 +29,7 @@ pub struct Store {
     rules: StoreRules,
     link: Link,
     pub(super) ahead: ClockOffset,
-    pub(super) ledger: Arc<SharedState>,
+    pub(super) shared: Arc<SharedState>,
 }
 
 /// The state of this node towards a store. It outlives a change of the link, and passes to another store in which keys have the same
@@ -110,7 +110,7 @@ impl Store {
             rules,
             link,
             ahead: before.map_or_else(ClockOffset::default, |before| before.ahead.known()),
-            ledger: before.map_or_else(Arc::default, |before| Arc::clone(&before.ledger)),
+            shared: before.map_or_else(Arc::default, |before| Arc::clone(&before.shared)),
         }
     }
 
@@ -129,17 +129,17 @@ impl Store {
     /// Returns what strict limits admitted and the store does not have yet.
     #[must_use]
     pub fn unsent(&self) -> &ReplayQueue {
-        &self.ledger.unsent
+        &self.shared.unsent
     }
 
     /// Returns the counters of settlements.
     pub(super) fn settlements(&self) -> &SettlementCounters {
-        &self.ledger.settlements
+        &self.shared.settlements
     }
 
     /// Returns what this node admitted of replicated limits and the store does not have yet.
     pub(super) fn owed(&self) -> &PendingWrites {
-        &self.ledger.owed
+        &self.shared.owed
     }
 
     /// Returns the state of queues and settlements for an operator.
@@ -149,7 +149,7 @@ impl Store {
             unsent,
             settlements,
             ..
-        } = &*self.ledger;
+        } = &*self.shared;
         RemoteWriteStats {
             unsent_keys: unsent.keys(),
             unsent_lost: unsent.lost(),
@@ -162,7 +162,7 @@ impl Store {
     /// answers.
     #[must_use]
     pub fn follows(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.ledger, &other.ledger)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Converts a moment of this node's clock into the store's, as far as the offset is known.
@@ -199,7 +199,7 @@ impl Store {
         };
         let decided = self.run(asks, call(self.moment(now)), call).await?;
         for (ask, told) in asks.iter().zip(&decided.told) {
-            let memory = &self.ledger.memory;
+            let memory = &self.shared.memory;
             memory.learn(ask.name, ask.policy, &told.state, decided.now);
         }
         Ok(decided)
@@ -247,7 +247,7 @@ impl Store {
         let decided = self.run(&[ask], call.clone(), again).await?;
         let now = decided.now;
         if let Some(told) = decided.told.first() {
-            let memory = &self.ledger.memory;
+            let memory = &self.shared.memory;
             memory.learn(ask.name, ask.policy, &told.state, now);
         }
         Ok(decided
@@ -298,7 +298,7 @@ impl Store {
     /// Logs once that another program writes under the store's prefix.
     fn foreign(&self, name: &KeyName) -> StoreError {
         // Relaxed: the flag guards one log line and publishes nothing.
-        if !self.ledger.foreign.swap(true, Ordering::Relaxed) {
+        if !self.shared.foreign.swap(true, Ordering::Relaxed) {
             warn!(
                 "store: {} holds a foreign value and cannot be counted in; set [store] prefix to one of your own",
                 name.as_str()
@@ -319,7 +319,7 @@ impl Deref for Store {
 impl fmt::Debug for Store {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Store")
-            .field("ledger", &self.ledger)
+            .field("shared", &self.shared)
             .finish_non_exhaustive()
     }
 }

@@ -62,7 +62,7 @@ pub(super) struct PendingWrites {
     shards: Box<[PendingShard]>,
     tallies: Mutex<HashMap<Name, Arc<RegisteredLimit>>>,
     lost: AtomicU64,
-    crowded: Notify,
+    was_full: Notify,
 }
 
 /// One shard; its alignment keeps two shards off one cache line.
@@ -71,12 +71,12 @@ pub(super) struct PendingWrites {
 struct PendingShard {
     /// The sequence of a seqlock: even, and two more after each answer of the store is applied; odd while one is.
     adoptions: AtomicU64,
-    ledger: Mutex<ShardState>,
+    state: Mutex<ShardState>,
 }
 
 #[derive(Debug, Default)]
 struct ShardState {
-    debts: HashMap<CounterId, PendingDelta>,
+    deltas: HashMap<CounterId, PendingDelta>,
     /// The queued counters, the longest waiting first.
     order: VecDeque<CounterId>,
 }
@@ -165,7 +165,7 @@ pub(super) enum Enqueued {
 #[derive(Debug)]
 pub(super) struct TakenDelta {
     /// The counter.
-    pub(super) debtor: CounterId,
+    pub(super) counter: CounterId,
     /// The limit.
     pub(super) account: Arc<ReplicatedLimit>,
     /// The key in the store.
@@ -186,15 +186,15 @@ pub(super) struct PendingBacklog {
 }
 
 impl ReplicatedLimit {
-    fn debtor(&self, key: KeyHash) -> CounterId {
+    fn counter(&self, key: KeyHash) -> CounterId {
         let limit = self.tally.number;
         CounterId { limit, key }
     }
 }
 
 impl CounterCharge<'_> {
-    fn debtor(&self) -> CounterId {
-        self.account.debtor(self.key)
+    fn counter(&self) -> CounterId {
+        self.account.counter(self.key)
     }
 }
 
@@ -225,7 +225,7 @@ impl Default for PendingWrites {
             shards: (0..SHARDS).map(|_| PendingShard::default()).collect(),
             tallies: Mutex::default(),
             lost: AtomicU64::new(0),
-            crowded: Notify::new(),
+            was_full: Notify::new(),
         }
     }
 }
@@ -256,7 +256,7 @@ impl PendingWrites {
     /// Returns the sequence of the shard of `key`, to be read before the key is charged.
     #[must_use]
     pub(super) fn adoptions(&self, account: &ReplicatedLimit, key: KeyHash) -> ShardSequence {
-        let shard = self.shard(account.debtor(key));
+        let shard = self.shard(account.counter(key));
         // Acquire, with the Release of `apply_remote`: with the number that ends an update come its words, so a charge made now is
         // made on top of them.
         ShardSequence(shard.adoptions.load(Ordering::Acquire))
@@ -270,18 +270,18 @@ impl PendingWrites {
         seen: ShardSequence,
         at: ClockPair,
     ) -> Enqueued {
-        let shard = self.shard(share.debtor());
-        let mut ledger = lock(&shard.ledger);
-        let Some(debt) = ledger.debt(share, at.here) else {
-            drop(ledger);
+        let shard = self.shard(share.counter());
+        let mut state = lock(&shard.state);
+        let Some(delta) = state.delta(share, at.here) else {
+            drop(state);
             return self.lose(share.cost.get().into());
         };
         let units = u64::from(share.cost.get());
         match stand {
-            ChargeState::Final => debt.owe(units, at.here),
-            ChargeState::Tentative => debt.open = debt.open.saturating_add(units),
+            ChargeState::Final => delta.add_due(units, at.here),
+            ChargeState::Tentative => delta.open = delta.open.saturating_add(units),
         }
-        ledger.line_up(share.debtor());
+        state.enqueue(share.counter());
         // Relaxed: the thread that applied the latest answer has released this lock, under which the sequence is even.
         if shard.adoptions.load(Ordering::Relaxed) != seen.0 {
             share.account.view.count(share.key, share.cost, at.store);
@@ -297,43 +297,43 @@ impl PendingWrites {
         due: u64,
         at: ClockPair,
     ) {
-        let mut ledger = lock(&self.shard(share.debtor()).ledger);
+        let mut state = lock(&self.shard(share.counter()).state);
         if entered == Enqueued::No && due == 0 {
             return;
         }
-        let Some(debt) = ledger.debt(share, at.here) else {
-            drop(ledger);
+        let Some(delta) = state.delta(share, at.here) else {
+            drop(state);
             _ = self.lose(due);
             return;
         };
         if entered == Enqueued::Yes {
-            debt.open = debt.open.saturating_sub(share.cost.get().into());
+            delta.open = delta.open.saturating_sub(share.cost.get().into());
         }
         match due {
-            0 => debt.look(at.here),
-            units => debt.owe(units, at.here),
+            0 => delta.request_read(at.here),
+            units => delta.add_due(units, at.here),
         }
-        ledger.line_up(share.debtor());
+        state.enqueue(share.counter());
     }
 
     /// Queues the counter for a read at the next sync, since another node may have refunded what makes this one refuse. A full queue drops
     /// the request.
     pub(super) fn look(&self, share: &CounterCharge<'_>, now: Timestamp) {
-        let mut ledger = lock(&self.shard(share.debtor()).ledger);
-        if let Some(debt) = ledger.debt(share, now) {
-            debt.look(now);
-            ledger.line_up(share.debtor());
+        let mut state = lock(&self.shard(share.counter()).state);
+        if let Some(delta) = state.delta(share, now) {
+            delta.request_read(now);
+            state.enqueue(share.counter());
         }
     }
 
     /// Takes up to `most` counters that have waited since `until` or longer.
     #[must_use]
-    pub(super) fn take(&self, most: usize, until: Timestamp) -> Vec<TakenDelta> {
+    pub(super) fn take_due(&self, most: usize, until: Timestamp) -> Vec<TakenDelta> {
         let mut taken = Vec::new();
         for shard in &self.shards {
-            let mut ledger = lock(&shard.ledger);
+            let mut state = lock(&shard.state);
             while taken.len() < most
-                && let Some(next) = ledger.next(until)
+                && let Some(next) = state.next(until)
             {
                 taken.push(next);
             }
@@ -342,97 +342,97 @@ impl PendingWrites {
     }
 
     /// Applies the store's state of a counter in flight, as of the store's moment `now`.
-    pub(super) fn adopt(&self, debtor: CounterId, state: &RemoteState, now: Timestamp) {
-        let shard = self.shard(debtor);
-        let mut ledger = lock(&shard.ledger);
-        let Some(debt) = ledger.debts.get_mut(&debtor) else {
+    pub(super) fn apply_remote(&self, counter: CounterId, remote: &RemoteState, now: Timestamp) {
+        let shard = self.shard(counter);
+        let mut state = lock(&shard.state);
+        let Some(delta) = state.deltas.get_mut(&counter) else {
             return;
         };
-        let unknown = debt.due.saturating_add(debt.open);
+        let unknown = delta.due.saturating_add(delta.open);
         // Relaxed: a request that charges meanwhile finds the number changed when it has the lock.
         shard.adoptions.fetch_add(1, Ordering::Relaxed);
-        debt.account.view.adopt(debtor.key, state, now);
+        delta.account.view.adopt(counter.key, remote, now);
         if let Some(unknown) = cost_of(unknown) {
-            debt.account.view.count(debtor.key, unknown, now);
+            delta.account.view.count(counter.key, unknown, now);
         }
         // Release: with `adoptions`.
         shard.adoptions.fetch_add(1, Ordering::Release);
-        ledger.come_back(debtor);
+        state.end_flight(counter);
     }
 
     /// Requeues units that did not reach the store: they keep their age, behind those that wait already.
-    pub(super) fn put_back(&self, taken: &TakenDelta) {
-        let mut ledger = lock(&self.shard(taken.debtor).ledger);
-        if let Some(debt) = ledger.debts.get_mut(&taken.debtor) {
-            debt.due = debt.due.saturating_add(taken.units);
-            debt.since = taken.since;
-            debt.place = QueueState::Queued;
-            ledger.order.push_back(taken.debtor);
+    pub(super) fn requeue(&self, taken: &TakenDelta) {
+        let mut state = lock(&self.shard(taken.counter).state);
+        if let Some(delta) = state.deltas.get_mut(&taken.counter) {
+            delta.due = delta.due.saturating_add(taken.units);
+            delta.since = taken.since;
+            delta.place = QueueState::Queued;
+            state.order.push_back(taken.counter);
         }
     }
 
     /// Ends a flight whose delivery will never be known.
-    pub(super) fn let_go(&self, debtor: CounterId) {
-        lock(&self.shard(debtor).ledger).come_back(debtor);
+    pub(super) fn end_flight(&self, counter: CounterId) {
+        lock(&self.shard(counter).state).end_flight(counter);
     }
 
     /// Drops the due units of a key whose counts an operator has changed. Tentative charges and those in flight are sent when they are
     /// settled.
     pub(super) fn forget_key(&self, account: &ReplicatedLimit, key: KeyHash) {
-        let debtor = account.debtor(key);
-        let mut ledger = lock(&self.shard(debtor).ledger);
-        let Some(debt) = ledger.debts.get_mut(&debtor) else {
+        let counter = account.counter(key);
+        let mut state = lock(&self.shard(counter).state);
+        let Some(delta) = state.deltas.get_mut(&counter) else {
             return;
         };
-        debt.due = 0;
-        debt.looks = PendingRead::No;
-        if debt.place == QueueState::Queued {
-            debt.place = QueueState::Idle;
-            ledger.order.retain(|waiting| *waiting != debtor);
+        delta.due = 0;
+        delta.looks = PendingRead::No;
+        if delta.place == QueueState::Queued {
+            delta.place = QueueState::Idle;
+            state.order.retain(|waiting| *waiting != counter);
         }
-        ledger.line_up(debtor);
+        state.enqueue(counter);
     }
 
     /// Drops the longest waiting keys that no longer count on this node: no sync takes them while the store is unavailable.
-    pub(super) fn forget_past(&self, now: Timestamp) {
+    pub(super) fn drop_expired(&self, now: Timestamp) {
         for shard in &self.shards {
-            let mut ledger = lock(&shard.ledger);
+            let mut state = lock(&shard.state);
             // Ends at the first that counts.
-            while let Some(debtor) = ledger.order.front().copied() {
-                let counts = ledger.debts.get(&debtor).is_some_and(|debt| {
-                    debt.open > 0 || debt.account.own.used(debtor.key, now) > 0
+            while let Some(counter) = state.order.front().copied() {
+                let counts = state.deltas.get(&counter).is_some_and(|delta| {
+                    delta.open > 0 || delta.account.own.used(counter.key, now) > 0
                 });
                 if counts {
                     break;
                 }
-                ledger.order.pop_front();
-                ledger.debts.remove(&debtor);
+                state.order.pop_front();
+                state.deltas.remove(&counter);
             }
         }
     }
 
     /// Drops the due units of every key, and returns their sum. Tentative charges and those in flight are sent when they are settled.
-    pub(super) fn forget_due(&self) -> u64 {
+    pub(super) fn drop_due(&self) -> u64 {
         let mut forgotten: u64 = 0;
         for shard in &self.shards {
-            let mut ledger = lock(&shard.ledger);
-            let ShardState { debts, order } = &mut *ledger;
+            let mut state = lock(&shard.state);
+            let ShardState { deltas, order } = &mut *state;
             order.clear();
-            debts.retain(|_, debt| {
-                forgotten = forgotten.saturating_add(std::mem::take(&mut debt.due));
-                debt.looks = PendingRead::No;
-                if debt.place == QueueState::Queued {
-                    debt.place = QueueState::Idle;
+            deltas.retain(|_, delta| {
+                forgotten = forgotten.saturating_add(std::mem::take(&mut delta.due));
+                delta.looks = PendingRead::No;
+                if delta.place == QueueState::Queued {
+                    delta.place = QueueState::Idle;
                 }
-                debt.open > 0 || debt.place == QueueState::InFlight
+                delta.open > 0 || delta.place == QueueState::InFlight
             });
         }
         forgotten
     }
 
     /// Waits until the queue was full for a key; returns at once if it was since the last call.
-    pub(super) async fn crowded(&self) {
-        self.crowded.notified().await;
+    pub(super) async fn was_full(&self) {
+        self.was_full.notified().await;
     }
 
     /// Returns the size of the queue.
@@ -440,10 +440,10 @@ impl PendingWrites {
     pub(super) fn backlog(&self) -> PendingBacklog {
         let mut backlog = PendingBacklog::default();
         for shard in &self.shards {
-            let ledger = lock(&shard.ledger);
-            backlog.keys += ledger.debts.len();
-            let first = ledger.order.front();
-            let since = first.and_then(|debtor| Some(ledger.debts.get(debtor)?.since));
+            let state = lock(&shard.state);
+            backlog.keys += state.deltas.len();
+            let first = state.order.front();
+            let since = first.and_then(|counter| Some(state.deltas.get(counter)?.since));
             backlog.oldest = backlog.oldest.into_iter().chain(since).min();
         }
         backlog
@@ -458,32 +458,32 @@ impl PendingWrites {
     /// Counts units that the store will never get.
     pub(super) fn lose(&self, units: u64) -> Enqueued {
         self.lost.fetch_add(units, Ordering::Relaxed);
-        self.crowded.notify_one();
+        self.was_full.notify_one();
         Enqueued::No
     }
 
     /// Returns the shard of a counter. Limits of one request often have one key: each is in another shard, so that an answer for one does
     /// not make the charge of the next count twice.
-    fn shard(&self, debtor: CounterId) -> &PendingShard {
+    fn shard(&self, counter: CounterId) -> &PendingShard {
         // Tables take bits from both ends of the hash; any will do here. Below SHARDS.
-        let place = (debtor.key.bits() >> 20).wrapping_add(debtor.limit.into());
+        let place = (counter.key.bits() >> 20).wrapping_add(counter.limit.into());
         &self.shards[place as usize % SHARDS]
     }
 }
 
 impl ShardState {
     /// Returns the delta of a counter, which it creates if need be; `None` where there is no room.
-    fn debt(&mut self, share: &CounterCharge<'_>, now: Timestamp) -> Option<&mut PendingDelta> {
-        let full = self.debts.len() >= bounds::SYNC_KEYS / SHARDS;
-        match self.debts.entry(share.debtor()) {
+    fn delta(&mut self, share: &CounterCharge<'_>, now: Timestamp) -> Option<&mut PendingDelta> {
+        let full = self.deltas.len() >= bounds::SYNC_KEYS / SHARDS;
+        match self.deltas.entry(share.counter()) {
             Entry::Occupied(known) => {
-                let debt = known.into_mut();
+                let delta = known.into_mut();
                 // The newest configuration holds.
-                if !Arc::ptr_eq(&debt.account, share.account) {
-                    debt.account = Arc::clone(share.account);
+                if !Arc::ptr_eq(&delta.account, share.account) {
+                    delta.account = Arc::clone(share.account);
                 }
-                debt.name = share.name;
-                Some(debt)
+                delta.name = share.name;
+                Some(delta)
             }
             Entry::Vacant(_) if full => None,
             Entry::Vacant(place) => Some(place.insert(PendingDelta {
@@ -499,46 +499,46 @@ impl ShardState {
     }
 
     /// Queues a counter that has something to send, and drops one that has nothing left.
-    fn line_up(&mut self, debtor: CounterId) {
-        let Some(debt) = self.debts.get_mut(&debtor) else {
+    fn enqueue(&mut self, counter: CounterId) {
+        let Some(delta) = self.deltas.get_mut(&counter) else {
             return;
         };
-        if debt.place != QueueState::Idle {
+        if delta.place != QueueState::Idle {
             return;
         }
-        if debt.has_to_be_told() {
-            debt.place = QueueState::Queued;
-            self.order.push_back(debtor);
-        } else if debt.open == 0 {
-            self.debts.remove(&debtor);
+        if delta.has_to_be_told() {
+            delta.place = QueueState::Queued;
+            self.order.push_back(counter);
+        } else if delta.open == 0 {
+            self.deltas.remove(&counter);
         }
     }
 
     /// Ends the flight of a counter.
-    fn come_back(&mut self, debtor: CounterId) {
-        if let Some(debt) = self.debts.get_mut(&debtor)
-            && debt.place == QueueState::InFlight
+    fn end_flight(&mut self, counter: CounterId) {
+        if let Some(delta) = self.deltas.get_mut(&counter)
+            && delta.place == QueueState::InFlight
         {
-            debt.place = QueueState::Idle;
-            self.line_up(debtor);
+            delta.place = QueueState::Idle;
+            self.enqueue(counter);
         }
     }
 
     fn next(&mut self, until: Timestamp) -> Option<TakenDelta> {
-        let debtor = *self.order.front()?;
-        let debt = self.debts.get_mut(&debtor)?;
-        if debt.since > until {
+        let counter = *self.order.front()?;
+        let delta = self.deltas.get_mut(&counter)?;
+        if delta.since > until {
             return None;
         }
         self.order.pop_front();
-        debt.place = QueueState::InFlight;
-        debt.looks = PendingRead::No;
+        delta.place = QueueState::InFlight;
+        delta.looks = PendingRead::No;
         Some(TakenDelta {
-            debtor,
-            account: Arc::clone(&debt.account),
-            name: debt.name,
-            units: std::mem::take(&mut debt.due),
-            since: debt.since,
+            counter,
+            account: Arc::clone(&delta.account),
+            name: delta.name,
+            units: std::mem::take(&mut delta.due),
+            since: delta.since,
         })
     }
 }
@@ -548,14 +548,14 @@ impl PendingDelta {
         self.due > 0 || self.looks == PendingRead::Yes
     }
 
-    fn owe(&mut self, units: u64, now: Timestamp) {
+    fn add_due(&mut self, units: u64, now: Timestamp) {
         if !self.has_to_be_told() {
             self.since = now;
         }
         self.due = self.due.saturating_add(units);
     }
 
-    fn look(&mut self, now: Timestamp) {
+    fn request_read(&mut self, now: Timestamp) {
         if !self.has_to_be_told() {
             self.since = now;
         }

@@ -64,7 +64,7 @@ fn state(units: u32) -> RemoteState {
 }
 
 fn taken(owed: &PendingWrites, until: ClockPair) -> Vec<(u64, u64)> {
-    let taken = owed.take(100, until.here).into_iter();
+    let taken = owed.take_due(100, until.here).into_iter();
     taken
         .map(|taken| (taken.name.bits(), taken.units))
         .collect()
@@ -98,10 +98,10 @@ fn a_key_that_is_under_way_is_not_taken() {
     let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
     charge(&owed, &share(&account, 1, 1), ChargeState::Final, at(0));
-    let first = owed.take(1, at(0).here).pop().unwrap();
+    let first = owed.take_due(1, at(0).here).pop().unwrap();
     charge(&owed, &share(&account, 1, 4), ChargeState::Final, at(1));
     assert_eq!(taken(&owed, at(9)), []);
-    owed.adopt(first.debtor, &state(1), at(2).store);
+    owed.apply_remote(first.counter, &state(1), at(2).store);
     assert_eq!(taken(&owed, at(9)), [(1, 4)]);
 }
 
@@ -132,12 +132,12 @@ fn a_view_counts_what_the_store_says_and_what_it_cannot_know() {
     let account = account(&owed, "one", 100);
     charge(&owed, &share(&account, 1, 3), ChargeState::Final, at(0));
     charge(&owed, &share(&account, 1, 2), ChargeState::Tentative, at(0));
-    let push = owed.take(1, at(0).here).pop().unwrap();
+    let push = owed.take_due(1, at(0).here).pop().unwrap();
     assert_eq!(push.units, 3);
     charge(&owed, &share(&account, 1, 4), ChargeState::Final, at(1));
     // Other nodes have charged ten.
-    owed.adopt(push.debtor, &state(13), at(2).store);
-    let key = push.debtor.key();
+    owed.apply_remote(push.counter, &state(13), at(2).store);
+    let key = push.counter.key();
     assert_eq!(account.view.used(key, at(2).store), 13 + 2 + 4);
     assert_eq!(account.own.used(key, at(2).here), 9);
 }
@@ -148,11 +148,11 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
     let owed = PendingWrites::default();
     let account = account(&owed, "one", 100);
     charge(&owed, &share(&account, 1, 1), ChargeState::Final, at(0));
-    let push = owed.take(1, at(0).here).pop().unwrap();
+    let push = owed.take_due(1, at(0).here).pop().unwrap();
     let late = share(&account, 1, 5);
     let seen = owed.adoptions(late.account, late.key);
     account.view.count(late.key, late.cost, at(1).store);
-    owed.adopt(push.debtor, &state(1), at(1).store);
+    owed.apply_remote(push.counter, &state(1), at(1).store);
     assert_eq!(account.view.used(late.key, at(1).store), 1, "overwritten");
     owed.add(&late, ChargeState::Final, seen, at(1));
     assert_eq!(account.view.used(late.key, at(1).store), 6);
@@ -165,11 +165,11 @@ fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
     let owed = PendingWrites::default();
     let (wide, narrow) = (account(&owed, "wide", 100), account(&owed, "narrow", 2));
     charge(&owed, &share(&wide, 1, 1), ChargeState::Final, at(0));
-    let push = owed.take(1, at(0).here).pop().unwrap();
+    let push = owed.take_due(1, at(0).here).pop().unwrap();
     let late = share(&narrow, 1, 1);
     let seen = owed.adoptions(late.account, late.key);
     narrow.view.count(late.key, late.cost, at(1).store);
-    owed.adopt(push.debtor, &state(1), at(1).store);
+    owed.apply_remote(push.counter, &state(1), at(1).store);
     owed.add(&late, ChargeState::Final, seen, at(1));
     assert_eq!(narrow.view.used(late.key, at(1).store), 1);
 }
@@ -192,7 +192,7 @@ async fn keys_are_bounded() {
     });
     assert_eq!(entered.count() as u64, most);
     assert_eq!((owed.backlog().keys as u64, owed.lost()), (most, most));
-    owed.crowded().await;
+    owed.was_full().await;
     let again = owed.add(
         &share(&account, 0, 1),
         ChargeState::Final,
@@ -211,7 +211,7 @@ fn keys_of_which_nothing_counts_are_forgotten() {
     let days = |days: u64| at(days * 86_400_000);
     charge(&owed, &share(&account, 1, 1), ChargeState::Final, days(0));
     charge(&owed, &share(&account, 2, 1), ChargeState::Final, days(3));
-    owed.forget_past(days(3).here);
+    owed.drop_expired(days(3).here);
     assert_eq!(taken(&owed, days(3)), [(2, 1)]);
     assert_eq!(owed.backlog().oldest, None);
 }
@@ -236,9 +236,9 @@ fn nothing_is_lost_between_threads() {
             .collect();
         let mut store = 0;
         let mut push_all = || {
-            for push in owed.take(1, at(0).here) {
+            for push in owed.take_due(1, at(0).here) {
                 store += u32::try_from(push.units).unwrap();
-                owed.adopt(push.debtor, &state(store), at(0).store);
+                owed.apply_remote(push.counter, &state(store), at(0).store);
             }
         };
         while !chargers.iter().all(|charger| charger.is_finished()) {

@@ -1,7 +1,7 @@
 //! Decides what one sync sends to the store, and applies each answer, lost ones included: the protocol of replication without its
 //! transport.
 //!
-//! The due units of a key become one push, with a number of this node's. A push whose answer is lost is sent again as it was, before
+//! The due units of a key become one push, with a number of this node's. A push source answer is lost is sent again as it was, before
 //! anything else of its key; the key in the store remembers the number, so the push counts once however often it arrives
 //! ([`script::push`]). A push that certainly did not arrive goes back to the queue.
 //!
@@ -23,6 +23,7 @@ use super::pending_writes::{ClockPair, PendingWrites, TakenDelta, cost_of};
 use super::replay_queue::{ReplayDelta, ReplayQueue};
 use super::script::{
     self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, ScriptAnswer,
+    ScriptResult,
 };
 use sluicegate_redis_link::random;
 
@@ -50,9 +51,9 @@ pub(super) struct SyncSession {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SyncQueues<'a> {
     /// Charges of replicated limits.
-    pub(super) owed: &'a PendingWrites,
+    pub(super) pending: &'a PendingWrites,
     /// Charges of strict limits from the time when the store was unavailable.
-    pub(super) unsent: &'a ReplayQueue,
+    pub(super) replay: &'a ReplayQueue,
     /// The counters.
     pub(super) pushed: &'a PushCounters,
 }
@@ -60,7 +61,7 @@ pub(super) struct SyncQueues<'a> {
 /// One call that charges a key, or reads it.
 #[derive(Debug)]
 pub(super) struct PendingPush {
-    whose: PushSource,
+    source: PushSource,
     name: KeyName,
     /// The charge and its number; `None` for a read.
     told: Option<(Cost, PushNumber)>,
@@ -139,7 +140,7 @@ impl SyncSession {
         &mut self,
         prefix: &str,
         most: usize,
-        books: SyncQueues<'_>,
+        queues: SyncQueues<'_>,
         until: Timestamp,
         now: Timestamp,
     ) -> Vec<PendingPush> {
@@ -148,59 +149,46 @@ impl SyncSession {
             && let Some(push) = self.unanswered.pop_front()
         {
             if now.saturating_since(push.first) < PATIENCE {
-                books.pushed.repeated.fetch_add(1, Ordering::Relaxed);
+                queues.pushed.repeated.fetch_add(1, Ordering::Relaxed);
                 batch.push(push);
             } else {
-                push.give_up(books);
+                push.give_up(queues);
             }
         }
-        for taken in books.owed.take(most - batch.len(), until) {
-            batch.push(self.tell(prefix, taken, now));
+        for taken in queues.pending.take_due(most - batch.len(), until) {
+            batch.push(self.push_pending(prefix, taken, now));
         }
-        for (name, debt) in books.unsent.take(most - batch.len()) {
+        for (name, delta) in queues.replay.take(most - batch.len()) {
             // The store hears of a key in the order of its pushes.
             let mut others = batch.iter().chain(&self.unanswered);
             if others.any(|push| push.name == name) {
-                put_back(books, &name, &debt);
+                put_back(queues, &name, &delta);
             } else {
-                batch.push(self.tell_late(name, debt, now));
+                batch.push(self.push_replay(name, delta, now));
             }
         }
         batch
     }
 
     /// Applies the delivery of `push`, and returns the store's time, if the answer has it.
-    pub(super) fn heard(
+    pub(super) fn apply(
         &mut self,
         push: PendingPush,
-        fate: Delivery,
-        books: SyncQueues<'_>,
+        delivery: Delivery,
+        queues: SyncQueues<'_>,
     ) -> Option<Timestamp> {
-        let answer = match fate {
+        let answer = match delivery {
             Delivery::Answered(reply) => script::read(&[push.ask()], reply).ok(),
             Delivery::NotExecuted if push.sent == SendState::NotSent => {
-                push.put_back(books);
+                push.put_back(queues);
                 return None;
             }
             Delivery::NotExecuted | Delivery::Unknown => None,
         };
         match answer {
-            Some(ScriptAnswer::Decided(decided)) => {
-                for told in &decided.told {
-                    if let PushSource::Pending(taken) = &push.whose {
-                        if decided.came == ChargeResult::Charged {
-                            let excess = told.state.excess(push.policy(), decided.now);
-                            taken.account.tally.exceed(excess.min(push.units()));
-                        }
-                        books.owed.adopt(taken.debtor, &told.state, decided.now);
-                    }
-                }
-                // Relaxed, here and above: numbers to show, publish nothing.
-                books
-                    .pushed
-                    .units
-                    .fetch_add(push.units(), Ordering::Relaxed);
-                Some(decided.now)
+            Some(ScriptAnswer::Decided(result)) => {
+                push.confirm(&result, queues);
+                Some(result.now)
             }
             Some(ScriptAnswer::Elsewhen(now)) => {
                 // Nothing was written, so the number may be used again.
@@ -208,14 +196,15 @@ impl SyncSession {
                 self.unanswered.push_back(PendingPush { near, ..push });
                 Some(now)
             }
-            // Pushes are for any epoch.
+            // A push names no epoch.
             Some(ScriptAnswer::Foreign(_) | ScriptAnswer::Emptied) => {
-                books.pushed.foreign.fetch_add(1, Ordering::Relaxed);
-                push.give_up(books);
+                queues.pushed.foreign.fetch_add(1, Ordering::Relaxed);
+                push.give_up(queues);
                 None
             }
+            // A read that was lost is not repeated.
             None if push.told.is_none() => {
-                push.give_up(books);
+                push.give_up(queues);
                 None
             }
             None => {
@@ -227,25 +216,25 @@ impl SyncSession {
     }
 
     /// Gives up all pushes without an answer.
-    pub(super) fn give_up(&mut self, books: SyncQueues<'_>) {
+    pub(super) fn give_up(&mut self, queues: SyncQueues<'_>) {
         for push in self.unanswered.drain(..) {
-            push.give_up(books);
+            push.give_up(queues);
         }
     }
 
     /// Returns the time since which the oldest push without an answer waits.
     #[must_use]
     pub(super) fn oldest_unanswered(&self) -> Option<Timestamp> {
-        let since = self.unanswered.iter().map(|push| match &push.whose {
+        let since = self.unanswered.iter().map(|push| match &push.source {
             PushSource::Pending(taken) => taken.since,
             PushSource::Replay(_) => push.first,
         });
         since.min()
     }
 
-    fn tell(&mut self, prefix: &str, mut taken: TakenDelta, now: Timestamp) -> PendingPush {
+    fn push_pending(&mut self, prefix: &str, mut taken: TakenDelta, now: Timestamp) -> PendingPush {
         if now.saturating_since(taken.since) > LATE {
-            let counted = taken.account.own.used(taken.debtor.key(), now);
+            let counted = taken.account.own.used(taken.counter.key(), now);
             taken.units = taken.units.min(counted);
         }
         let name = KeyName::new(prefix, taken.name, &taken.account.tally.limit);
@@ -254,16 +243,16 @@ impl SyncSession {
 
     /// Makes a push of units that were admitted while the store was unavailable: how many still count is unknown, so at most what fills
     /// the limit.
-    fn tell_late(&mut self, name: KeyName, debt: ReplayDelta, now: Timestamp) -> PendingPush {
-        let units = debt.units.min(debt.policy.most().into());
-        self.push(name, units, PushSource::Replay(debt), now)
+    fn push_replay(&mut self, name: KeyName, delta: ReplayDelta, now: Timestamp) -> PendingPush {
+        let units = delta.units.min(delta.policy.most().into());
+        self.push(name, units, PushSource::Replay(delta), now)
     }
 
     fn push(
         &mut self,
         name: KeyName,
         units: u64,
-        whose: PushSource,
+        source: PushSource,
         now: Timestamp,
     ) -> PendingPush {
         let told = cost_of(units).map(|cost| {
@@ -271,7 +260,7 @@ impl SyncSession {
             (cost, PushNumber(self.last))
         });
         PendingPush {
-            whose,
+            source,
             name,
             told,
             first: now,
@@ -293,9 +282,9 @@ impl SyncSession {
 
 impl PendingPush {
     fn policy(&self) -> &Policy {
-        match &self.whose {
+        match &self.source {
             PushSource::Pending(taken) => taken.account.view.policy(),
-            PushSource::Replay(debt) => &debt.policy,
+            PushSource::Replay(delta) => &delta.policy,
         }
     }
 
@@ -311,27 +300,48 @@ impl PendingPush {
         self.told.map_or(0, |(cost, _)| cost.get().into())
     }
 
+    /// Applies the state of the key, and counts the units and what they exceed the limit by.
+    fn confirm(&self, result: &ScriptResult, queues: SyncQueues<'_>) {
+        for told in &result.told {
+            let PushSource::Pending(taken) = &self.source else {
+                continue;
+            };
+            if result.came == ChargeResult::Charged {
+                let excess = told.state.excess(self.policy(), result.now);
+                taken.account.tally.exceed(excess.min(self.units()));
+            }
+            queues
+                .pending
+                .apply_remote(taken.counter, &told.state, result.now);
+        }
+        // Relaxed, here and in `apply`: numbers to show, publish nothing.
+        queues
+            .pushed
+            .units
+            .fetch_add(self.units(), Ordering::Relaxed);
+    }
+
     /// Returns the units to the queue that they were taken from.
-    fn put_back(&self, books: SyncQueues<'_>) {
-        match &self.whose {
-            PushSource::Pending(taken) => books.owed.put_back(taken),
-            PushSource::Replay(debt) => put_back(books, &self.name, debt),
+    fn put_back(&self, queues: SyncQueues<'_>) {
+        match &self.source {
+            PushSource::Pending(taken) => queues.pending.requeue(taken),
+            PushSource::Replay(delta) => put_back(queues, &self.name, delta),
         }
     }
 
-    /// Drops the push, whose delivery will never be known.
-    fn give_up(&self, books: SyncQueues<'_>) {
-        _ = books.owed.lose(self.units());
-        if let PushSource::Pending(taken) = &self.whose {
-            books.owed.let_go(taken.debtor);
+    /// Drops the push, source delivery will never be known.
+    fn give_up(&self, queues: SyncQueues<'_>) {
+        _ = queues.pending.lose(self.units());
+        if let PushSource::Pending(taken) = &self.source {
+            queues.pending.end_flight(taken.counter);
         }
     }
 }
 
-fn put_back(books: SyncQueues<'_>, name: &KeyName, debt: &ReplayDelta) {
-    if let Some(cost) = cost_of(debt.units) {
-        let policy = &debt.policy;
-        books.unsent.add(&Ask { policy, name, cost });
+fn put_back(queues: SyncQueues<'_>, name: &KeyName, delta: &ReplayDelta) {
+    if let Some(cost) = cost_of(delta.units) {
+        let policy = &delta.policy;
+        queues.replay.add(&Ask { policy, name, cost });
     }
 }
 

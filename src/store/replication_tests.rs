@@ -85,12 +85,12 @@ impl Gateway {
     /// One batch over this line.
     fn sync(&mut self, store: &mut Store, line: Line, millis: u64) -> usize {
         let at = at(millis);
-        let books = SyncQueues {
-            owed: &self.owed,
-            unsent: &self.unsent,
+        let queues = SyncQueues {
+            pending: &self.owed,
+            replay: &self.unsent,
             pushed: &self.pushed,
         };
-        let batch = self.exchange.batch("test", 100, books, at.here, at.here);
+        let batch = self.exchange.batch("test", 100, queues, at.here, at.here);
         let size = batch.len();
         for push in batch {
             let call = self.exchange.call(&push, at);
@@ -103,7 +103,7 @@ impl Gateway {
                 }
                 Line::Refuses => Delivery::NotExecuted,
             };
-            _ = self.exchange.heard(push, fate, books);
+            _ = self.exchange.apply(push, fate, queues);
         }
         size
     }
@@ -242,17 +242,17 @@ fn a_foreign_key_is_let_go() {
     let foreign = Reply::Rows(vec![rows(&[4, 1, 0, 0]), rows(&[0])]);
     for (reply, left, lost) in [(Reply::Nil, 1, 0), (foreign, 0, 5)] {
         let now = at(0).here;
-        let books = SyncQueues {
-            owed: &node.owed,
-            unsent: &node.unsent,
+        let queues = SyncQueues {
+            pending: &node.owed,
+            replay: &node.unsent,
             pushed: &node.pushed,
         };
         let push = node
             .exchange
-            .batch("test", 1, books, now, now)
+            .batch("test", 1, queues, now, now)
             .pop()
             .unwrap();
-        _ = node.exchange.heard(push, Delivery::Answered(reply), books);
+        _ = node.exchange.apply(push, Delivery::Answered(reply), queues);
         assert_eq!((node.owed.backlog().keys, node.owed.lost()), (left, lost));
     }
     assert_eq!(node.pushed.foreign(), 1);

@@ -49,26 +49,26 @@ pub(super) async fn leave(store: Arc<Store>) {
 impl Store {
     /// Returns the number of unsent keys.
     fn owes(&self) -> usize {
-        let ledger = &self.ledger;
-        let unanswered = usize::from(ledger.pushed.oldest_unanswered().is_some());
-        ledger.owed.backlog().keys + ledger.unsent.keys() + unanswered
+        let shared = &self.shared;
+        let unanswered = usize::from(shared.pushed.oldest_unanswered().is_some());
+        shared.owed.backlog().keys + shared.unsent.keys() + unanswered
     }
 
     /// Returns whether the seed of the store is known. Where it is another seed than the names of unsent keys were made with, these are
     /// dropped and counted: this gateway alone goes on counting them.
-    pub(super) fn knows_names(&self, exchange: &mut SyncSession, books: SyncQueues<'_>) -> bool {
+    pub(super) fn knows_names(&self, exchange: &mut SyncSession, queues: SyncQueues<'_>) -> bool {
         let Some(seed) = Link::seed(self) else {
             return false;
         };
-        let before = self.ledger.named_under(seed);
+        let before = self.shared.named_under(seed);
         if before.is_some_and(|before| before != seed) {
-            exchange.give_up(books);
-            let lost = books
-                .owed
-                .forget_due()
-                .saturating_add(books.unsent.forget());
+            exchange.give_up(queues);
+            let lost = queues
+                .pending
+                .drop_due()
+                .saturating_add(queues.replay.forget());
             if lost > 0 {
-                _ = books.owed.lose(lost);
+                _ = queues.pending.lose(lost);
                 warn!("store: seed changed, {lost} units dropped; this gateway alone counts them");
             }
         }

@@ -92,7 +92,7 @@ impl SyncService {
                 let pause = pause(store.rules().sync, random()).saturating_sub(HURRY);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    () = store.owed().crowded() => {}
+                    () = store.owed().was_full() => {}
                     () = store.epoch_changed() => {}
                     () = self.replaced(&store) => continue,
                     _ = shutdown.changed() => draining = true,
@@ -134,23 +134,23 @@ fn pause(sync: Duration, random: u64) -> Duration {
 impl Store {
     /// Sends what was queued until now.
     pub async fn sync(&self) {
-        let ledger = &*self.ledger;
+        let shared = &*self.shared;
         let until = clock::now();
         if !self.is_up() {
-            ledger.owed.forget_past(until);
+            shared.owed.drop_expired(until);
         }
-        let mut exchange = ledger.exchange.lock().await;
+        let mut exchange = shared.exchange.lock().await;
         // What was counted comes before what is added.
         let lost = self.new_epochs();
         if !self.restored(&lost).await {
             return self.recover_later().await;
         }
-        let books = SyncQueues {
-            owed: &ledger.owed,
-            unsent: &ledger.unsent,
-            pushed: &ledger.pushed,
+        let queues = SyncQueues {
+            pending: &shared.owed,
+            replay: &shared.unsent,
+            pushed: &shared.pushed,
         };
-        if !self.knows_names(&mut exchange, books) {
+        if !self.knows_names(&mut exchange, queues) {
             if !lost.is_empty() {
                 self.recover_later().await;
             }
@@ -158,10 +158,10 @@ impl Store {
         }
         let mut went = SyncResult::Complete;
         // What comes back since its server is away waits behind the others: each key has its turn.
-        let keys = ledger.owed.backlog().keys + ledger.unsent.keys();
+        let keys = shared.owed.backlog().keys + shared.unsent.keys();
         for _ in 0..keys / BATCH + 2 {
             let now = clock::now();
-            let batch = exchange.batch(self.prefix(), BATCH, books, until, now);
+            let batch = exchange.batch(self.prefix(), BATCH, queues, until, now);
             if batch.is_empty() {
                 break;
             }
@@ -181,7 +181,7 @@ impl Store {
                         }
                     }
                 };
-                let told = exchange.heard(push, fate, books);
+                let told = exchange.apply(push, fate, queues);
                 time = time.or(told);
             }
             self.notice_foreign();
@@ -194,7 +194,7 @@ impl Store {
                 None => break,
             }
         }
-        ledger.pushed.ended(&exchange, went);
+        shared.pushed.ended(&exchange, went);
         match went {
             SyncResult::Complete => self.recover(&lost).await,
             SyncResult::Partial if lost.is_empty() => {}
@@ -216,7 +216,7 @@ impl Store {
     }
 
     async fn restore(&self, new: &NewEpoch) -> bool {
-        let calls = self.ledger.memory.calls(self.moment(clock::now()));
+        let calls = self.shared.memory.calls(self.moment(clock::now()));
         // Keys have no names before the seed is known.
         let told = (calls.is_empty() || self.seed().is_some())
             && self.run_all(&calls).await.iter().all(Result::is_ok);
@@ -248,7 +248,7 @@ impl Store {
     /// Returns the state of replication.
     #[must_use]
     pub fn exchanged(&self, now: Timestamp) -> ReplicationStats {
-        let (owed, pushed) = (&self.ledger.owed, &self.ledger.pushed);
+        let (owed, pushed) = (&self.shared.owed, &self.shared.pushed);
         let backlog = owed.backlog();
         let oldest = backlog
             .oldest
@@ -279,7 +279,7 @@ impl Store {
             .max(there.saturating_since(here));
         let far = apart > FAR_APART;
         // Relaxed: the flag guards log lines and publishes nothing.
-        if self.ledger.pushed.is_skewed.swap(far, Ordering::Relaxed) != far {
+        if self.shared.pushed.is_skewed.swap(far, Ordering::Relaxed) != far {
             match far {
                 true => warn!(
                     "store: clock skew of {apart:?} between the store and this machine; set the clocks right: windows of what \
@@ -292,7 +292,7 @@ impl Store {
 
     fn notice_foreign(&self) {
         // Relaxed: the flag guards one log line and publishes nothing.
-        if self.ledger.pushed.foreign() > 0 && !self.ledger.foreign.swap(true, Ordering::Relaxed) {
+        if self.shared.pushed.foreign() > 0 && !self.shared.foreign.swap(true, Ordering::Relaxed) {
             warn!(
                 "store: a key under {:?} holds a foreign value and cannot be counted in; set [store] prefix to one of your own",
                 self.prefix()
