@@ -4,11 +4,13 @@
 //! [`KeyName`]s, which share a tag then.
 //!
 //! # Calls
-//! - [`decide`] charges all asks, or none. - [`peek`] returns the decision of `decide`. It writes nothing, so a read-only replica answers
-//! it too. - [`push`] charges, whether it fits or not, what another node has admitted already. The key remembers the last [`PushNumber`]
-//! of each [`NodeId`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once. - [`restore`] makes a key
-//! count at least what it had counted before the store lost it. It may be repeated too. - [`settle`] changes a charge to its final cost:
-//! refunds, or charges more. - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
+//! - [`decide`] charges all asks, or none.
+//! - [`peek`] returns the decision of `decide`. It writes nothing, so a read-only replica answers it too.
+//! - [`push`] charges, whether it fits or not, what another node has admitted already. The key remembers the last [`PushNumber`] of each
+//!   [`NodeId`], so a push whose answer was lost is repeated within [`PUSH_MEMORY`] and counts once.
+//! - [`restore`] makes a key count at least what it had counted before the store lost it. It may be repeated too.
+//! - [`settle`] changes a charge to its final cost: refunds, or charges more.
+//! - [`force`] charges whether it fits or not, and [`forget`] deletes a key: for an operator.
 //!
 //! Of these only `push` and `restore` may be repeated when it is not known whether they ran. A `decide` or `settle` that was lost stays
 //! lost: then something may stay charged that no request was admitted for, and nothing is charged twice.

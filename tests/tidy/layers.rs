@@ -13,8 +13,10 @@ const AGAINST_THE_ORDER: &[(&str, &str)] = &[
     ("admission", "response"),
     ("config", "admission"),
     ("config", "route"),
-    ("store", "record"),
 ];
+
+/// Crates whose modules still form a cycle. Only ever shrink it.
+const WITH_A_CYCLE: &[&str] = &["redis-link"];
 
 /// Modules and those that each imports, with one place for each import.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
@@ -174,7 +176,13 @@ fn modules_of_the_other_crates_form_no_cycle() {
             }
         }
         let modules: Vec<&str> = open.keys().map(String::as_str).collect();
-        if !modules.is_empty() {
+        let is_listed = WITH_A_CYCLE.contains(&name.as_str());
+        if is_listed && modules.is_empty() {
+            complaints.push(format!(
+                "crates/{name}: no cycle any more, well done; drop the entry in WITH_A_CYCLE"
+            ));
+        }
+        if !is_listed && !modules.is_empty() {
             complaints.push(format!(
                 "crates/{name}: a cycle among {}; move what two of them need into a third",
                 modules.join(", ")
