@@ -67,13 +67,13 @@ fn imported(file: &Source) -> Vec<(usize, String)> {
                 continue;
             }
             let rest = &line[at + start.len()..];
-            if rest.starts_with('{') {
+            if let Some(list) = rest.strip_prefix('{') {
                 let more: String = lines[index + 1..]
                     .iter()
                     .take(40)
                     .map(|(_, line)| *line)
                     .collect();
-                let list = format!("{}{more}", &rest[1..]);
+                let list = format!("{list}{more}");
                 let names = top_level(&list);
                 found.extend(names.into_iter().map(|name| (*number, name)));
             } else if let Some(name) = words(rest).next() {

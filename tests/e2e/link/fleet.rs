@@ -1,7 +1,7 @@
 //! Gateways know each other through the store: how many they are, and what they hash keys under.
 
 use serde_json::json;
-use sluicegate_limiter::Seed;
+use sluicegate_redis_link::HashSeed;
 
 use super::Way;
 use crate::harness::{Redis, eventually};
@@ -65,7 +65,7 @@ async fn a_fleet_has_one_seed() {
     let third = Way::open(&store).await;
     assert!(seed(&third).await == known);
     let told = Way::to(&format!("{store}\nsecret_file = 'store-secret'"));
-    assert!(seed(&told).await == Seed::from_bytes([0x5a; 16]));
+    assert!(seed(&told).await == HashSeed([0x5a; 16]));
 }
 
 /// Goal: a link that is over leaves nothing open. Method: the server's own list of connections.

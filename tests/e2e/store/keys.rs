@@ -111,7 +111,7 @@ fn a_call_for_another_epoch_is_not_carried_out() {
     let (policy, name, now) = (policy(SLIDING, &[(5, 10)]), name(1, "limit"), after(3_000));
     let one = ask(&policy, &name, 1);
     let answer = |server: &mut Server, epoch: &str| {
-        let call = script::decide(&[one], now).guarded(b"marker".to_vec(), epoch);
+        let call = script::guarded(script::decide(&[one], now), b"marker".to_vec(), epoch);
         server.answer_at(&[one], &call, now)
     };
     assert!(matches!(answer(&mut server, "a"), ScriptAnswer::Emptied));
