@@ -203,7 +203,11 @@ async fn a_collector_that_cannot_be_reached_is_named_in_the_log_and_holds_up_no_
     .await;
     gateway.signal(Signal::SIGTERM);
     assert_eq!(gateway.exit_code().await, 0);
-    assert!(gateway.stderr().contains("does not take the last spans"));
+    assert!(
+        gateway
+            .stderr()
+            .contains("the collector is unavailable, the last spans are lost")
+    );
 }
 
 #[tokio::test]

@@ -163,7 +163,7 @@ async fn a_successor_started_by_hand_takes_over_whenever_sigquit_comes() {
     eventually("the signal is heard", async || {
         gateway
             .stderr()
-            .contains("waiting for a successor")
+            .contains("waiting for a new process")
             .then_some(())
     })
     .await;
