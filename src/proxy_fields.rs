@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! 1. Every entry is in lower case, with `-` for every character that is neither a letter nor a digit.
-//! 2. [`NAMES`] and [`PREFIXES`] are sorted, and no prefix is a prefix of another: the only one that can match a name is the last that is
+//! 2. `NAMES` and `PREFIXES` are sorted, and no prefix is a prefix of another: the only one that can match a name is the last that is
 //!    not greater.
 
 use http::HeaderName;

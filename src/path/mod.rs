@@ -32,8 +32,9 @@
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
 //!
-//! For such a path [`NormalPath`] holds the other readings too (`readings`), and [`RouteTable::find`](super::Routes::find) refuses it when
-//! one of them leads to a route with limits that the route of the normal form lacks, or that treats the request otherwise. Browsers resolve
+//! For such a path [`NormalPath`] holds the other readings too (`readings`), and
+//! [`RouteTable::find`](crate::route::RouteTable::find) refuses it when one of them leads to a route with limits that the route of
+//! the normal form lacks, or that treats the request otherwise. Browsers resolve
 //! dots before they send, and a slash in a name is rare; who needs
 //! one gives both readings the same limits and origin, for example by a pattern that ends in `*`.
 //!

@@ -7,9 +7,9 @@
 //! way to the next less specific one, so a limit on `POST /auth/sendOTP` leaves `GET` to `/*`. `summary` holds that order as one `Ord`;
 //! each kind of condition has a file.
 //!
-//! Paths are compared in the normal form of [`path`] and without regard to case, unless a route keeps it. That form is wider than what
-//! was sent. Where origins are known to read one spelling in two ways, the request is refused rather than guessed about, unless its route
-//! carries every limit of the other reading's route and treats it no otherwise.
+//! Paths are compared in the normal form of [`path`](crate::path) and without regard to case, unless a route keeps it. That form is
+//! wider than what was sent. Where origins are known to read one spelling in two ways, the request is refused rather than guessed
+//! about, unless its route carries every limit of the other reading's route and treats it no otherwise.
 //!
 //! # Invariants
 //!

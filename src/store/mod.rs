@@ -1,10 +1,10 @@
 //! Shares counters with other nodes through Redis or Valkey: the rules are the limiter's, the counts the store's.
 //!
-//! The [`script`] judges in the store, by its clock, all that is asked in one call or nothing of it. The [`Link`] gets calls there and
-//! answers back, or says within the timeout that it could not. `strict` has the limits that are decided there, `fallback` what holds for
-//! them while the store is away; `synced` those that each node decides at once. What it admits of these is `owed`, and told by the protocol
-//! of `exchange` in the next `sync_interval`; `changes` tells the other gateways what an operator does to a key; `leaving` says where the
-//! debts go when a reload puts another store in force.
+//! The [`script`] decides in the store, by its clock, all asks of one call or none. The [`Link`](sluicegate_redis_link::Link) carries
+//! calls and answers, or reports within the timeout that it could not. `strict` has the limits that the store decides, `fallback` their
+//! decisions while the store is unavailable; `synced` has those that each node decides at once. `pending_writes` holds what these admit,
+//! until `replication` sends it in the next `sync_interval`. `change_feed` tells the other gateways what an operator does to a key, and
+//! `store_switch` sends what is pending when a reload puts another store in force.
 
 mod change_feed;
 mod client;

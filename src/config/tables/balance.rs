@@ -72,6 +72,10 @@ fn hash_key(field: &Field<'_>) -> Option<KeyTemplate> {
 
 /// A client stays with its server, by a cookie. Default: it does not; with this table, as below. For values that outlive the process set
 /// [server] state_dir, and for those that several gateways share [store] secret_file.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.sticky")]
 pub struct StickyRules {
