@@ -5,27 +5,12 @@ mod common;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
-use std::thread;
 
-use common::{START, admits, after, alike, ask, capacity, left, limit, peek, rates};
+use common::{START, admits, after, alike, ask, capacity, left, limit, peek, rates, together};
 use sluicegate_limiter::{Limit, Outcome, decide};
 
 /// What requests and limits of threads are multiplied with.
 const SCALE: u32 = if cfg!(miri) { 1 } else { 100 };
-
-/// Runs `work` on so many threads that start together.
-fn together(threads: usize, work: impl Fn(usize) + Sync) {
-    let start = Barrier::new(threads);
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            let (start, work) = (&start, &work);
-            scope.spawn(move || {
-                start.wait();
-                work(thread);
-            });
-        }
-    });
-}
 
 /// Goal: exactly L of any number of simultaneous requests pass. Method: 2 to 8 threads on one new key, one to four
 /// rates alike.

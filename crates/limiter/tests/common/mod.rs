@@ -1,6 +1,8 @@
 //! Short spellings for the tests.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
 #[cfg(feature = "mmap")]
@@ -88,4 +90,18 @@ pub(crate) fn peek(limit: &Limit, number: u64, now: Timestamp) -> Decision {
 /// What is left of the first rate.
 pub(crate) fn left(limit: &Limit, number: u64, now: Timestamp) -> u32 {
     peek(limit, number, now).statuses()[0].remaining
+}
+
+/// Runs `work` on so many threads that start together.
+pub(crate) fn together(threads: usize, work: impl Fn(usize) + Sync) {
+    let start = Barrier::new(threads);
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let (start, work) = (&start, &work);
+            scope.spawn(move || {
+                start.wait();
+                work(thread);
+            });
+        }
+    });
 }

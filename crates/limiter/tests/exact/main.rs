@@ -1,41 +1,17 @@
 //! The exact sliding log against the plainest oracle there is, in one thread, in eight, and under floods.
 
 mod brute;
+#[path = "../common/mod.rs"]
+mod common;
 mod edit;
 mod flood;
 mod model;
 mod oracle;
 mod stress;
 
-use std::time::Duration;
-
+use common::{START, after, cost, key, rates};
 use sluicegate_limiter::exact::{LogCharge, LogTable};
-use sluicegate_limiter::{Cost, KeyHash, Period, Rate, Rates, Seed, Timestamp};
-
-/// A moment in the middle of nowhere.
-const START: Timestamp = Timestamp::from_secs(1_800_000_000);
-
-fn rates(numbers: &[(u32, u32)]) -> Rates {
-    let rate = |(count, secs): &(u32, u32)| {
-        Rate::new(*count, Period::from_secs(*secs).expect("a period")).expect("a rate")
-    };
-    Rates::new(numbers.iter().map(rate)).expect("rates")
-}
-
-fn key(number: u64) -> KeyHash {
-    Seed::from_bytes([3; 16])
-        .hasher()
-        .part(&number.to_le_bytes())
-        .finish()
-}
-
-fn cost(units: u32) -> Cost {
-    Cost::new(units).expect("a cost")
-}
-
-fn after(millis: u64) -> Timestamp {
-    START.saturating_add(Duration::from_millis(millis))
-}
+use sluicegate_limiter::{Cost, Rates, Timestamp};
 
 /// Asks for one unit.
 fn admits(table: &LogTable, rates: &Rates, number: u64, now: Timestamp) -> bool {

@@ -3,26 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
-use std::thread;
 
 use sluicegate_limiter::exact::{LogCharge, LogReceipt, LogTable};
 use sluicegate_limiter::{Capacity, Cost};
 
+use super::common::together;
 use super::{Random, START, admits, after, cost, key, left, rates};
-
-/// Runs `work` on so many threads that start together.
-fn together(threads: usize, work: impl Fn(usize) + Sync) {
-    let start = Barrier::new(threads);
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            let (start, work) = (&start, &work);
-            scope.spawn(move || {
-                start.wait();
-                work(thread);
-            });
-        }
-    });
-}
 
 /// Goal: exactly L of any number of simultaneous requests pass. Method: 8 threads on one new key, 1,000 times, with one
 /// to four rates.
