@@ -54,7 +54,7 @@ pub enum StartError {
     Admin(SocketAddr, std::io::Error),
     /// The access log cannot be opened.
     AccessLog(std::io::Error),
-    /// There is no home for counters.
+    /// There is no storage for counters.
     Home(CounterStorageError),
     /// A socket of the service manager cannot be used.
     Activation(std::io::Error),
@@ -208,13 +208,13 @@ pub fn serve(
     })?;
     let sockets = Arc::new(sockets);
     // Before anything asks what time it is: counters that go on have a clock of their own.
-    let (home, seed) =
+    let (storage, seed) =
         CounterStorage::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
     let process = Arc::new(GatewayProcess::new(
-        file, rules, recorder, home, seed, files,
+        file, rules, recorder, storage, seed, files,
     ));
-    process.reloader.home.settle();
+    process.reloader.storage.settle();
     if let Some(directory) = extras.scratch {
         process.lifecycle.remove_at_end(directory);
     }
@@ -274,7 +274,10 @@ pub fn serve(
     log_room(
         files,
         rules,
-        process.shared.admittance.caps(&rules.server.defence),
+        process
+            .shared
+            .connection_limiter
+            .caps(&rules.server.defence),
         process.shared.origin_requests.caps(rules),
     );
     let memory = MemoryPlan::of(rules);

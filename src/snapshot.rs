@@ -19,7 +19,7 @@ use crate::config::rules::{
     FixedResponse, ForwardedSource, KeyPart, Name, RedirectRules, RefusalRules, RouteAction,
     RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
-use crate::origin::Pool;
+use crate::origin::ServerPool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{Metrics, RouteMetrics};
 use crate::rejection::LimitRejection;
@@ -47,7 +47,7 @@ pub struct Snapshot {
     /// Every limit, used or not.
     pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
     /// Every pool.
-    pub pools: BTreeMap<Name, Arc<Pool>>,
+    pub pools: BTreeMap<Name, Arc<ServerPool>>,
     /// What is spoken at the addresses that are bound.
     pub listeners: Listeners,
     /// The certificates that come at run time; the same in every snapshot.
@@ -101,7 +101,7 @@ pub struct ActiveRoute {
 /// What happens to an admitted request.
 pub enum ActiveAction {
     /// It is forwarded to the pool.
-    Forward(Arc<Pool>),
+    Forward(Arc<ServerPool>),
     /// It is answered here.
     Respond(FixedResponse),
     /// Its client is sent elsewhere.
@@ -152,13 +152,13 @@ impl ActiveRoute {
 }
 
 impl Snapshot {
-    /// Compiles `rules`; `previous` is the snapshot in force, if any, `home` where counters live; keys that the rules
+    /// Compiles `rules`; `previous` is the snapshot in force, if any, `storage` where counters live; keys that the rules
     /// name are hashed under `seed`.
     #[must_use]
     pub fn compile(
         rules: Rules,
         previous: Option<&Snapshot>,
-        home: &CounterStorage,
+        storage: &CounterStorage,
         metrics: &Metrics,
         seed: &KeySeed,
         now: Timestamp,
@@ -168,7 +168,7 @@ impl Snapshot {
             .unwrap_or_default();
         let pools = compile_pools(&rules, previous, seed, now);
         let store = compile_store(&rules, previous, metrics);
-        let limits = compile_limits(&rules, previous, home, store.as_ref(), seed, now);
+        let limits = compile_limits(&rules, previous, storage, store.as_ref(), seed, now);
         let routes = rules
             .routes
             .iter()
@@ -278,7 +278,7 @@ fn compile_pools(
     previous: Option<&Snapshot>,
     seed: &KeySeed,
     now: Timestamp,
-) -> BTreeMap<Name, Arc<Pool>> {
+) -> BTreeMap<Name, Arc<ServerPool>> {
     // Gateways that share a store's secret share the values of sticky cookies.
     let secret = |rules: &Rules| rules.store.as_ref().and_then(|store| store.secret);
     let seed = match secret(rules) {
@@ -297,7 +297,13 @@ fn compile_pools(
                 .cloned()
                 .unwrap_or_else(|| {
                     let before = before.map(|pool| &**pool);
-                    Arc::new(Pool::new(name.clone(), origin.clone(), &seed, before, now))
+                    Arc::new(ServerPool::new(
+                        name.clone(),
+                        origin.clone(),
+                        &seed,
+                        before,
+                        now,
+                    ))
                 });
             (name.clone(), pool)
         })
@@ -325,7 +331,7 @@ fn compile_store(
 fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
-    home: &CounterStorage,
+    storage: &CounterStorage,
     store: Option<&Arc<Store>>,
     seed: &KeySeed,
     now: Timestamp,
@@ -337,7 +343,7 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let active = ActiveLimit::new(name, limit, before, home, store, seed, now);
+            let active = ActiveLimit::new(name, limit, before, storage, store, seed, now);
             (name.clone(), Arc::new(active))
         })
         .collect()
@@ -347,7 +353,7 @@ fn compile_route(
     route: &RouteRules,
     rules: &Rules,
     limits: &BTreeMap<Name, Arc<ActiveLimit>>,
-    pools: &BTreeMap<Name, Arc<Pool>>,
+    pools: &BTreeMap<Name, Arc<ServerPool>>,
     metrics: &Metrics,
 ) -> ActiveRoute {
     let written = route

@@ -6,11 +6,11 @@ use rustls::sign::CertifiedKey;
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::{Name, NameSet};
-use crate::pki::{Certificate, CertificateError, CertificateTexts, Validity};
+use crate::pki::{CertificateError, CertificateTexts, ServerCertificate, Validity};
 use crate::secret::Secret;
 
 /// A certificate with its key, both good for TLS.
-pub(super) struct IssuedCertificate(Certificate);
+pub(super) struct IssuedCertificate(ServerCertificate);
 
 /// Why a certificate cannot be used.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl IssuedCertificate {
             key: Secret::new(pem),
             names: None,
         };
-        Certificate::new(texts)
+        ServerCertificate::new(texts)
             .map(Self)
             .map_err(CertificateProblem::Malformed)
     }

@@ -1,8 +1,8 @@
 //! Shows the connections of clients in `/metrics`: how many there are, may be, and were one too many.
 
 use crate::budgets::{
-    ConnectionCaps, ConnectionTallies, Crowd, RequestCap, RequestCaps, RequestTallies, UnreadCap,
-    UnreadTallies,
+    ConnectionCaps, ConnectionLimitExceeded, ConnectionTallies, RequestCap, RequestCaps,
+    RequestTallies, UnreadCap, UnreadTallies,
 };
 use crate::record::exposition::SampledFamily;
 
@@ -40,14 +40,17 @@ pub(super) fn families(view: Option<ConnectionsView>) -> Vec<SampledFamily> {
         "sluicegate_connections_refused_total",
         "Connections that were closed at once, by the cap that they met.",
     );
-    for (crowd, count) in Crowd::ALL.iter().zip(tallies.refused) {
+    for (crowd, count) in ConnectionLimitExceeded::ALL.iter().zip(tallies.refused) {
         refused.push(&[("cap", crowd.as_str())], count);
     }
     let mut most = SampledFamily::gauge(
         "sluicegate_connections_max",
         "Connections that may be open, by cap.",
     );
-    for (crowd, cap) in Crowd::ALL.iter().zip([caps.all, caps.of_client]) {
+    for (crowd, cap) in ConnectionLimitExceeded::ALL
+        .iter()
+        .zip([caps.all, caps.of_client])
+    {
         most.push(&[("cap", crowd.as_str())], u64::from(cap.get()));
     }
     let mut requests_refused = SampledFamily::counter(

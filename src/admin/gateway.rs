@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::cache::CacheView;
 use super::certificates::CertificateView;
-use super::keys::{KeyEdit, KeyError, KeyResult, KeySelector, KeyView};
+use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
 use super::origins::ServerCommand;
 use super::view::{
     AcmeView, AdminView, BannedKeysView, BansView, ConfigurationView, ConnectionsView, LimitView,
@@ -23,7 +23,7 @@ use crate::cache::purge::PurgeScope;
 use crate::clock;
 use crate::config::MemoryPlan;
 use crate::explain::RouteExplained;
-use crate::origin::{AttemptOutcome, Pool, Server};
+use crate::origin::{AttemptOutcome, OriginServer, ServerPool};
 use crate::process::{GatewayProcess, Phase, ReloadReport};
 use crate::record::Recorder;
 use crate::state::DirectoryHealth;
@@ -94,8 +94,8 @@ impl AdminView for GatewayProcess {
     fn connections(&self) -> Option<ConnectionsView> {
         let rules = &self.shared.snapshot().rules;
         Some(ConnectionsView {
-            tallies: self.shared.admittance.tallies(),
-            caps: self.shared.admittance.caps(&rules.server.defence),
+            tallies: self.shared.connection_limiter.tallies(),
+            caps: self.shared.connection_limiter.caps(&rules.server.defence),
             requests: self.shared.origin_requests.tallies(),
             request_caps: self.shared.origin_requests.caps(rules),
             unread: self.shared.unread_answers.tallies(),
@@ -153,12 +153,12 @@ impl AdminView for GatewayProcess {
     fn key(&self, limit: &str, which: &KeySelector, change: &KeyEdit) -> KeyResult {
         // Its own handle, as above.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone);
-        let active = active.ok_or(KeyError::NoLimit)?;
+        let active = active.ok_or(KeyRequestError::NoLimit)?;
         let named = match which {
             KeySelector::Hash(key) => NamedKey::of_hash(*key),
             KeySelector::Values(values) => active
                 .name_key(values, &self.shared.seed)
-                .map_err(KeyError::BadValues)?,
+                .map_err(KeyRequestError::BadValues)?,
         };
         let now = clock::now();
         active.catch_up(&named, now);
@@ -174,7 +174,7 @@ impl AdminView for GatewayProcess {
     }
 
     fn state(&self) -> Option<DirectoryHealth> {
-        self.reloader.home.condition()
+        self.reloader.storage.condition()
     }
 
     fn store(&self) -> Option<LinkStatus> {
@@ -262,25 +262,25 @@ impl GatewayProcess {
         named: &NamedKey,
         change: KeyEdit,
         now: Timestamp,
-    ) -> Result<(), KeyError> {
+    ) -> Result<(), KeyRequestError> {
         let bans = active.bans.as_ref().map(|active| &active.bans);
         match change {
             KeyEdit::Look => return Ok(()),
             KeyEdit::Ban(length) => {
-                let bans = bans.ok_or(KeyError::NoBan)?;
+                let bans = bans.ok_or(KeyRequestError::NoBan)?;
                 let max = bans.rules().max();
                 if length > max {
-                    return Err(KeyError::LongBan(max));
+                    return Err(KeyRequestError::LongBan(max));
                 }
                 let begun = bans.ban(named.key, length, now).banned();
-                return begun.map(drop).ok_or(KeyError::NoRoom);
+                return begun.map(drop).ok_or(KeyRequestError::NoRoom);
             }
             KeyEdit::Clear | KeyEdit::Use(_) => {}
         }
         if active.is_shared() && !active.reaches_store(named) {
             return Err(match named.is_by_values() {
-                false => KeyError::NeedsValues,
-                true => KeyError::Store("it was not reached yet".to_owned()),
+                false => KeyRequestError::NeedsValues,
+                true => KeyRequestError::Store("it was not reached yet".to_owned()),
             });
         }
         let told = match change {
@@ -296,12 +296,12 @@ impl GatewayProcess {
         wait_for(set)
             .ok_or_else(no_runtime)?
             .map(drop)
-            .map_err(KeyError::Store)
+            .map_err(KeyRequestError::Store)
     }
 }
 
-fn no_runtime() -> KeyError {
-    KeyError::Store("it cannot be asked here".to_owned())
+fn no_runtime() -> KeyRequestError {
+    KeyRequestError::Store("it cannot be asked here".to_owned())
 }
 
 fn is_banned(active: &ActiveLimit, key: KeyHash, now: Timestamp) -> bool {
@@ -349,7 +349,7 @@ fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
     }
 }
 
-fn show(pool: &Pool) -> OriginView {
+fn show(pool: &ServerPool) -> OriginView {
     let now = clock::now();
     let queue = pool.queue.as_ref();
     OriginView {
@@ -369,7 +369,7 @@ fn show(pool: &Pool) -> OriginView {
     }
 }
 
-fn show_server(server: &Server, now: Timestamp) -> ServerView {
+fn show_server(server: &OriginServer, now: Timestamp) -> ServerView {
     let standing = &server.standing;
     ServerView {
         address: server.address,

@@ -72,7 +72,7 @@ pub struct KeyView {
 
 /// Why nothing is said of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyError {
+pub enum KeyRequestError {
     /// There is no such limit.
     NoLimit,
     /// The values do not make a key of the limit.
@@ -90,7 +90,7 @@ pub enum KeyError {
 }
 
 /// The state of a key, or the reason why there is none.
-pub type KeyResult = Result<KeyView, KeyError>;
+pub type KeyResult = Result<KeyView, KeyRequestError>;
 
 /// The body of PUT.
 #[derive(Deserialize)]
@@ -200,7 +200,7 @@ impl KeySelector {
     }
 }
 
-impl KeyError {
+impl KeyRequestError {
     /// The status and the text that say so.
     fn said(&self) -> (StatusCode, String) {
         match self {

@@ -145,7 +145,7 @@ impl AdminView for FakeGateway {
     }
 
     fn key(&self, _: &str, _: &keys::KeySelector, _: &keys::KeyEdit) -> keys::KeyResult {
-        Err(keys::KeyError::NoLimit)
+        Err(keys::KeyRequestError::NoLimit)
     }
 
     fn routes(&self) -> usize {

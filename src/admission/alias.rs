@@ -28,7 +28,7 @@ struct Forms {
 
 /// The relation of a name to the one in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Likeness {
+pub(super) enum NameMatch {
     /// The same name.
     Same,
     /// A name that some origins take for the one in the key.
@@ -46,10 +46,10 @@ impl<'n> Wanted<'n> {
     }
 
     /// Compares a decoded name.
-    pub(super) fn likeness(&self, found: &[u8]) -> Likeness {
+    pub(super) fn likeness(&self, found: &[u8]) -> NameMatch {
         let name = self.name.as_bytes();
         if found == name {
-            return Likeness::Same;
+            return NameMatch::Same;
         }
         let is_alias = if is_plain(found) && is_plain(name) {
             found.eq_ignore_ascii_case(name)
@@ -57,9 +57,9 @@ impl<'n> Wanted<'n> {
             self.is_alias(found)
         };
         if is_alias {
-            Likeness::Alias
+            NameMatch::Alias
         } else {
-            Likeness::Other
+            NameMatch::Other
         }
     }
 
@@ -206,18 +206,18 @@ mod tests {
             ("x_", &["x ", "x["]),
         ] {
             let wanted = Wanted::new(name);
-            assert_eq!(wanted.likeness(name.as_bytes()), Likeness::Same);
+            assert_eq!(wanted.likeness(name.as_bytes()), NameMatch::Same);
             for alias in aliases {
                 assert_eq!(
                     wanted.likeness(alias.as_bytes()),
-                    Likeness::Alias,
+                    NameMatch::Alias,
                     "{name} {alias:?}"
                 );
             }
         }
         let wanted = Wanted::new("sid");
         for alias in [&b"\xa0sid"[..], b"sid\x85", b"\xc1\xb3id"] {
-            assert_eq!(wanted.likeness(alias), Likeness::Alias, "{alias:?}");
+            assert_eq!(wanted.likeness(alias), NameMatch::Alias, "{alias:?}");
         }
     }
 
@@ -239,11 +239,11 @@ mod tests {
         ] {
             assert_eq!(
                 wanted.likeness(name.as_bytes()),
-                Likeness::Other,
+                NameMatch::Other,
                 "{name:?}"
             );
         }
-        assert_eq!(Wanted::new("user[id]").likeness(b"user"), Likeness::Other);
-        assert_eq!(Wanted::new("user_id").likeness(b"user"), Likeness::Other);
+        assert_eq!(Wanted::new("user[id]").likeness(b"user"), NameMatch::Other);
+        assert_eq!(Wanted::new("user_id").likeness(b"user"), NameMatch::Other);
     }
 }

@@ -203,10 +203,10 @@ fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingRea
 struct Follow<'p>(&'p [Arc<str>]);
 
 /// A scalar's text. The outer error of a walk is that the text is no JSON.
-type Found = Result<String, MissingReason>;
+type FieldResult = Result<String, MissingReason>;
 
 impl Follow<'_> {
-    fn scalar<E>(self, text: impl FnOnce() -> String) -> Result<Found, E> {
+    fn scalar<E>(self, text: impl FnOnce() -> String) -> Result<FieldResult, E> {
         Ok(if self.0.is_empty() {
             Ok(text())
         } else {
@@ -216,45 +216,45 @@ impl Follow<'_> {
 }
 
 impl<'de> DeserializeSeed<'de> for Follow<'_> {
-    type Value = Found;
+    type Value = FieldResult;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Found, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<FieldResult, D::Error> {
         from.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Follow<'_> {
-    type Value = Found;
+    type Value = FieldResult;
 
     fn expecting(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str("JSON")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Found, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<FieldResult, E> {
         self.scalar(|| text.to_owned())
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Found, E> {
+    fn visit_bool<E: Error>(self, value: bool) -> Result<FieldResult, E> {
         self.scalar(|| value.to_string())
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Found, E> {
+    fn visit_u64<E: Error>(self, value: u64) -> Result<FieldResult, E> {
         self.scalar(|| value.to_string())
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Found, E> {
+    fn visit_i64<E: Error>(self, value: i64) -> Result<FieldResult, E> {
         self.scalar(|| value.to_string())
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Found, E> {
+    fn visit_f64<E: Error>(self, value: f64) -> Result<FieldResult, E> {
         self.scalar(|| number(value))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Found, E> {
+    fn visit_unit<E: Error>(self) -> Result<FieldResult, E> {
         Ok(Err(MissingReason::Absent))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Found, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<FieldResult, A::Error> {
         let step = self.0.split_first();
         let mut found = Err(if step.is_some() {
             MissingReason::Absent
@@ -286,7 +286,7 @@ impl<'de> Visitor<'de> for Follow<'_> {
         Ok(found)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Found, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<FieldResult, A::Error> {
         let step = self.0.split_first();
         let mut found = Err(if step.is_some() {
             MissingReason::Absent

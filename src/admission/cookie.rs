@@ -10,8 +10,8 @@ use http::HeaderMap;
 use http::header::COOKIE;
 use serde_json::Value as Json;
 
-use super::alias::{Likeness, Wanted};
-use super::value::{Plus, Value, agreed, cut_at, decode};
+use super::alias::{NameMatch, Wanted};
+use super::value::{PlusMeaning, Value, agreed, cut_at, decode};
 use crate::rejection::MissingReason;
 
 /// Returns the value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
@@ -21,7 +21,7 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, 
     for field in headers.get_all(COOKIE) {
         for pair in field.as_bytes().split(|byte| *byte == b';') {
             let Some((before, behind)) = cut_at(pair, b'=') else {
-                if likeness(&wanted, pair) != Likeness::Other {
+                if likeness(&wanted, pair) != NameMatch::Other {
                     // An empty value for some, none for others.
                     return Err(MissingReason::Repeated);
                 }
@@ -32,7 +32,7 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, 
             }
             if before.trim_ascii() == name.as_bytes() {
                 found = agreed(found, value(behind)?);
-            } else if likeness(&wanted, before) != Likeness::Other {
+            } else if likeness(&wanted, before) != NameMatch::Other {
                 return Err(MissingReason::Repeated);
             }
             if found == Err(MissingReason::Repeated) {
@@ -51,17 +51,17 @@ pub(super) fn merged<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>
         for pair in field.as_bytes().split(|byte| *byte == b';') {
             let (before, behind) = cut_at(pair, b'=').unwrap_or((pair, b""));
             match likeness(&wanted, before) {
-                Likeness::Other => {}
-                Likeness::Alias => return Err(MissingReason::Repeated),
-                Likeness::Same => found = Ok(agreed(found, value(behind)?)?),
+                NameMatch::Other => {}
+                NameMatch::Alias => return Err(MissingReason::Repeated),
+                NameMatch::Same => found = Ok(agreed(found, value(behind)?)?),
             }
         }
     }
     found
 }
 
-fn likeness(wanted: &Wanted<'_>, name: &[u8]) -> Likeness {
-    wanted.likeness(&decode(name.trim_ascii(), Plus::Space))
+fn likeness(wanted: &Wanted<'_>, name: &[u8]) -> NameMatch {
+    wanted.likeness(&decode(name.trim_ascii(), PlusMeaning::Space))
 }
 
 /// Returns whether a parser that splits at more than `;` finds the name inside a pair: behind a blank, a comma or a quote, in front of
@@ -80,7 +80,7 @@ fn hides(wanted: &Wanted<'_>, pair: &[u8]) -> bool {
             None if before == lead && lead > 0 => text,
             None => b"",
         };
-        if likeness(wanted, token) != Likeness::Other {
+        if likeness(wanted, token) != NameMatch::Other {
             return true;
         }
         before = at + 1;
@@ -131,7 +131,7 @@ fn value(written: &[u8]) -> Result<Value<'_>, MissingReason> {
     let end = plain
         .iter()
         .position(|byte| byte.is_ascii_whitespace() || *byte == b',');
-    let value = decode(&plain[..end.unwrap_or(plain.len())], Plus::Space);
+    let value = decode(&plain[..end.unwrap_or(plain.len())], PlusMeaning::Space);
     // Some origins decode `+` to a space and others do not: both are one value, however they are written.
     let value = if value.contains(&b'+') {
         let spaced = value

@@ -27,7 +27,9 @@ use sluicegate_limiter::{
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::{LimitCheck, LimitChecks};
 use super::pending::{Admitted, PendingCharges, Reporting};
-use super::report::{AdmissionReport, LimitEvent, LimitNote, Mark, QueuePlace, ReportDetails};
+use super::report::{
+    AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails,
+};
 use super::request_key::request_key;
 use super::route::RouteLimits;
 use super::transaction::{JointDecision, Transaction};
@@ -39,7 +41,7 @@ use crate::rejection::{LimitRejection, MissingKeys, Rejection};
 const MAX_CHECKS: usize = 2 * MAX_ASKS;
 
 /// Marks of the limits that are exceeded.
-type Marks = ArrayVec<Mark, MAX_ASKS>;
+type Marks = ArrayVec<OriginMark, MAX_ASKS>;
 
 /// The checks of a request against the limits of its route, before any limit is asked.
 pub struct LimitEvaluation<'a> {
@@ -165,7 +167,7 @@ impl<'a> LimitEvaluation<'a> {
     }
 
     /// Returns the check against the fallback limit of one that marks.
-    fn fallback(&self, mark: &Mark) -> Option<LimitCheck<'a>> {
+    fn fallback(&self, mark: &OriginMark) -> Option<LimitCheck<'a>> {
         self.check(self.limits.second(mark.limit)?)
     }
 

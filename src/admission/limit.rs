@@ -71,8 +71,8 @@ pub struct ActiveLimit {
 }
 
 impl ActiveLimit {
-    /// Returns the limit of these rules, with the counters of `previous` where these still mean the same, else with those that `home` has
-    /// kept under this name and meaning.
+    /// Returns the limit of these rules, with the counters of `previous` where these still mean the same, else with those that `storage`
+    /// has kept under this name and meaning.
     ///
     /// Counters, bans and requests in flight survive any edit that leaves the key alone (contract C4).
     #[must_use]
@@ -80,7 +80,7 @@ impl ActiveLimit {
         name: &Name,
         rules: &LimitRules,
         previous: Option<&ActiveLimit>,
-        home: &CounterStorage,
+        storage: &CounterStorage,
         store: Option<&Arc<Store>>,
         seed: &KeySeed,
         now: Timestamp,
@@ -92,7 +92,7 @@ impl ActiveLimit {
         };
         let before = kept.map(|before| (before.own(), &before.survival));
         let stored = rules.stored_policy();
-        let (own, survival) = home.limit(meaning, &stored, rules.capacity, before, now);
+        let (own, survival) = storage.limit(meaning, &stored, rules.capacity, before, now);
         // Counters are made for the largest tier, so the limit's own policy always fits them.
         let own = own.with_policy(rules.policy.clone()).unwrap_or(own);
         let payers = payer::payers(&rules.key);
@@ -139,7 +139,7 @@ impl ActiveLimit {
         let bans = rules.ban.map(|ban| {
             let before = kept.and_then(|before| before.bans.as_ref());
             let before = before.map(|before| (&before.bans, &before.survival));
-            let (bans, survival) = home.bans(meaning, ban, rules.capacity, before, now);
+            let (bans, survival) = storage.bans(meaning, ban, rules.capacity, before, now);
             ActiveBans { bans, survival }
         });
         let permits = rules.concurrency.map(|most| {

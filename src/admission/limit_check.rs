@@ -10,7 +10,7 @@ use super::key::RequestFacts;
 use super::limit::ActiveLimit;
 use super::overrides::{ActiveTier, TierMatch};
 use super::pending::{ChargedLimit, PendingCharges, Reporting};
-use super::report::{LimitEvent, LimitNote, Mark};
+use super::report::{LimitEvent, LimitNote, OriginMark};
 use super::transaction::{JointDecision, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
@@ -166,8 +166,8 @@ impl<'a> LimitCheck<'a> {
     }
 
     /// Returns the mark of a limit that is exceeded, if it marks.
-    pub(super) fn mark(&self, decision: &Decision) -> Option<Mark> {
-        Some(Mark {
+    pub(super) fn mark(&self, decision: &Decision) -> Option<OriginMark> {
+        Some(OriginMark {
             limit: self.limit,
             field: self.marks()?.clone(),
             value: self.active.items_for(self.tier).standing(decision),

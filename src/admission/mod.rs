@@ -51,7 +51,7 @@ pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use overrides::TierMatch;
 pub use pending::Admitted;
-pub use report::{AdmissionReport, LimitEvent, LimitNote, Mark, QueuePlace, ReportDetails};
+pub use report::{AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails};
 pub use route::RouteLimits;
 pub use settlement::{FinalResponse, ResponseSource, SettlementRule};
 pub use share_news::OverShare;

@@ -13,15 +13,15 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use memchr::memmem;
 
-use super::alias::{Likeness, Wanted};
-use super::value::{Plus, Value, agreed, cut_at, decode};
+use super::alias::{NameMatch, Wanted};
+use super::value::{PlusMeaning, Value, agreed, cut_at, decode};
 use crate::rejection::MissingReason;
 
 /// Longest boundary, RFC 2046 §5.1.1.
 const BOUNDARY_BYTES: usize = 70;
 
 /// The head of a part.
-struct Part<'a> {
+struct FormPart<'a> {
     name: &'a [u8],
     /// Set if some origin may take the part for a file.
     is_file: bool,
@@ -60,13 +60,13 @@ pub(super) fn find<'a>(
             return Err(MissingReason::Malformed);
         }
         let likeness = match wanted.likeness(part.name) {
-            Likeness::Other => match wanted.likeness(&decode(part.name, Plus::Space)) {
-                Likeness::Other => continue,
-                _ => Likeness::Alias,
+            NameMatch::Other => match wanted.likeness(&decode(part.name, PlusMeaning::Space)) {
+                NameMatch::Other => continue,
+                _ => NameMatch::Alias,
             },
             likeness => likeness,
         };
-        if likeness == Likeness::Alias || part.is_file {
+        if likeness == NameMatch::Alias || part.is_file {
             return Err(MissingReason::Repeated);
         }
         found = Ok(agreed(found, Cow::Borrowed(part.content))?);
@@ -103,7 +103,7 @@ fn boundary(content_type: &[u8]) -> Option<&[u8]> {
 }
 
 /// Parses the text between two delimiters: fields, an empty line, the content.
-fn part(text: &[u8]) -> Result<Part<'_>, MissingReason> {
+fn part(text: &[u8]) -> Result<FormPart<'_>, MissingReason> {
     let mut rest = text;
     let (mut disposition, mut is_typed) = (None, None);
     loop {
@@ -135,7 +135,7 @@ fn part(text: &[u8]) -> Result<Part<'_>, MissingReason> {
         }
     }
     let (name, has_filename) = disposition.ok_or(MissingReason::Malformed)?;
-    Ok(Part {
+    Ok(FormPart {
         name,
         is_file: has_filename || is_typed == Some(true),
         content: rest,

@@ -38,12 +38,12 @@ pub struct ReportDetails {
     /// The queues in which the request waits, at most one for each limit of the route.
     pub queues: Vec<QueuePlace>,
     /// Limits that were exceeded and let the request pass, marked, at most one for each limit of the route.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<OriginMark>,
 }
 
 /// A field that tells the origin of a limit that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct OriginMark {
     /// The index of the limit on the route.
     pub limit: u8,
     /// The name of the field.
@@ -186,7 +186,7 @@ impl AdmissionReport {
     }
 
     /// Adds the marks of limits that were exceeded.
-    pub(super) fn mark(&mut self, marks: impl IntoIterator<Item = Mark>) {
+    pub(super) fn mark(&mut self, marks: impl IntoIterator<Item = OriginMark>) {
         if let Some(beside) = &mut self.beside {
             for mark in marks {
                 beside.notes.push(LimitNote {

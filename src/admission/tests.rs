@@ -36,13 +36,16 @@ impl Bench {
         let rules = parse("gateway.toml", &text).expect("a configuration").rules;
         // Charges that are dropped are settled by the clock.
         let now = clock::now();
-        let (home, seed) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
+        let (storage, seed) =
+            CounterStorage::open(PersistenceMode::Process).expect("a random source");
         let seed = KeySeed::from_seed(seed);
         let limits: Vec<_> = rules
             .limits
             .iter()
             .map(|(name, rules)| {
-                Arc::new(ActiveLimit::new(name, rules, None, &home, None, &seed, now))
+                Arc::new(ActiveLimit::new(
+                    name, rules, None, &storage, None, &seed, now,
+                ))
             })
             .collect();
         let named = |name: &str| limits.iter().find(|limit| &*limit.name == name).cloned();

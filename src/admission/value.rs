@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::alias::{Likeness, Wanted};
+use super::alias::{NameMatch, Wanted};
 use super::body;
 use super::cookie;
 use super::key::RequestFacts;
@@ -171,11 +171,11 @@ fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'
     for pair in text.split(|byte| ends.contains(byte)) {
         let (name, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
         // An empty pair is none, as in `a=1&&b=2`.
-        match wanted.likeness(&decode(name, Plus::Space)) {
+        match wanted.likeness(&decode(name, PlusMeaning::Space)) {
             _ if pair.is_empty() => {}
-            Likeness::Other => {}
-            Likeness::Alias => return Err(MissingReason::Repeated),
-            Likeness::Same => found = Ok(agreed(found, decode(value, Plus::Space))?),
+            NameMatch::Other => {}
+            NameMatch::Alias => return Err(MissingReason::Repeated),
+            NameMatch::Same => found = Ok(agreed(found, decode(value, PlusMeaning::Space))?),
         }
     }
     found
@@ -215,12 +215,12 @@ fn claim(facts: &RequestFacts<'_>, pointer: &Pointer) -> Result<Value<'static>, 
 /// another one.
 fn parameter<'a>(facts: &RequestFacts<'a>, name: &str) -> Option<Value<'a>> {
     let segment = facts.pattern?.parameter(facts.segments, name)?;
-    Some(decode(segment.as_bytes(), Plus::Kept))
+    Some(decode(segment.as_bytes(), PlusMeaning::Kept))
 }
 
 /// The meaning of `+`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plus {
+pub(super) enum PlusMeaning {
     /// A plus.
     Kept,
     /// A space, as forms write it.
@@ -228,8 +228,8 @@ pub(super) enum Plus {
 }
 
 /// Decodes `%61`, and `%u0061` as ASP.NET does; text that is no escape stays as it is, as the URL standard has it (WHATWG URL §1.3).
-pub(super) fn decode(text: &[u8], plus: Plus) -> Value<'_> {
-    let plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == Plus::Kept);
+pub(super) fn decode(text: &[u8], plus: PlusMeaning) -> Value<'_> {
+    let plain = |byte: &u8| *byte != b'%' && (*byte != b'+' || plus == PlusMeaning::Kept);
     if text.iter().all(plain) {
         return Cow::Borrowed(text);
     }
@@ -246,7 +246,7 @@ pub(super) fn decode(text: &[u8], plus: Plus) -> Value<'_> {
                 decoded.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 rest = &behind[5..];
             }
-            (b'+', _) if plus == Plus::Space => decoded.push(b' '),
+            (b'+', _) if plus == PlusMeaning::Space => decoded.push(b' '),
             _ => decoded.push(*first),
         }
     }
@@ -356,7 +356,7 @@ mod tests {
         /// Goal: nothing a client sends stops the process, and decoding only shortens. Method: arbitrary bytes.
         #[test]
         fn every_text_decodes(text in "[a%+0-9;&=#]{0,24}") {
-            prop_assert!(decode(text.as_bytes(), Plus::Space).len() <= text.len());
+            prop_assert!(decode(text.as_bytes(), PlusMeaning::Space).len() <= text.len());
             let _ = query(&text, "a");
         }
     }

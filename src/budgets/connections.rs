@@ -27,28 +27,28 @@ use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
 use crate::client::{PeerTrust, hop};
 use crate::config::rules::{DefenceRules, Rules};
 
-/// The connections that are open, and how many may be.
+/// Limits the open connections, in all and of one client.
 #[derive(Debug)]
-pub struct Admittance {
+pub struct ConnectionLimiter {
     open: AtomicU64,
-    refused: [AtomicU64; Crowd::ALL.len()],
+    refused: [AtomicU64; ConnectionLimitExceeded::ALL.len()],
     of_client: Permits,
     files: OpenFiles,
     /// What the files that may be open allow, beside those that the configuration takes.
     allowed: AtomicU32,
 }
 
-/// A place among the connections; dropping it gives it back.
+/// A permit for one open connection. Dropping it returns the permit.
 #[derive(Debug)]
-#[must_use = "dropped, it is given back at once"]
-pub struct Place<'a> {
-    admittance: &'a Admittance,
+#[must_use = "dropped, the permit is returned at once"]
+pub struct ClientConnectionPermit<'a> {
+    connection_limiter: &'a ConnectionLimiter,
     of_client: Option<Permit>,
 }
 
-/// Why a connection is not let in.
+/// The limit by which a connection is closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crowd {
+pub enum ConnectionLimitExceeded {
     /// There are as many as may be.
     All,
     /// There are as many of this client.
@@ -69,11 +69,11 @@ pub struct ConnectionCaps {
 pub struct ConnectionTallies {
     /// Those that are open.
     pub open: u64,
-    /// Those that were closed at once, by [`Crowd`] in the order of [`Crowd::ALL`].
-    pub refused: [u64; Crowd::ALL.len()],
+    /// Those that were closed at once, by [`ConnectionLimitExceeded`] in the order of [`ConnectionLimitExceeded::ALL`].
+    pub refused: [u64; ConnectionLimitExceeded::ALL.len()],
 }
 
-impl Crowd {
+impl ConnectionLimitExceeded {
     /// Every reason.
     pub const ALL: [Self; 2] = [Self::All, Self::Client];
 
@@ -87,7 +87,7 @@ impl Crowd {
     }
 }
 
-impl Admittance {
+impl ConnectionLimiter {
     /// Nobody is there yet.
     #[must_use]
     pub fn new(files: OpenFiles, rules: &Rules) -> Self {
@@ -124,17 +124,20 @@ impl Admittance {
     ///
     /// # Errors
     /// There are as many as may be. It is counted.
-    pub fn enter(&self, rules: &DefenceRules) -> Result<Place<'_>, Crowd> {
+    pub fn enter(
+        &self,
+        rules: &DefenceRules,
+    ) -> Result<ClientConnectionPermit<'_>, ConnectionLimitExceeded> {
         // Relaxed, here and below: the count bounds files and memory and publishes nothing.
         let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = Place {
-            admittance: self,
+        let place = ClientConnectionPermit {
+            connection_limiter: self,
             of_client: None,
         };
         if before < u64::from(self.caps(rules).all.get()) {
             Ok(place)
         } else {
-            self.count(Crowd::All)
+            self.count(ConnectionLimitExceeded::All)
         }
     }
 
@@ -148,13 +151,13 @@ impl Admittance {
         }
     }
 
-    fn count<T>(&self, crowd: Crowd) -> Result<T, Crowd> {
+    fn count<T>(&self, crowd: ConnectionLimitExceeded) -> Result<T, ConnectionLimitExceeded> {
         self.refused[crowd as usize].fetch_add(1, Ordering::Relaxed);
         Err(crowd)
     }
 }
 
-impl Place<'_> {
+impl ClientConnectionPermit<'_> {
     /// Makes it the place of the client at `address`, once that is known: at the acceptance, or behind a PROXY header.
     ///
     /// # Errors
@@ -164,15 +167,15 @@ impl Place<'_> {
         address: IpAddr,
         rules: &Rules,
         seed: &KeySeed,
-    ) -> Result<(), Crowd> {
-        let admittance = self.admittance;
+    ) -> Result<(), ConnectionLimitExceeded> {
+        let connection_limiter = self.connection_limiter;
         // Before another is taken, so that a connection has one.
         self.of_client = None;
         if hop(address, &rules.client) == PeerTrust::Trusted {
             return Ok(());
         }
-        let max = admittance.caps(&rules.server.defence).of_client;
-        let of_client = &admittance.of_client;
+        let max = connection_limiter.caps(&rules.server.defence).of_client;
+        let of_client = &connection_limiter.of_client;
         let key = client_key(b"connections", address, seed);
         // An edit of the number alone keeps the table and costs a lock, which a connection can bear.
         let taken = if of_client.max() == max {
@@ -185,14 +188,14 @@ impl Place<'_> {
                 self.of_client = Some(permit);
                 Ok(())
             }
-            Err(_) => admittance.count(Crowd::Client),
+            Err(_) => connection_limiter.count(ConnectionLimitExceeded::Client),
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ClientConnectionPermit<'_> {
     fn drop(&mut self) {
-        self.admittance.open.fetch_sub(1, Ordering::Relaxed);
+        self.connection_limiter.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -235,8 +238,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn with_files(now: u64) -> Admittance {
-        Admittance::new(
+    fn with_files(now: u64) -> ConnectionLimiter {
+        ConnectionLimiter::new(
             OpenFiles { before: 0, now },
             &rules("[server]\nthreads = 1"),
         )
@@ -277,20 +280,23 @@ mod tests {
     #[test]
     fn the_connection_too_many_is_refused_and_leaves_nothing() {
         let rules = rules("[server]\nmax_connections = 2").server.defence;
-        let admittance = with_files(1000);
-        let one = admittance.enter(&rules).unwrap();
-        let other = admittance.enter(&rules).unwrap();
-        assert_eq!(admittance.enter(&rules).unwrap_err(), Crowd::All);
+        let connection_limiter = with_files(1000);
+        let one = connection_limiter.enter(&rules).unwrap();
+        let other = connection_limiter.enter(&rules).unwrap();
         assert_eq!(
-            admittance.tallies(),
+            connection_limiter.enter(&rules).unwrap_err(),
+            ConnectionLimitExceeded::All
+        );
+        assert_eq!(
+            connection_limiter.tallies(),
             ConnectionTallies {
                 open: 2,
                 refused: [1, 0]
             }
         );
         drop((one, other));
-        assert_eq!(admittance.tallies().open, 0);
-        assert!(admittance.enter(&rules).is_ok());
+        assert_eq!(connection_limiter.tallies().open, 0);
+        assert!(connection_limiter.enter(&rules).is_ok());
     }
 
     /// Goal: one client cannot shut others out, and whoever owns an IPv6 /64 is one. Method: two of each may be; the third of an address
@@ -300,10 +306,10 @@ mod tests {
         let rules = rules(
             "[server]\nmax_connections_per_client = 2\n[client]\ntrusted_proxies = [\"10.0.0.0/8\"]",
         );
-        let admittance = with_files(1000);
+        let connection_limiter = with_files(1000);
         let mut kept = Vec::new();
         let mut connect = |from: &str| {
-            let mut place = admittance.enter(&rules.server.defence).unwrap();
+            let mut place = connection_limiter.enter(&rules.server.defence).unwrap();
             let result = place.belongs_to(address(from), &rules, &seed());
             kept.push(place);
             result
@@ -318,20 +324,24 @@ mod tests {
             assert_eq!(connect(from), Ok(()), "{from}");
         }
         for from in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::3"] {
-            assert_eq!(connect(from), Err(Crowd::Client), "{from}");
+            assert_eq!(
+                connect(from),
+                Err(ConnectionLimitExceeded::Client),
+                "{from}"
+            );
         }
         for _ in 0..5 {
             assert_eq!(connect("10.1.2.3"), Ok(()));
         }
         kept.clear();
         assert_eq!(
-            admittance.tallies(),
+            connection_limiter.tallies(),
             ConnectionTallies {
                 open: 0,
                 refused: [0, 3]
             }
         );
-        let mut place = admittance.enter(&rules.server.defence).unwrap();
+        let mut place = connection_limiter.enter(&rules.server.defence).unwrap();
         assert_eq!(
             place.belongs_to(address("192.0.2.1"), &rules, &seed()),
             Ok(())
@@ -342,9 +352,9 @@ mod tests {
     #[test]
     fn a_place_changes_hands_whole() {
         let rules = rules("[server]\nmax_connections_per_client = 1");
-        let admittance = with_files(1000);
-        let mut place = admittance.enter(&rules.server.defence).unwrap();
-        let mut next = admittance.enter(&rules.server.defence).unwrap();
+        let connection_limiter = with_files(1000);
+        let mut place = connection_limiter.enter(&rules.server.defence).unwrap();
+        let mut next = connection_limiter.enter(&rules.server.defence).unwrap();
         assert_eq!(
             place.belongs_to(address("192.0.2.1"), &rules, &seed()),
             Ok(())

@@ -16,7 +16,9 @@ use sluicegate_limiter::KeyHash;
 use crate::address::{PrefixBits, prefix};
 use crate::admission::KeySeed;
 
-pub use connections::{Admittance, ConnectionCaps, ConnectionTallies, Crowd};
+pub use connections::{
+    ConnectionCaps, ConnectionLimitExceeded, ConnectionLimiter, ConnectionTallies,
+};
 pub use delay_queue::DelayedRequests;
 pub use open_files::{OpenFiles, OwnFiles};
 pub use origin_requests::{

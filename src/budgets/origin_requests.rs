@@ -11,7 +11,7 @@
 //! for requests, one quarter for connections that idle.
 //!
 //! # Concurrency
-//! As [`super::Admittance`] has it.
+//! As [`super::ConnectionLimiter`] has it.
 
 use std::net::IpAddr;
 use std::sync::Arc;

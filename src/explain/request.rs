@@ -22,7 +22,7 @@ use crate::path::NormalPath;
 use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
-use crate::route::{Candidate, RankCriterion, RequestFields, RouteCondition};
+use crate::route::{RankCriterion, RequestFields, RouteCandidate, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};
 
 /// A request to ask about.
@@ -209,7 +209,7 @@ fn candidates(
     head: &RequestHead<'_>,
     path: &NormalPath<'_>,
     client: IpAddr,
-) -> Result<Vec<Candidate>, BadRequest> {
+) -> Result<Vec<RouteCandidate>, BadRequest> {
     let host = match head.host() {
         "" => "".into(),
         host => host::normalise(host).map_err(|error| BadRequest(error.to_string()))?,
@@ -319,7 +319,7 @@ fn rejected(problem: GatewayProblem) -> String {
 }
 
 /// The winner with what decided for it, and each of the others with what decided against it.
-fn reasons(snapshot: &Snapshot, candidates: &[Candidate]) -> Vec<String> {
+fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
     let mut reasons = Vec::new();
     let winner = candidates
         .iter()

@@ -31,7 +31,7 @@ use super::Gateway;
 use super::answer;
 use super::cause::Cause;
 use super::context::Context;
-use super::error::{Fault, error_for};
+use super::error::{ProxyFault, error_for};
 use super::locate::{RequestHead, locate};
 use crate::admission::{Admitted, ResponseSource};
 use crate::bounds;
@@ -67,7 +67,7 @@ pub(super) struct Dealings {
     asker: CacheAudience,
     wish: RequestCacheControl,
     lookup: Lookup,
-    head: Head,
+    head: HeadVersion,
     /// Bytes of the origin's body so far.
     passed: usize,
     /// The fields by which the origin confirmed what is stored.
@@ -85,7 +85,7 @@ enum Lookup {
 
 /// How the head of the request reads at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Head {
+enum HeadVersion {
     AsSent,
     /// As one of HTTP/1.1, until the copy of it is made that fetches anew.
     Translated,
@@ -175,7 +175,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
             RequestCacheControl::of(&head.headers, rules.wishes)
         },
         lookup: Lookup::Usual,
-        head: Head::AsSent,
+        head: HeadVersion::AsSent,
         passed: 0,
         confirmation: None,
     };
@@ -297,7 +297,7 @@ pub(super) fn serves_stale(
         };
         let serves = !dealings.wish.is_strict();
         if serves && session.is_http2() && session.cache.is_cache_lock_writer() {
-            dealings.head = Head::Translated;
+            dealings.head = HeadVersion::Translated;
             translate(session.req_header_mut());
         }
         return serves;
@@ -308,7 +308,7 @@ pub(super) fn serves_stale(
             matches!(status, 500 | 502 | 503 | 504)
         }
         _ => {
-            let serves = matches!(Fault::of(error), Fault::Origin(_));
+            let serves = matches!(ProxyFault::of(error), ProxyFault::Origin(_));
             if serves {
                 // Pingora ends the client's connection behind such an answer, and would promise to keep it.
                 session.set_keepalive(None);
@@ -332,9 +332,9 @@ fn translate(head: &mut RequestHeader) {
 /// Makes the head read as it was sent.
 pub(super) fn restore(session: &mut Session, context: &mut Context) {
     if let Some(dealings) = &mut context.cache
-        && dealings.head == Head::Translated
+        && dealings.head == HeadVersion::Translated
     {
-        dealings.head = Head::AsSent;
+        dealings.head = HeadVersion::AsSent;
         session.req_header_mut().set_version(Version::HTTP_2);
     }
 }

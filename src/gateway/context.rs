@@ -199,7 +199,7 @@ impl Context {
         ))
     }
 
-    pub(super) fn pool(&self) -> Option<&crate::origin::Pool> {
+    pub(super) fn pool(&self) -> Option<&crate::origin::ServerPool> {
         match &self.route.as_ref()?.action {
             ActiveAction::Forward(pool) => Some(pool),
             ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,

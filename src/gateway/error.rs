@@ -10,7 +10,7 @@ use crate::response::{GatewayProblem, HttpViolation};
 
 /// A failure, by who is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ProxyFault {
     /// The client broke a rule; tell it.
     Client(GatewayProblem),
     /// The client left or stalled; there is nobody to tell.
@@ -30,7 +30,7 @@ pub(super) const OVERLOADED: &str = "as many requests are on their way to origin
 /// The cause of the error for [`GatewayProblem::Unread`].
 pub(super) const UNREAD: &str = "as many bytes wait for clients as may";
 
-/// The cause that [`Fault::of`] recognises for a problem that the gateway found itself.
+/// The cause that [`ProxyFault::of`] recognises for a problem that the gateway found itself.
 pub(super) fn error_for(problem: GatewayProblem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
 }
@@ -43,7 +43,7 @@ fn is_unreadable(error: &Error) -> bool {
         .is_some_and(|cause| cause.kind() == io::ErrorKind::InvalidData)
 }
 
-impl Fault {
+impl ProxyFault {
     /// Judges an error.
     pub(super) fn of(error: &Error) -> Self {
         use ErrorType as E;
@@ -108,10 +108,10 @@ impl Fault {
 mod tests {
     use super::*;
 
-    fn fault(error_type: ErrorType, blame: fn(&mut Error)) -> Fault {
+    fn fault(error_type: ErrorType, blame: fn(&mut Error)) -> ProxyFault {
         let mut error = Error::new(error_type);
         blame(&mut error);
-        Fault::of(&error)
+        ProxyFault::of(&error)
     }
 
     /// Goal: 502, 503 and 504 are told apart. Method: the errors that Pingora raises for each.
@@ -120,15 +120,15 @@ mod tests {
         let upstream = Error::as_up;
         assert_eq!(
             fault(ErrorType::ConnectRefused, upstream),
-            Fault::Origin(GatewayProblem::BadGateway)
+            ProxyFault::Origin(GatewayProblem::BadGateway)
         );
         assert_eq!(
             fault(ErrorType::ReadTimedout, upstream),
-            Fault::Origin(GatewayProblem::OriginTimeout)
+            ProxyFault::Origin(GatewayProblem::OriginTimeout)
         );
         assert_eq!(
-            Fault::of(&error_for(GatewayProblem::NoServer)),
-            Fault::Origin(GatewayProblem::NoServer)
+            ProxyFault::of(&error_for(GatewayProblem::NoServer)),
+            ProxyFault::Origin(GatewayProblem::NoServer)
         );
     }
 
@@ -137,7 +137,7 @@ mod tests {
     fn a_client_that_left_gets_no_answer() {
         for gone in [ErrorType::ReadError, ErrorType::H2Error] {
             let gone = fault(gone, Error::as_down);
-            assert_eq!(gone, Fault::ClientGone);
+            assert_eq!(gone, ProxyFault::ClientGone);
             assert_eq!(gone.problem(), None);
         }
     }

@@ -18,7 +18,7 @@ use pingora::proxy::Session;
 use pingora::{Error, Result};
 
 use super::context::Context;
-use super::error::Fault;
+use super::error::ProxyFault;
 use super::{answer, cache};
 use crate::record::Disposition;
 
@@ -70,7 +70,7 @@ pub(super) async fn release(session: &mut Session, context: &mut Context) {
 
 /// Writes a head that waited where the rest of the origin's answer fails: what the client asked for is known, whatever became of the body.
 pub(super) async fn release_after(error: &Error, session: &mut Session, context: &mut Context) {
-    if Fault::of(error) == Fault::ClientGone {
+    if ProxyFault::of(error) == ProxyFault::ClientGone {
         context.withheld = None;
         return;
     }

@@ -17,7 +17,7 @@ use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
 
 use super::context::Context;
-use super::error::Fault;
+use super::error::ProxyFault;
 use super::{answer, cache, shape};
 use crate::bounds;
 use crate::origin::HeaderEdit;
@@ -43,13 +43,17 @@ const OF_BYTES: [HeaderName; 9] = [
 ];
 
 /// What a client gets in place of the origin's body.
-pub(super) struct Page {
+pub(super) struct ReplacementPage {
     content_type: HeaderValue,
     body: Bytes,
 }
 
 /// The page for this answer of the origin; `None` where it passes as it is.
-pub(super) fn page(session: &Session, status: StatusCode, context: &Context) -> Option<Page> {
+pub(super) fn page(
+    session: &Session,
+    status: StatusCode,
+    context: &Context,
+) -> Option<ReplacementPage> {
     if !shape::intercepts(status, context) || cache::is_refresh(session) {
         return None;
     }
@@ -62,11 +66,11 @@ pub(super) fn page(session: &Session, status: StatusCode, context: &Context) -> 
         NegotiatedPage::Problem => (PROBLEM_JSON, problem_of_origin(status)),
         NegotiatedPage::NoPage => return None,
     };
-    Some(Page { content_type, body })
+    Some(ReplacementPage { content_type, body })
 }
 
 /// Makes the fields of an origin's answer those of the page.
-pub(super) fn relabel(fields: &mut dyn HeaderEdit, page: &Page) -> Result<()> {
+pub(super) fn relabel(fields: &mut dyn HeaderEdit, page: &ReplacementPage) -> Result<()> {
     for name in shape::OF_CONTENT.iter().chain(&OF_BYTES) {
         fields.remove(name);
     }
@@ -82,7 +86,7 @@ pub(super) fn relabel(fields: &mut dyn HeaderEdit, page: &Page) -> Result<()> {
 pub(super) async fn give(
     session: &mut Session,
     response: &mut ResponseHeader,
-    page: Page,
+    page: ReplacementPage,
     context: &mut Context,
 ) -> Result<()> {
     context.land();
@@ -138,5 +142,5 @@ pub(super) fn drop_piece(
 pub(super) fn had_enough(error: &Error, context: &Context) -> bool {
     context.replaced.is_some()
         && (matches!(error.etype(), ErrorType::Custom(ENOUGH))
-            || Fault::of(error) == Fault::ClientGone)
+            || ProxyFault::of(error) == ProxyFault::ClientGone)
 }

@@ -62,7 +62,7 @@ pub(crate) use pace::worth;
 use answer::{answered, is_final};
 use cause::Cause;
 use decide::Step;
-use error::{Fault, error_for};
+use error::{ProxyFault, error_for};
 use shape::{End, Kind};
 
 /// The proxy's logic, one for each listener: what all share, and the address that this one serves.
@@ -453,8 +453,8 @@ impl ProxyHttp for Gateway {
                 can_reuse_downstream: false,
             };
         }
-        let fault = spoken::blame(Fault::of(error), session, context);
-        if fault == Fault::Us {
+        let fault = spoken::blame(ProxyFault::of(error), session, context);
+        if fault == ProxyFault::Us {
             // Every other failure has its line in the access log alone.
             let id = context.request_id;
             let what = format_args!("request {id}: the gateway failed: {error}");
@@ -462,13 +462,13 @@ impl ProxyHttp for Gateway {
         }
         context.disposition = Some(fault.disposition());
         match fault {
-            Fault::Origin(_)
-            | Fault::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
+            ProxyFault::Origin(_)
+            | ProxyFault::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
                 if context.cause.is_some() => {}
-            Fault::Origin(_) => tries::note_failed(context, error, context.stage()),
+            ProxyFault::Origin(_) => tries::note_failed(context, error, context.stage()),
             _ => context.cause = Cause::of_error(error).map(Box::new),
         }
-        if fault == Fault::ClientGone {
+        if fault == ProxyFault::ClientGone {
             crate::budgets::cancelled_streams::note_given_up();
         }
         let mut error_code = 0;

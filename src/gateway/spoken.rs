@@ -11,16 +11,16 @@ use pingora::proxy::Session;
 use pingora::{Error, ErrorType, OrErr, Result};
 
 use super::context::Context;
-use super::error::Fault;
+use super::error::ProxyFault;
 use crate::clock;
 use crate::framing::is_framing_lookalike;
-use crate::origin::{HeaderEdit, Pool};
+use crate::origin::{HeaderEdit, ServerPool};
 use crate::response::{GatewayProblem, HttpViolation};
 use crate::route::raw_query;
 
 /// Whether the server speaks what the operator said. Pingora falls back to HTTP/1.1 where a server with TLS does not choose, and a
 /// request of gRPC would get lost there without a word.
-pub(super) fn check(pool: &Pool, request: &RequestHeader) -> Result<()> {
+pub(super) fn check(pool: &ServerPool, request: &RequestHeader) -> Result<()> {
     if !pool.rules.protocol.is_http2_alone() || request.version == http::Version::HTTP_2 {
         return Ok(());
     }
@@ -104,7 +104,7 @@ pub(super) fn omit_te(session: &Session, fields: &mut dyn HeaderEdit) {
 
 /// Who is to blame, when an origin was silent only because the client was, for most of the time that the origin has. HTTP/1 bodies have a
 /// time of their own for each read; those of HTTP/2 meet that of the origin.
-pub(super) fn blame(fault: Fault, session: &mut Session, context: &Context) -> Fault {
+pub(super) fn blame(fault: ProxyFault, session: &mut Session, context: &Context) -> ProxyFault {
     let waits_for_client =
         session.as_http2().is_some() && !session.is_body_empty() && !session.is_body_done();
     // What was read before the try began is nothing that the origin waited for.
@@ -112,10 +112,10 @@ pub(super) fn blame(fault: Fault, session: &mut Session, context: &Context) -> F
     let silent = clock::since(heard);
     let patience = context.pool().map(|pool| pool.rules.timeouts.read / 2);
     if waits_for_client
-        && fault == Fault::Origin(GatewayProblem::OriginTimeout)
+        && fault == ProxyFault::Origin(GatewayProblem::OriginTimeout)
         && patience.is_some_and(|patience| silent > patience)
     {
-        return Fault::Client(GatewayProblem::BodyTimeout);
+        return ProxyFault::Client(GatewayProblem::BodyTimeout);
     }
     fault
 }

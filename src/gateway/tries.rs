@@ -25,7 +25,7 @@ use crate::budgets::RequestPermit;
 use crate::clock;
 use crate::origin::{
     AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, HeaderEdit, NO_CONNECTION,
-    PickRequest, PickResult, Pool, TunnelSocket, cookie_for, for_upgrade, tag_in,
+    PickRequest, PickResult, ServerPool, TunnelSocket, cookie_for, for_upgrade, tag_in,
 };
 use crate::process::SharedState;
 use crate::response::GatewayProblem;
@@ -77,7 +77,7 @@ pub(super) async fn next(
 }
 
 /// Notes that every server is full.
-fn note_full(context: &mut Context, pool: &Pool) {
+fn note_full(context: &mut Context, pool: &ServerPool) {
     let Some(queue) = &pool.queue else {
         let reason = "every server has as many requests as there are ports for".to_owned();
         note_unserved(context, pool, FailureKind::CircuitFull, reason);
@@ -98,7 +98,7 @@ fn note_full(context: &mut Context, pool: &Pool) {
 }
 
 /// Notes a failure that no server is to blame for.
-fn note_unserved(context: &mut Context, pool: &Pool, kind: FailureKind, reason: String) {
+fn note_unserved(context: &mut Context, pool: &ServerPool, kind: FailureKind, reason: String) {
     pool.failures
         .note(&pool.name, None, kind, &reason, clock::now());
     context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
@@ -125,7 +125,11 @@ pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
 }
 
 /// Takes a request into the account of those on their way to origins.
-fn set_out(shared: &SharedState, context: &mut Context, pool: &Pool) -> Result<RequestPermit> {
+fn set_out(
+    shared: &SharedState,
+    context: &mut Context,
+    pool: &ServerPool,
+) -> Result<RequestPermit> {
     let (client, _) = context.client_or_unspecified();
     let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
     requests
@@ -138,7 +142,7 @@ fn set_out(shared: &SharedState, context: &mut Context, pool: &Pool) -> Result<R
 }
 
 /// Begins a try.
-async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<PickResult> {
+async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> Result<PickResult> {
     // The place at the server of the try before.
     context.place = None;
     context.try_wait = None;
@@ -181,7 +185,7 @@ async fn begin(session: &Session, context: &mut Context, pool: &Pool) -> Result<
 async fn look_again(
     session: &Session,
     context: &mut Context,
-    pool: &Pool,
+    pool: &ServerPool,
     mut wait: Box<AttemptWait>,
 ) -> PickResult {
     wait.refused = false;
@@ -205,7 +209,7 @@ async fn look_again(
     choice
 }
 
-fn wish(session: &Session, context: &Context, pool: &Pool) -> PickRequest {
+fn wish(session: &Session, context: &Context, pool: &ServerPool) -> PickRequest {
     PickRequest {
         now: context.tried_at,
         tried: context.tried.clone(),
@@ -329,11 +333,11 @@ fn cookie(session: &Session, context: &Context) -> Option<HeaderValue> {
     cookie_for(given, rules, channel)
 }
 
-fn tag(session: &Session, pool: &Pool) -> Option<u64> {
+fn tag(session: &Session, pool: &ServerPool) -> Option<u64> {
     tag_in(&session.req_header().headers, pool.rules.sticky.as_ref()?)
 }
 
-fn pool_of(context: &Context) -> Option<Arc<Pool>> {
+fn pool_of(context: &Context) -> Option<Arc<ServerPool>> {
     match &context.route.as_ref()?.action {
         ActiveAction::Forward(pool) => Some(Arc::clone(pool)),
         ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,

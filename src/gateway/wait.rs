@@ -26,7 +26,7 @@ use crate::clock;
 const ESTABLISHED: u8 = 1;
 
 /// One request that is held back.
-struct Waiter<'a> {
+struct QueueWaiter<'a> {
     delayed: &'a DelayedRequests,
     request: Delayed,
     departure: Departure,
@@ -54,7 +54,7 @@ pub(super) async fn hold(
     let Some(request) = delayed.queues().enter(client, places, now) else {
         return Waited::Crowded;
     };
-    let mut waiter = Waiter {
+    let mut waiter = QueueWaiter {
         delayed,
         request,
         departure: Departure::Withdrawn,
@@ -66,7 +66,7 @@ pub(super) async fn hold(
     waited
 }
 
-impl Waiter<'_> {
+impl QueueWaiter<'_> {
     /// Returns when it is its turn, or the client has left.
     async fn turn_or_end(&self, session: &mut Session) -> Waited {
         if let Some(closed) = session.as_downstream_mut().watch_h2_stream_close() {
@@ -96,7 +96,7 @@ impl Waiter<'_> {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for QueueWaiter<'_> {
     fn drop(&mut self) {
         self.delayed.queues().leave(&self.request, self.departure);
     }

@@ -24,7 +24,7 @@ use crate::request_id::RequestId;
 use crate::response::{GatewayProblem, HttpViolation};
 
 /// What is read next from a connection.
-pub(super) enum Next {
+pub(super) enum NextHead {
     /// A whole head of so many bytes, and what follows it.
     Head(usize, Body),
     /// A head that is answered with a problem, after which the connection ends.
@@ -43,14 +43,14 @@ enum Wait {
 }
 
 /// One HTTP/1 connection between two requests.
-pub(super) struct Connection {
+pub(super) struct Http1Connection {
     pub(super) stream: Box<Watched>,
     /// Read but not yet served.
     pub(super) read: BytesMut,
     vigil: Vigil,
 }
 
-impl Connection {
+impl Http1Connection {
     /// A connection from which nothing has been read.
     pub(super) fn new(stream: Stream) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Connection {
     }
 
     /// The next head. Bytes that are already here are judged before any are waited for.
-    pub(super) async fn next(&mut self, rules: &ServerRules) -> Next {
+    pub(super) async fn next(&mut self, rules: &ServerRules) -> NextHead {
         let defence = &rules.defence;
         let mut began = None;
         self.stream.begin(None, read_pace(rules));
@@ -72,13 +72,13 @@ impl Connection {
                 && !matches!(head, Head::Malformed(_))
                 && words(&self.read).1.len() > defence.max_uri_bytes
             {
-                return Next::Problem(GatewayProblem::UriTooLong);
+                return NextHead::Problem(GatewayProblem::UriTooLong);
             }
             match head {
                 Head::Whole { bytes, fields, .. }
                     if bytes > rules.max_header_bytes || fields > rules.max_headers =>
                 {
-                    return Next::Problem(GatewayProblem::HeadTooLarge);
+                    return NextHead::Problem(GatewayProblem::HeadTooLarge);
                 }
                 Head::Whole {
                     bytes,
@@ -89,13 +89,15 @@ impl Connection {
                 Head::Whole { bytes, body, .. } => {
                     let bytes = self.respell(bytes);
                     if words(&self.read).1.len() > defence.max_uri_bytes {
-                        return Next::Problem(GatewayProblem::UriTooLong);
+                        return NextHead::Problem(GatewayProblem::UriTooLong);
                     }
                     return self.begin(bytes, body, rules);
                 }
-                Head::Malformed(rule) => return Next::Problem(GatewayProblem::BadRequest(rule)),
+                Head::Malformed(rule) => {
+                    return NextHead::Problem(GatewayProblem::BadRequest(rule));
+                }
                 Head::Partial if self.read.len() > rules.max_header_bytes => {
-                    return Next::Problem(GatewayProblem::HeadTooLarge);
+                    return NextHead::Problem(GatewayProblem::HeadTooLarge);
                 }
                 Head::Partial => {}
             }
@@ -112,9 +114,9 @@ impl Connection {
             };
             match self.read_more(patience).await {
                 Wait::Read => {}
-                Wait::Gone => return Next::End,
-                Wait::Over if is_idle => return Next::End,
-                Wait::Over => return Next::Problem(GatewayProblem::HeadTimeout),
+                Wait::Gone => return NextHead::End,
+                Wait::Over if is_idle => return NextHead::End,
+                Wait::Over => return NextHead::Problem(GatewayProblem::HeadTimeout),
             }
         }
     }
@@ -130,19 +132,19 @@ impl Connection {
     }
 
     /// Begins a request whose head is here.
-    fn begin(&mut self, head_bytes: usize, body: Body, rules: &ServerRules) -> Next {
+    fn begin(&mut self, head_bytes: usize, body: Body, rules: &ServerRules) -> NextHead {
         let chunks = match body {
             Body::Length(_) => None,
             Body::Chunked => {
                 let mut chunks = Chunks::default();
                 if chunks.take(&self.read[head_bytes..]).is_err() {
-                    return Next::Problem(GatewayProblem::BadRequest(HttpViolation::Chunks));
+                    return NextHead::Problem(GatewayProblem::BadRequest(HttpViolation::Chunks));
                 }
                 Some(chunks)
             }
         };
         self.stream.begin(chunks, read_pace(rules));
-        Next::Head(head_bytes, body)
+        NextHead::Head(head_bytes, body)
     }
 
     /// Reads once.

@@ -74,7 +74,7 @@ impl Head {
             }
             Line::Whole(line) => request_line(line)?,
         };
-        let mut framing = Framing::default();
+        let mut framing = FramingFields::default();
         loop {
             match lines.next()? {
                 Line::Partial(line) => {
@@ -113,14 +113,14 @@ pub(super) fn leading_line_end(read: &[u8]) -> usize {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
+enum HttpVersion {
     Http10,
     Http11,
 }
 
 /// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
 /// not for another.
-fn request_line(line: &[u8]) -> Result<(Version, Target<'_>), HttpViolation> {
+fn request_line(line: &[u8]) -> Result<(HttpVersion, Target<'_>), HttpViolation> {
     // One space more would lie in the target, which holds none.
     let (method, target, version) = words(line).ok_or_else(|| match line {
         // What no method holds is no HTTP at all.
@@ -136,8 +136,8 @@ fn request_line(line: &[u8]) -> Result<(Version, Target<'_>), HttpViolation> {
     }
     let target = Target::judge(target, &method)?;
     match version {
-        b"HTTP/1.1" => Ok((Version::Http11, target)),
-        b"HTTP/1.0" => Ok((Version::Http10, target)),
+        b"HTTP/1.1" => Ok((HttpVersion::Http11, target)),
+        b"HTTP/1.0" => Ok((HttpVersion::Http10, target)),
         _ => Err(HttpViolation::Version),
     }
 }
@@ -212,7 +212,7 @@ fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), HttpViolation> {
 
 /// The fields that frame and address a request, and how many there are in all.
 #[derive(Default)]
-struct Framing<'a> {
+struct FramingFields<'a> {
     fields: usize,
     hosts: usize,
     host: &'a [u8],
@@ -220,7 +220,7 @@ struct Framing<'a> {
     chunked: bool,
 }
 
-impl<'a> Framing<'a> {
+impl<'a> FramingFields<'a> {
     /// Takes a field line.
     ///
     /// # Errors
@@ -268,10 +268,10 @@ impl<'a> Framing<'a> {
     }
 
     /// RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
-    fn body(&self, version: Version) -> Result<Body, HttpViolation> {
+    fn body(&self, version: HttpVersion) -> Result<Body, HttpViolation> {
         let addressed = match version {
-            Version::Http11 => self.hosts == 1,
-            Version::Http10 => self.hosts <= 1,
+            HttpVersion::Http11 => self.hosts == 1,
+            HttpVersion::Http10 => self.hosts <= 1,
         };
         if !addressed {
             return Err(HttpViolation::HostCount);
@@ -282,7 +282,7 @@ impl<'a> Framing<'a> {
         }
         match (self.length, self.chunked) {
             (Some(_), true) => Err(HttpViolation::TwoFramings),
-            (None, true) if version == Version::Http11 => Ok(Body::Chunked),
+            (None, true) if version == HttpVersion::Http11 => Ok(Body::Chunked),
             (None, true) => Err(HttpViolation::TransferEncoding),
             (length, false) => Ok(Body::Length(length.unwrap_or(0))),
         }

@@ -57,7 +57,7 @@ pub(super) async fn serve(
     });
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
     let stream: Stream = Watched::with_frames(stream, frames, pace);
-    let connection = Arc::new(Connection {
+    let connection = Arc::new(Http2Connection {
         shared: Arc::clone(shared),
         proxy: Arc::clone(proxy),
         tally: Arc::clone(&tally),
@@ -139,14 +139,14 @@ impl FrameWatch for Arc<Account> {
 }
 
 /// One connection, as Pingora serves it.
-struct Connection {
+struct Http2Connection {
     shared: Arc<SharedState>,
     proxy: Arc<HttpProxy<Gateway>>,
     tally: Arc<CancelledStreams>,
 }
 
 #[async_trait]
-impl HttpServerApp for Connection {
+impl HttpServerApp for Http2Connection {
     async fn process_new_http(
         self: &Arc<Self>,
         session: ServerSession,

@@ -17,7 +17,7 @@ use pingora::protocols::{ALPN, Stream};
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
-use super::connection::{Connection, Next};
+use super::connection::{Http1Connection, NextHead};
 use super::repeat::Repeats;
 use super::watched::Watched;
 use super::{heartbeat, http2, proxy_protocol};
@@ -69,19 +69,19 @@ impl Intake {
 
     /// Serves HTTP/1 requests until the connection ends.
     async fn serve_http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
-        let mut connection = Connection::new(stream);
+        let mut connection = Http1Connection::new(stream);
         let mut repeats: Option<Repeats> = None;
         loop {
             let snapshot = self.shared.snapshot();
             let next = connection.next(&snapshot.rules.server).await;
             drop(snapshot);
             let (head_bytes, body) = match next {
-                Next::Head(bytes, body) => (bytes, body),
-                Next::Problem(problem) => {
+                NextHead::Head(bytes, body) => (bytes, body),
+                NextHead::Problem(problem) => {
                     connection.end_with(problem, &self.shared).await;
                     return None;
                 }
-                Next::End => {
+                NextHead::End => {
                     connection.end().await;
                     return None;
                 }
@@ -122,7 +122,7 @@ impl ServerApp for Intake {
         let snapshot = self.shared.snapshot();
         let listener = self.listener(&snapshot)?;
         // Kept to the end of the connection. One too many is dropped without a byte.
-        let mut place = (self.shared.admittance)
+        let mut place = (self.shared.connection_limiter)
             .enter(&snapshot.rules.server.defence)
             .ok()?;
         let patience = snapshot.rules.server.client_read_timeout;

@@ -40,7 +40,7 @@ pub(super) trait FrameWatch: Send + Sync {
 /// The frames that go out on one connection.
 pub(super) struct OutgoingFrames {
     watch: Box<dyn FrameWatch>,
-    at: Place,
+    at: FramePosition,
     answered: Answered,
     /// An answer that goes before the next frame.
     inserted: BytesMut,
@@ -48,7 +48,7 @@ pub(super) struct OutgoingFrames {
 
 /// A place within the frames.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct FramePosition {
     /// Bytes of a frame's head that have passed.
     head: [u8; FRAME_HEAD],
     passed: usize,
@@ -67,7 +67,7 @@ impl OutgoingFrames {
     pub(super) fn new(watch: Box<dyn FrameWatch>) -> Self {
         Self {
             watch,
-            at: Place::default(),
+            at: FramePosition::default(),
             answered: Answered::default(),
             inserted: BytesMut::new(),
         }
@@ -187,7 +187,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
         .map(|four| u32::from_be_bytes(*four))
 }
 
-impl Place {
+impl FramePosition {
     /// The frame that begins here, as far as `rest` tells it.
     fn frame_at(&self, rest: &[u8]) -> Option<Frame> {
         let begins = self.passed == 0 && self.left == 0;

@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use pingora::protocols::IO;
 use sluicegate_limiter::Timestamp;
 
-use super::connection::Connection;
+use super::connection::Http1Connection;
 use super::head::{Head, Spelling};
 use crate::admission::{KnownBody, key_values, peek_rejection};
 use crate::bounds;
@@ -51,7 +51,7 @@ impl Repeats {
     /// Answers as many plain repeats as are already read, with one write. Returns how many; `None` when the connection broke.
     pub(super) async fn answer(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut Http1Connection,
         shared: &SharedState,
     ) -> Option<usize> {
         let snapshot = shared.snapshot();

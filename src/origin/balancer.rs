@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_limiter::Timestamp;
 
-use super::server::Server;
+use super::server::OriginServer;
 use super::server_state::ShareMille;
 use crate::config::rules::Balance;
 
 /// A group of servers to choose from: the primaries of an origin, or its backups.
 #[derive(Debug, Default)]
 pub(super) struct ServerTier {
-    servers: Box<[Arc<Server>]>,
+    servers: Box<[Arc<OriginServer>]>,
     /// Indexes of servers, each as often as its weight says and as evenly spread as can be: one cycle of turns.
     cycle: Box<[u16]>,
 }
@@ -36,7 +36,7 @@ pub(super) struct PickContext<'a> {
 
 impl ServerTier {
     /// A tier of these servers.
-    pub(super) fn new(servers: Vec<Arc<Server>>) -> Self {
+    pub(super) fn new(servers: Vec<Arc<OriginServer>>) -> Self {
         let weights: Vec<u16> = servers.iter().map(|server| server.weight.0.get()).collect();
         Self {
             servers: servers.into(),
@@ -44,12 +44,12 @@ impl ServerTier {
         }
     }
 
-    pub(super) fn servers(&self) -> &[Arc<Server>] {
+    pub(super) fn servers(&self) -> &[Arc<OriginServer>] {
         &self.servers
     }
 
     /// Chooses a server that is in service, has room and has not failed the request; `None` where there is none.
-    pub(super) fn choose(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
+    pub(super) fn choose(&self, terms: &PickContext<'_>) -> Option<&Arc<OriginServer>> {
         match (&terms.balance, terms.spread) {
             (Balance::RoundRobin, _) | (Balance::Hash(_), None) => self.in_turn(terms),
             (Balance::LeastRequests, _) => self.least_loaded(terms),
@@ -59,7 +59,7 @@ impl ServerTier {
     }
 
     /// Returns the next server of the cycle. A server out of service uses up its turn, so that the others keep their shares.
-    fn in_turn(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
+    fn in_turn(&self, terms: &PickContext<'_>) -> Option<&Arc<OriginServer>> {
         let most = 2 * self.servers.len();
         for _ in 0..most {
             let turn = terms.take_turn();
@@ -74,7 +74,7 @@ impl ServerTier {
     }
 
     /// Returns the server with the fewest requests in flight for its weight; of several the next.
-    fn least_loaded(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
+    fn least_loaded(&self, terms: &PickContext<'_>) -> Option<&Arc<OriginServer>> {
         let first = terms.take_turn();
         let count = self.servers.len();
         (0..count)
@@ -90,7 +90,7 @@ impl ServerTier {
     }
 
     /// Picks two servers at random and returns the less loaded one.
-    fn better_of_two(&self, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
+    fn better_of_two(&self, terms: &PickContext<'_>) -> Option<&Arc<OriginServer>> {
         let chance = mix(terms.take_turn());
         let one = self.any_from(chance & u64::from(u32::MAX), terms)?;
         let other = self.any_from(chance >> 32, terms)?;
@@ -103,8 +103,8 @@ impl ServerTier {
 
     /// Returns the highest bidder: each server bids for each value, and a server that is added or removed changes only its own bids
     /// (rendezvous hashing; with weights as in Schindelhauer and Schomaker, "Weighted Distributed Hash Tables", 2005).
-    fn by_hash(&self, terms: &PickContext<'_>, spread: u64) -> Option<&Arc<Server>> {
-        let bid = |server: &Server| {
+    fn by_hash(&self, terms: &PickContext<'_>, spread: u64) -> Option<&Arc<OriginServer>> {
+        let bid = |server: &OriginServer| {
             let chance = (mix(spread ^ server.point) >> 11) as f64 / (1u64 << 53) as f64;
             let weight = terms.weight(server) as f64;
             // Chance is below 1, so the logarithm is below 0, and -∞ where chance is 0, which bids nothing.
@@ -119,7 +119,7 @@ impl ServerTier {
     }
 
     /// Returns the first server in service, from the place of `number` on.
-    fn any_from(&self, number: u64, terms: &PickContext<'_>) -> Option<&Arc<Server>> {
+    fn any_from(&self, number: u64, terms: &PickContext<'_>) -> Option<&Arc<OriginServer>> {
         let count = self.servers.len();
         // A few other places first: else the server behind one out of service would get that one's share too.
         for attempt in 0..4 {
@@ -138,7 +138,7 @@ impl ServerTier {
         self.cycle.get(at).map(|at| usize::from(*at))
     }
 
-    fn at(&self, index: usize) -> Option<&Arc<Server>> {
+    fn at(&self, index: usize) -> Option<&Arc<OriginServer>> {
         self.servers.get(index)
     }
 }
@@ -149,22 +149,22 @@ impl PickContext<'_> {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn takes(&self, server: &Server) -> bool {
+    pub(super) fn takes(&self, server: &OriginServer) -> bool {
         server.is_usable(self.now) && server.has_room() && !self.tried.contains(&server.address)
     }
 
-    fn share(&self, server: &Server) -> ShareMille {
+    fn share(&self, server: &OriginServer) -> ShareMille {
         server.share(self.now)
     }
 
     /// Thousandths of weight.
-    fn weight(&self, server: &Server) -> u64 {
+    fn weight(&self, server: &OriginServer) -> u64 {
         u64::from(server.weight.0.get()) * u64::from(self.share(server).0)
     }
 
     /// Returns whether one more request loads `one` less than `other`.
-    fn is_less_loaded(&self, one: &Server, other: &Server) -> bool {
-        let load = |server: &Server| u64::from(server.standing.in_flight()) + 1;
+    fn is_less_loaded(&self, one: &OriginServer, other: &OriginServer) -> bool {
+        let load = |server: &OriginServer| u64::from(server.standing.in_flight()) + 1;
         // A fraction is less than another: multiplied out. Below 2^32 × 2^18.
         load(one) * self.weight(other) < load(other) * self.weight(one)
     }

@@ -121,7 +121,7 @@ pub(super) struct Look {
 
 /// The next step of a refused request.
 #[derive(Debug)]
-enum Next {
+enum NextStep {
     /// Look again at once.
     Look(Look),
     /// Look again when it is woken.
@@ -133,7 +133,7 @@ enum Next {
 }
 
 /// A request that waits for another look.
-struct Waiter<'c> {
+struct ConnectionWaiter<'c> {
     connections: &'c Arc<Connections>,
     ticket: QueueTicket,
     look: Receiver<Look>,
@@ -220,15 +220,15 @@ impl Connections {
     ) -> Option<Look> {
         let (ticket, settled) = (wait.ticket(), std::mem::take(&mut wait.settled));
         let (look, until) = match self.refused(refused, most, ticket, settled) {
-            Next::Look(look) => return (clock::deadline(Duration::ZERO) < end).then_some(look),
-            Next::Wait(look) => (look, end),
-            Next::Settle(look) => {
+            NextStep::Look(look) => return (clock::deadline(Duration::ZERO) < end).then_some(look),
+            NextStep::Wait(look) => (look, end),
+            NextStep::Settle(look) => {
                 wait.settled = true;
                 (look, end.min(clock::deadline(SETTLING)))
             }
-            Next::Exhausted => return None,
+            NextStep::Exhausted => return None,
         };
-        let mut waiter = Waiter {
+        let mut waiter = ConnectionWaiter {
             connections: self,
             ticket,
             look,
@@ -246,31 +246,31 @@ impl Connections {
         most: u32,
         ticket: QueueTicket,
         settled: bool,
-    ) -> Next {
+    ) -> NextStep {
         // It ends here, under the lock, and wakes nobody: whatever it could wake for would find no more than this one did.
         refused.connections = None;
         let mut state = self.state();
         state.looks -= 1;
         // Others look, and what they find or open may carry this request too.
         if state.looks > 0 || state.is_closing() {
-            return Next::Wait(state.enroll(ticket));
+            return NextStep::Wait(state.enroll(ticket));
         }
         if state.open < most || state.moment != refused.began {
             state.looks += 1;
-            return Next::Look(self.look(&state));
+            return NextStep::Look(self.look(&state));
         }
         // The framework loses one now and then, while others are there.
         if !settled {
-            return Next::Settle(state.enroll(ticket));
+            return NextStep::Settle(state.enroll(ticket));
         }
         // What was idle all the time, and was not found by the only request that looked, is of no use to it.
         if state.close_one(|_, _| true) {
-            return Next::Wait(state.enroll(ticket));
+            return NextStep::Wait(state.enroll(ticket));
         }
         self.exhausted.store(true, Ordering::Relaxed);
         // All that wait here learn it by the end of their channel, and find out what else they can do.
         state.waiters.clear();
-        Next::Exhausted
+        NextStep::Exhausted
     }
 
     /// Lets the first of those that were refused look again, because something was freed or a look ended. Says whether there was one.
@@ -438,7 +438,7 @@ impl Drop for Look {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for ConnectionWaiter<'_> {
     fn drop(&mut self) {
         let mut state = self.connections.state();
         // Those behind it wait for its next look.

@@ -13,10 +13,10 @@ use pingora::services::background::BackgroundService;
 use tracing::{info, warn};
 
 use super::balancer::mix;
-use super::pool::Pool;
+use super::pool::ServerPool;
 use super::probe;
 use super::resolver;
-use super::server::Server;
+use super::server::OriginServer;
 use super::server_state::CheckResult;
 use crate::clock;
 use crate::config::rules::HealthRules;
@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(50);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The background service, for the pools in force.
-pub struct HealthChecks(pub InForce<Vec<Arc<Pool>>>);
+pub struct HealthChecks(pub InForce<Vec<Arc<ServerPool>>>);
 
 #[async_trait]
 impl BackgroundService for HealthChecks {
@@ -49,7 +49,7 @@ impl BackgroundService for HealthChecks {
 }
 
 /// Starts the jobs that are due.
-fn look_after(pool: &Arc<Pool>) {
+fn look_after(pool: &Arc<ServerPool>) {
     let now = clock::now();
     if pool.bounds_connections() {
         pool.servers().iter().for_each(|server| server.sweep());
@@ -93,7 +93,7 @@ fn jittered(interval: Duration, number: u64) -> Duration {
 }
 
 /// Checks all servers of the pool at once; takes as long as the slowest, at most the check's timeout.
-async fn check(pool: &Pool) {
+async fn check(pool: &ServerPool) {
     let Some(rules) = &pool.rules.health else {
         return;
     };
@@ -118,7 +118,7 @@ async fn check(pool: &Pool) {
 }
 
 /// Asks one server, for as long as the check may take; why it is not well.
-async fn ask(server: &Server, name: &str, rules: &HealthRules) -> Result<(), String> {
+async fn ask(server: &OriginServer, name: &str, rules: &HealthRules) -> Result<(), String> {
     match tokio::time::timeout(rules.timeout, probe::ask(*server.peer(), name, rules)).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no answer within {:?}", rules.timeout)),

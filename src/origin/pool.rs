@@ -23,7 +23,7 @@ use super::failure_log::FailureLog;
 use super::peer::{group_of, peer};
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::retry_budget::RetryBudget;
-use super::server::{Server, ServerPermit, point};
+use super::server::{OriginServer, ServerPermit, point};
 use super::server_state::{ServerState, ServerStatus};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
 use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
@@ -31,7 +31,7 @@ use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Pr
 
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
 /// their state.
-pub struct Pool {
+pub struct ServerPool {
     /// Its name.
     pub name: Name,
     /// Its rules.
@@ -71,7 +71,7 @@ pub struct PickRequest {
     pub now: Timestamp,
     /// Servers that failed the request already.
     pub tried: FailedServers,
-    /// The result of [`Pool::spread`] for the request.
+    /// The result of [`ServerPool::spread`] for the request.
     pub spread: Option<u64>,
     /// The tag that the client's sticky cookie has.
     pub sticky: Option<u64>,
@@ -91,7 +91,7 @@ pub enum PickResult {
     None,
 }
 
-impl Pool {
+impl ServerPool {
     /// A pool whose servers all count as healthy until a check says otherwise. It takes over the state of servers that remain from
     /// `before`, a pool of the same name.
     #[must_use]
@@ -155,10 +155,10 @@ impl Pool {
     pub(super) fn assemble(
         &self,
         addresses: &[Vec<SocketAddr>],
-        known: &[Arc<Server>],
+        known: &[Arc<OriginServer>],
         newcomer: impl Fn() -> ServerState,
     ) {
-        let mut all: Vec<Arc<Server>> = Vec::new();
+        let mut all: Vec<Arc<OriginServer>> = Vec::new();
         let mut left_out = 0;
         for (entry, addresses) in addresses.iter().enumerate() {
             for address in addresses {
@@ -197,7 +197,7 @@ impl Pool {
         address: SocketAddr,
         entry: usize,
         standing: Arc<ServerState>,
-    ) -> Option<Server> {
+    ) -> Option<OriginServer> {
         let rules = self.rules.servers.get(entry)?;
         let tag = || {
             let text = address.to_string();
@@ -216,7 +216,7 @@ impl Pool {
             standing.connections.relieve();
             Arc::clone(&standing.connections)
         });
-        Some(Server {
+        Some(OriginServer {
             address,
             standing,
             role: rules.role,
@@ -235,7 +235,7 @@ impl Pool {
 
     /// Returns every server, in service or not: primaries, then backups.
     #[must_use]
-    pub fn servers(&self) -> Vec<Arc<Server>> {
+    pub fn servers(&self) -> Vec<Arc<OriginServer>> {
         let set = self.servers.load();
         set.all().cloned().collect()
     }
@@ -365,7 +365,7 @@ impl Pool {
             for tier in [&set.primaries, &set.backups] {
                 // A place that is lost to another request leaves one server fewer to find, unless it is left again meanwhile.
                 for _ in 0..=tier.servers().len() {
-                    match tier.choose(&terms).map(Server::hold) {
+                    match tier.choose(&terms).map(OriginServer::hold) {
                         Some(Some(held)) => return PickResult::Server(held),
                         Some(None) => {}
                         None => break,
@@ -424,7 +424,7 @@ impl Pool {
         }
     }
 
-    fn eject(&self, server: &Server, rules: &OutlierDetectionRules, now: Timestamp) {
+    fn eject(&self, server: &OriginServer, rules: &OutlierDetectionRules, now: Timestamp) {
         // A caller that finds it locked gives up: the next failure tries again.
         let Ok(_ejecting) = self.ejecting.try_lock() else {
             return;
@@ -491,7 +491,7 @@ fn places(rules: &OriginRules) -> u32 {
 }
 
 impl ServerSet {
-    fn all(&self) -> impl Iterator<Item = &Arc<Server>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<OriginServer>> {
         let tiers = [&self.primaries, &self.backups];
         tiers.into_iter().flat_map(ServerTier::servers)
     }

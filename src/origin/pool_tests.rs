@@ -60,8 +60,8 @@ fn seed() -> KeySeed {
     KeySeed::from_seed(Seed::from_bytes([7; 16]))
 }
 
-pub(in crate::origin) fn pool(origin: &str) -> Pool {
-    Pool::new("app".into(), rules(origin), &seed(), None, at(0))
+pub(in crate::origin) fn pool(origin: &str) -> ServerPool {
+    ServerPool::new("app".into(), rules(origin), &seed(), None, at(0))
 }
 
 fn servers(count: u16) -> String {
@@ -90,7 +90,7 @@ fn port(choice: PickResult) -> u16 {
 }
 
 /// Counts how often each port is picked by sequential requests.
-pub(in crate::origin) fn choose_many(pool: &Pool, requests: usize) -> BTreeMap<u16, usize> {
+pub(in crate::origin) fn choose_many(pool: &ServerPool, requests: usize) -> BTreeMap<u16, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..requests {
         *counts.entry(port(pool.find(&request(0)))).or_default() += 1;
@@ -99,7 +99,7 @@ pub(in crate::origin) fn choose_many(pool: &Pool, requests: usize) -> BTreeMap<u
 }
 
 /// Fails a request at the server of this port.
-fn fail(pool: &Pool, port: u16, failure: AttemptFailure, millis: u64) {
+fn fail(pool: &ServerPool, port: u16, failure: AttemptFailure, millis: u64) {
     let server = pool
         .servers()
         .into_iter()
@@ -108,7 +108,7 @@ fn fail(pool: &Pool, port: u16, failure: AttemptFailure, millis: u64) {
     pool.failed(&mut held, failure, at(millis));
 }
 
-fn usable(pool: &Pool, millis: u64) -> usize {
+fn usable(pool: &ServerPool, millis: u64) -> usize {
     pool.servers()
         .iter()
         .filter(|server| server.is_usable(at(millis)))
@@ -272,8 +272,8 @@ async fn a_reload_parts_no_request_from_what_wakes_it() {
         rules(&format!("{}\n{circuit}", servers(1)))
     };
     let seed = seed();
-    let before = Pool::new("app".into(), bounded(1), &seed, None, at(0));
-    let after = Pool::new("app".into(), bounded(2), &seed, Some(&before), at(0));
+    let before = ServerPool::new("app".into(), bounded(1), &seed, None, at(0));
+    let after = ServerPool::new("app".into(), bounded(2), &seed, Some(&before), at(0));
     for (one, other) in [(&before, &after), (&after, &before)] {
         let inside = held(one.find(&request(0)));
         let mut wait = AttemptWait::default();
@@ -350,7 +350,7 @@ fn a_tag_leads_to_its_server() {
         held(pool.find(&sticky)).server.address,
         first.server.address
     );
-    let again = Pool::new("app".into(), pool.rules.clone(), &seed(), None, at(0));
+    let again = ServerPool::new("app".into(), pool.rules.clone(), &seed(), None, at(0));
     first.server.standing.undrain(at(0));
     assert_eq!(
         held(again.find(&sticky)).server.address,
@@ -366,7 +366,7 @@ fn servers_that_stay_keep_their_standing() {
     let inside = held(before.find(&request(0)));
     before.servers()[1].standing.drain();
     let rules = rules(&format!("{}\nslow_start = \"10s\"", servers(3)));
-    let after = Pool::new("app".into(), rules, &seed(), Some(&before), at(0));
+    let after = ServerPool::new("app".into(), rules, &seed(), Some(&before), at(0));
     let states: Vec<_> = after
         .servers()
         .iter()

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::pool::Pool;
-use super::server::Server;
+use super::pool::ServerPool;
+use super::server::OriginServer;
 use super::server_state::ServerState;
 use crate::bounds::RESOLVE_AGAIN;
 use crate::clock;
 
 /// Looks up every name of the pool, and makes the addresses its servers. Returns the time to the next look-up.
-pub(super) async fn look_up(pool: &Pool) -> Duration {
+pub(super) async fn look_up(pool: &ServerPool) -> Duration {
     look_up_by(pool, |name| async move {
         let found = tokio::net::lookup_host(&*name).await?;
         Ok(found.collect())
@@ -28,7 +28,7 @@ pub(super) async fn look_up(pool: &Pool) -> Duration {
 }
 
 /// Looks up every name as [`look_up`] does, with this resolver.
-async fn look_up_by<A>(pool: &Pool, resolve: impl Fn(Arc<str>) -> A) -> Duration
+async fn look_up_by<A>(pool: &ServerPool, resolve: impl Fn(Arc<str>) -> A) -> Duration
 where
     A: Future<Output = io::Result<Vec<SocketAddr>>>,
 {
@@ -61,7 +61,7 @@ where
 }
 
 /// Returns whether the entry has a server. An address that an earlier entry has too is a server of that one.
-fn has_server(pool: &Pool, entry: usize) -> bool {
+fn has_server(pool: &ServerPool, entry: usize) -> bool {
     let servers = pool.servers();
     servers.iter().any(|server| server.entry == entry)
         || pool.rules.servers.get(entry).is_none_or(|entry| {
@@ -73,7 +73,7 @@ fn has_server(pool: &Pool, entry: usize) -> bool {
 
 /// Logs the names that do not resolve: at each look-up while servers are known; where none are, with its pause of a second, when the number
 /// changes.
-fn tell(pool: &Pool, failures: &[String], lost: bool) {
+fn tell(pool: &ServerPool, failures: &[String], lost: bool) {
     let before = pool.unresolved.swap(failures.len(), Ordering::Relaxed);
     if lost && before == failures.len() {
         return;
@@ -90,7 +90,7 @@ fn tell(pool: &Pool, failures: &[String], lost: bool) {
 }
 
 /// Sets the addresses of the pool's entries; `None`, and an answer without addresses, leaves an entry unchanged.
-fn adopt(pool: &Pool, answers: &[Option<Vec<SocketAddr>>]) {
+fn adopt(pool: &ServerPool, answers: &[Option<Vec<SocketAddr>>]) {
     let known = pool.servers();
     let had = |entry: usize| -> Vec<SocketAddr> {
         let mut had: Vec<SocketAddr> = known
@@ -116,7 +116,7 @@ fn adopt(pool: &Pool, answers: &[Option<Vec<SocketAddr>>]) {
         });
     }
     let all: Vec<SocketAddr> = addresses.iter().flatten().copied().collect();
-    let gone = |server: &&Arc<Server>| !all.contains(&server.address);
+    let gone = |server: &&Arc<OriginServer>| !all.contains(&server.address);
     let is_new = |address: &&SocketAddr| !known.iter().any(|server| server.address == **address);
     let (gone, new): (Vec<_>, Vec<_>) = (
         known
@@ -148,7 +148,7 @@ mod tests {
         Some(ports.iter().copied().map(address).collect())
     }
 
-    fn ports(pool: &Pool) -> Vec<u16> {
+    fn ports(pool: &ServerPool) -> Vec<u16> {
         let servers = pool.servers();
         servers.iter().map(|server| server.address.port()).collect()
     }

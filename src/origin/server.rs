@@ -16,7 +16,7 @@ use super::server_state::{ServerState, ServerStatus, ShareMille};
 use crate::config::rules::{Role, Weight};
 
 /// One server of a pool.
-pub struct Server {
+pub struct OriginServer {
     /// Where it listens.
     pub address: SocketAddr,
     /// Its state, which no change of rules resets.
@@ -42,7 +42,7 @@ pub struct Server {
     pub(super) peer: HttpPeer,
 }
 
-impl Server {
+impl OriginServer {
     /// Returns the peer that Pingora connects to.
     #[must_use]
     pub fn peer(&self) -> Box<HttpPeer> {
@@ -100,7 +100,7 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for OriginServer {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(into, "Server({})", self.address)
     }
@@ -110,7 +110,7 @@ impl fmt::Debug for Server {
 #[derive(Debug)]
 pub struct ServerPermit {
     /// The server.
-    pub server: Arc<Server>,
+    pub server: Arc<OriginServer>,
     /// The outcome of the attempt so far; `None` where there was no attempt.
     pub(super) outcome: Option<AttemptOutcome>,
     /// The connection that it uses, where those have a bound.

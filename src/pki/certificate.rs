@@ -18,7 +18,7 @@ use crate::secret::Secret;
 
 /// A certificate with its key. Two are equal if they were made of the same texts.
 #[derive(Clone)]
-pub struct Certificate {
+pub struct ServerCertificate {
     texts: CertificateTexts,
     names: Vec<Box<str>>,
     validity: Validity,
@@ -60,7 +60,7 @@ pub enum CertificateError {
     Broken,
 }
 
-impl Certificate {
+impl ServerCertificate {
     /// Reads a pair.
     ///
     /// # Errors
@@ -113,15 +113,15 @@ impl Certificate {
     }
 }
 
-impl PartialEq for Certificate {
+impl PartialEq for ServerCertificate {
     fn eq(&self, other: &Self) -> bool {
         self.texts == other.texts
     }
 }
 
-impl Eq for Certificate {}
+impl Eq for ServerCertificate {}
 
-impl fmt::Debug for Certificate {
+impl fmt::Debug for ServerCertificate {
     /// Without the key, which is a secret, and logs are not.
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Certificate")

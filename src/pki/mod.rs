@@ -6,6 +6,8 @@ mod client_trust;
 mod outbound;
 
 pub(crate) use self::certificate::validity;
-pub use self::certificate::{Certificate, CertificateError, CertificateTexts, Validity, served};
+pub use self::certificate::{
+    CertificateError, CertificateTexts, ServerCertificate, Validity, served,
+};
 pub use self::client_trust::{ClientAuth, ClientTrust};
 pub use self::outbound::{Tls, TlsError, TlsTexts};

@@ -43,13 +43,13 @@ impl GatewayProcess {
         file: &Path,
         rules: Rules,
         recorder: Recorder,
-        home: CounterStorage,
+        storage: CounterStorage,
         seed: KeySeed,
         open_files: OpenFiles,
     ) -> Self {
         let now = clock::now();
-        let reloader = Reloader::new(file, &rules, home);
-        let shared = SharedState::new(rules, recorder, &reloader.home, seed, open_files, now);
+        let reloader = Reloader::new(file, &rules, storage);
+        let shared = SharedState::new(rules, recorder, &reloader.storage, seed, open_files, now);
         Self {
             shared: Arc::new(shared),
             reloader,

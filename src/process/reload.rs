@@ -12,7 +12,7 @@ use tracing::{error, info, warn};
 use super::lifecycle::{Lifecycle, Phase};
 use super::reload_requests::ReloadRequests;
 use super::shared_state::SharedState;
-use super::watch::Version;
+use super::watch::FilesVersion;
 use crate::clock;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problems};
@@ -23,9 +23,9 @@ use crate::supervisor;
 /// Reloads the configuration.
 pub struct Reloader {
     /// Where the limits' counters live.
-    pub home: Arc<CounterStorage>,
+    pub storage: Arc<CounterStorage>,
     /// The files as they were when the process started.
-    pub version_at_start: Version,
+    pub version_at_start: FilesVersion,
     /// The reloads that operators ask for.
     pub requests: ReloadRequests,
     file: PathBuf,
@@ -57,11 +57,11 @@ pub struct ReloadReport {
 }
 
 impl Reloader {
-    pub(super) fn new(file: &Path, rules: &Rules, home: CounterStorage) -> Self {
+    pub(super) fn new(file: &Path, rules: &Rules, storage: CounterStorage) -> Self {
         tell_broken(rules);
         Self {
-            home: Arc::new(home),
-            version_at_start: Version::of(&files_of(file, rules)),
+            storage: Arc::new(storage),
+            version_at_start: FilesVersion::of(&files_of(file, rules)),
             requests: ReloadRequests::default(),
             file: file.to_owned(),
             bound: Bound {
@@ -148,7 +148,7 @@ impl Reloader {
         if changes.is_empty() {
             info!("reloaded: nothing changed");
         } else {
-            let generation = shared.put_in_force(rules, &previous, &self.home, now);
+            let generation = shared.put_in_force(rules, &previous, &self.storage, now);
             info!("configuration {generation} is in force");
             for change in &changes {
                 info!("changed: {change}");

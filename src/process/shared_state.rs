@@ -7,7 +7,9 @@ use sluicegate_limiter::Timestamp;
 
 use crate::acme::AcmeState;
 use crate::admission::KeySeed;
-use crate::budgets::{Admittance, DelayedRequests, OpenFiles, OriginRequests, UnreadAnswers};
+use crate::budgets::{
+    ConnectionLimiter, DelayedRequests, OpenFiles, OriginRequests, UnreadAnswers,
+};
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
@@ -31,7 +33,7 @@ pub struct SharedState {
     /// The cache of responses.
     pub cache: &'static ResponseCache,
     /// Connections of clients.
-    pub admittance: Admittance,
+    pub connection_limiter: ConnectionLimiter,
     /// Requests on their way to origins.
     pub origin_requests: Arc<OriginRequests>,
     /// Bytes of answers that wait for clients.
@@ -47,15 +49,15 @@ impl SharedState {
     pub(super) fn new(
         rules: Rules,
         recorder: Recorder,
-        home: &CounterStorage,
+        storage: &CounterStorage,
         seed: KeySeed,
         open_files: OpenFiles,
         now: Timestamp,
     ) -> Self {
         let cache = ResponseCache::of_the_process(&rules.cache);
-        let admittance = Admittance::new(open_files, &rules);
+        let connection_limiter = ConnectionLimiter::new(open_files, &rules);
         let origin_requests = OriginRequests::new(open_files, &rules);
-        let snapshot = Snapshot::compile(rules, None, home, &recorder.metrics, &seed, now);
+        let snapshot = Snapshot::compile(rules, None, storage, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {
             store.start();
         }
@@ -65,7 +67,7 @@ impl SharedState {
             recorder,
             certificates: Arc::clone(&snapshot.certificates),
             cache,
-            admittance,
+            connection_limiter,
             origin_requests: Arc::new(origin_requests),
             unread_answers: Arc::new(UnreadAnswers::new(
                 AvailableMemory::of_the_process().as_ref(),
@@ -103,14 +105,14 @@ impl SharedState {
         &self,
         rules: Rules,
         previous: &Snapshot,
-        home: &CounterStorage,
+        storage: &CounterStorage,
         now: Timestamp,
     ) -> u64 {
         self.cache.storage.resize(rules.cache.memory);
         let metrics = &self.recorder.metrics;
-        let next = Snapshot::compile(rules, Some(previous), home, metrics, &self.seed, now);
+        let next = Snapshot::compile(rules, Some(previous), storage, metrics, &self.seed, now);
         metrics.retain_routes(next.routes.iter().map(|route| &route.metrics));
-        self.admittance.follow(&next.rules);
+        self.connection_limiter.follow(&next.rules);
         self.origin_requests.follow(&next.rules);
         if let Some(store) = &next.store {
             store.start();

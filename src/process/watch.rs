@@ -23,11 +23,11 @@ use super::GatewayProcess;
 #[cfg(target_os = "linux")]
 mod inotify;
 #[cfg(target_os = "linux")]
-use self::inotify::Watcher;
+use self::inotify::InotifyWatcher as NameWatcher;
 #[cfg(not(target_os = "linux"))]
 mod portable;
 #[cfg(not(target_os = "linux"))]
-use self::portable::Watcher;
+use self::portable::PortableWatcher as NameWatcher;
 
 /// The time from a change to the look at the files: several files are often written one after the other.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -63,12 +63,12 @@ impl BackgroundService for Reloads {
             tokio::select! {
                 () = self.hangup.notified() => {
                     info!("SIGHUP: reloading");
-                    watch.seen = Version::of(&self.process.files());
+                    watch.seen = FilesVersion::of(&self.process.files());
                     self.process.reload();
                 }
                 () = self.process.reloader.requests.wished() => {
                     info!("reloading, as asked for by the admin listener");
-                    watch.seen = Version::of(&self.process.files());
+                    watch.seen = FilesVersion::of(&self.process.files());
                     self.process.reloader.requests.fulfill(|| self.process.reload());
                 }
                 () = watch.changed() => {
@@ -100,9 +100,9 @@ async fn elapsed(due: &mut Option<Pin<Box<Sleep>>>) {
 /// The files of the configuration in force, and the watch over them.
 struct Watch {
     files: Vec<PathBuf>,
-    names: BTreeSet<Name>,
-    watcher: Watcher,
-    seen: Version,
+    names: BTreeSet<WatchedName>,
+    watcher: NameWatcher,
+    seen: FilesVersion,
 }
 
 impl Watch {
@@ -110,7 +110,7 @@ impl Watch {
         let files = process.files();
         let names = names_of(&files);
         Self {
-            watcher: Watcher::new(&names),
+            watcher: NameWatcher::new(&names),
             files,
             names,
             seen: process.reloader.version_at_start.clone(),
@@ -129,7 +129,7 @@ impl Watch {
     /// Reloads `process` if a file has changed.
     fn look(&mut self, process: &GatewayProcess) -> bool {
         // Of the moment: a pattern may name another file than before.
-        let version = Version::of(&process.files());
+        let version = FilesVersion::of(&process.files());
         if version == self.seen {
             return false;
         }
@@ -147,7 +147,7 @@ impl Watch {
         }
         if files != self.files {
             // A file that is named only now may have changed since it was read.
-            self.seen = Version::default();
+            self.seen = FilesVersion::default();
         }
         self.watcher.replace(&names);
         (self.files, self.names) = (files, names);
@@ -157,20 +157,20 @@ impl Watch {
 
 /// A name in a directory: a file of the configuration, or a symbolic link on the way to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Name {
+struct WatchedName {
     directory: PathBuf,
     name: OsString,
 }
 
 /// Tells two contents of the files apart without reading them; other files of their directories change too.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Version(Vec<Option<FileFacts>>);
+pub struct FilesVersion(Vec<Option<FileFacts>>);
 
 /// Device, number, time of the last change in seconds and nanoseconds, size. The time is that of the inode, which nobody can set back:
 /// `cp --preserve` and archives bring the time of the content along.
 type FileFacts = (u64, u64, i64, i64, u64);
 
-impl Version {
+impl FilesVersion {
     /// Follows symbolic links, so that a swapped config map is a new version.
     #[must_use]
     pub fn of(files: &[PathBuf]) -> Self {
@@ -189,7 +189,7 @@ impl Version {
 }
 
 /// Returns the names that lead to the files.
-fn names_of(files: &[PathBuf]) -> BTreeSet<Name> {
+fn names_of(files: &[PathBuf]) -> BTreeSet<WatchedName> {
     let mut names = BTreeSet::new();
     for file in files {
         let mut links = MAX_LINKS;
@@ -199,7 +199,7 @@ fn names_of(files: &[PathBuf]) -> BTreeSet<Name> {
 }
 
 /// Adds the last component of `path`, and every component that is a symbolic link with the names that lead to its target.
-fn add_names(path: &Path, links: &mut usize, names: &mut BTreeSet<Name>) {
+fn add_names(path: &Path, links: &mut usize, names: &mut BTreeSet<WatchedName>) {
     let mut directory = PathBuf::from(if path.is_absolute() { "/" } else { "." });
     let mut rest = path.components().peekable();
     while let Some(component) = rest.next() {
@@ -210,7 +210,7 @@ fn add_names(path: &Path, links: &mut usize, names: &mut BTreeSet<Name>) {
         let here = directory.join(name);
         let target = std::fs::read_link(&here).ok();
         if target.is_some() || rest.peek().is_none() {
-            names.insert(Name {
+            names.insert(WatchedName {
                 directory: directory.clone(),
                 name: name.to_owned(),
             });
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn names(path: &Path, root: &Path) -> Vec<String> {
-        let shown = |name: &Name| {
+        let shown = |name: &WatchedName| {
             let path = name.directory.join(&name.name);
             path.strip_prefix(root).unwrap().display().to_string()
         };

@@ -91,7 +91,7 @@ pub struct AmbiguousPath {
 
 /// A route whose host and path fit a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct RouteCandidate {
     /// Its index.
     pub route: usize,
     /// The first of its other conditions that the request does not meet; `None` where it takes the request.
@@ -190,8 +190,8 @@ impl RouteTable {
         host: &str,
         path: &NormalPath<'_>,
         asked: &RequestFields<'_>,
-    ) -> Vec<Candidate> {
-        let mut seen: Vec<(Candidate, RouteRank)> = Vec::new();
+    ) -> Vec<RouteCandidate> {
+        let mut seen: Vec<(RouteCandidate, RouteRank)> = Vec::new();
         self.first(host, path.as_str(), &mut |entry| {
             let objection = entry.objection(asked);
             let known = seen
@@ -206,7 +206,7 @@ impl RouteTable {
                     }
                 }
                 None => seen.push((
-                    Candidate {
+                    RouteCandidate {
                         route: entry.route,
                         objection,
                         wins_by: None,

@@ -27,7 +27,7 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
     server.add_service(background_service("health", HealthChecks(pools)));
 
     let keeper = Maintenance {
-        home: Arc::clone(&process.reloader.home),
+        storage: Arc::clone(&process.reloader.storage),
         survivals: process.shared.in_force(|snapshot| {
             let limits = snapshot.limits.values();
             limits

@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::config::rules::{OriginRules, Rules};
-use crate::origin::Pool;
+use crate::origin::ServerPool;
 
 /// Gives the servers without an address in `rules` those that `before` has for their names, whichever origin that is.
 ///
@@ -39,7 +39,7 @@ fn is_same(origin: &OriginRules, before: &OriginRules) -> bool {
 }
 
 /// The addresses that a name has in a pool.
-fn addresses(pool: &Pool, name: &str) -> Vec<std::net::SocketAddr> {
+fn addresses(pool: &ServerPool, name: &str) -> Vec<std::net::SocketAddr> {
     let entries = &pool.rules.servers;
     let is_of_name = |entry: usize| {
         let entry = entries.get(entry).and_then(|entry| entry.name.as_deref());

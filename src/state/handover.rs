@@ -174,9 +174,9 @@ mod tests {
         decide(&[ask], NOW).outcome() == Outcome::Admitted
     }
 
-    /// The process after one with this home. The clock of the tests' process stays as it is.
-    fn heir_of(home: &CounterStorage) -> CounterStorage {
-        let left = home
+    /// The process after one with this storage. The clock of the tests' process stays as it is.
+    fn heir_of(storage: &CounterStorage) -> CounterStorage {
+        let left = storage
             .legacy()
             .expect("descriptors")
             .expect("something is left");

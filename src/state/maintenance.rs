@@ -27,7 +27,7 @@ const SWEEP: u64 = 24 * 60 * 60;
 /// The background service.
 pub struct Maintenance {
     /// Where counters live.
-    pub home: Arc<CounterStorage>,
+    pub storage: Arc<CounterStorage>,
     /// The files of the limits in force.
     pub survivals: InForce<Vec<Persistence>>,
 }
@@ -48,13 +48,13 @@ impl BackgroundService for Maintenance {
                 _ = tick.tick() => {}
                 _ = shutdown.changed() => return,
             }
-            let (home, survivals) = (Arc::clone(&self.home), self.survivals.clone());
+            let (storage, survivals) = (Arc::clone(&self.storage), self.survivals.clone());
             let sweep = ticks.is_multiple_of(SWEEP);
             let kept = tokio::task::spawn_blocking(move || {
                 if sweep {
-                    home.sweep(survivals.load().iter());
+                    storage.sweep(survivals.load().iter());
                 }
-                home.keep_time()
+                storage.keep_time()
             });
             let drift = kept.await.ok().flatten();
             announce(drift, &mut far);

@@ -87,7 +87,7 @@ pub struct DirectoryHealth {
     pub troubles: u64,
 }
 
-/// Why there is no home for counters.
+/// The reason why there is no storage for counters.
 #[derive(Debug)]
 pub enum CounterStorageError {
     /// The system has no random source.
@@ -104,8 +104,8 @@ impl CounterStorage {
         kept: StorageKind::Here,
     };
 
-    /// The home of limits, opened or made. A directory's clock, and one that was left, is the process's from now on. With it comes the
-    /// seed that keys must be hashed under.
+    /// Opens the storage of counters, or makes it. A directory's clock, and one that was left, is the process's from now on. With it comes
+    /// the seed that keys must be hashed under.
     ///
     /// # Errors
     /// When there is no random source, or what is to go on cannot be used.
@@ -393,8 +393,8 @@ mod tests {
     use super::test_limits::{MEANING, NOW, capacity, open, policy};
     use super::*;
 
-    /// A home that keeps no time, so that the tests of this process keep theirs.
-    fn home(path: &Path) -> CounterStorage {
+    /// A storage that keeps no time, so that the tests of this process keep theirs.
+    fn storage(path: &Path) -> CounterStorage {
         let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
         CounterStorage {
             kept: StorageKind::Directory(StateDirectory {
@@ -411,12 +411,12 @@ mod tests {
     }
 
     fn edit(
-        home: &CounterStorage,
+        storage: &CounterStorage,
         (limit, survival): &(Limit, Persistence),
         policy: &Policy,
     ) -> Persistence {
         let before = Some((limit, survival));
-        home.limit(MEANING, policy, capacity(), before, NOW).1
+        storage.limit(MEANING, policy, capacity(), before, NOW).1
     }
 
     fn found(survival: &Persistence) -> &str {
@@ -432,19 +432,19 @@ mod tests {
     fn a_limit_says_where_its_counters_come_from() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state");
-        let home = home(&path);
-        let first = open(&home, &policy(5, 60));
+        let storage = storage(&path);
+        let first = open(&storage, &policy(5, 60));
         assert_eq!(found(&first.1), "made");
         assert_eq!(
-            found(&open(&home, &policy(5, 60)).1),
+            found(&open(&storage, &policy(5, 60)).1),
             "shared with another process"
         );
-        assert_eq!(edit(&home, &first, &policy(8, 60)), first.1);
-        let moved = edit(&home, &first, &policy(8, 90));
+        assert_eq!(edit(&storage, &first, &policy(8, 60)), first.1);
+        let moved = edit(&storage, &first, &policy(8, 90));
         assert_eq!(found(&moved), "carried over from before an edit");
         assert_ne!(moved.file(), first.1.file());
         drop(first);
-        assert_eq!(found(&open(&home, &policy(9, 60)).1), "continued");
+        assert_eq!(found(&open(&storage, &policy(9, 60)).1), "continued");
     }
 
     /// Goal: a limit outlives its files. Method: the directory vanishes; a new limit and an edited one count in memory and say so,
@@ -453,29 +453,29 @@ mod tests {
     fn a_limit_whose_file_fails_goes_on_in_memory() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state");
-        let home = home(&path);
-        let before = open(&home, &policy(5, 60));
+        let storage = storage(&path);
+        let before = open(&storage, &policy(5, 60));
         std::fs::remove_dir_all(&path).expect("it is ours");
         for survival in [
-            open(&home, &policy(5, 30)).1,
-            edit(&home, &before, &policy(5, 90)),
+            open(&storage, &policy(5, 30)).1,
+            edit(&storage, &before, &policy(5, 90)),
         ] {
             assert_eq!(survival.file(), None);
             assert!(found(&survival).starts_with("cannot open "), "{survival:?}");
         }
-        let kept = open(&home, &policy(5, 60));
+        let kept = open(&storage, &policy(5, 60));
         assert_eq!(kept.1.file(), None);
 
-        home.sweep(std::iter::empty());
-        let there = home.directory().expect("a directory");
+        storage.sweep(std::iter::empty());
+        let there = storage.directory().expect("a directory");
         let clock = Clock::started(clock::reading());
         there.note(there.files.tick(&clock, clock::reading()));
-        let condition = home.condition().expect("a directory");
+        let condition = storage.condition().expect("a directory");
         assert_eq!(condition.troubles, 2);
         let trouble = condition.trouble.expect("time cannot be kept");
         assert!(trouble.starts_with("the time is not kept: "), "{trouble}");
         there.note(Ok(()));
-        let condition = home.condition().expect("a directory");
+        let condition = storage.condition().expect("a directory");
         assert_eq!((condition.trouble, condition.troubles), (None, 2));
     }
 
@@ -485,8 +485,8 @@ mod tests {
     fn a_sweep_removes_what_no_limit_has_used_for_long() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state");
-        let home = home(&path);
-        let [used, old, young] = [60, 90, 120].map(|secs| open(&home, &policy(5, secs)).1);
+        let storage = storage(&path);
+        let [used, old, young] = [60, 90, 120].map(|secs| open(&storage, &policy(5, secs)).1);
         let place =
             |survival: &Persistence| path.join(survival.file().expect("a file").file_name());
         let long_ago = std::time::UNIX_EPOCH + long_before(clock::wall());
@@ -495,23 +495,26 @@ mod tests {
             file.and_then(|file| file.set_modified(long_ago))
                 .expect("it is ours");
         }
-        home.sweep([&used, &Persistence::unasked()].into_iter());
+        storage.sweep([&used, &Persistence::unasked()].into_iter());
         let there = [&used, &old, &young].map(|survival| place(survival).exists());
         assert_eq!(there, [true, false, true]);
         assert_eq!(
-            home.condition().map(|condition| condition.troubles),
+            storage.condition().map(|condition| condition.troubles),
             Some(0)
         );
     }
 
-    /// Goal: who does not ask for files gets none. Method: a home without a directory, opened and edited.
+    /// Goal: who does not ask for files gets none. Method: a storage without a directory, opened and edited.
     #[test]
     fn without_a_directory_counters_are_in_memory() {
-        let (home, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
-        let before = open(&home, &policy(5, 60));
+        let (storage, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
+        let before = open(&storage, &policy(5, 60));
         assert_eq!(before.1, Persistence::unasked());
-        assert_eq!(edit(&home, &before, &policy(5, 90)), Persistence::unasked());
-        assert_eq!((home.keep_time(), home.condition()), (None, None));
+        assert_eq!(
+            edit(&storage, &before, &policy(5, 90)),
+            Persistence::unasked()
+        );
+        assert_eq!((storage.keep_time(), storage.condition()), (None, None));
     }
 
     /// Goal: whoever reads the error knows what to do. Method: a file in the way, a missing parent, a directory open to others.

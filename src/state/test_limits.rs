@@ -20,6 +20,6 @@ pub(super) fn capacity() -> Capacity {
     Capacity::new(100).expect("a capacity")
 }
 
-pub(super) fn open(home: &CounterStorage, policy: &Policy) -> (Limit, Persistence) {
-    home.limit(MEANING, policy, capacity(), None, NOW)
+pub(super) fn open(storage: &CounterStorage, policy: &Policy) -> (Limit, Persistence) {
+    storage.limit(MEANING, policy, capacity(), None, NOW)
 }

@@ -29,13 +29,13 @@ pub struct Store {
     rules: StoreRules,
     link: Link,
     pub(super) ahead: ClockOffset,
-    pub(super) shared: Arc<SharedState>,
+    pub(super) shared: Arc<StoreState>,
 }
 
 /// The state of this node towards a store. It outlives a change of the link, and passes to another store in which keys have the same
 /// names.
 #[derive(Debug, Default)]
-pub(super) struct SharedState {
+pub(super) struct StoreState {
     pub(super) unsent: ReplayQueue,
     pub(super) memory: RecoveryCache,
     pub(super) changes: ChangeFeed,
@@ -145,7 +145,7 @@ impl Store {
     /// Returns the state of queues and settlements for an operator.
     #[must_use]
     pub fn debts(&self) -> RemoteWriteStats {
-        let SharedState {
+        let StoreState {
             unsent,
             settlements,
             ..

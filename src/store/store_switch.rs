@@ -18,7 +18,7 @@ use sluicegate_redis_link::Link;
 use tracing::warn;
 
 use super::Store;
-use super::client::SharedState;
+use super::client::StoreState;
 use super::replication::{SyncQueues, SyncSession};
 use super::sync::HURRY;
 use crate::clock;
@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-impl SharedState {
+impl StoreState {
     /// Replaces the seed that names are made with, and returns the one before.
     fn named_under(&self, seed: StoreSeed) -> Option<StoreSeed> {
         // It is replaced whole, so a poisoned lock still holds one.

@@ -15,7 +15,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::config::rules::{Name, UnknownName};
-use crate::pki::{Certificate, Validity, served, validity};
+use crate::pki::{ServerCertificate, Validity, served, validity};
 
 /// RFC 8737 §6.2: the protocol of a certificate authority that checks who serves a name.
 pub(super) const ACME_TLS: &[u8] = b"acme-tls/1";
@@ -99,7 +99,7 @@ pub(super) struct Served {
 impl Served {
     /// Of `certificates`, the first of which is the default where unknown names have one. Of two for one name the first is served.
     pub(super) fn new(
-        certificates: &[Certificate],
+        certificates: &[ServerCertificate],
         unknown: UnknownName,
         installed: &Arc<Certificates>,
     ) -> Self {
@@ -111,7 +111,10 @@ impl Served {
                     .or_insert_with(|| Arc::clone(certificate.certified()));
             }
         }
-        let first = certificates.first().map(Certificate::certified).cloned();
+        let first = certificates
+            .first()
+            .map(ServerCertificate::certified)
+            .cloned();
         Self {
             written,
             default: first.filter(|_| unknown == UnknownName::Default),
@@ -167,10 +170,10 @@ mod tests {
     use crate::pki::CertificateTexts;
     use crate::secret::Secret;
 
-    fn certificate(names: &[&str]) -> Certificate {
+    fn certificate(names: &[&str]) -> ServerCertificate {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names).unwrap();
-        Certificate::new(CertificateTexts {
+        ServerCertificate::new(CertificateTexts {
             chain: made.cert.pem().into(),
             key: Secret::new(&made.signing_key.serialize_pem()),
             names: None,
@@ -178,7 +181,7 @@ mod tests {
         .unwrap()
     }
 
-    fn is(found: Option<Arc<CertifiedKey>>, certificate: Option<&Certificate>) -> bool {
+    fn is(found: Option<Arc<CertifiedKey>>, certificate: Option<&ServerCertificate>) -> bool {
         match (found, certificate) {
             (Some(found), Some(certificate)) => Arc::ptr_eq(&found, certificate.certified()),
             (None, None) => true,

@@ -159,13 +159,13 @@ mod tests {
     use crate::config::rules::{
         Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
     };
-    use crate::pki::{Certificate, CertificateTexts};
+    use crate::pki::{CertificateTexts, ServerCertificate};
     use crate::secret::Secret;
 
-    fn certificate() -> (Certificate, CertificateDer<'static>) {
+    fn certificate() -> (ServerCertificate, CertificateDer<'static>) {
         let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
         let chain = made.cert.pem();
-        let certificate = Certificate::new(CertificateTexts {
+        let certificate = ServerCertificate::new(CertificateTexts {
             chain: chain.as_str().into(),
             key: Secret::new(&made.signing_key.serialize_pem()),
             names: None,
@@ -174,7 +174,7 @@ mod tests {
         (certificate.unwrap(), der)
     }
 
-    fn listener(certificate: &Certificate) -> ListenerRules {
+    fn listener(certificate: &ServerCertificate) -> ListenerRules {
         ListenerRules {
             address: SocketAddr::from(([127, 0, 0, 1], 443)),
             http2: Http2::Accepted,

@@ -8,7 +8,7 @@ use http::HeaderValue;
 use ipnet::IpNet;
 
 use super::NameSet;
-use crate::pki::{Certificate, ClientTrust};
+use crate::pki::{ClientTrust, ServerCertificate};
 
 /// `[[listener]]`: one address to accept on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum ProxyProtocol {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsRules {
     /// The first is the default.
-    pub certificates: Vec<Certificate>,
+    pub certificates: Vec<ServerCertificate>,
     /// The names that a certificate is ordered for, which comes at run time; there are these, or certificates, or both.
     pub ordered: Option<NameSet>,
     /// The least version.

@@ -19,7 +19,7 @@ use crate::config::rules::{
 };
 use crate::config::section::Section;
 use crate::pki::ClientAuth;
-use crate::pki::{Certificate, CertificateError, CertificateTexts, ClientTrust, served};
+use crate::pki::{CertificateError, CertificateTexts, ClientTrust, ServerCertificate, served};
 use crate::secret::Secret;
 
 const EXAMPLE: &str = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }";
@@ -86,7 +86,7 @@ fn certificates_of(
     field: &Field<'_>,
     base: &Path,
     files: &mut Vec<PathBuf>,
-) -> Option<Vec<Certificate>> {
+) -> Option<Vec<ServerCertificate>> {
     let elements = field.list()?;
     let mut read = Vec::new();
     for (at, element) in elements.iter().enumerate() {
@@ -99,7 +99,11 @@ fn certificates_of(
     all(read)
 }
 
-fn certificate(element: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<Certificate> {
+fn certificate(
+    element: &Field<'_>,
+    base: &Path,
+    files: &mut Vec<PathBuf>,
+) -> Option<ServerCertificate> {
     let section = element.section()?;
     let chain = section.required("cert_file", "\"site.pem\"");
     let key = section.required("key_file", "\"site.key\"");
@@ -138,7 +142,7 @@ fn certificate(element: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Op
         key: Secret::new(&key_text),
         names: names?,
     };
-    let error = match Certificate::new(texts) {
+    let error = match ServerCertificate::new(texts) {
         Ok(certificate) => {
             check_time(&chain, &certificate);
             return Some(certificate);
@@ -179,8 +183,8 @@ fn certificate(element: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Op
 fn check_names(
     element: &Field<'_>,
     at: usize,
-    certificate: &Certificate,
-    earlier: &[Option<Certificate>],
+    certificate: &ServerCertificate,
+    earlier: &[Option<ServerCertificate>],
 ) {
     if certificate.names().is_empty() && at > 0 {
         element.report.warning(
@@ -205,7 +209,7 @@ fn check_names(
     }
 }
 
-fn check_time(chain: &Field<'_>, certificate: &Certificate) {
+fn check_time(chain: &Field<'_>, certificate: &ServerCertificate) {
     let (now, validity) = (clock::wall(), certificate.validity());
     let wrong = if now > validity.ends {
         "this certificate has expired, so browsers refuse it"

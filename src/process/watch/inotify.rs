@@ -13,7 +13,7 @@ use inotify::{Event, EventMask, Inotify, WatchDescriptor, WatchMask};
 use tokio::io::unix::AsyncFd;
 use tracing::warn;
 
-use super::Name;
+use super::WatchedName;
 
 /// The pause after a batch of events that concern other names: the kernel joins equal events meanwhile, and drops those beyond 16,384.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -23,7 +23,7 @@ const UNFINISHED: Duration = Duration::from_secs(1);
 const BUFFER: usize = 16 * 1024;
 
 /// A watch over names in directories.
-pub(super) struct Watcher {
+pub(super) struct InotifyWatcher {
     events: Option<Events>,
     /// The directories that cannot be watched, each told once.
     unwatched: BTreeSet<PathBuf>,
@@ -36,9 +36,9 @@ struct Events {
     names: HashMap<WatchDescriptor, BTreeSet<OsString>>,
 }
 
-impl Watcher {
+impl InotifyWatcher {
     /// Watches the directories of `names`, and warns of each that cannot be watched.
-    pub(super) fn new(names: &BTreeSet<Name>) -> Self {
+    pub(super) fn new(names: &BTreeSet<WatchedName>) -> Self {
         let mut watcher = Self {
             events: None,
             unwatched: BTreeSet::new(),
@@ -49,7 +49,7 @@ impl Watcher {
     }
 
     /// Watches other names.
-    pub(super) fn replace(&mut self, names: &BTreeSet<Name>) {
+    pub(super) fn replace(&mut self, names: &BTreeSet<WatchedName>) {
         let told = std::mem::take(&mut self.unwatched);
         // The former instance goes first, so that no more than one counts against the limit of the user.
         self.events = None;
@@ -68,7 +68,7 @@ impl Watcher {
                 return;
             }
         };
-        for Name { directory, name } in names {
+        for WatchedName { directory, name } in names {
             if let Err(failure) = events.add(directory, name) {
                 if !told.contains(directory) && !self.unwatched.contains(directory) {
                     warn!(
@@ -134,20 +134,20 @@ impl Events {
     /// Waits for an event that concerns one of the names. Returns true if a directory is gone.
     async fn next(&mut self) -> io::Result<bool> {
         let mut found = self.batch().await?;
-        if found == Found::Created
+        if found == WatchEvent::Created
             && let Ok(next) = tokio::time::timeout(UNFINISHED, self.batch()).await
         {
             found = next?;
         }
-        Ok(found == Found::Lost)
+        Ok(found == WatchEvent::Lost)
     }
 
     /// Waits for a batch of events in which one concerns one of the names.
-    async fn batch(&mut self) -> io::Result<Found> {
+    async fn batch(&mut self) -> io::Result<WatchEvent> {
         loop {
             let mut ready = self.inotify.readable_mut().await?;
             match ready.try_io(|inotify| read(inotify.get_mut(), &self.names)) {
-                Ok(Ok(Found::Nothing)) => tokio::time::sleep(PAUSE).await,
+                Ok(Ok(WatchEvent::Nothing)) => tokio::time::sleep(PAUSE).await,
                 Ok(found) => return found,
                 Err(_would_block) => {}
             }
@@ -157,7 +157,7 @@ impl Events {
 
 /// The most important of the events in a batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Found {
+enum WatchEvent {
     Nothing,
     /// A name is new, and its file may still be written.
     Created,
@@ -169,11 +169,11 @@ enum Found {
 fn read(
     inotify: &mut Inotify,
     names: &HashMap<WatchDescriptor, BTreeSet<OsString>>,
-) -> io::Result<Found> {
+) -> io::Result<WatchEvent> {
     let mut buffer = [0; BUFFER];
     let events = inotify.read_events(&mut buffer)?;
     let found = events.map(|event| judge(&event, names)).max();
-    Ok(found.unwrap_or(Found::Nothing))
+    Ok(found.unwrap_or(WatchEvent::Nothing))
 }
 
 /// Whether a name fits a pattern of `include`, which stands among the names.
@@ -185,14 +185,17 @@ fn fits(pattern: &OsStr, name: &OsStr) -> bool {
         && glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name))
 }
 
-fn judge(event: &Event<&OsStr>, names: &HashMap<WatchDescriptor, BTreeSet<OsString>>) -> Found {
+fn judge(
+    event: &Event<&OsStr>,
+    names: &HashMap<WatchDescriptor, BTreeSet<OsString>>,
+) -> WatchEvent {
     let gone =
         EventMask::DELETE_SELF | EventMask::MOVE_SELF | EventMask::IGNORED | EventMask::UNMOUNT;
     if event.mask.intersects(gone) {
-        return Found::Lost;
+        return WatchEvent::Lost;
     }
     if event.mask.contains(EventMask::Q_OVERFLOW) {
-        return Found::Finished;
+        return WatchEvent::Finished;
     }
     let named = |name: &OsStr| {
         names
@@ -200,8 +203,8 @@ fn judge(event: &Event<&OsStr>, names: &HashMap<WatchDescriptor, BTreeSet<OsStri
             .is_some_and(|names| names.contains(name) || names.iter().any(|each| fits(each, name)))
     };
     match event.name {
-        Some(name) if named(name) && event.mask.contains(EventMask::CREATE) => Found::Created,
-        Some(name) if named(name) => Found::Finished,
-        _ => Found::Nothing,
+        Some(name) if named(name) && event.mask.contains(EventMask::CREATE) => WatchEvent::Created,
+        Some(name) if named(name) => WatchEvent::Finished,
+        _ => WatchEvent::Nothing,
     }
 }

@@ -7,19 +7,19 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode};
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::Name;
+use super::WatchedName;
 
 /// A watch over names in directories.
-pub(super) struct Watcher {
+pub(super) struct PortableWatcher {
     changes: mpsc::Receiver<()>,
     /// Ends with its value.
     _system: Option<RecommendedWatcher>,
     complete: bool,
 }
 
-impl Watcher {
+impl PortableWatcher {
     /// Watches the directories of `names`, and warns of each that cannot be watched.
-    pub(super) fn new(names: &BTreeSet<Name>) -> Self {
+    pub(super) fn new(names: &BTreeSet<WatchedName>) -> Self {
         // One pending event is enough: it means "look again".
         let (events, changes) = mpsc::channel(1);
         let watched = names.clone();
@@ -50,7 +50,7 @@ impl Watcher {
     }
 
     /// Watches other names.
-    pub(super) fn replace(&mut self, names: &BTreeSet<Name>) {
+    pub(super) fn replace(&mut self, names: &BTreeSet<WatchedName>) {
         *self = Self::new(names);
     }
 
@@ -79,7 +79,7 @@ fn told(what: &Path, failure: &notify::Error) {
     );
 }
 
-fn concerns(event: &Event, names: &BTreeSet<Name>) -> bool {
+fn concerns(event: &Event, names: &BTreeSet<WatchedName>) -> bool {
     let named = |path: &Path| {
         names
             .iter()

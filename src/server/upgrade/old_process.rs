@@ -177,7 +177,7 @@ impl UpgradeServer {
         for (address, socket) in self.sockets.duplicates()? {
             lines.pass(&format!("listener {address}"), &socket)?;
         }
-        if let Some(left) = self.process.reloader.home.legacy()? {
+        if let Some(left) = self.process.reloader.storage.legacy()? {
             handover::pass(lines, &left)?;
         }
         lines.say("end")?;
