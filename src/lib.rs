@@ -43,6 +43,7 @@ mod in_force;
 pub mod process;
 pub mod request_id;
 mod retry_after;
+mod rfc3339;
 pub mod snapshot;
 pub mod state;
 pub mod store;

@@ -28,7 +28,7 @@ use crate::clock;
 use crate::config::rules::{AcmeRules, Name, NameSet, Proof};
 use crate::in_force::InForce;
 use crate::pki::Validity;
-use crate::record::rfc3339;
+use crate::rfc3339;
 use crate::tls::Certificates;
 
 /// The interval at which the service checks for due orders and for names that a reload added.

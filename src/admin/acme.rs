@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::view::AcmeView;
 use crate::acme::RenewalStatus;
 use crate::record::exposition::SampledFamily;
-use crate::record::rfc3339;
+use crate::rfc3339;
 
 /// The `acme` of `/status`.
 #[derive(Serialize)]
@@ -157,7 +157,7 @@ mod tests {
                 ],
             })
         );
-        let text = crate::record::exposition::text(families(Some(view())));
+        let text = crate::record::families::text(families(Some(view())));
         let text = String::from_utf8(text).expect("text");
         for line in [
             "sluicegate_acme_orders_total{result=\"issued\"} 3",

@@ -14,7 +14,7 @@ use super::status::BansSection;
 use super::top::seconds;
 use super::view::{AdminView, BannedKeysView};
 use super::{AdminPage, JSON, audit};
-use crate::record::rfc3339;
+use crate::rfc3339;
 
 /// The page of `/limits/NAME/bans`.
 pub(super) fn page(limit: &str, now: Timestamp, view: &BannedKeysView) -> AdminPage {

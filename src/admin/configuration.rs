@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::view::{AdminView, ReloadView};
 use super::{AdminPage, JSON};
-use crate::record::rfc3339;
+use crate::rfc3339;
 
 /// The answer to `POST /reload`, which is asked for by a method that changes something.
 #[derive(Debug)]

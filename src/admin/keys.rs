@@ -18,7 +18,7 @@ use super::view::AdminView;
 use super::{AdminPage, JSON, RequestSource, audit};
 use crate::admission::KeyState;
 use crate::config::read_duration;
-use crate::record::rfc3339;
+use crate::rfc3339;
 
 /// Values of a key, at most; no key has more parts.
 const VALUES: usize = 16;

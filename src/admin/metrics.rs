@@ -3,26 +3,27 @@
 use super::certificates::expiry;
 use super::view::{AdminView, BansView, LimitView, PermitsView};
 use super::{acme, cache, connections, origins, pending_writes, replication, store};
-use crate::record::exposition::{self, SampledFamily};
+use crate::record::exposition::SampledFamily;
+use crate::record::families;
 
 /// The text of `/metrics`.
 pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
-    let mut families = exposition::families(view.recorder());
+    let mut all = families::families(view.recorder());
     let sampled = view.limits();
-    families.extend(connections::families(view.connections()));
-    families.extend(limits(&sampled));
-    families.extend(bans(&sampled));
-    families.extend(in_flight(&sampled));
-    families.extend(configuration(view));
-    families.extend(state(view));
-    families.extend(store::families(view.store()));
-    families.extend(pending_writes::families(view.debts()));
-    families.extend(replication::families(view.exchanged()));
-    families.extend(cache::families(view.cache()));
-    families.extend(acme::families(view.acme()));
-    families.push(expiry(&view.certificates(), view.times().wall));
-    families.extend(origins::families(&view.origins()));
-    exposition::text(families)
+    all.extend(connections::families(view.connections()));
+    all.extend(limits(&sampled));
+    all.extend(bans(&sampled));
+    all.extend(in_flight(&sampled));
+    all.extend(configuration(view));
+    all.extend(state(view));
+    all.extend(store::families(view.store()));
+    all.extend(pending_writes::families(view.debts()));
+    all.extend(replication::families(view.exchanged()));
+    all.extend(cache::families(view.cache()));
+    all.extend(acme::families(view.acme()));
+    all.push(expiry(&view.certificates(), view.times().wall));
+    all.extend(origins::families(&view.origins()));
+    families::text(all)
 }
 
 fn limits(limits: &[LimitView]) -> [SampledFamily; 8] {

@@ -15,7 +15,7 @@ use super::{AdminPage, JSON, audit};
 use crate::config::rules::Role;
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};
 use crate::record::exposition::SampledFamily;
-use crate::record::rfc3339;
+use crate::rfc3339;
 
 /// The page of `/origins`.
 pub(super) fn page(view: &dyn AdminView) -> AdminPage {

@@ -115,7 +115,7 @@ pub(super) mod tests {
         let status =
             serde_json::to_value(ReplicationSection::of(behind())).expect("numbers and text");
         assert_eq!(status, told());
-        let text = crate::record::exposition::text(families(Some(behind())));
+        let text = crate::record::families::text(families(Some(behind())));
         let text = String::from_utf8(text).expect("text");
         for line in [
             "sluicegate_store_sync_keys 8",

@@ -16,7 +16,7 @@ use super::view::{AdminView, BansView, ConfigurationView, LimitView, PermitsView
 use super::{AdminPage, advice};
 use crate::config::MemoryPlan;
 use crate::record::access_log::AccessLogCounts;
-use crate::record::rfc3339;
+use crate::rfc3339;
 use crate::state::{DirectoryHealth, Persistence};
 
 /// The page of `/status`.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use sluicegate_redis_link::{ConnectionState, LinkStatus, ServerStatus};
 
 use crate::record::exposition::SampledFamily;
-use crate::record::rfc3339;
+use crate::rfc3339;
 use crate::store::timestamp;
 
 /// The `store` of `/status`.

@@ -14,7 +14,7 @@ use super::status::OverflowSection;
 use super::view::{AdminView, TopKeysView};
 use super::{AdminPage, JSON, bans};
 use crate::bounds;
-use crate::record::rfc3339;
+use crate::rfc3339;
 
 /// Keys that are shown unless told.
 const USUAL: usize = 20;

@@ -32,7 +32,7 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, outcome: &Out
         None => into.push(b'-'),
     }
     into.extend_from_slice(b" - - [");
-    time(into, stamp.at(outcome.arrived));
+    time(into, stamp.at(outcome.arrived.as_nanos()));
     into.extend_from_slice(b"] \"");
     request(into, outcome);
     into.extend_from_slice(b"\" ");

@@ -1,7 +1,6 @@
-//! Gives readings their names and help texts, and writes them in Prometheus' text format 0.0.4.
+//! Builds families of metrics and writes them in Prometheus' text format 0.0.4.
 //!
-//! Families are built at each scrape from what exists at that moment, rather than registered: a route, limit or server that
-//! is gone leaves no series behind. Every name is documented in `docs/operations/metrics.md`.
+//! A program builds its families at each scrape from what it has counted. Nothing is registered, so what is gone leaves no series behind.
 
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
@@ -9,20 +8,11 @@ use prometheus::proto::{
 use prometheus::{Encoder, TextEncoder};
 
 use super::histogram::HistogramSum;
-use super::limit_counters::{LimitCounter, SeriesPresence};
-use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, Metrics};
-use super::outcome::{CacheUse, Disposition};
-use super::process::ProcessStats;
-use sluicegate_redis_link::{CallResult, LinkEvent};
 
-use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
-use super::{Recorder, former_names};
-use crate::store::DecisionSource;
-
-/// `Content-Type` of [`text`].
+/// The `Content-Type` of [`text`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A metric and its series.
+/// A family of metrics, with its series.
 #[derive(Debug)]
 pub(crate) struct SampledFamily {
     name: &'static str,
@@ -32,7 +22,7 @@ pub(crate) struct SampledFamily {
 }
 
 impl SampledFamily {
-    /// A count that only grows.
+    /// Starts a family of counts that only grow.
     pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -42,7 +32,7 @@ impl SampledFamily {
         }
     }
 
-    /// A value that goes up and down.
+    /// Starts a family of values that go up and down.
     pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -52,7 +42,8 @@ impl SampledFamily {
         }
     }
 
-    fn histogram(name: &'static str, help: &'static str) -> Self {
+    /// Starts a family of histograms.
+    pub(crate) fn histogram(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
             help,
@@ -61,7 +52,7 @@ impl SampledFamily {
         }
     }
 
-    /// Adds a series.
+    /// Adds a series and returns the family.
     pub(crate) fn series(mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) -> Self {
         self.push(labels, value);
         self
@@ -83,15 +74,16 @@ impl SampledFamily {
         self.series.push(metric);
     }
 
-    fn push_histogram<const N: usize>(
+    /// Adds a histogram. `bounds` are those that its values were observed with, and a value divided by `unit` is in the unit of the metric.
+    pub(crate) fn push_histogram<const N: usize>(
         &mut self,
         labels: &[(&str, &str)],
-        reading: &HistogramSum<N>,
+        sum: &HistogramSum<N>,
         bounds: &[u64; N],
         unit: f64,
     ) {
         let mut cumulative = 0;
-        let buckets = bounds.iter().zip(reading.within).map(|(&bound, count)| {
+        let buckets = bounds.iter().zip(sum.within).map(|(&bound, count)| {
             cumulative += count;
             let mut bucket = Bucket::default();
             bucket.set_upper_bound(bound as f64 / unit);
@@ -100,15 +92,15 @@ impl SampledFamily {
         });
         let mut histogram = Histogram::default();
         histogram.set_bucket(buckets.collect());
-        histogram.set_sample_count(reading.count());
-        histogram.set_sample_sum(reading.sum as f64 / unit);
+        histogram.set_sample_count(sum.count());
+        histogram.set_sample_sum(sum.sum as f64 / unit);
         let mut metric = Metric::from_label(pairs(labels));
         metric.set_histogram(histogram);
         self.series.push(metric);
     }
 }
 
-/// A sample's value; the text format knows only floating point. Exact up to 2^53.
+/// The value of a sample: floating point, as the text format has it, so exact up to 2^53.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleValue(f64);
 
@@ -130,8 +122,20 @@ impl From<bool> for SampleValue {
     }
 }
 
-/// Returns the text of `families`, those that were renamed under both names; families without a series are left out.
-pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8> {
+/// The former name of a family, which one version still writes beside the present one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FormerName {
+    /// The name of the version before.
+    pub(crate) former: &'static str,
+    /// The name of the family.
+    pub(crate) present: &'static str,
+}
+
+/// Returns the text of `families`, those in `renamed` under both names; families without a series are left out.
+pub(crate) fn text(
+    families: impl IntoIterator<Item = SampledFamily>,
+    renamed: &[FormerName],
+) -> Vec<u8> {
     let families: Vec<MetricFamily> = families
         .into_iter()
         .filter(|family| !family.series.is_empty())
@@ -143,7 +147,7 @@ pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8>
             written.set_metric(family.series);
             written
         })
-        .flat_map(|family| [former_names::former_family(&family), Some(family)])
+        .flat_map(|family| [former_family(&family, renamed), Some(family)])
         .flatten()
         .collect();
     let mut text = Vec::new();
@@ -153,241 +157,14 @@ pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8>
     text
 }
 
-/// Returns the metrics of the recorder and of the process.
-pub(crate) fn families(recorder: &Recorder) -> Vec<SampledFamily> {
-    let mut all = requests(recorder);
-    all.extend(store(&recorder.metrics.store));
-    all.extend(recorder.metrics.handshakes.families());
-    all.push(recorder.metrics.proxy_headers.family());
-    all.push(recorder.metrics.untrusted_forwarding.family());
-    all.extend(access_log(recorder));
-    #[cfg(feature = "otlp")]
-    all.extend(recorder.spans.families());
-    all.extend(process(&ProcessStats::read()));
-    all.push(
-        SampledFamily::gauge(
-            "sluicegate_build_info",
-            "Always 1; the label is the version.",
-        )
-        .series(&[("version", env!("CARGO_PKG_VERSION"))], true),
-    );
-    all
-}
-
-fn requests(recorder: &Recorder) -> Vec<SampledFamily> {
-    let metrics = &recorder.metrics;
-    let mut requests = SampledFamily::counter(
-        "sluicegate_requests_total",
-        "Requests, by what became of them. The route is empty where none matched.",
-    );
-    let mut durations = SampledFamily::histogram(
-        "sluicegate_request_duration_seconds",
-        "From the head of a request read to the last byte of its answer sent.",
-    );
-    let mut cache = SampledFamily::counter(
-        "sluicegate_cache_requests_total",
-        "Requests on routes whose answers are stored, by how the cache was used.",
-    );
-    for reading in metrics.read_routes() {
-        for (used, count) in CacheUse::ALL.iter().zip(reading.cache) {
-            if count > 0 {
-                cache.push(
-                    &[("route", &*reading.route), ("result", used.as_str())],
-                    count,
-                );
-            }
-        }
-        for (disposition, by_code) in Disposition::ALL.iter().zip(reading.requests) {
-            for (code, count) in CODES.iter().zip(by_code).filter(|(_, count)| *count > 0) {
-                let labels = [
-                    ("route", &*reading.route),
-                    ("outcome", disposition.as_str()),
-                    ("code", code),
-                ];
-                requests.push(&labels, count);
-            }
-        }
-        if reading.durations.count() > 0 {
-            durations.push_histogram(
-                &[("route", &reading.route)],
-                &reading.durations,
-                &DURATION_BOUNDS,
-                1e6,
-            );
-        }
-    }
-    let mut decisions = SampledFamily::histogram(
-        "sluicegate_limits_duration_seconds",
-        "What the decision over all limits of a request took.",
-    );
-    decisions.push_histogram(&[], &metrics.read_decisions(), &DECISION_BOUNDS, 1e9);
-    let in_flight = SampledFamily::gauge(
-        "sluicegate_requests_in_flight",
-        "Requests that began and did not end.",
-    )
-    .series(&[], metrics.requests_in_flight());
-    let mut reloads = SampledFamily::counter(
-        "sluicegate_reloads_total",
-        "Reloads of the configuration, by result.",
-    );
-    for (result, count) in metrics.reloads.read() {
-        reloads.push(&[("result", result)], count);
-    }
-    let mut abuse = SampledFamily::counter(
-        "sluicegate_http2_abuse_total",
-        "Connections of HTTP/2 that were ended because their client only made work: requests given up, streams reset, empty frames.",
-    );
-    abuse.push(&[], metrics.abuse.read());
-    let mut all = vec![requests, cache, durations, decisions];
-    all.extend(limits(metrics));
-    all.extend([in_flight, reloads, abuse]);
-    all
-}
-
-/// The counters of each limit on each route.
-fn limits(metrics: &Metrics) -> Vec<SampledFamily> {
-    let mut families =
-        LimitCounter::ALL.map(|counter| SampledFamily::counter(counter.name(), counter.help()));
-    let mut store_decisions = SampledFamily::counter(
-        "sluicegate_limit_store_decisions_total",
-        "Decisions over a limit on a route that the store decides, by the source of the decision.",
-    );
-    for LimitCounts { route, limit, sums } in metrics.read_limits() {
-        let [route, limit] = [("route", &*route), ("limit", &*limit)];
-        let counters = LimitCounter::ALL.into_iter().zip(sums.counts);
-        for (family, (counter, count)) in families.iter_mut().zip(counters) {
-            if count > 0 || counter.presence() == SeriesPresence::Always {
-                family.push(&[route, limit], count);
-            }
-        }
-        for (source, count) in DecisionSource::ALL.iter().zip(sums.decided) {
-            if count > 0 {
-                store_decisions.push(&[route, limit, ("by", source.as_str())], count);
-            }
-        }
-    }
-    let mut all = Vec::from(families);
-    all.push(store_decisions);
-    all
-}
-
-/// Nothing until there was a store.
-fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
-    let mut calls = SampledFamily::counter(
-        "sluicegate_store_calls_total",
-        "Calls of the store, by what came of them; many that travel in one piece are one.",
-    );
-    let mut round_trips = SampledFamily::histogram(
-        "sluicegate_store_round_trip_seconds",
-        "How long calls that were sent to the store took.",
-    );
-    let tried = tallies.events(LinkEvent::Connected) + tallies.events(LinkEvent::NotConnected);
-    if tried == 0 {
-        return Vec::new();
-    }
-    for result in CallResult::ALL {
-        calls.push(&[("result", label_of(result))], tallies.calls(result));
-    }
-    round_trips.push_histogram(&[], &tallies.round_trips(), &ROUND_TRIP_BOUNDS, 1e6);
-    let count = |family: SampledFamily, event| family.series(&[], tallies.events(event));
-    vec![
-        calls,
-        round_trips,
-        SampledFamily::counter(
-            "sluicegate_store_connects_total",
-            "Tries to connect to a server of the store, by result.",
-        )
-        .series(&[("result", "ok")], tallies.events(LinkEvent::Connected))
-        .series(
-            &[("result", "failed")],
-            tallies.events(LinkEvent::NotConnected),
-        ),
-        count(
-            SampledFamily::counter(
-                "sluicegate_store_breaker_opened_total",
-                "How often calls to a server of the store were stopped, since it failed.",
-            ),
-            LinkEvent::BreakerOpened,
-        ),
-        count(
-            SampledFamily::counter(
-                "sluicegate_store_script_loads_total",
-                "How often a server of the store was given the script.",
-            ),
-            LinkEvent::ScriptLoaded,
-        ),
-    ]
-}
-
-fn access_log(recorder: &Recorder) -> [SampledFamily; 4] {
-    let tallies = recorder.log.tallies();
-    [
-        SampledFamily::counter(
-            "sluicegate_access_log_lines_total",
-            "Access log lines taken.",
-        )
-        .series(&[], tallies.lines),
-        SampledFamily::counter(
-            "sluicegate_access_log_dropped_total",
-            "Access log lines dropped because a buffer was full.",
-        )
-        .series(&[], tallies.dropped),
-        SampledFamily::counter(
-            "sluicegate_access_log_write_errors_total",
-            "Writes and reopenings of the access log that failed.",
-        )
-        .series(&[], tallies.write_errors),
-        SampledFamily::counter(
-            "sluicegate_access_log_left_out_total",
-            "Requests that the rules of the access log leave out.",
-        )
-        .series(&[("by", "refused")], tallies.left_out.refused)
-        .series(&[("by", "only")], tallies.left_out.filtered),
-    ]
-}
-
-fn process(process: &ProcessStats) -> Vec<SampledFamily> {
-    let cpu = SampledFamily::counter(
-        "process_cpu_seconds_total",
-        "User and system CPU time spent, in seconds.",
-    );
-    let gauges = [
-        (
-            "process_resident_memory_bytes",
-            "Memory in RAM, in bytes.",
-            process.resident_bytes.map(SampleValue::from),
-        ),
-        (
-            "process_virtual_memory_bytes",
-            "Address space, in bytes.",
-            process.virtual_bytes.map(SampleValue::from),
-        ),
-        (
-            "process_open_fds",
-            "File descriptors in use.",
-            process.open_fds.map(SampleValue::from),
-        ),
-        (
-            "process_max_fds",
-            "File descriptors allowed.",
-            process.max_fds.map(SampleValue::from),
-        ),
-        (
-            "process_threads",
-            "Threads.",
-            process.threads.map(SampleValue::from),
-        ),
-        (
-            "process_start_time_seconds",
-            "Start, in seconds since the Unix epoch.",
-            process.start_seconds.map(SampleValue::from),
-        ),
-    ];
-    let cpu = process.cpu_seconds.map(|seconds| cpu.series(&[], seconds));
-    let gauges = gauges.into_iter().filter_map(|(name, help, value)| {
-        Some(SampledFamily::gauge(name, help).series(&[], value?))
-    });
-    cpu.into_iter().chain(gauges).collect()
+/// Returns the copy of `family` under its former name; `None` where the family was not renamed.
+fn former_family(family: &MetricFamily, renamed: &[FormerName]) -> Option<MetricFamily> {
+    let FormerName { former, present } =
+        renamed.iter().find(|name| name.present == family.name())?;
+    let mut copy = family.clone();
+    copy.set_name((*former).to_owned());
+    copy.set_help(format!("Deprecated: use {present}."));
+    Some(copy)
 }
 
 fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
@@ -403,5 +180,68 @@ fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
 }
 
 #[cfg(test)]
-#[path = "exposition_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::record::histogram::Histogram;
+
+    fn written(families: Vec<SampledFamily>, renamed: &[FormerName]) -> String {
+        String::from_utf8(text(families, renamed)).expect("the text is UTF-8")
+    }
+
+    /// Goal: each kind of family is written as Prometheus reads it. Method: one of each kind, and one without a series.
+    #[test]
+    fn every_kind_of_family_is_written_with_its_type() {
+        let histogram = Histogram::<2>::default();
+        for value in [5, 15, 25] {
+            histogram.observe(&[10, 20], value);
+        }
+        let mut durations = SampledFamily::histogram("durations_seconds", "Durations.");
+        let sum = HistogramSum::sum(std::iter::once(&histogram));
+        durations.push_histogram(&[("route", "a\"b")], &sum, &[10, 20], 10.0);
+        let families = vec![
+            SampledFamily::counter("requests_total", "Requests.").series(&[("code", "2xx")], 3),
+            SampledFamily::gauge("ready", "Ready.").series(&[], true),
+            SampledFamily::gauge("empty", "Empty."),
+            durations,
+        ];
+        let expected = "\
+# HELP requests_total Requests.
+# TYPE requests_total counter
+requests_total{code=\"2xx\"} 3
+# HELP ready Ready.
+# TYPE ready gauge
+ready 1
+# HELP durations_seconds Durations.
+# TYPE durations_seconds histogram
+durations_seconds_bucket{route=\"a\\\"b\",le=\"1\"} 1
+durations_seconds_bucket{route=\"a\\\"b\",le=\"2\"} 2
+durations_seconds_bucket{route=\"a\\\"b\",le=\"+Inf\"} 3
+durations_seconds_sum{route=\"a\\\"b\"} 4.5
+durations_seconds_count{route=\"a\\\"b\"} 3
+";
+        assert_eq!(written(families, &[]), expected);
+    }
+
+    /// Goal: a dashboard that knows the former name goes on for one version. Method: a renamed family and another.
+    #[test]
+    fn a_renamed_family_is_written_under_both_names() {
+        let renamed = [FormerName {
+            former: "old_total",
+            present: "new_total",
+        }];
+        let families = vec![
+            SampledFamily::counter("new_total", "New.").series(&[], 7),
+            SampledFamily::counter("other_total", "Other.").series(&[], 8),
+        ];
+        let text = written(families, &renamed);
+        for line in [
+            "# HELP old_total Deprecated: use new_total.",
+            "old_total 7",
+            "new_total 7",
+            "other_total 8",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}: {text}");
+        }
+        assert_eq!(text.matches("# TYPE").count(), 3);
+    }
+}

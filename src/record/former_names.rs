@@ -3,64 +3,66 @@
 //! `/metrics` exports every renamed family under both names. The access log writes one set of names: the present one, or with
 //! `[log] old_names = true` the former one. Values of labels were renamed without an alias, since a sum over a family would count both.
 
-use prometheus::proto::MetricFamily;
-
+use super::exposition::FormerName;
 use super::outcome::Disposition;
 use crate::config::FORMER_OUTCOMES;
 use crate::config::rules::LogNames;
 use crate::store::DecisionSource;
 
-/// Families under their former and their present names.
-const FAMILIES: [(&str, &str); 13] = [
-    (
-        "sluicegate_cache_abandoned_total",
-        "sluicegate_cache_store_aborted_total",
-    ),
-    (
-        "sluicegate_cache_waits_total",
-        "sluicegate_cache_coalesced_total",
-    ),
-    (
-        "sluicegate_decision_duration_seconds",
-        "sluicegate_limits_duration_seconds",
-    ),
-    (
-        "sluicegate_limit_bans_survive",
-        "sluicegate_limit_bans_persistent",
-    ),
-    (
-        "sluicegate_limit_incomplete_keys_total",
-        "sluicegate_limit_key_missing_total",
-    ),
-    (
-        "sluicegate_limit_released_total",
-        "sluicegate_limit_refunded_total",
-    ),
-    (
-        "sluicegate_limit_store_away_refused_total",
-        "sluicegate_limit_store_unavailable_total",
-    ),
-    ("sluicegate_limit_survives", "sluicegate_limit_persistent"),
-    (
-        "sluicegate_limit_told_cost_total",
-        "sluicegate_limit_response_cost_total",
-    ),
-    (
-        "sluicegate_origin_tries_total",
-        "sluicegate_origin_attempts_total",
-    ),
-    (
-        "sluicegate_store_pushes_repeated_total",
-        "sluicegate_store_sync_retries_total",
-    ),
-    (
-        "sluicegate_store_sync_lost_units_total",
-        "sluicegate_store_sync_dropped_units_total",
-    ),
-    (
-        "sluicegate_store_unsent_lost_total",
-        "sluicegate_store_unsent_dropped_total",
-    ),
+/// The families that were renamed.
+pub(super) const FAMILIES: [FormerName; 13] = [
+    FormerName {
+        former: "sluicegate_cache_abandoned_total",
+        present: "sluicegate_cache_store_aborted_total",
+    },
+    FormerName {
+        former: "sluicegate_cache_waits_total",
+        present: "sluicegate_cache_coalesced_total",
+    },
+    FormerName {
+        former: "sluicegate_decision_duration_seconds",
+        present: "sluicegate_limits_duration_seconds",
+    },
+    FormerName {
+        former: "sluicegate_limit_bans_survive",
+        present: "sluicegate_limit_bans_persistent",
+    },
+    FormerName {
+        former: "sluicegate_limit_incomplete_keys_total",
+        present: "sluicegate_limit_key_missing_total",
+    },
+    FormerName {
+        former: "sluicegate_limit_released_total",
+        present: "sluicegate_limit_refunded_total",
+    },
+    FormerName {
+        former: "sluicegate_limit_store_away_refused_total",
+        present: "sluicegate_limit_store_unavailable_total",
+    },
+    FormerName {
+        former: "sluicegate_limit_survives",
+        present: "sluicegate_limit_persistent",
+    },
+    FormerName {
+        former: "sluicegate_limit_told_cost_total",
+        present: "sluicegate_limit_response_cost_total",
+    },
+    FormerName {
+        former: "sluicegate_origin_tries_total",
+        present: "sluicegate_origin_attempts_total",
+    },
+    FormerName {
+        former: "sluicegate_store_pushes_repeated_total",
+        present: "sluicegate_store_sync_retries_total",
+    },
+    FormerName {
+        former: "sluicegate_store_sync_lost_units_total",
+        present: "sluicegate_store_sync_dropped_units_total",
+    },
+    FormerName {
+        former: "sluicegate_store_unsent_lost_total",
+        present: "sluicegate_store_unsent_dropped_total",
+    },
 ];
 
 /// The beginnings of those fields of a line whose names changed.
@@ -88,17 +90,6 @@ static FORMER_FIELDS: RenamedFields = RenamedFields {
     attempts: b"\",\"tries\":",
     origin_ttfb_ms: b",\"wait_ms\":",
 };
-
-/// Returns the copy of `family` under its former name; `None` where the family was not renamed.
-pub(super) fn former_family(family: &MetricFamily) -> Option<MetricFamily> {
-    let (former, present) = FAMILIES
-        .iter()
-        .find(|(_, present)| *present == family.name())?;
-    let mut copy = family.clone();
-    copy.set_name((*former).to_owned());
-    copy.set_help(format!("Deprecated: use {present}."));
-    Some(copy)
-}
 
 /// Returns the fields that the operator asks for.
 pub(super) fn fields(names: LogNames) -> &'static RenamedFields {

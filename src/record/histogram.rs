@@ -12,7 +12,7 @@ pub(super) struct Histogram<const N: usize> {
 
 /// The sum of several [`Histogram`]s at one moment. Counts are not cumulative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HistogramSum<const N: usize> {
+pub(crate) struct HistogramSum<const N: usize> {
     pub(super) within: [u64; N],
     pub(super) above: u64,
     pub(super) sum: u64,

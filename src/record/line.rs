@@ -54,7 +54,7 @@ pub(super) fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEn
 
 fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     let outcome = entry.outcome;
-    plain(into, b"{\"time\":\"", stamp.at(outcome.arrived));
+    plain(into, b"{\"time\":\"", stamp.at(outcome.arrived.as_nanos()));
     plain(into, b"\",\"id\":\"", outcome.request_id.text().as_bytes());
     into.push(b'"');
     address(into, b",\"client\":\"", outcome.client);

@@ -66,7 +66,7 @@ impl LineBuffers {
 
     /// Appends what `write` writes, which is one whole line, to the calling thread's shard.
     pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
-        let mut filling = self.lock(per_thread::mine() % self.shards.len());
+        let mut filling = self.lock(per_thread::stripe() % self.shards.len());
         let filling = &mut *filling;
         let before = filling.bytes.len();
         if before < self.cap {

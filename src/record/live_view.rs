@@ -53,7 +53,7 @@ const STORY: usize = 40;
 fn write(into: &mut Vec<u8>, stamp: &mut TimeFormatter, outcome: &Outcome<'_>, colour: ColorMode) {
     paint(into, colour, b"\x1b[2m");
     // Of "2026-11-21T07:10:38.042Z" the time.
-    into.extend_from_slice(&stamp.at(outcome.arrived)[11..23]);
+    into.extend_from_slice(&stamp.at(outcome.arrived.as_nanos())[11..23]);
     paint(into, colour, b"\x1b[0m");
     paint(into, colour, tint(outcome));
     // Writing to a vector does not fail, here and below.

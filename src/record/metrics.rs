@@ -165,7 +165,7 @@ impl Metrics {
 
     /// Counts a request that begins.
     pub fn in_flight(&self) -> InFlight {
-        let cell = &self.in_flight[per_thread::mine()];
+        let cell = &self.in_flight[per_thread::stripe()];
         // Relaxed, here and below: counts for the scrape, each on its own.
         cell.0.fetch_add(1, Ordering::Relaxed);
         InFlight(Arc::clone(cell))

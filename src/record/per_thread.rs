@@ -1,4 +1,4 @@
-//! Owns the split of hot counters over threads: a thread always writes to the same one of [`STRIPES`] cells.
+//! Splits hot counters over threads: a thread always writes to the same one of [`STRIPES`] cells.
 //!
 //! A counter shared by all cores costs a cache miss a request; sixteen cells make the write local and leave the adding up to
 //! the scrape. A cell is allocated by the first thread that writes to it, so ten thousand idle routes cost nothing.
@@ -8,28 +8,28 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Cells of a striped counter. A power of two; machines with more threads share cells, which stays correct.
+/// The number of cells of a striped counter, a power of two. Where there are more threads, several share a cell, which stays correct.
 pub(super) const STRIPES: usize = 16;
 
-/// The cell of the calling thread, below [`STRIPES`].
-pub(super) fn mine() -> usize {
+/// Returns the index of the calling thread's cell, below [`STRIPES`].
+pub(super) fn stripe() -> usize {
     static ASSIGNED: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+        static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
     }
-    MINE.with(|mine| {
-        let known = mine.get();
+    STRIPE.with(|stripe| {
+        let known = stripe.get();
         if known < STRIPES {
             return known;
         }
         // Relaxed: the number only spreads threads, it publishes nothing.
         let drawn = ASSIGNED.fetch_add(1, Ordering::Relaxed) % STRIPES;
-        mine.set(drawn);
+        stripe.set(drawn);
         drawn
     })
 }
 
-/// One `T` a stripe, made when first written.
+/// One `T` a stripe, made by the first thread that uses it.
 pub(super) struct PerThread<T> {
     cells: [OnceLock<Box<CachePadded<T>>>; STRIPES],
 }
@@ -40,12 +40,12 @@ pub(super) struct PerThread<T> {
 struct CachePadded<T>(T);
 
 impl<T: Default> PerThread<T> {
-    /// The cell of the calling thread.
+    /// Returns the cell of the calling thread.
     pub(super) fn mine(&self) -> &T {
-        &self.cells[mine()].get_or_init(Box::default).0
+        &self.cells[stripe()].get_or_init(Box::default).0
     }
 
-    /// Every cell that was ever written.
+    /// Returns every cell that a thread has used.
     pub(super) fn cells(&self) -> impl Iterator<Item = &T> {
         self.cells
             .iter()
@@ -63,7 +63,7 @@ impl<T> Default for PerThread<T> {
 
 impl<T> fmt::Debug for PerThread<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Striped").finish_non_exhaustive()
+        f.debug_struct("PerThread").finish_non_exhaustive()
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
 
     /// Goal: nothing is lost between the cells. Method: add from more threads than there are cells, then sum.
     #[test]
-    fn the_sum_over_the_cells_is_what_all_threads_added() {
+    fn the_cells_add_up_to_the_sum_over_all_threads() {
         let counter = PerThread::<AtomicU64>::default();
         std::thread::scope(|scope| {
             for _ in 0..STRIPES + 3 {
@@ -96,7 +96,7 @@ mod tests {
     /// Goal: a thread keeps its cell. Method: ask twice.
     #[test]
     fn a_thread_always_writes_to_the_same_cell() {
-        assert_eq!(mine(), mine());
-        assert!(mine() < STRIPES);
+        assert_eq!(stripe(), stripe());
+        assert!(stripe() < STRIPES);
     }
 }

@@ -4,11 +4,13 @@
 
 use std::fs;
 
+use super::exposition::{SampleValue, SampledFamily};
+
 /// Clock ticks a second in `/proc`: the kernel's `USER_HZ`, 100 on every architecture that Rust's standard library runs on
 /// with Linux but Alpha.
 const USER_HZ: f64 = 100.0;
 
-/// One reading.
+/// The figures of one process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ProcessStats {
     /// User and system time since the start.
@@ -46,6 +48,51 @@ impl ProcessStats {
         }
     }
 
+    /// Returns the families `process_*`; what could not be read has none.
+    pub(crate) fn families(&self) -> Vec<SampledFamily> {
+        let cpu = SampledFamily::counter(
+            "process_cpu_seconds_total",
+            "User and system CPU time spent, in seconds.",
+        );
+        let gauges = [
+            (
+                "process_resident_memory_bytes",
+                "Memory in RAM, in bytes.",
+                self.resident_bytes.map(SampleValue::from),
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Address space, in bytes.",
+                self.virtual_bytes.map(SampleValue::from),
+            ),
+            (
+                "process_open_fds",
+                "File descriptors in use.",
+                self.open_fds.map(SampleValue::from),
+            ),
+            (
+                "process_max_fds",
+                "File descriptors allowed.",
+                self.max_fds.map(SampleValue::from),
+            ),
+            (
+                "process_threads",
+                "Threads.",
+                self.threads.map(SampleValue::from),
+            ),
+            (
+                "process_start_time_seconds",
+                "Start, in seconds since the Unix epoch.",
+                self.start_seconds.map(SampleValue::from),
+            ),
+        ];
+        let cpu = self.cpu_seconds.map(|seconds| cpu.series(&[], seconds));
+        let gauges = gauges.into_iter().filter_map(|(name, help, value)| {
+            Some(SampledFamily::gauge(name, help).series(&[], value?))
+        });
+        cpu.into_iter().chain(gauges).collect()
+    }
+
     fn parse(stat: &str, status: &str, limits: &str, system: &str) -> Self {
         // proc_pid_stat(5): the name in parentheses may hold anything, so fields count from the last one; field 3 is first.
         let fields: Vec<&str> = stat
@@ -76,7 +123,7 @@ impl ProcessStats {
     }
 }
 
-/// The number after `name` at the start of a line.
+/// Returns the number behind `name` at the start of a line.
 fn number_after(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()

@@ -1,13 +1,11 @@
 //! Writes a timestamp as RFC 3339 in UTC with milliseconds, `2026-11-21T07:10:38.042Z`.
 //!
-//! The date and time to the second are formatted once a second and kept; a line then copies them and adds three digits.
+//! The date and the time to the second are kept from one line to the next; a line of the same second copies them and adds three digits.
 
-use sluicegate_limiter::Timestamp;
-
-/// Length of the written form in bytes, for the years 1970–9999 and beyond ([`Timestamp`] ends in 2554).
+/// The length of the text in bytes; nanoseconds in 64 bits end in the year 2554.
 pub(crate) const LENGTH: usize = 24;
 
-/// The second formatted last.
+/// Writes times and keeps the second that it wrote last.
 #[derive(Debug)]
 pub(crate) struct TimeFormatter {
     second: u64,
@@ -24,14 +22,14 @@ impl Default for TimeFormatter {
 }
 
 impl TimeFormatter {
-    /// The written form of `at`.
-    pub(crate) fn at(&mut self, at: Timestamp) -> &[u8; LENGTH] {
-        let second = at.as_nanos() / 1_000_000_000;
+    /// Returns the text of the moment that is `unix_nanos` nanoseconds after 1970-01-01T00:00:00Z.
+    pub(crate) fn at(&mut self, unix_nanos: u64) -> &[u8; LENGTH] {
+        let second = unix_nanos / 1_000_000_000;
         if second != self.second {
             self.second = second;
             self.rewrite();
         }
-        let millis = at.as_nanos() / 1_000_000 % 1_000;
+        let millis = unix_nanos / 1_000_000 % 1_000;
         digits(&mut self.text[20..23], millis);
         &self.text
     }
@@ -52,17 +50,7 @@ impl TimeFormatter {
     }
 }
 
-/// The written form of `at`, for places that write once in a while.
-pub(crate) fn format(at: Timestamp) -> String {
-    TimeFormatter::default()
-        .at(at)
-        .iter()
-        .copied()
-        .map(char::from)
-        .collect()
-}
-
-/// The decimal digits of `value`, as many as fit, with leading zeros.
+/// Writes the last decimal digits of `value`, with leading zeros, over all of `into`.
 fn digits(into: &mut [u8], mut value: u64) {
     for digit in into.iter_mut().rev() {
         *digit = b'0' + (value % 10) as u8;
@@ -70,7 +58,7 @@ fn digits(into: &mut [u8], mut value: u64) {
     }
 }
 
-/// Year, month, day of a day since 1970-01-01, in the proleptic Gregorian calendar.
+/// Returns year, month and day of the day that is `days` after 1970-01-01, in the proleptic Gregorian calendar.
 ///
 /// Counted from 0000-03-01, so that the leap day is the last of its year; an era is 400 years of 146,097 days
 /// (H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
@@ -106,7 +94,7 @@ mod tests {
             (4_107_542_400_000_000_000, "2100-03-01T00:00:00.000Z"),
             (u64::MAX, "2554-07-21T23:34:33.709Z"),
         ] {
-            assert_eq!(format(Timestamp::from_nanos(nanos)), text);
+            assert_eq!(TimeFormatter::default().at(nanos), text.as_bytes());
         }
     }
 
@@ -114,8 +102,7 @@ mod tests {
     #[test]
     fn a_stamp_follows_time_forward_and_back() {
         let mut stamp = TimeFormatter::default();
-        let mut written =
-            |nanos| String::from_utf8_lossy(stamp.at(Timestamp::from_nanos(nanos))).into_owned();
+        let mut written = |nanos| String::from_utf8_lossy(stamp.at(nanos)).into_owned();
         assert_eq!(written(61_500_000_000), "1970-01-01T00:01:01.500Z");
         assert_eq!(written(61_501_000_000), "1970-01-01T00:01:01.501Z");
         assert_eq!(written(7_000_000), "1970-01-01T00:00:00.007Z");

@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock;
-use crate::record::rfc3339;
+use crate::rfc3339;
 
 /// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
