@@ -1,10 +1,10 @@
 //! Shows how ordered certificates do: their part of `/status`, and of `/metrics`.
 
 use serde::Serialize;
+use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::view::AcmeView;
 use crate::acme::RenewalStatus;
-use crate::record::exposition::SampledFamily;
 use crate::rfc3339;
 
 /// The `acme` of `/status`.

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use http::StatusCode;
 use http::header::ALLOW;
 use serde::Serialize;
+use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::view::AdminView;
 use super::{AdminPage, JSON, audit};
 use crate::cache::memory_storage::{StorageStats, StorageUsage};
 use crate::cache::purge::PurgeScope;
-use crate::record::exposition::SampledFamily;
 
 /// The state of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
+use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::pki::Validity;
-use crate::record::exposition::SampledFamily;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
 

@@ -1,10 +1,11 @@
 //! Shows the connections of clients in `/metrics`: how many there are, may be, and were one too many.
 
+use sluicegate_telemetry::exposition::SampledFamily;
+
 use crate::budgets::{
     ConnectionCaps, ConnectionLimitExceeded, ConnectionTallies, RequestCap, RequestCaps,
     RequestTallies, UnreadCap, UnreadTallies,
 };
-use crate::record::exposition::SampledFamily;
 
 /// Connections of clients, as an operator sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

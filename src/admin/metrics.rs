@@ -1,9 +1,10 @@
 //! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
 
+use sluicegate_telemetry::exposition::SampledFamily;
+
 use super::certificates::expiry;
 use super::view::{AdminView, BansView, LimitView, PermitsView};
 use super::{acme, cache, connections, origins, pending_writes, replication, store};
-use crate::record::exposition::SampledFamily;
 use crate::record::families;
 
 /// The text of `/metrics`.

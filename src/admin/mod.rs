@@ -210,7 +210,7 @@ fn page(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
         "/metrics" => |view| {
             AdminPage::new(
                 StatusCode::OK,
-                crate::record::exposition::CONTENT_TYPE,
+                sluicegate_telemetry::exposition::CONTENT_TYPE,
                 metrics::text(view),
             )
         },

@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use http::StatusCode;
 use http::header::ALLOW;
 use serde::Serialize;
+use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::view::{AdminView, OriginView, ServerView};
 use super::{AdminPage, JSON, audit};
 use crate::config::rules::Role;
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};
-use crate::record::exposition::SampledFamily;
 use crate::rfc3339;
 
 /// The page of `/origins`.

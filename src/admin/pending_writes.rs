@@ -1,6 +1,7 @@
 //! Shows what this gateway owes the store, in `/metrics`: charges that it is yet to be told of, and what came of those that changed.
 
-use crate::record::exposition::SampledFamily;
+use sluicegate_telemetry::exposition::SampledFamily;
+
 use crate::store::RemoteWriteStats;
 
 /// Nothing without a store.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::record::exposition::SampledFamily;
 use crate::store::ReplicationStats;
 
 /// The `exchange` of `/status`.

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use sluicegate_redis_link::{ConnectionState, LinkStatus, ServerStatus};
+use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::record::exposition::SampledFamily;
 use crate::rfc3339;
 use crate::store::timestamp;
 

@@ -21,14 +21,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use sluicegate_telemetry::per_thread::STRIPES;
+use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::line::{self, LogEntry};
 use super::line_buffers::{CAP, FillLevel, LineBuffers};
 use super::line_selection::{LeftOut, LineSelection};
 use super::live_view::{self, ColorMode};
 use super::outcome::Outcome;
-use super::per_thread::STRIPES;
-use super::rfc3339::TimeFormatter;
 use super::sink::LogSink;
 use super::writer::{LogWriter, WriterState};
 use crate::config::rules::{AccessLogTarget, LogRules};

@@ -10,13 +10,13 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, REFERER, USER_AGENT};
+use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use crate::address::address_text;
 use crate::bounds::LOGGED_FIELD;
 
 use super::line::{MAX_METHOD, MAX_TARGET};
 use super::outcome::Outcome;
-use super::rfc3339::TimeFormatter;
 
 /// The status of a client that left before an answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;

@@ -4,14 +4,14 @@
 //! is gone leaves no series behind. Every name is documented in `docs/operations/metrics.md`.
 
 use sluicegate_redis_link::{CallResult, LinkEvent};
+use sluicegate_telemetry::exposition::{self, SampledFamily};
+use sluicegate_telemetry::process::ProcessStats;
 
 use super::Recorder;
-use super::exposition::{self, SampledFamily};
 use super::former_names::FAMILIES;
 use super::limit_counters::{LimitCounter, SeriesPresence};
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, Metrics};
 use super::outcome::{CacheUse, Disposition};
-use super::process::ProcessStats;
 use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use crate::store::DecisionSource;
 

@@ -3,7 +3,8 @@
 //! `/metrics` exports every renamed family under both names. The access log writes one set of names: the present one, or with
 //! `[log] old_names = true` the former one. Values of labels were renamed without an alias, since a sum over a family would count both.
 
-use super::exposition::FormerName;
+use sluicegate_telemetry::exposition::FormerName;
+
 use super::outcome::Disposition;
 use crate::config::FORMER_OUTCOMES;
 use crate::config::rules::LogNames;

@@ -4,7 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::exposition::SampledFamily;
+use sluicegate_telemetry::exposition::SampledFamily;
+
 use crate::bounds;
 
 /// The kind of a handshake that succeeded.

@@ -14,6 +14,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sluicegate_limiter::{KeyPlacement, Verdict};
+use sluicegate_telemetry::escape::{Truncation, escape, escape_cut};
+use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use crate::address::address_text;
 use crate::admission::LimitEvent;
@@ -23,10 +25,8 @@ use crate::config::rules::{LogFormat, LogRules};
 use crate::rejection::{LimitRejection, RejectionReason};
 
 use super::combined;
-use super::escape::{Truncation, escape, escape_cut};
 use super::former_names::{self, RenamedFields};
 use super::outcome::{OriginUse, Outcome};
-use super::rfc3339::TimeFormatter;
 
 /// Bytes of a target that are logged; the rest is cut, marked by `…` and by `target_bytes`.
 pub const MAX_TARGET: usize = 2048;

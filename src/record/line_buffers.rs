@@ -11,8 +11,8 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::per_thread;
-use super::rfc3339::TimeFormatter;
+use sluicegate_telemetry::per_thread;
+use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 /// Bytes of a shard at which it asks for the writer before its next tick: large enough that a wake-up is paid for by
 /// hundreds of lines, small enough that both buffers of a shard stay in the second cache beside what requests work on.

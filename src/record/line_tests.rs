@@ -11,10 +11,10 @@ use sluicegate_limiter::{
     ActiveBan, Ask, Capacity, Concurrency, Cost, KeyHash, Limit, Outcome as Answer, Period,
     Permits, Rate, Rates, Seed, Timestamp, Verdict, decide,
 };
+use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::super::metrics::{Metrics, RouteMetrics};
 use super::super::outcome::{CacheUse, Disposition, OriginUse, Outcome};
-use super::super::rfc3339::TimeFormatter;
 use super::*;
 use crate::admission::{LimitEvent, LimitNote, ReportDetails};
 use crate::bounds::LOGGED_SUBJECT;

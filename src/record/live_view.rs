@@ -9,12 +9,12 @@
 use std::io::{IsTerminal, Write};
 
 use sluicegate_limiter::Verdict;
+use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use crate::address::address_text;
 
 use super::line::{LogEntry, micros, thousandths, whole_seconds};
 use super::outcome::{Disposition, Outcome};
-use super::rfc3339::TimeFormatter;
 
 /// The use of terminal colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

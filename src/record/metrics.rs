@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sluicegate_limiter::Outcome as Answer;
+use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
+use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
 
 use super::handshakes::HandshakeCounts;
-use super::histogram::{Histogram, HistogramSum};
 use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
 use super::line::micros;
 use super::outcome::{CacheUse, Disposition, Outcome};
-use super::per_thread::{self, PerThread, STRIPES};
 use super::proxy_headers::ProxyHeaderCounts;
 use super::store_calls::StoreCallCounts;
 use super::untrusted_forwarding::UntrustedForwarding;

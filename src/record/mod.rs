@@ -8,12 +8,9 @@ use std::sync::Arc;
 
 pub mod access_log;
 mod combined;
-mod escape;
-pub(crate) mod exposition;
 pub(crate) mod families;
 mod former_names;
 mod handshakes;
-mod histogram;
 mod limit_counters;
 pub mod line;
 mod line_buffers;
@@ -24,10 +21,7 @@ mod notices;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 pub mod outcome;
-mod per_thread;
-pub(crate) mod process;
 mod proxy_headers;
-mod rfc3339;
 mod sink;
 mod store_calls;
 pub mod trace;

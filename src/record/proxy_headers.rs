@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::exposition::SampledFamily;
+use sluicegate_telemetry::exposition::SampledFamily;
 
 /// The result of reading the header of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

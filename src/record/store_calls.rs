@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_redis_link::{CallResult, LinkEvent, LinkObserver};
+use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 
-use super::histogram::{Histogram, HistogramSum};
 use super::line::micros;
 
 /// Upper bounds of `sluicegate_store_round_trip_seconds`, in microseconds: from a socket on the same machine to the longest timeout.

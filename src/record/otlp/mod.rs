@@ -21,12 +21,12 @@ mod wire;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use sluicegate_telemetry::exposition::SampledFamily;
+use sluicegate_telemetry::per_thread::STRIPES;
 use tokio::sync::Notify;
 
-use super::exposition::SampledFamily;
 use super::line_buffers::{FillLevel, LineBuffers};
 use super::outcome::Outcome;
-use super::per_thread::STRIPES;
 use crate::{bounds, clock};
 
 pub use export::SpanExportService;

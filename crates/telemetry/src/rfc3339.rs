@@ -3,11 +3,11 @@
 //! The date and the time to the second are kept from one line to the next; a line of the same second copies them and adds three digits.
 
 /// The length of the text in bytes; nanoseconds in 64 bits end in the year 2554.
-pub(crate) const LENGTH: usize = 24;
+pub const LENGTH: usize = 24;
 
 /// Writes times and keeps the second that it wrote last.
 #[derive(Debug)]
-pub(crate) struct TimeFormatter {
+pub struct TimeFormatter {
     second: u64,
     text: [u8; LENGTH],
 }
@@ -23,7 +23,8 @@ impl Default for TimeFormatter {
 
 impl TimeFormatter {
     /// Returns the text of the moment that is `unix_nanos` nanoseconds after 1970-01-01T00:00:00Z.
-    pub(crate) fn at(&mut self, unix_nanos: u64) -> &[u8; LENGTH] {
+    #[inline]
+    pub fn at(&mut self, unix_nanos: u64) -> &[u8; LENGTH] {
         let second = unix_nanos / 1_000_000_000;
         if second != self.second {
             self.second = second;

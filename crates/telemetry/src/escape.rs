@@ -8,7 +8,8 @@
 //! * bytes that are no UTF-8: the four characters `\x9f`, the backslash itself escaped, as nginx and Apache write them.
 
 /// Appends `bytes`, escaped, without the quotes around them.
-pub(super) fn escape(into: &mut Vec<u8>, bytes: &[u8]) {
+#[inline]
+pub fn escape(into: &mut Vec<u8>, bytes: &[u8]) {
     // Looks at every byte instead of stopping at the first: without a branch the loop becomes vector instructions.
     if bytes.iter().fold(true, |all, &byte| all & is_plain(byte)) {
         into.extend_from_slice(bytes);
@@ -18,7 +19,7 @@ pub(super) fn escape(into: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends at most `cap` of `bytes`, escaped, and `…` where something was left out.
-pub(super) fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Truncation {
+pub fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Truncation {
     if bytes.len() <= cap {
         escape(into, bytes);
         return Truncation::Whole;
@@ -36,7 +37,7 @@ pub(super) fn escape_cut(into: &mut Vec<u8>, bytes: &[u8], cap: usize) -> Trunca
 
 /// The result of writing a value: whole, or cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Truncation {
+pub enum Truncation {
     /// Nothing was left out.
     Whole,
     /// The end was left out.

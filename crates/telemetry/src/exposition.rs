@@ -7,14 +7,17 @@ use prometheus::proto::{
 };
 use prometheus::{Encoder, TextEncoder};
 
-use super::histogram::HistogramSum;
+use crate::histogram::HistogramSum;
+
+/// The target of process logs: the module of the gateway that this file was part of, so that filters by module go on as they are.
+const LOG_TARGET: &str = "sluicegate::record::exposition";
 
 /// The `Content-Type` of [`text`].
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A family of metrics, with its series.
 #[derive(Debug)]
-pub(crate) struct SampledFamily {
+pub struct SampledFamily {
     name: &'static str,
     help: &'static str,
     kind: MetricType,
@@ -23,7 +26,7 @@ pub(crate) struct SampledFamily {
 
 impl SampledFamily {
     /// Starts a family of counts that only grow.
-    pub(crate) fn counter(name: &'static str, help: &'static str) -> Self {
+    pub fn counter(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
             help,
@@ -33,7 +36,7 @@ impl SampledFamily {
     }
 
     /// Starts a family of values that go up and down.
-    pub(crate) fn gauge(name: &'static str, help: &'static str) -> Self {
+    pub fn gauge(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
             help,
@@ -43,7 +46,7 @@ impl SampledFamily {
     }
 
     /// Starts a family of histograms.
-    pub(crate) fn histogram(name: &'static str, help: &'static str) -> Self {
+    pub fn histogram(name: &'static str, help: &'static str) -> Self {
         Self {
             name,
             help,
@@ -53,13 +56,13 @@ impl SampledFamily {
     }
 
     /// Adds a series and returns the family.
-    pub(crate) fn series(mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) -> Self {
+    pub fn series(mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) -> Self {
         self.push(labels, value);
         self
     }
 
     /// Adds a series.
-    pub(crate) fn push(&mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) {
+    pub fn push(&mut self, labels: &[(&str, &str)], value: impl Into<SampleValue>) {
         let SampleValue(value) = value.into();
         let mut metric = Metric::from_label(pairs(labels));
         if self.kind == MetricType::COUNTER {
@@ -75,7 +78,7 @@ impl SampledFamily {
     }
 
     /// Adds a histogram. `bounds` are those that its values were observed with, and a value divided by `unit` is in the unit of the metric.
-    pub(crate) fn push_histogram<const N: usize>(
+    pub fn push_histogram<const N: usize>(
         &mut self,
         labels: &[(&str, &str)],
         sum: &HistogramSum<N>,
@@ -102,7 +105,7 @@ impl SampledFamily {
 
 /// The value of a sample: floating point, as the text format has it, so exact up to 2^53.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SampleValue(f64);
+pub struct SampleValue(f64);
 
 impl From<u64> for SampleValue {
     fn from(value: u64) -> Self {
@@ -124,18 +127,15 @@ impl From<bool> for SampleValue {
 
 /// The former name of a family, which one version still writes beside the present one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FormerName {
+pub struct FormerName {
     /// The name of the version before.
-    pub(crate) former: &'static str,
+    pub former: &'static str,
     /// The name of the family.
-    pub(crate) present: &'static str,
+    pub present: &'static str,
 }
 
 /// Returns the text of `families`, those in `renamed` under both names; families without a series are left out.
-pub(crate) fn text(
-    families: impl IntoIterator<Item = SampledFamily>,
-    renamed: &[FormerName],
-) -> Vec<u8> {
+pub fn text(families: impl IntoIterator<Item = SampledFamily>, renamed: &[FormerName]) -> Vec<u8> {
     let families: Vec<MetricFamily> = families
         .into_iter()
         .filter(|family| !family.series.is_empty())
@@ -152,7 +152,7 @@ pub(crate) fn text(
         .collect();
     let mut text = Vec::new();
     if let Err(error) = TextEncoder::new().encode(&families, &mut text) {
-        tracing::error!("metrics: the text is incomplete: {error}");
+        tracing::error!(target: LOG_TARGET, "metrics: the text is incomplete: {error}");
     }
     text
 }
@@ -182,7 +182,7 @@ fn pairs(labels: &[(&str, &str)]) -> Vec<LabelPair> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::histogram::Histogram;
+    use crate::histogram::Histogram;
 
     fn written(families: Vec<SampledFamily>, renamed: &[FormerName]) -> String {
         String::from_utf8(text(families, renamed)).expect("the text is UTF-8")

@@ -1,28 +1,31 @@
-//! Counts durations in buckets, by integers alone: an observation is two additions to a cell of the calling thread.
+//! Counts values in buckets, with integers alone: an observation is two additions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counts of one histogram with `N` bounded buckets, in whatever unit its caller observes.
+/// A histogram of `N` bounded buckets, in the unit of the values that its caller observes.
 #[derive(Debug)]
-pub(super) struct Histogram<const N: usize> {
+pub struct Histogram<const N: usize> {
     within: [AtomicU64; N],
     above: AtomicU64,
     sum: AtomicU64,
 }
 
-/// The sum of several [`Histogram`]s at one moment. Counts are not cumulative.
+/// The sum of several [`Histogram`]s at one moment. Counts are per bucket, not cumulative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HistogramSum<const N: usize> {
-    pub(super) within: [u64; N],
-    pub(super) above: u64,
-    pub(super) sum: u64,
+pub struct HistogramSum<const N: usize> {
+    /// Values in each bucket, between its bound and the one below.
+    pub within: [u64; N],
+    /// Values above the last bound.
+    pub above: u64,
+    /// The sum of all values.
+    pub sum: u64,
 }
 
 impl<const N: usize> Histogram<N> {
     /// Counts `value` in the first bucket whose bound, inclusive, is not below it. `bounds` rise.
     ///
     /// The sum wraps after 2^64 units: 584,000 years of observed microseconds, or 584 of nanoseconds.
-    pub(super) fn observe(&self, bounds: &[u64; N], value: u64) {
+    pub fn observe(&self, bounds: &[u64; N], value: u64) {
         let bucket = bounds
             .iter()
             .zip(&self.within)
@@ -45,8 +48,8 @@ impl<const N: usize> Default for Histogram<N> {
 }
 
 impl<const N: usize> HistogramSum<N> {
-    /// The sum of `parts`.
-    pub(super) fn sum<'a>(parts: impl Iterator<Item = &'a Histogram<N>>) -> Self {
+    /// Adds up `parts`.
+    pub fn sum<'a>(parts: impl Iterator<Item = &'a Histogram<N>>) -> Self {
         let mut sum = Self {
             within: [0; N],
             above: 0,
@@ -63,7 +66,7 @@ impl<const N: usize> HistogramSum<N> {
     }
 
     /// Returns the number of observed values.
-    pub(super) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.within.iter().sum::<u64>() + self.above
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use super::exposition::{SampleValue, SampledFamily};
+use crate::exposition::{SampleValue, SampledFamily};
 
 /// Clock ticks a second in `/proc`: the kernel's `USER_HZ`, 100 on every architecture that Rust's standard library runs on
 /// with Linux but Alpha.
@@ -12,26 +12,26 @@ const USER_HZ: f64 = 100.0;
 
 /// The figures of one process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct ProcessStats {
+pub struct ProcessStats {
     /// User and system time since the start.
-    pub(crate) cpu_seconds: Option<f64>,
+    pub cpu_seconds: Option<f64>,
     /// Memory in RAM.
-    pub(crate) resident_bytes: Option<u64>,
+    pub resident_bytes: Option<u64>,
     /// Address space.
-    pub(crate) virtual_bytes: Option<u64>,
+    pub virtual_bytes: Option<u64>,
     /// Descriptors in use.
-    pub(crate) open_fds: Option<u64>,
+    pub open_fds: Option<u64>,
     /// Descriptors allowed, the soft limit.
-    pub(crate) max_fds: Option<u64>,
+    pub max_fds: Option<u64>,
     /// Threads.
-    pub(crate) threads: Option<u64>,
+    pub threads: Option<u64>,
     /// Seconds since the Unix epoch at which it started.
-    pub(crate) start_seconds: Option<f64>,
+    pub start_seconds: Option<f64>,
 }
 
 impl ProcessStats {
     /// Reads `/proc/self`.
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         // Reading the directory opens it: one descriptor is the reading itself.
         let open_fds = fs::read_dir("/proc/self/fd")
@@ -49,7 +49,7 @@ impl ProcessStats {
     }
 
     /// Returns the families `process_*`; what could not be read has none.
-    pub(crate) fn families(&self) -> Vec<SampledFamily> {
+    pub fn families(&self) -> Vec<SampledFamily> {
         let cpu = SampledFamily::counter(
             "process_cpu_seconds_total",
             "User and system CPU time spent, in seconds.",

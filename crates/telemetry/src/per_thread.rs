@@ -9,10 +9,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of cells of a striped counter, a power of two. Where there are more threads, several share a cell, which stays correct.
-pub(super) const STRIPES: usize = 16;
+pub const STRIPES: usize = 16;
 
 /// Returns the index of the calling thread's cell, below [`STRIPES`].
-pub(super) fn stripe() -> usize {
+#[inline]
+pub fn stripe() -> usize {
     static ASSIGNED: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
@@ -30,7 +31,7 @@ pub(super) fn stripe() -> usize {
 }
 
 /// One `T` a stripe, made by the first thread that uses it.
-pub(super) struct PerThread<T> {
+pub struct PerThread<T> {
     cells: [OnceLock<Box<CachePadded<T>>>; STRIPES],
 }
 
@@ -41,12 +42,12 @@ struct CachePadded<T>(T);
 
 impl<T: Default> PerThread<T> {
     /// Returns the cell of the calling thread.
-    pub(super) fn mine(&self) -> &T {
+    pub fn mine(&self) -> &T {
         &self.cells[stripe()].get_or_init(Box::default).0
     }
 
     /// Returns every cell that a thread has used.
-    pub(super) fn cells(&self) -> impl Iterator<Item = &T> {
+    pub fn cells(&self) -> impl Iterator<Item = &T> {
         self.cells
             .iter()
             .filter_map(|cell| cell.get().map(|padded| &padded.0))

@@ -1,0 +1,31 @@
+//! Metrics, logs and spans of a server that answers many requests at the same time.
+//!
+//! A thread that serves a request adds to counters of its own ([`per_thread`], [`histogram`]). Sums and names are made when a scrape asks
+//! for them ([`exposition`]). The crate knows nothing of what is counted.
+//!
+//! # Example
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! use sluicegate_telemetry::exposition::{self, SampledFamily};
+//! use sluicegate_telemetry::per_thread::PerThread;
+//!
+//! let requests = PerThread::<AtomicU64>::default();
+//! requests.mine().fetch_add(1, Ordering::Relaxed);
+//!
+//! let sum: u64 = requests.cells().map(|cell| cell.load(Ordering::Relaxed)).sum();
+//! let family = SampledFamily::counter("requests_total", "Requests.").series(&[], sum);
+//! let text = exposition::text([family], &[]);
+//! assert!(text.ends_with(b"requests_total 1\n"));
+//! ```
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+pub mod escape;
+pub mod exposition;
+pub mod histogram;
+pub mod per_thread;
+pub mod process;
+pub mod rfc3339;
