@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use toml::de::{DeInteger, DeValue};
@@ -79,6 +79,11 @@ impl<'d> Field<'d> {
             DeValue::String(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// The path that a string means: relative ones begin at the directory of the configuration.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        Some(self.report.path(self.text()?))
     }
 
     /// What `parse` makes of a string.
@@ -278,13 +283,13 @@ pub(super) fn all<T>(values: impl IntoIterator<Item = Option<T>>) -> Option<Vec<
     values.into_iter().collect()
 }
 
-/// The path of the file that a field names, from `base` on, and the text there; `advice` says what to put there. Offline it is not read.
-pub(super) fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(PathBuf, String)> {
-    let path = base.join(field.text()?);
+/// The path of the file that a field names, and the text there; `advice` says what to put there. Offline it is not read.
+pub(super) fn text_of(field: &Field<'_>, advice: &str) -> Option<(PathBuf, String)> {
+    let path = field.path()?;
     if field.report.environment.is_offline() {
         return None;
     }
-    match field.report.environment.read(&path) {
+    match field.report.read_file(&path) {
         Ok(text) => Some((path, text)),
         Err(error) => {
             let shown = quoted(&path.display().to_string());
@@ -297,9 +302,9 @@ pub(super) fn text_of(field: &Field<'_>, base: &Path, advice: &str) -> Option<(P
 pub(super) const BROKEN_FILE: &str = "correct the file; until then its content in force stays";
 
 /// As [`text_of`], for a file that the rest of the configuration works without: why it cannot be read is a warning.
-pub(super) fn text_or_warning(field: &Field<'_>, base: &Path) -> Option<(PathBuf, Option<String>)> {
-    let path = base.join(field.text()?);
-    let text = match field.report.environment.read(&path) {
+pub(super) fn text_or_warning(field: &Field<'_>) -> Option<(PathBuf, Option<String>)> {
+    let path = field.path()?;
+    let text = match field.report.read_file(&path) {
         Ok(text) => Some(text),
         Err(error) => {
             let shown = quoted(&path.display().to_string());

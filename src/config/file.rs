@@ -162,15 +162,16 @@ fn read_in(
     environment: &dyn Environment,
 ) -> (Option<Rules>, Problems) {
     let texts = Texts::gather(file_name, text, environment);
-    let report = Report::new(texts.source(), environment);
+    let report = Report::new(texts.source(), environment, file_name);
     let (mut table, faults) = texts.tree(&report);
     renamed_keys::apply(&mut table, &report);
     let written = Arc::new(Written::of(&table));
     env_variables::fill(&mut table, &report);
-    let rules = walk(&table, file_name, &report).map(|rules| Rules {
+    let rules = walk(&table, &report).map(|rules| Rules {
         written,
         patterns: texts.patterns.clone(),
         included: texts.included(),
+        read_files: report.files(),
         ..rules
     });
     (rules, report.finish(faults))
@@ -180,53 +181,49 @@ fn read_in(
 #[must_use]
 pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), environment);
-    walk(table.get_ref(), "", &report);
+    let report = Report::new(Source::new("", text), environment, "");
+    walk(table.get_ref(), &report);
     report.known()
 }
 
 /// Of [`known_keys`], those that must be written where their table is.
 pub(super) fn required_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), environment);
-    walk(table.get_ref(), "", &report);
+    let report = Report::new(Source::new("", text), environment, "");
+    walk(table.get_ref(), &report);
     report.required()
 }
 
 /// How the values that are written in `text` may be written.
 pub(super) fn forms(text: &str, environment: &dyn Environment) -> Forms {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), environment).noting_forms();
-    walk(table.get_ref(), "", &report);
+    let report = Report::new(Source::new("", text), environment, "").noting_forms();
+    walk(table.get_ref(), &report);
     report.forms()
 }
 
 /// Reads every table; `None` when the rules cannot be made, which was reported then.
-fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rules> {
-    let base = Path::new(file_name).parent().unwrap_or(Path::new(""));
+fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     let root = Section::root(report, table);
     // What it names was read already.
     root.field("include", "[\"limits/*.toml\"]")
         .and_then(|field| all(field.list()?.iter().map(|element| element.text())));
-    let server = server::read(root.section("server", "{ threads = 4 }"), base);
+    let server = server::read(root.section("server", "{ threads = 4 }"));
     let listener_sections = root.repeated("listener", listener::EXAMPLE);
     let no_listener = listener_sections.is_empty();
-    let listeners = listener::read(listener_sections, base);
+    let listeners = listener::read(listener_sections);
     let client = client::read(root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }"));
-    let admin = admin::read(
-        root.section("admin", "{ address = \"127.0.0.1:9180\" }"),
-        base,
-    );
-    let log = log::read(root.section("log", "{ access = \"stdout\" }"), base);
+    let admin = admin::read(root.section("admin", "{ address = \"127.0.0.1:9180\" }"));
+    let log = log::read(root.section("log", "{ access = \"stdout\" }"));
     let jwt_field = root.field("jwt", jwt::EXAMPLE);
-    let jwt = jwt_field.as_ref().map(|field| jwt::read(field, base));
+    let jwt = jwt_field.as_ref().map(|field| jwt::read(field));
     let store_field = root.field("store", store::EXAMPLE);
-    let store = store_field.as_ref().map(|field| store::read(field, base));
+    let store = store_field.as_ref().map(|field| store::read(field));
     let cache = cache::read(root.section("cache", cache::EXAMPLE));
     let acme_field = root.field("acme", acme::EXAMPLE);
     let acme = acme_field.as_ref().map(|field| {
         let state_dir = server.as_ref().map(|server| server.state_dir.as_deref());
-        acme::read(field, base, state_dir)
+        acme::read(field, state_dir)
     });
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
@@ -238,14 +235,14 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
     };
     let origins: BTreeMap<_, _> = origins
         .into_iter()
-        .filter_map(|(name, section)| Some((name, origin::read(section, base)?)))
+        .filter_map(|(name, section)| Some((name, origin::read(section)?)))
         .collect();
     let mut fallbacks = FallbackLimits::default();
     let mut in_store = Vec::new();
     let limits: BTreeMap<_, _> = limits
         .into_iter()
         .filter_map(|(name, section)| {
-            let read = limit::read(section, base)?;
+            let read = limit::read(section)?;
             fallbacks.add(&name, read.then);
             in_store.extend(read.shared);
             Some((name, read.rules))
@@ -253,14 +250,14 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         .collect();
     let lists: BTreeMap<_, _> = lists
         .into_iter()
-        .filter_map(|(name, section)| Some((name, list::read(section, base)?)))
+        .filter_map(|(name, section)| Some((name, list::read(section)?)))
         .collect();
-    let shape = transform::of_all(&root, base);
-    let tracing = tracing::read(root.section("tracing", "{ propagate = true }"), base);
+    let shape = transform::of_all(&root);
+    let tracing = tracing::read(root.section("tracing", "{ propagate = true }"));
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)
         .into_iter()
-        .map(|section| route::read(section, shape.as_ref(), base))
+        .map(|section| route::read(section, shape.as_ref()))
         .collect();
     for (key, is_missing, example) in [
         ("listener", no_listener, listener::EXAMPLE),
@@ -353,6 +350,7 @@ fn walk(table: &DeTable<'_>, file_name: &str, report: &Report<'_>) -> Option<Rul
         written: Arc::default(),
         patterns: Vec::new(),
         included: Vec::new(),
+        read_files: Vec::new(),
     })
 }
 

@@ -12,7 +12,6 @@
 //! rates of the limit hold for every key.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rates, Refill, Timestamp};
@@ -43,9 +42,9 @@ struct Written {
     rates: String,
 }
 
-/// The overrides that the file has which `field` names; relative paths begin at `base`.
-pub(super) fn read(field: &Field<'_>, base: &Path, about: &About<'_>) -> Option<OverrideRules> {
-    let path = base.join(field.text()?);
+/// The overrides that the file has which `field` names.
+pub(super) fn read(field: &Field<'_>, about: &About<'_>) -> Option<OverrideRules> {
+    let path = field.path()?;
     let shown = quoted(&path.display().to_string());
     if about.key.0.contains(&KeyPart::Global) {
         return field.refuse(
@@ -66,7 +65,7 @@ pub(super) fn read(field: &Field<'_>, base: &Path, about: &About<'_>) -> Option<
         let message = format!("{shown} is neither a .toml nor a .csv file");
         return field.refuse(message, "write overrides = \"tiers.csv\"");
     }
-    let (path, text) = text_or_warning(field, base)?;
+    let (path, text) = text_or_warning(field)?;
     let Some(text) = text else {
         return lost(path);
     };

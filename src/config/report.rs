@@ -5,7 +5,9 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::DeString;
@@ -45,6 +47,10 @@ pub(super) enum Ground {
 pub(super) struct Report<'t> {
     pub(super) source: Source<'t>,
     pub(super) environment: &'t dyn Environment,
+    /// The directory of the configuration, where relative paths begin.
+    base: PathBuf,
+    /// The files that were read beside the configuration.
+    files: RefCell<BTreeSet<PathBuf>>,
     found: RefCell<Vec<Found>>,
     /// Every key that was asked for: `limit.NAME.rates`.
     known: RefCell<BTreeSet<String>>,
@@ -88,10 +94,18 @@ impl Place {
 }
 
 impl<'t> Report<'t> {
-    pub(super) fn new(source: Source<'t>, environment: &'t dyn Environment) -> Self {
+    /// An empty report about the file `file_name`.
+    pub(super) fn new(
+        source: Source<'t>,
+        environment: &'t dyn Environment,
+        file_name: &str,
+    ) -> Self {
+        let base = Path::new(file_name).parent();
         Self {
             source,
             environment,
+            base: base.unwrap_or(Path::new("")).to_owned(),
+            files: RefCell::default(),
             found: RefCell::default(),
             known: RefCell::default(),
             required: RefCell::default(),
@@ -122,6 +136,22 @@ impl<'t> Report<'t> {
     pub(super) fn forms(&self) -> Forms {
         let forms = self.forms.as_ref();
         forms.map_or_else(Forms::new, |forms| forms.borrow().clone())
+    }
+
+    /// Returns the path that the configuration means by `text`.
+    pub(super) fn path(&self, text: &str) -> PathBuf {
+        self.base.join(text)
+    }
+
+    /// Reads a file of the configuration, and remembers it as one whose change is a change of the configuration.
+    pub(super) fn read_file(&self, path: &Path) -> io::Result<String> {
+        self.files.borrow_mut().insert(path.to_owned());
+        self.environment.read(path)
+    }
+
+    /// The files that were read, in order.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.files.borrow().iter().cloned().collect()
     }
 
     /// Records that the file cannot be used because of what is written.

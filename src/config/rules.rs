@@ -113,6 +113,8 @@ pub struct Rules {
     pub patterns: Vec<PathBuf>,
     /// The files that are included.
     pub included: Vec<PathBuf>,
+    /// The files beside them that were read: certificates, keys, lists, pages.
+    pub read_files: Vec<PathBuf>,
 }
 
 /// `[server]`: the process.
@@ -502,30 +504,7 @@ impl Rules {
     /// The files beside the configuration whose change is a change of it, each once.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
-        let lists = self.lists.values().filter_map(|list| list.file.as_ref());
-        let lists = lists.map(|file| file.path.clone());
-        let keys = self.jwt.iter().map(|jwt| jwt.file.clone());
-        let overrides = self
-            .limits
-            .values()
-            .filter_map(|limit| Some(limit.overrides.as_ref()?.file.clone()));
-        let store = self.store.iter().flat_map(|store| store.files.clone());
-        let acme = self.acme.iter().flat_map(|acme| acme.files.clone());
-        let otlp = self.tracing.iter().filter_map(|rules| rules.otlp.as_ref());
-        let otlp = otlp.flat_map(|otlp| otlp.files.clone());
-        let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
-        let tls = tls.flat_map(|tls| tls.files.clone());
-        let shapes = self.routes.iter().map(|route| &route.shape);
-        let shapes = shapes.chain([&self.shape]).flatten();
-        let pages = shapes.flat_map(|shape| shape.pages.files.clone());
-        let origins = self.origins.values();
-        let origins = origins.filter_map(|origin| origin.tls.as_ref());
-        let origins = origins.flat_map(|tls| tls.files.clone());
-        let token = self.admin.token_file.clone();
-        let files = lists.chain(keys).chain(overrides).chain(store);
-        let files = files.chain(tls).chain(acme).chain(origins).chain(otlp);
-        let files = files.chain(self.included.iter().cloned());
-        let mut files: Vec<_> = files.chain(pages).chain(token).collect();
+        let mut files = [&*self.included, &*self.read_files].concat();
         files.sort();
         files.dedup();
         files

@@ -100,7 +100,6 @@ mod tests {
                 (Failing::Server, page("5xx ")),
                 (Failing::Status(StatusCode::BAD_GATEWAY), page("own ")),
             ],
-            files: Vec::new(),
         };
         let accept = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
         let headers: HeaderMap = accept.into_iter().collect();
@@ -151,7 +150,6 @@ mod tests {
                 (Failing::Client, page("4xx ")),
                 (Failing::Server, page("5xx ")),
             ],
-            files: Vec::new(),
         };
         let intercepted = (200..=999).filter(|status| {
             let status = StatusCode::from_u16(*status).expect("a status");

@@ -187,7 +187,6 @@ mod tests {
                 clients: None,
                 unknown_name: UnknownName::Default,
                 strict_transport: None,
-                files: Vec::new(),
             }),
         }
     }

@@ -26,8 +26,6 @@ pub struct AcmeRules {
     pub dir: PathBuf,
     /// The account elsewhere that the one at the server belongs to, RFC 8555 §7.3.4.
     pub binding: Option<Binding>,
-    /// The files that were read, which are watched.
-    pub files: Vec<PathBuf>,
 }
 
 /// How the gateway proves that a name is its own.

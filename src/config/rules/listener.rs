@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
-use std::path::PathBuf;
 
 use http::HeaderValue;
 use ipnet::IpNet;
@@ -60,8 +59,6 @@ pub struct TlsRules {
     pub unknown_name: UnknownName,
     /// `Strict-Transport-Security` of every answer.
     pub strict_transport: Option<HeaderValue>,
-    /// The files that were read, which are watched.
-    pub files: Vec<PathBuf>,
 }
 
 /// The least version of TLS.

@@ -1,7 +1,5 @@
 //! Owns the typed rules of what failures look like.
 
-use std::path::PathBuf;
-
 use http::{HeaderValue, StatusCode};
 
 /// `error_pages`: bodies for failures that the gateway answers itself, beside the problem body, or in place of an origin's own.
@@ -9,8 +7,6 @@ use http::{HeaderValue, StatusCode};
 pub struct ErrorPages {
     /// In the order in which they are asked; those of a route before those of all.
     pub pages: Vec<(Failing, Page)>,
-    /// The files that they were read from, which are watched.
-    pub files: Vec<PathBuf>,
 }
 
 impl ErrorPages {
@@ -32,7 +28,6 @@ impl ErrorPages {
     #[must_use]
     pub fn before(mut self, others: &Self) -> Self {
         self.pages.extend(others.pages.iter().cloned());
-        self.files.extend(others.files.iter().cloned());
         self
     }
 }

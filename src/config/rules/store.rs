@@ -1,6 +1,5 @@
 //! Owns the typed rules of `[store]`, and what a limit says about it.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub use sluicegate_redis_link::{
@@ -30,8 +29,6 @@ pub struct StoreRules {
     pub secret: Option<StoreSeed>,
     /// When `/readyz` says yes.
     pub ready: ReadyWhen,
-    /// The files that were read for this.
-    pub files: Vec<PathBuf>,
 }
 
 /// When a gateway with a store is ready.

@@ -1,6 +1,5 @@
 //! Owns the typed rules of traces, and of who is told of the gateway's part in them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +31,6 @@ pub struct OtlpRules {
     pub interval: Duration,
     /// What is said of this gateway, `service.name` first.
     pub attributes: Vec<(Box<str>, Box<str>)>,
-    /// The files that were read, which are watched.
-    pub files: Vec<PathBuf>,
 }
 
 /// Where a collector is.

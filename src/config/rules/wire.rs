@@ -1,7 +1,6 @@
 //! Owns the rules about what is spoken: with the servers of an origin, and how much of HTTP/2 with clients.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What is spoken with the servers of an origin.
@@ -43,8 +42,6 @@ pub struct OriginTls {
     pub server_name: Option<Arc<str>>,
     /// How much of a certificate is verified.
     pub verify: Verify,
-    /// The files that were read for this.
-    pub files: Vec<PathBuf>,
 }
 
 /// One certificate, DER; X.509 was found in it when it was read.

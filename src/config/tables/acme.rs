@@ -36,15 +36,12 @@ const SERVERS: [(&str, &str); 2] = [
 /// No certificate that a public authority issues lives longer.
 const LONGEST: Duration = Duration::from_secs(398 * 86_400);
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration. What is kept goes below `state_dir` unless the
-/// table says otherwise; `None` where that could not be read.
+/// Reads the table. What is kept goes below `state_dir` unless the table says otherwise; `None` where that could not be read.
 pub(in crate::config) fn read(
     field: &Field<'_>,
-    base: &Path,
     state_dir: Option<Option<&Path>>,
 ) -> Option<AcmeRules> {
     let section = field.section()?;
-    let mut files = Vec::new();
     let directory = section.or(
         "directory",
         "\"letsencrypt\"",
@@ -59,20 +56,18 @@ pub(in crate::config) fn read(
     );
     let agreed = agreed(&section);
     let ca_file = section.field("ca_file", "\"/etc/sluicegate/acme-ca.pem\"");
-    let trust = trust(ca_file.as_ref(), base, &mut files);
+    let trust = trust(ca_file.as_ref());
     let proof = section.or("challenge", "\"tls-alpn-01\"", Proof::TlsAlpn01, |field| {
         proof(field)
     });
     let renew_before = section.optional("renew_before", "\"30d\"", |field| {
         field.duration(Duration::from_secs(1)..=LONGEST)
     });
-    let dir = section.optional("dir", "\"/var/lib/sluicegate/acme\"", |field| {
-        dir(field, base)
-    });
+    let dir = section.optional("dir", "\"/var/lib/sluicegate/acme\"", |field| dir(field));
     let binding = section.optional(
         "eab",
         "{ kid = \"kid-1\", hmac_file = \"/etc/sluicegate/acme-eab\" }",
-        |field| binding(field, base, &mut files),
+        |field| binding(field),
     );
     let dir = match (dir?, state_dir) {
         (Some(dir), _) => Some(dir),
@@ -98,7 +93,6 @@ pub(in crate::config) fn read(
         renew_before: renew_before?,
         dir: dir?,
         binding: binding?,
-        files,
     })
 }
 
@@ -279,15 +273,13 @@ fn agreed(section: &Section<'_>) -> Option<()> {
     }
 }
 
-fn trust(field: Option<&Field<'_>>, base: &Path, files: &mut Vec<PathBuf>) -> Option<Tls> {
+fn trust(field: Option<&Field<'_>>) -> Option<Tls> {
     let mut texts = TlsTexts::default();
     if let Some(field) = field {
-        let (path, text) = text_of(
+        let (_, text) = text_of(
             field,
-            base,
             "put it there as PEM, readable for the user that runs the gateway",
         )?;
-        files.push(path);
         texts.ca = Some(text.into());
     }
     match (Tls::new(texts), field) {
@@ -313,17 +305,17 @@ fn proof(field: &Field<'_>) -> Option<Proof> {
     })
 }
 
-fn dir(field: &Field<'_>, base: &Path) -> Option<PathBuf> {
+fn dir(field: &Field<'_>) -> Option<PathBuf> {
     match field.text()? {
         path if path.is_empty() || path.contains('\0') => field.refuse(
             "this is not the path of a directory",
             "write one of its own, such as \"/var/lib/sluicegate/acme\"",
         ),
-        path => Some(base.join(path)),
+        path => Some(field.report.path(path)),
     }
 }
 
-fn binding(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<Binding> {
+fn binding(field: &Field<'_>) -> Option<Binding> {
     let section = field.section()?;
     let key_id = section
         .required("kid", "\"kid-1\"")
@@ -332,13 +324,10 @@ fn binding(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<B
         .required("hmac_file", "\"/etc/sluicegate/acme-eab\"")
         .and_then(|field| {
             let advice = "put the key there as the certificate authority shows it, readable for the user that runs the gateway";
-            let (path, text) = text_of(&field, base, advice)?;
+            let (_, text) = text_of(&field, advice)?;
             let text = text.trim().trim_end_matches('=');
             match BASE64_URL_SAFE_NO_PAD.decode(text) {
-                Ok(key) if !key.is_empty() => {
-                    files.push(path);
-                    Some(Secret::new(text))
-                }
+                Ok(key) if !key.is_empty() => Some(Secret::new(text)),
                 _ => field.refuse("this file holds no key in base64url", advice),
             }
         });

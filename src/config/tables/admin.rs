@@ -1,7 +1,7 @@
 //! `[admin]`: the operator's listener.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::listener::{address, clash};
@@ -13,13 +13,13 @@ use crate::config::section::Section;
 /// Where the operator's listener is unless the file says otherwise.
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Placed<AdminRules>> {
+/// Reads the table.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<Placed<AdminRules>> {
     let field = section.field("address", "\"127.0.0.1:9180\"");
     let place = field.as_ref().map(|field| field.place.clone());
     let address = field.as_ref().map_or(Some(Some(DEFAULT)), address_or_off);
     let token = section.optional("token_file", "\"/etc/sluicegate/admin-token\"", |field| {
-        token(field, base)
+        token(field)
     });
     if let (Some(place), Some(Some(address)), Some(None)) = (&place, address, &token)
         && !address.ip().is_loopback()
@@ -85,9 +85,9 @@ pub(in crate::config) fn check_apart(
 }
 
 /// The token in a file, without the white space around it, and where the file is.
-fn token(field: &Field<'_>, base: &Path) -> Option<(Arc<str>, PathBuf)> {
+fn token(field: &Field<'_>) -> Option<(Arc<str>, PathBuf)> {
     let advice = "put the token there, readable for the user that runs the gateway";
-    let (path, text) = text_of(field, base, advice)?;
+    let (path, text) = text_of(field, advice)?;
     let token = text.trim();
     let visible = |byte: u8| byte.is_ascii_graphic();
     if token.is_empty() {

@@ -5,8 +5,6 @@
 //!
 //! A table may say no more than whether its page intercepts: then its bodies are those of the page that would be given without it.
 
-use std::path::{Path, PathBuf};
-
 use http::{HeaderValue, StatusCode};
 
 use crate::bounds::ERROR_PAGE;
@@ -33,12 +31,8 @@ const PLACEHOLDERS: [(&str, PagePiece); 3] = [
     ("{request_id}", PagePiece::RequestId),
 ];
 
-/// The `error_pages` of a route or of all; `None` when one is wrong. Relative paths begin at `base`.
-pub(in crate::config) fn of(
-    section: &Section<'_>,
-    whose: Whose<'_>,
-    base: &Path,
-) -> Option<ErrorPages> {
+/// The `error_pages` of a route or of all; `None` when one is wrong.
+pub(in crate::config) fn of(section: &Section<'_>, whose: Whose<'_>) -> Option<ErrorPages> {
     let example = "with html = \"<p>We are back soon.\"";
     let mut all = Some(ErrorPages::default());
     let mut intercepting = Vec::new();
@@ -53,11 +47,10 @@ pub(in crate::config) fn of(
         }
         let field = section.field("intercept", "true");
         let intercept = field.as_ref().map(|field| intercept(field, whose));
-        let page = page(section, failing, intercept, base);
-        if let (Some(pages), Some(failing), Some((page, files))) = (&mut all, failing, page) {
+        let page = page(section, failing, intercept);
+        if let (Some(pages), Some(failing), Some(page)) = (&mut all, failing, page) {
             intercepting.extend(field.map(|field| (failing, field)));
             pages.pages.push((failing, page));
-            pages.files.extend(files);
         } else {
             all = None;
         }
@@ -121,8 +114,7 @@ fn page(
     section: Section<'_>,
     failing: Option<Failing>,
     intercept: Option<Option<bool>>,
-    base: &Path,
-) -> Option<(Page, Vec<PathBuf>)> {
+) -> Option<Page> {
     let html = section.field("html", "\"<p>We are back soon.\"");
     let html_file = section.field("html_file", "\"pages/404.html\"");
     let json = section.field("json", "'{ \"error\": {status} }'");
@@ -130,7 +122,7 @@ fn page(
     let place = section.place.clone();
     let report = section.report;
     section.finish();
-    let (mut bodies, mut files, mut right) = (Vec::new(), Vec::new(), true);
+    let (mut bodies, mut right) = (Vec::new(), true);
     let mut add = |read: Option<String>, field: &Field<'_>, media_type: &'static str| match read
         .and_then(|text| body(&text, field, media_type))
     {
@@ -148,9 +140,9 @@ fn page(
         }
         (Some(html), None) => add(html.text().map(str::to_owned), html, HTML),
         (None, Some(file)) => {
-            let path = file.text().map(|text| base.join(text));
+            let path = file.path();
             let read = path.as_ref().and_then(|path| {
-                file.report.environment.read(path).map_or_else(
+                file.report.read_file(path).map_or_else(
                     |error| {
                         let shown = quoted(&path.display().to_string());
                         let message = format!("{shown} cannot be read: {error}");
@@ -162,7 +154,6 @@ fn page(
                     Some,
                 )
             });
-            files.extend(path);
             add(read, file, HTML);
         }
         (None, None) => {}
@@ -182,7 +173,7 @@ fn page(
         Some(written) => Some(written?),
         None => None,
     };
-    right.then_some((Page { bodies, intercept }, files))
+    right.then_some(Page { bodies, intercept })
 }
 
 /// Whether a page says enough that does not say whether it intercepts.

@@ -1,6 +1,5 @@
 //! `[jwt]`: which tokens are believed.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +34,8 @@ const LONGEST_LEEWAY: Duration = Duration::from_secs(600);
 pub(in crate::config) const EXAMPLE: &str =
     "{ algorithms = [\"RS256\"], jwks_file = \"/etc/sluicegate/jwks.json\" }";
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules> {
+/// Reads the table.
+pub(in crate::config) fn read(field: &Field<'_>) -> Option<JwtRules> {
     let section = field.section()?;
     let algorithms = section
         .required("algorithms", "[\"RS256\"]")
@@ -70,7 +69,7 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<JwtRules
     if field.report.environment.is_offline() {
         return None;
     }
-    let (path, text) = text_or_warning(&field, base)?;
+    let (path, text) = text_or_warning(&field)?;
     let is_readable = text.is_some();
     let shown = quoted(&path.display().to_string());
     let settings = TokenSettings {

@@ -1,7 +1,5 @@
 //! `[limit.NAME]`: how much may pass.
 
-use std::path::Path;
-
 use sluicegate_limiter::Capacity;
 
 use crate::config::action;
@@ -36,8 +34,8 @@ pub(in crate::config) struct Limited {
     pub(in crate::config) shared: Option<Place>,
 }
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limited> {
+/// Reads the table.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<Limited> {
     let key = section
         .required("key", "\"client.ip\"")
         .and_then(|field| key::template(&field));
@@ -81,7 +79,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Limit
     let written = section.field("overrides", "\"tiers.csv\"");
     let overrides = match (&written, &about) {
         (None, _) => Some(None),
-        (Some(field), Some(about)) => overrides::read(field, base, about).map(Some),
+        (Some(field), Some(about)) => overrides::read(field, about).map(Some),
         (Some(_), None) => None,
     };
     let tier = tier::TierKeys::of(&section).read(about.as_ref());

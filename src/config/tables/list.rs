@@ -3,7 +3,6 @@
 //! A file is read whole with the configuration and is watched with it, so that a list and the rules that use it are always one
 //! snapshot. A file that is broken is a warning: the content in force stays, and at the start the lines that can be read are the list.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::address::CidrSet;
@@ -19,8 +18,8 @@ pub(in crate::config) const EXAMPLE: &str = "with cidrs = [\"192.0.2.0/24\"] or 
 /// Mistakes of one file that are told; a file of the wrong kind has one a line.
 const TOLD: usize = 5;
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ListRules> {
+/// Reads the table.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<ListRules> {
     let written = section.or("cidrs", "[\"192.0.2.0/24\"]", Vec::new(), |field| {
         let elements = field.elements()?;
         all(elements.iter().map(cidr::read))
@@ -28,7 +27,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ListR
     let named = section.field("file", "\"bad.txt\"");
     let file = named
         .as_ref()
-        .map_or(Some(None), |field| file(field, base).map(Some));
+        .map_or(Some(None), |field| file(field).map(Some));
     if named.is_none() && matches!(written.as_deref(), Some([])) {
         section.report.warning(
             &section.place,
@@ -93,8 +92,8 @@ fn names(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
 
 /// One block or address a line; `#` and `;` begin a comment, as in the lists that are published. Lines that are none are left out, and
 /// mark the file as broken.
-fn file(field: &Field<'_>, base: &Path) -> Option<ListFile> {
-    let (path, text) = text_or_warning(field, base)?;
+fn file(field: &Field<'_>) -> Option<ListFile> {
+    let (path, text) = text_or_warning(field)?;
     let shown = quoted(&path.display().to_string());
     let (mut blocks, mut wrong) = (Vec::new(), usize::from(text.is_none()));
     let text = text.unwrap_or_default();

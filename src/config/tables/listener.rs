@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
-use std::path::Path;
-
 use toml::de::DeValue;
 
 use super::listener_tls;
@@ -16,16 +14,13 @@ use crate::config::section::Section;
 
 pub(in crate::config) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
 
-/// Every listener that could be read, with the place of its address; relative paths begin at `base`.
-pub(in crate::config) fn read(
-    sections: Vec<Section<'_>>,
-    base: &Path,
-) -> Vec<Placed<ListenerRules>> {
+/// Every listener that could be read, with the place of its address.
+pub(in crate::config) fn read(sections: Vec<Section<'_>>) -> Vec<Placed<ListenerRules>> {
     let read = sections.into_iter();
-    read.filter_map(|section| read_one(section, base)).collect()
+    read.filter_map(|section| read_one(section)).collect()
 }
 
-fn read_one(section: Section<'_>, base: &Path) -> Option<Placed<ListenerRules>> {
+fn read_one(section: Section<'_>) -> Option<Placed<ListenerRules>> {
     let address = section
         .required("address", "\"0.0.0.0:8080\"")
         .and_then(|field| Some(field.placed(address(&field)?)));
@@ -39,7 +34,7 @@ fn read_one(section: Section<'_>, base: &Path) -> Option<Placed<ListenerRules>> 
     let proxy_protocol = proxy_protocol(&section);
     let redirect = section.field("redirect_to_https", "true");
     let redirect_to_https = redirect.as_ref().map_or(Some(None), https_port);
-    let tls = listener_tls::read(&section, base);
+    let tls = listener_tls::read(&section);
     section.finish();
     if let (Some(redirect), Some(Some(_)), Some(Some(_))) = (&redirect, &redirect_to_https, &tls) {
         return redirect.refuse(

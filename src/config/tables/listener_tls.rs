@@ -4,7 +4,6 @@
 //! configuration in force, with the certificates that it has, stays.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -29,10 +28,9 @@ const READABLE: &str = "put it there as PEM, readable for the user that runs the
 /// A year, which is what lists of preloaded hosts ask for.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Reads the table; `None` inside where it is not written. Relative paths begin at `base`, the directory of the configuration.
-pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRules>> {
+/// Reads the table; `None` inside where it is not written.
+pub(super) fn read(listener: &Section<'_>) -> Option<Option<TlsRules>> {
     let (written, section) = listener.table("tls", EXAMPLE);
-    let mut files = Vec::new();
     let ordered = section.optional("acme", "[\"www.example.com\"]", acme::names);
     // Who orders certificates need not have any.
     let certificates = if section.is_there() && matches!(ordered, Some(None)) {
@@ -41,7 +39,7 @@ pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRule
         section.field("certificates", PAIRS)
     };
     let certificates = match (certificates, &ordered) {
-        (Some(field), _) => certificates_of(&field, base, &mut files),
+        (Some(field), _) => certificates_of(&field),
         (None, Some(None)) => None,
         (None, _) => Some(Vec::new()),
     };
@@ -51,7 +49,7 @@ pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRule
             |got| format!("{got} is no version of TLS that is spoken here"),
         )
     });
-    let clients = clients(&section, base, &mut files);
+    let clients = clients(&section);
     let unknown_name = section.or(
         "unknown_sni",
         "\"default\"",
@@ -78,19 +76,14 @@ pub(super) fn read(listener: &Section<'_>, base: &Path) -> Option<Option<TlsRule
         clients: clients?,
         unknown_name: unknown_name?,
         strict_transport: strict_transport?,
-        files,
     }))
 }
 
-fn certificates_of(
-    field: &Field<'_>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<Vec<ServerCertificate>> {
+fn certificates_of(field: &Field<'_>) -> Option<Vec<ServerCertificate>> {
     let elements = field.list()?;
     let mut read = Vec::new();
     for (at, element) in elements.iter().enumerate() {
-        let certificate = certificate(element, base, files);
+        let certificate = certificate(element);
         if let Some(certificate) = &certificate {
             check_names(element, at, certificate, &read);
         }
@@ -99,11 +92,7 @@ fn certificates_of(
     all(read)
 }
 
-fn certificate(
-    element: &Field<'_>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<ServerCertificate> {
+fn certificate(element: &Field<'_>) -> Option<ServerCertificate> {
     let section = element.section()?;
     let chain = section.required("cert_file", "\"site.pem\"");
     let key = section.required("key_file", "\"site.key\"");
@@ -121,13 +110,9 @@ fn certificate(
         }))
     });
     section.finish();
-    let mut text = |field: &Field<'_>| {
-        let (path, text) = text_of(field, base, READABLE)?;
-        files.push(path.clone());
-        Some((path, text))
-    };
-    let chain_text = chain.as_ref().and_then(&mut text);
-    let key_text = key.as_ref().and_then(&mut text);
+    let text = |field: &Field<'_>| text_of(field, READABLE);
+    let chain_text = chain.as_ref().and_then(text);
+    let key_text = key.as_ref().and_then(text);
     let (chain, key, (key_path, key_text)) = (chain?, key?, key_text?);
     if key.report.environment.is_open_to_all(&key_path) {
         let path = key_path.display();
@@ -226,11 +211,7 @@ fn check_time(chain: &Field<'_>, certificate: &ServerCertificate) {
 }
 
 /// `client_ca_file` and `client_auth`: `None` inside where clients are not asked.
-fn clients(
-    section: &Section<'_>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<Option<ClientTrust>> {
+fn clients(section: &Section<'_>) -> Option<Option<ClientTrust>> {
     let authorities = section.field("client_ca_file", "\"clients.pem\"");
     let auth = section.field("client_auth", "\"required\"");
     let choice = match &auth {
@@ -252,8 +233,7 @@ fn clients(
             ),
         };
     };
-    let (path, text) = text_of(&authorities, base, READABLE)?;
-    files.push(path);
+    let (_, text) = text_of(&authorities, READABLE)?;
     let trust = ClientTrust::new(&text, choice?);
     if trust.is_none() {
         return authorities.refuse(

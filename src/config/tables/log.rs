@@ -1,7 +1,5 @@
 //! `[log]`: the access log.
 
-use std::path::Path;
-
 use http::HeaderName;
 
 use crate::bounds;
@@ -23,8 +21,8 @@ pub(in crate::config) struct Log {
     place_of_only: Option<Place>,
 }
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Log> {
+/// Reads the table.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<Log> {
     let access = section.or("access", "\"stdout\"", AccessLogTarget::Stdout, |field| {
         match field.text()? {
             "stdout" => Some(AccessLogTarget::Stdout),
@@ -38,7 +36,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Log> 
                 format!("{word:?} is neither \"stdout\" nor \"off\""),
                 format!("write one of them, or \"./{word}\" if a file is meant"),
             ),
-            path => Some(AccessLogTarget::File(base.join(path))),
+            path => Some(AccessLogTarget::File(field.report.path(path))),
         }
     });
     let keys = section.or("keys", "\"hash\"", LoggedKeys::Hash, |field| {

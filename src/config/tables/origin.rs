@@ -1,6 +1,5 @@
 //! `[origin.NAME]`: a pool of servers.
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::config::field::quoted;
@@ -18,12 +17,12 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 
 pub(in crate::config) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<OriginRules> {
+/// Reads the table.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<OriginRules> {
     let servers = section
         .required("servers", "[\"127.0.0.1:3000\"]")
         .and_then(|field| servers::read(&field));
-    let spoken = origin_tls::read(&section, base);
+    let spoken = origin_tls::read(&section);
     let balance = balance::read(&section);
     let sticky = section.optional("sticky", "{ ttl = \"1h\" }", |field| {
         StickyRules::read(field.section()?)

@@ -3,7 +3,6 @@
 //! Certificates and keys are read with the configuration and watched with it, so that one that cannot be used is told with its place,
 //! before a request meets it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -18,8 +17,8 @@ use crate::config::section::Section;
 
 const PEM: &str = "put it there as PEM, readable for the user that runs the gateway";
 
-/// Reads what is spoken; relative paths begin at `base`, the directory of the configuration.
-pub(super) fn read(section: &Section<'_>, base: &Path) -> Option<(Protocol, Option<OriginTls>)> {
+/// Reads what is spoken.
+pub(super) fn read(section: &Section<'_>) -> Option<(Protocol, Option<OriginTls>)> {
     let written = section.field("protocol", "\"h2\"");
     let protocol = match &written {
         Some(field) => protocol(field).map(|protocol| Some((protocol, &field.place))),
@@ -31,7 +30,7 @@ pub(super) fn read(section: &Section<'_>, base: &Path) -> Option<(Protocol, Opti
         .filter(|(protocol, _)| protocol.implies_tls())
         .map(|(_, place)| place.clone());
     let tls = match place.clone().or(by_protocol) {
-        Some(_) => made(&table, base).map(Some),
+        Some(_) => made(&table).map(Some),
         None => Some(None),
     };
     table.finish();
@@ -62,15 +61,14 @@ fn protocol(field: &Field<'_>) -> Option<Protocol> {
     })
 }
 
-fn made(table: &Section<'_>, base: &Path) -> Option<OriginTls> {
-    let mut files = Vec::new();
+fn made(table: &Section<'_>) -> Option<OriginTls> {
     let trust = table.optional("ca_file", "\"/etc/sluicegate/origin-ca.pem\"", |field| {
-        trust(field, base, &mut files)
+        trust(field)
     });
     let chain = table.field("cert_file", "\"/etc/sluicegate/gateway.pem\"");
     let key = table.field("key_file", "\"/etc/sluicegate/gateway.key\"");
     let identity = match (&chain, &key) {
-        (Some(chain), Some(key)) => identity(chain, key, base, &mut files).map(Some),
+        (Some(chain), Some(key)) => identity(chain, key).map(Some),
         (Some(lone), None) | (None, Some(lone)) => lone.refuse(
             "a certificate and its key belong together",
             "write cert_file and key_file, or neither",
@@ -84,12 +82,11 @@ fn made(table: &Section<'_>, base: &Path) -> Option<OriginTls> {
         identity: identity?,
         server_name: server_name?,
         verify: verify?,
-        files,
     })
 }
 
-fn trust(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<Arc<[Certificate]>> {
-    let text = watched(field, base, files)?;
+fn trust(field: &Field<'_>) -> Option<Arc<[Certificate]>> {
+    let text = watched(field)?;
     let trusted = certificates(&text).filter(|all| {
         let mut roots = RootCertStore::empty();
         let mut each = all.iter();
@@ -103,13 +100,8 @@ fn trust(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<Arc
     })
 }
 
-fn identity(
-    chain: &Field<'_>,
-    key: &Field<'_>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<Identity> {
-    let (chain_text, key_text) = (watched(chain, base, files), watched(key, base, files));
+fn identity(chain: &Field<'_>, key: &Field<'_>) -> Option<Identity> {
+    let (chain_text, key_text) = (watched(chain), watched(key));
     let (chain_text, key_text) = (chain_text?, key_text?);
     let Some(certificates) = certificates(&chain_text) else {
         return chain.refuse(
@@ -209,9 +201,7 @@ fn certificates(text: &str) -> Option<Arc<[Certificate]>> {
     })
 }
 
-/// The text of the file that a field names, which is watched from now on.
-fn watched(field: &Field<'_>, base: &Path, files: &mut Vec<PathBuf>) -> Option<String> {
-    let (path, text) = text_of(field, base, PEM)?;
-    files.push(path);
-    Some(text)
+/// The text of the file that a field names.
+fn watched(field: &Field<'_>) -> Option<String> {
+    text_of(field, PEM).map(|(_, text)| text)
 }

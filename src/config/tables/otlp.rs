@@ -1,6 +1,5 @@
 //! `[tracing.otlp]`: the OpenTelemetry collector that is told of spans.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,10 +30,9 @@ const OWN: [HeaderName; 5] = [
     header::CONNECTION,
 ];
 
-/// Reads the table; relative paths begin at `base`.
-pub(super) fn read(field: &Field<'_>, base: &Path) -> Option<OtlpRules> {
+/// Reads the table.
+pub(super) fn read(field: &Field<'_>) -> Option<OtlpRules> {
     let section = field.section()?;
-    let mut files = Vec::new();
     if !field.report.environment.exports_spans() {
         field.refuse::<()>(
             "this build has no OTLP export",
@@ -43,14 +41,12 @@ pub(super) fn read(field: &Field<'_>, base: &Path) -> Option<OtlpRules> {
     }
     let endpoint = section.required("endpoint", "\"http://127.0.0.1:4318\"");
     let ca = section.field("ca_file", "\"/etc/sluicegate/collector-ca.pem\"");
-    let place = endpoint
-        .as_ref()
-        .map(|field| place(field, ca.as_ref(), base, &mut files));
+    let place = endpoint.as_ref().map(|field| place(field, ca.as_ref()));
     let headers = section.or(
         "headers",
         "{ authorization = { file = \"/etc/sluicegate/otlp-token\" } }",
         Vec::new(),
-        |field| headers(field, base, &mut files),
+        |field| headers(field),
     );
     let seconds = Duration::from_secs;
     let timeout = section.or("timeout", "\"10s\"", seconds(10), |field| {
@@ -77,19 +73,13 @@ pub(super) fn read(field: &Field<'_>, base: &Path) -> Option<OtlpRules> {
         timeout,
         interval,
         attributes: said,
-        files,
     })
 }
 
-fn place(
-    field: &Field<'_>,
-    ca: Option<&Field<'_>>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<OtlpPlace> {
+fn place(field: &Field<'_>, ca: Option<&Field<'_>>) -> Option<OtlpPlace> {
     let uri: Uri = field.parsed(url)?;
     let tls = match (uri.scheme_str(), ca) {
-        (Some("https"), ca) => Some(tls(field, ca, base, files)?),
+        (Some("https"), ca) => Some(tls(field, ca)?),
         (_, Some(ca)) => {
             return ca.refuse(
                 "the endpoint is in clear text, where nobody shows a certificate",
@@ -148,18 +138,12 @@ fn url(text: &str) -> Result<Uri, Mistake> {
     }
 }
 
-fn tls(
-    endpoint: &Field<'_>,
-    ca: Option<&Field<'_>>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<Tls> {
+fn tls(endpoint: &Field<'_>, ca: Option<&Field<'_>>) -> Option<Tls> {
     let text = match ca {
         None => None,
         Some(field) => {
             let advice = "put it there as PEM, readable for the user that runs the gateway";
-            let (path, text) = text_of(field, base, advice)?;
-            files.push(path);
+            let (_, text) = text_of(field, advice)?;
             Some(Arc::from(text))
         }
     };
@@ -181,11 +165,7 @@ fn tls(
 }
 
 /// Fields of each request; a value is written here, or in a file where a secret is kept.
-fn headers(
-    field: &Field<'_>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-) -> Option<Vec<(HeaderName, HeaderValue)>> {
+fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let entries = named(field)?;
     all(entries.iter().map(|(key, value)| {
         let name = HeaderName::try_from(*key);
@@ -216,8 +196,7 @@ fn headers(
                     ..*value
                 };
                 let advice = "put the value there, readable for the user that runs the gateway";
-                let (path, text) = text_of(&file, base, advice)?;
-                files.push(path);
+                let (_, text) = text_of(&file, advice)?;
                 text
             }
             _ => value.text()?.to_owned(),

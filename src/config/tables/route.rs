@@ -1,7 +1,6 @@
 //! `[[route]]`: which requests go where, under which limits.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -72,12 +71,8 @@ pub(in crate::config) struct Route {
     pub(in crate::config) rules: Option<RouteRules>,
 }
 
-/// Reads a route; `of_all` is what the file says about how every route shapes what passes, and relative paths begin at `base`.
-pub(in crate::config) fn read(
-    section: Section<'_>,
-    of_all: Option<&ShapeRules>,
-    base: &Path,
-) -> Route {
+/// Reads a route; `of_all` is what the file says about how every route shapes what passes.
+pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
     let place = section.place.clone();
     let written = section.optional("name", "\"login\"", |field| {
         Some(field.placed(field.parsed(name)?))
@@ -162,7 +157,7 @@ pub(in crate::config) fn read(
     });
     let refusal = refusal::of(&section);
     let cache = cache::of_route(&section);
-    let shape = transform::of(&section, way, origin.as_ref(), of_all, base);
+    let shape = transform::of(&section, way, origin.as_ref(), of_all);
     section.finish();
 
     let matches = || {

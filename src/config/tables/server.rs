@@ -1,6 +1,6 @@
 //! `[server]`: the process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::defence;
@@ -16,8 +16,8 @@ const LONGEST_SOCKET: usize = 96;
 /// Largest body limit in bytes: 1 TiB.
 pub(super) const LARGEST_BODY: u64 = 1 << 40;
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<ServerRules> {
+/// Reads the table.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
     let short = Duration::from_millis(1)..=LONGEST;
     let seconds = |secs| Duration::from_secs(secs);
     let cores = section.report.environment.cores();
@@ -54,13 +54,13 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Serve
         field.size(0..=LARGEST_BODY)
     });
     let state_dir = section.optional("state_dir", "\"/var/lib/sluicegate/state\"", |field| {
-        state_dir(field, base)
+        state_dir(field)
     });
     let upgrade_socket = section.or(
         "upgrade_socket",
         "\"/run/sluicegate/upgrade.sock\"",
         None,
-        |field| upgrade_socket(field, base).map(Some),
+        |field| upgrade_socket(field).map(Some),
     );
     let body_key_bytes = section.or("max_key_body_bytes", "\"16KiB\"", 16 << 10, |field| {
         field
@@ -103,20 +103,20 @@ fn http2(section: Section<'_>) -> Option<Http2Rules> {
 }
 
 /// A directory. Whether it can be used is found out at the start, not by `check`, which may run elsewhere.
-fn state_dir(field: &Field<'_>, base: &Path) -> Option<PathBuf> {
+fn state_dir(field: &Field<'_>) -> Option<PathBuf> {
     match field.text()? {
         path if path.is_empty() || path.contains('\0') => field.refuse(
             "this is not the path of a directory",
             "write one of its own, such as \"/var/lib/sluicegate/state\", or leave it out: counters then end with the process",
         ),
-        path => Some(base.join(path)),
+        path => Some(field.report.path(path)),
     }
 }
 
 /// The path of a socket. Whether it can be listened on is found out at the start.
-fn upgrade_socket(field: &Field<'_>, base: &Path) -> Option<PathBuf> {
+fn upgrade_socket(field: &Field<'_>) -> Option<PathBuf> {
     let text = field.text()?;
-    let path = base.join(text);
+    let path = field.report.path(text);
     // unix(7): sun_path has 108 bytes with the final zero, and the socket is made beside the path, with a suffix.
     if text.is_empty() || text.contains('\0') || path.as_os_str().len() > LONGEST_SOCKET {
         return field.refuse(

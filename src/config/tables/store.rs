@@ -1,6 +1,5 @@
 //! `[store]`: where the counters of several gateways are.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,31 +29,28 @@ const OF_SENTINELS: Examples = Examples {
 /// Characters of a prefix: it stands before every key.
 const LONGEST_PREFIX: usize = 64;
 
-/// Reads the table; relative paths begin at `base`, the directory of the configuration.
-pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRules> {
+/// Reads the table.
+pub(in crate::config) fn read(field: &Field<'_>) -> Option<StoreRules> {
     let section = field.section()?;
-    let mut files = Vec::new();
     let url = section.field("url", "\"redis://127.0.0.1:6379\"");
     let (sentinel_at, sentinel) = section.table("sentinel", SENTINEL);
     let master = sentinel.field("master", "\"gateway\"");
     let nodes = sentinel.field("nodes", "[\"10.0.0.1:26379\", \"10.0.0.2:26379\"]");
-    let theirs = Written::read(&sentinel, base, &mut files, OF_SENTINELS);
+    let theirs = Written::read(&sentinel, OF_SENTINELS);
     let sentinels = sentinel_at.map(|place| of_sentinel(&place, master, nodes, theirs, &sentinel));
     sentinel.finish();
     let cluster = section.field("cluster", CLUSTER);
 
-    let written = Written::read(&section, base, &mut files, OF_STORE);
+    let written = Written::read(&section, OF_STORE);
     let written_url = url.as_ref().and_then(Field::written_text);
     let by_scheme = written_url.is_some_and(|url| url.starts_with("rediss://"));
-    let (tls_at, tls) = tls(&section, base, by_scheme.then_some(Scheme::Tls), &mut files);
+    let (tls_at, tls) = tls(&section, by_scheme.then_some(Scheme::Tls));
     let seed = section.field("secret_file", "\"/etc/sluicegate/store-secret\"");
     let seed = seed.map(|field| {
-        let (path, text) = text_of(
+        let (_, text) = text_of(
             &field,
-            base,
             "put 32 hexadecimal digits there: openssl rand -hex 16",
         )?;
-        files.push(path);
         seed_of(&field, &text)
     });
 
@@ -104,7 +100,6 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRul
     section.finish();
     let found = found?;
     let login = written.together(found.user, field.report, &field.place)?;
-    files.sort();
     Some(StoreRules {
         topology: found.topology,
         login,
@@ -115,7 +110,6 @@ pub(in crate::config) fn read(field: &Field<'_>, base: &Path) -> Option<StoreRul
         sync: sync?,
         secret: flipped(seed)?,
         ready: ready?,
-        files,
     })
 }
 
@@ -227,19 +221,14 @@ fn nodes_of(field: &Field<'_>) -> Option<Vec<HostPort>> {
     all(nodes.collect::<Vec<_>>())
 }
 
-fn tls(
-    section: &Section<'_>,
-    base: &Path,
-    asked: Option<Scheme>,
-    files: &mut Vec<PathBuf>,
-) -> (Option<Place>, Option<Option<Tls>>) {
+fn tls(section: &Section<'_>, asked: Option<Scheme>) -> (Option<Place>, Option<Option<Tls>>) {
     let (place, table) = section.table("tls", "{ ca_file = \"/etc/sluicegate/store-ca.pem\" }");
     let ca = table.field("ca_file", "\"/etc/sluicegate/store-ca.pem\"");
     let chain = table.field("cert_file", "\"/etc/sluicegate/store.pem\"");
     let key = table.field("key_file", "\"/etc/sluicegate/store.key\"");
     let name = table.field("server_name", "\"store.internal\"");
     let made = if place.is_some() || asked.is_some() {
-        made(base, files, [&ca, &chain, &key, &name]).map(Some)
+        made([&ca, &chain, &key, &name]).map(Some)
     } else {
         Some(None)
     };
@@ -247,16 +236,11 @@ fn tls(
     (place, made)
 }
 
-fn made(
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-    [ca, chain, key, name]: [&Option<Field<'_>>; 4],
-) -> Option<Tls> {
+fn made([ca, chain, key, name]: [&Option<Field<'_>>; 4]) -> Option<Tls> {
     let advice = "put it there as PEM, readable for the user that runs the gateway";
-    let mut text = |field: &Option<Field<'_>>| {
+    let text = |field: &Option<Field<'_>>| {
         let read = field.as_ref().map(|field| {
-            let (path, text) = text_of(field, base, advice)?;
-            files.push(path);
+            let (_, text) = text_of(field, advice)?;
             Some(Arc::<str>::from(text))
         });
         flipped(read)

@@ -1,7 +1,5 @@
 //! Who the gateway says it is at a server: `user`, and `password_file` or `password_env`. The store has them, and Sentinels have their own.
 
-use std::path::{Path, PathBuf};
-
 use super::store::flipped;
 use crate::config::field::{Field, quoted, text_of};
 use crate::config::report::{Place, Report};
@@ -27,18 +25,13 @@ pub(super) struct Written<'d> {
 }
 
 impl<'d> Written<'d> {
-    /// Reads the keys of a table; relative paths begin at `base`, and the file that was read is added to `files`.
-    pub(super) fn read(
-        section: &Section<'d>,
-        base: &Path,
-        files: &mut Vec<PathBuf>,
-        examples: Examples,
-    ) -> Self {
+    /// Reads the keys of a table.
+    pub(super) fn read(section: &Section<'d>, examples: Examples) -> Self {
         let user = section.field("user", "\"gateway\"");
         Self {
             name: flipped(user.as_ref().map(name)),
             user,
-            password: password(section, base, files, &examples),
+            password: password(section, &examples),
             examples,
         }
     }
@@ -76,12 +69,7 @@ fn name(field: &Field<'_>) -> Option<String> {
 }
 
 /// The password, from a file or the environment; `None` inside where there is none.
-fn password(
-    section: &Section<'_>,
-    base: &Path,
-    files: &mut Vec<PathBuf>,
-    examples: &Examples,
-) -> Option<Option<Password>> {
+fn password(section: &Section<'_>, examples: &Examples) -> Option<Option<Password>> {
     let file = section.field("password_file", examples.file);
     let variable = section.field("password_env", examples.variable);
     let (field, text) = match (file, variable) {
@@ -93,12 +81,10 @@ fn password(
             );
         }
         (Some(file), None) => {
-            let (path, text) = text_of(
+            let (_, text) = text_of(
                 &file,
-                base,
                 "put the password there, readable for the user that runs the gateway",
             )?;
-            files.push(path);
             (file, text)
         }
         (None, Some(variable)) => {

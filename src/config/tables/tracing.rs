@@ -1,6 +1,5 @@
 //! `[tracing]`: whether requests carry a trace to their origin.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::otlp;
@@ -8,8 +7,8 @@ use crate::config::action::{Share, any_share};
 use crate::config::rules::TracingRules;
 use crate::config::section::Section;
 
-/// Reads the table; `None` inside where nothing is traced. Relative paths begin at `base`.
-pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Option<TracingRules>> {
+/// Reads the table; `None` inside where nothing is traced.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<Option<TracingRules>> {
     let propagate = section.field("propagate", "true");
     let traced = propagate
         .as_ref()
@@ -27,7 +26,7 @@ pub(in crate::config) fn read(section: Section<'_>, base: &Path) -> Option<Optio
     let collector = section.field("otlp", otlp::EXAMPLE);
     let otlp = collector
         .as_ref()
-        .map_or(Some(None), |field| otlp::read(field, base).map(Some));
+        .map_or(Some(None), |field| otlp::read(field).map(Some));
     if let (Some(false), Some(collector)) = (traced, &collector) {
         collector.refuse::<()>(
             "without a trace there are no spans to tell of",

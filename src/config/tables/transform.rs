@@ -2,7 +2,6 @@
 //!
 //! `cors`, `compress` and `error_pages` are read beside them, by files of their own.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -48,9 +47,9 @@ pub(in crate::config) struct Way<'r> {
     pub(in crate::config) regex: Option<&'r PathRegex>,
 }
 
-/// What the file says about every route; relative paths begin at `base`, as for a route.
-pub(in crate::config) fn of_all(root: &Section<'_>, base: &Path) -> Option<ShapeRules> {
-    shape(root, None, None, Whose::All, base)
+/// What the file says about every route, as for a route.
+pub(in crate::config) fn of_all(root: &Section<'_>) -> Option<ShapeRules> {
+    shape(root, None, None, Whose::All)
 }
 
 /// What a route says: its own rules behind those of every route; `None` inside where nothing is shaped.
@@ -59,14 +58,13 @@ pub(in crate::config) fn of(
     way: Option<Way<'_>>,
     origin: Option<&Field<'_>>,
     of_all: Option<&ShapeRules>,
-    base: &Path,
 ) -> Option<Option<Arc<ShapeRules>>> {
     let groups = groups(section, way);
     let whose = match origin {
         Some(_) => Whose::Route(of_all.map(|of_all| &of_all.pages)),
         None => Whose::RouteWithoutOrigin,
     };
-    let own = shape(section, way, groups.as_ref(), whose, base);
+    let own = shape(section, way, groups.as_ref(), whose);
     let strip = section.field("strip_prefix", "\"/api\"");
     let rewrite = section.field("rewrite", "\"/v2/{rest}\"");
     if let (None, Some(path)) = (origin, strip.as_ref().or(rewrite.as_ref())) {
@@ -120,7 +118,6 @@ fn shape(
     way: Option<Way<'_>>,
     groups: Option<&PathGroups>,
     whose: Whose<'_>,
-    base: &Path,
 ) -> Option<ShapeRules> {
     let slots = Slots::of_field(way.map(|way| way.path), groups);
     let edited = |key, message| {
@@ -131,7 +128,7 @@ fn shape(
     let request = edited("request_headers", Message::Request);
     let response = edited("response_headers", Message::Response);
     let (cors, compress) = (cors::of(section), compress::of(section));
-    let pages = error_pages::of(section, whose, base);
+    let pages = error_pages::of(section, whose);
     Some(ShapeRules {
         request: request?,
         response: response?,
