@@ -1,6 +1,6 @@
-//! Writes the gateway's own answers, and signs those of the origin with request id and RateLimit fields.
+//! Writes the gateway's own answers, and adds the request id and the RateLimit fields to those of the origin.
 //!
-//! A refusal keeps the connection: a small body that was already sent is drained, a large one is not read to its end.
+//! A rejection keeps the connection: a small body that was already sent is drained, a large one is not read to its end.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::snapshot::ActiveAction;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Answers a refused request.
+/// Answers a rejected request.
 pub(super) async fn refuse(
     session: &mut Session,
     context: &Context,
@@ -54,7 +54,7 @@ pub(super) async fn refuse(
     .await
 }
 
-/// Answers with a problem in the gateway's own name.
+/// Answers with a problem body of the gateway.
 pub(super) async fn reject(
     session: &mut Session,
     context: &Context,
@@ -83,7 +83,7 @@ pub(super) async fn reject(
     send(session, context, header, body, Kind::Failure).await
 }
 
-/// Answers a request that lacks what a limit counts by: 400, with what to send.
+/// Answers a request that lacks a key of a limit: 400, with what to send.
 pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Result<()> {
     let Some(gap) = context.missing_keys.refusing() else {
         return reject(session, context, GatewayProblem::Internal).await;
@@ -93,7 +93,7 @@ pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Res
     send(session, context, header, key_missing(gap), Kind::Failure).await
 }
 
-/// Sends a request on to another place, for good: RFC 9110 §15.4.9, which keeps method and body.
+/// Redirects a request permanently with 308 (RFC 9110 §15.4.9), which keeps method and body.
 pub(super) async fn move_on(
     session: &mut Session,
     context: &Context,
@@ -115,7 +115,7 @@ pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<
     }
 }
 
-/// Answers OPTIONS or TRACE in place of what it may not be forwarded to, RFC 9110 §7.6.2. A TRACE would be sent back with its cookies.
+/// Answers an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2. A TRACE would be sent back with its cookies.
 pub(super) async fn end_here(session: &mut Session, context: &mut Context) -> Result<()> {
     let status = if session.req_header().method == Method::OPTIONS {
         StatusCode::OK
@@ -130,7 +130,7 @@ pub(super) async fn end_here(session: &mut Session, context: &mut Context) -> Re
     send(session, context, header, Bytes::new(), Kind::Content).await
 }
 
-/// Answers the preflight of a page: with nothing but what it asked about.
+/// Answers a CORS preflight, with only the fields that it asked about.
 pub(super) async fn preflight(session: &mut Session, context: &Context) -> Result<()> {
     let header = own_header(StatusCode::NO_CONTENT, context)?;
     send(session, context, header, Bytes::new(), Kind::Failure).await
@@ -155,7 +155,7 @@ async fn respond_fixed(
         header.insert_header(CONTENT_TYPE, content_type.clone())?;
     }
     if fixed.status == StatusCode::METHOD_NOT_ALLOWED {
-        // RFC 9110 §15.5.6 asks for the field; an empty list says that nothing is allowed here.
+        // RFC 9110 §15.5.6 requires the field; an empty list means that no method is allowed.
         header.insert_header(ALLOW, HeaderValue::from_static(""))?;
     }
     for (name, value) in &fixed.headers {
@@ -165,7 +165,8 @@ async fn respond_fixed(
     send(session, context, header, fixed.body.clone(), Kind::Content).await
 }
 
-/// Answers an ACME server with what it wants to see. RFC 8555 §8.3 leaves the type open; this is that of its example.
+/// Answers an ACME server with the proof that it asks for. RFC 8555 §8.3 leaves the media type open; this is the one of its
+/// example.
 pub(super) async fn prove(session: &mut Session, context: &Context, proof: &str) -> Result<()> {
     let mut header = own_header(StatusCode::OK, context)?;
     header.insert_header(CONTENT_TYPE, "application/octet-stream")?;
@@ -173,21 +174,22 @@ pub(super) async fn prove(session: &mut Session, context: &Context, proof: &str)
     send(session, context, header, proof, Kind::Failure).await
 }
 
-/// Whether the client sends its body only when it is told to, RFC 9110 §10.1.1.
+/// Returns whether the client sends its body only after `100 Continue`, RFC 9110 §10.1.1.
 pub(super) fn waits_for_invitation(session: &Session) -> bool {
     expects_continue(session) && session.req_header().version == http::Version::HTTP_11
 }
 
-/// Tells a client that waits for it to send its body: the request passed, and origins are not asked to say so.
+/// Sends `100 Continue`: the request passed, and origins do not get the client's `Expect`.
 pub(super) async fn invite_body(session: &mut Session) -> Result<()> {
-    // Pingora gives up the connection when it writes anything while the body is unread; this is the one time that it must not.
+    // Pingora closes the connection when it writes anything while the body is unread; this is the one write after which it must
+    // not.
     let keepalive = session.get_keepalive();
     session.write_continue_response().await?;
     session.set_keepalive(keepalive);
     Ok(())
 }
 
-/// Whether an answer of the origin ends with its head, RFC 9112 §6.3.
+/// Returns whether an answer of the origin ends with its head, RFC 9112 §6.3.
 pub(super) fn has_no_body(session: &Session, response: &ResponseHeader) -> bool {
     let empty = |length: &HeaderValue| length.as_bytes() == b"0";
     session.req_header().method == Method::HEAD
@@ -199,7 +201,7 @@ fn is_bodiless(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// HTTP/1.0 knows no chunks: the end of the connection ends the body, RFC 9112 §6.3.
+/// Removes `Transfer-Encoding` for HTTP/1.0, which has no chunks: the end of the connection ends the body, RFC 9112 §6.3.
 pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn HeaderEdit) {
     if session.req_header().version == http::Version::HTTP_10
         && fields.all().contains_key(TRANSFER_ENCODING)
@@ -209,7 +211,8 @@ pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn HeaderE
     }
 }
 
-/// Adds the request id and the standing of the limits to an origin's response, merged with what the origin tells of its own.
+/// Adds the request id and the state of the limits to an origin's response, merged with the RateLimit fields that the origin
+/// sends.
 pub(super) fn sign(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
     if let Some(value) = strict_transport(context) {
@@ -250,7 +253,7 @@ fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {
     Ok(header)
 }
 
-/// What browsers are told about coming back. RFC 6797 §7.2: never in clear text, where anybody could have written it.
+/// Returns the `Strict-Transport-Security` value. RFC 6797 §7.2: never in clear text, where anybody could have written it.
 fn strict_transport(context: &Context) -> Option<&HeaderValue> {
     context.secured.as_ref()?.strict_transport.as_ref()
 }
@@ -272,14 +275,14 @@ async fn send(
     let write = write(session, header, (!silent).then_some(body));
     in_time(context, write).await?;
     if session.as_http1().is_some() && !session.is_body_done() {
-        // The connection will be closed. Closing on unread bytes makes the kernel send a reset that can overtake the answer, so
-        // wait a little for the client to notice.
+        // The connection will be closed. A close with unread bytes makes the kernel send a reset that can overtake the answer,
+        // so wait a little for the client to read it.
         drain(session, bounds::LINGER_BYTES, bounds::LINGER_TIME).await;
     }
     Ok(())
 }
 
-/// Writes an answer within the time that a client has to read it: one that never reads must not hold it for ever.
+/// Writes an answer within the time that a client has to read it, so that a client that never reads cannot hold it forever.
 pub(super) async fn in_time(
     context: &Context,
     write: impl Future<Output = Result<()>>,
@@ -290,7 +293,7 @@ pub(super) async fn in_time(
         .unwrap_or_else(|_| Err(Error::explain(WriteTimedout, "the gateway's own answer")))
 }
 
-/// Writes an answer to its end; without a body, the end comes with the head.
+/// Writes an answer to its end; without a body, the head ends it.
 pub(super) async fn write(
     session: &mut Session,
     header: ResponseHeader,
@@ -299,7 +302,7 @@ pub(super) async fn write(
     let header = Box::new(header);
     let Some(body) = body else {
         if let ServerSession::H2(stream) = session.as_downstream_mut() {
-            // The proxy would end the stream by a frame of its own, and callers that speak gRPC want the end in the head.
+            // The proxy would end the stream by a frame of its own, and gRPC clients expect the end in the head.
             return stream.write_response_header(header, true);
         }
         session.write_response_header(header, true).await?;
@@ -309,7 +312,7 @@ pub(super) async fn write(
     session.write_response_body(Some(body), true).await
 }
 
-/// Discards what the client has sent of its body, up to `bytes` and `time`.
+/// Discards up to `bytes` of the client's body, for at most `time`.
 async fn drain(session: &mut Session, bytes: usize, time: Duration) {
     if session.is_body_done() || session.is_body_empty() || expects_continue(session) {
         return;
@@ -323,11 +326,11 @@ async fn drain(session: &mut Session, bytes: usize, time: Duration) {
             }
         }
     };
-    // Running out of time is the expected end for a client that is slow or has much to say.
+    // A timeout is the expected end for a slow client or a long body.
     let _ = tokio::time::timeout(time, discard).await;
 }
 
-/// A client that waits for `100 Continue` sends no body after a final answer, RFC 9110 §10.1.1.
+/// Returns whether the client sends no body after a final answer, since it waits for `100 Continue`, RFC 9110 §10.1.1.
 fn expects_continue(session: &Session) -> bool {
     session
         .req_header()
@@ -336,7 +339,7 @@ fn expects_continue(session: &Session) -> bool {
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// The final answer, if one was begun: an interim one (100, 103) is none, but 101 is (RFC 9110 §15.2).
+/// Returns the final answer, if one was begun: an interim one (100, 103) does not count, but 101 does (RFC 9110 §15.2).
 pub(super) fn answered(session: &Session) -> Option<&ResponseHeader> {
     session
         .response_written()

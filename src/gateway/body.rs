@@ -1,12 +1,13 @@
-//! Reads the beginning of a body before the decision, for routes whose limits count by what is in it, so that the origin still gets
-//! every byte.
+//! Reads the beginning of a body before the decision, for routes with a limit that takes its key from the body. The origin still
+//! gets every byte.
 //!
-//! Pingora keeps what is read in the buffer that it also retries from, and sends that to the origin first. The buffer has 64 KiB and one
-//! read may bring as much, so a body in chunks can be too much for it; what was read is then held here, and put in front of the next
-//! piece on its way to the origin.
+//! Pingora keeps the bytes in the buffer from which it also retries, and sends them to the origin first. The buffer has 64 KiB
+//! and one read may bring as much, so a body in chunks can overflow it; the context then holds the bytes, and puts them in front
+//! of the next piece on its way to the origin.
 //!
 //! # Limits
-//! At most `max_key_body_bytes` and one read are held, for at most `client_read_timeout` in all. A body that announces more is not read.
+//! At most `max_key_body_bytes` and one read are held, for at most `client_read_timeout` in all. A body that announces a greater
+//! length is not read.
 
 use bytes::{Bytes, BytesMut};
 use pingora::Result;
@@ -22,18 +23,18 @@ use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::response::GatewayProblem;
 
-/// What was read of a body before the decision.
+/// The part of a body that was read before the decision.
 pub(super) enum Prefix {
-    /// All of it.
+    /// The whole body.
     Whole(Bytes),
-    /// It is longer than what is read.
+    /// The body is longer than the limit.
     TooLarge,
-    /// It is of a kind that no key is read from.
+    /// The body has a media type from which no key is read.
     OfOtherKind,
 }
 
 impl Prefix {
-    /// As admission sees it.
+    /// Returns the body in the form that admission reads.
     pub(super) fn known(&self) -> KnownBody<'_> {
         match self {
             Self::Whole(bytes) => KnownBody::Whole(bytes),
@@ -43,7 +44,8 @@ impl Prefix {
     }
 }
 
-/// Reads what keys need; the problem to answer with where that fails, the error where nobody is there to answer.
+/// Reads the bytes that keys need. `Ok(Err)` is the problem to answer with; `Err` is an error after which no client is left to
+/// answer.
 pub(super) async fn read(
     session: &mut Session,
     context: &mut Context,
@@ -65,7 +67,7 @@ pub(super) async fn read(
         context.invited = true;
     }
     session.as_downstream_mut().enable_retry_buffering();
-    // One deadline for all of it, so that a byte every few seconds does not hold the memory for ever.
+    // One deadline for the whole read, so that a byte every few seconds does not hold the memory forever.
     match timeout(patience, read_up_to(session, most, context)).await {
         Ok(prefix) => prefix,
         Err(_) => Ok(Err(GatewayProblem::BodyTimeout)),
@@ -89,7 +91,8 @@ async fn read_up_to(
         if read.len() > most {
             if session.retry_buffer_truncated() {
                 if session.is_body_done() {
-                    // No further piece would take the held bytes along. A read ends before the last chunk, so this does not happen.
+                    // No further piece would carry the held bytes along. A read ends before the last chunk, so this does not
+                    // happen.
                     return Ok(Err(GatewayProblem::BodyTooLarge));
                 }
                 context.held = Some(read.freeze());
@@ -108,20 +111,20 @@ fn announced(session: &Session) -> Option<u64> {
     length.to_str().ok()?.parse().ok()
 }
 
-/// How long the client may be silent, and leave an answer unread.
+/// Sets the timeouts of a client: for silence, and for not reading an answer.
 pub(super) fn set_patience(session: &mut Session, server: &ServerRules) {
     if session.get_keepalive().is_some() {
         session.set_keepalive(Some(server.keepalive_timeout.as_secs().max(1)));
     }
     session.set_read_timeout(Some(server.client_read_timeout));
-    // Pingora's timeout is one for a whole piece of an answer, which is up to 256 KiB over HTTP/1: a slow client would meet it that reads
-    // all the time. There the connection itself bounds the wait. Over HTTP/2 a piece has 64 KiB, and nobody else knows how long its
-    // stream waits.
+    // Pingora's timeout is for a whole piece of an answer, which is up to 256 KiB over HTTP/1: a slow client that reads all the
+    // time would exceed it. There the connection itself bounds the wait. Over HTTP/2 a piece has 64 KiB, and only this timeout
+    // bounds the wait of a stream.
     let patience = session.as_http2().map(|_| server.client_write_timeout);
     session.set_write_timeout(patience);
 }
 
-/// Notes that a piece of the body came, and lets the next take as long as the client's pace allows.
+/// Records a received piece of the body, and sets the timeout of the next read to what the minimum body rate leaves.
 ///
 /// # Errors
 /// The client is too slow.
@@ -132,7 +135,7 @@ pub(super) fn keep_pace(
 ) -> Result<()> {
     let Some(piece) = piece else { return Ok(()) };
     if session.was_upgraded() {
-        // What follows an upgrade is no body, and may be silent.
+        // The bytes after an upgrade are no body, and may pause for any time.
         return Ok(());
     }
     let server = &context.snapshot.rules.server;
@@ -149,7 +152,7 @@ pub(super) fn keep_pace(
     }
 }
 
-/// Puts held bytes in front of the first piece that goes to the origin.
+/// Prepends the held bytes to the first piece that goes to the origin.
 pub(super) fn put_held_first(body: &mut Option<Bytes>, context: &mut Context) {
     if let Some(held) = context.held.take() {
         let mut joined = BytesMut::from(&held[..]);
@@ -158,10 +161,11 @@ pub(super) fn put_held_first(body: &mut Option<Bytes>, context: &mut Context) {
     }
 }
 
-/// Removes an empty last piece, such as an HTTP/2 client sends that learns late that its body has ended.
+/// Removes an empty last piece, such as an HTTP/2 client sends whose END_STREAM comes in a frame of its own.
 ///
-/// Pingora writes every piece as a chunk, and an empty chunk is the last one (RFC 9112 §7.1). It then ends the body, so an HTTP/1.1 origin
-/// would read a second last chunk as the beginning of the next request on that connection, which may be another client's.
+/// Pingora writes every piece as a chunk, and an empty chunk is the last one (RFC 9112 §7.1). It then ends the body, so an
+/// HTTP/1.1 origin would read a second last chunk as the beginning of the next request on that connection, which may be another
+/// client's.
 pub(super) fn omit_empty_end(body: &mut Option<Bytes>) {
     body.take_if(|piece| piece.is_empty());
 }

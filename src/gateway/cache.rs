@@ -1,10 +1,10 @@
-//! Leads a request through Pingora's cache: whether it looks there, under which key, and what it may be given of what it finds.
+//! Leads a request through Pingora's cache: lookup, key, freshness, and the conditions under which a stored answer is served.
 //!
-//! The limits come first: whoever is refused never gets here, so that a stored answer is no way around a limit. What is stored is the
-//! origin's answer as it came; request id and RateLimit fields are added to each client's own copy afterwards, as to any answer.
+//! The limits come first: a rejected request never gets here, so a stored answer does not bypass a limit. The cache stores the
+//! origin's answer unchanged; request id and RateLimit fields are added to each client's copy afterwards, as for any answer.
 //!
-//! A stale answer that is served meanwhile is fetched anew by a request of the gateway's own, which Pingora sends through the same phases.
-//! It asks no limit, since nobody asked for it, and is not recorded as a request.
+//! While a stale answer is served, the gateway sends a request of its own to refresh it, which Pingora takes through the same
+//! phases. Such a request is not counted by any limit, since no client sent it, and is not recorded.
 
 mod stored;
 mod told;
@@ -48,7 +48,7 @@ use crate::response::GatewayProblem;
 use crate::tls::secured;
 use crate::url_scheme::UrlScheme;
 
-/// The field by which some origins let a request have come by another scheme.
+/// The field by which some origins override the scheme of a request.
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");
 
 /// Fields by which a client asks for less than the whole answer.
@@ -61,7 +61,7 @@ const CONDITIONS: [HeaderName; 6] = [
     RANGE,
 ];
 
-/// What a request has to do with the cache.
+/// The state of the cache for one request.
 #[derive(Debug)]
 pub(super) struct Dealings {
     asker: CacheAudience,
@@ -70,34 +70,34 @@ pub(super) struct Dealings {
     head: HeadVersion,
     /// Bytes of the origin's body so far.
     passed: usize,
-    /// The fields by which the origin confirmed what is stored.
+    /// The fields of the 304 by which the origin confirmed the stored answer.
     confirmation: Option<HeaderMap>,
 }
 
-/// Whether the cache was looked into.
+/// The reason for which the cache was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lookup {
-    /// It was, or never will be.
+    /// The cache was read, or is not used for this request.
     Usual,
-    /// It was not, since the last answer of this URL could not be stored.
+    /// The cache was skipped, since the last answer of this URL could not be stored.
     Skipped,
 }
 
-/// How the head of the request reads at the moment.
+/// The form of the request's head at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeadVersion {
     AsSent,
-    /// As one of HTTP/1.1, until the copy of it is made that fetches anew.
+    /// Rewritten as HTTP/1.1, until Pingora has copied it for the refresh.
     Translated,
 }
 
-/// Whether the request is the gateway's own, to fetch a stale answer anew.
+/// Returns whether the request is one by which the gateway refreshes a stale answer.
 pub(super) fn is_refresh(session: &Session) -> bool {
     session.is_subrequest()
 }
 
 impl Gateway {
-    /// Finds the way of a request of the gateway's own, which asks no limit; whether there is none any more.
+    /// Locates the route of a refresh request, which no limit counts. Returns whether there is no such route any more.
     pub(super) fn refresh(&self, session: &mut Session, context: &mut Context) -> bool {
         ask_for_whole(session.req_header_mut());
         let peer = session
@@ -122,14 +122,14 @@ impl Gateway {
         false
     }
 
-    /// Counts a request of the gateway's own that is over.
+    /// Counts a refresh request that has ended.
     pub(super) fn note_refresh(&self) {
         let tally = &self.0.cache.storage.stats.refreshed;
         // Relaxed, here and below: counts for the scrape.
         tally.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request that waited for another.
+    /// Counts a request that waited for another to fill the cache.
     pub(super) fn note_wait(&self, session: &Session) {
         if session.cache.lock_duration().is_some() {
             let tally = &self.0.cache.storage.stats.waited;
@@ -137,7 +137,7 @@ impl Gateway {
         }
     }
 
-    /// Takes away what is stored of a URL that was written to: RFC 9111 §4.4.
+    /// Removes the stored answers of a URL after a successful unsafe method: RFC 9111 §4.4.
     pub(super) fn invalidate(
         &self,
         session: &Session,
@@ -154,7 +154,7 @@ impl Gateway {
     }
 }
 
-/// Lets Pingora look into the cache, where the route and the request allow it.
+/// Enables Pingora's cache lookup, where the route and the request allow it.
 pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'static ResponseCache) {
     let Some(rules) = context
         .route
@@ -164,7 +164,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
         return;
     };
     let refresh = is_refresh(session);
-    // A request of the gateway's own has no body, though it may read as one of HTTP/2 that has.
+    // A refresh request has no body, though one of HTTP/2 may read as if it had.
     let has_body = !refresh && !session.is_body_empty();
     let head = session.req_header();
     let dealings = Dealings {
@@ -189,7 +189,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     overrides.wait_timeout = Some(bounds::FILL_PATIENCE);
     session.cache.enable(
         &cache.storage,
-        // The storage makes room by itself.
+        // The storage evicts by itself.
         None,
         Some(cache.predictor(asker)),
         Some(cache.lock()),
@@ -197,8 +197,8 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     );
 }
 
-/// Whether an answer to this request may be shared at all, as far as its head says. Many frameworks read the body of a GET, and no key has
-/// it; over HTTP/2 no field tells of it.
+/// Returns whether an answer to this request may be shared at all, as far as its head says. Many frameworks read the body of a
+/// GET, which no cache key contains; over HTTP/2 no field announces a body.
 fn is_storable(head: &RequestHeader) -> bool {
     let fields = &head.headers;
     let has_body = fields.contains_key(TRANSFER_ENCODING)
@@ -210,18 +210,19 @@ fn is_storable(head: &RequestHeader) -> bool {
         && !fields.contains_key(UPGRADE)
         && !fields.contains_key(EXPECT)
         && !RequestHead::from(head).host().is_empty()
-        // A key does not tell apart what these make of a request, so one that has any is neither looked up nor stored.
+        // The cache key does not contain these fields, so a request that has any is neither looked up nor stored.
         && !fields.contains_key(X_FORWARDED_SCHEME)
         && OVERRIDES.iter().all(|name| !fields.contains_key(*name))
 }
 
-/// What the request's answer is known by.
+/// Returns the cache key of the request.
 pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
     let (Some(route), Some(rules)) = (&context.route, rules(context)) else {
         return Err(error_for(GatewayProblem::Internal));
     };
     let fields = &session.req_header().headers;
-    // Only trusted proxies still say anything under such names, and the origin may write it into its links.
+    // Untrusted clients' fields of these names were removed, so only trusted proxies can set them; the origin may write them
+    // into its links.
     let told = told_about_url(fields);
     let names = rules.vary_on.iter().chain(&told);
     let name = route.metrics.name();
@@ -248,7 +249,7 @@ fn with_url<T>(
     })
 }
 
-/// Judges what was found by the wish of the request.
+/// Decides by the request's directives how a stored answer may be used.
 pub(super) fn judge_found(
     session: &mut Session,
     meta: &CacheMeta,
@@ -256,7 +257,7 @@ pub(super) fn judge_found(
 ) -> Option<ForcedFreshness> {
     let dealings = context.cache.as_ref()?;
     if !dealings.asker.shares(meta.headers()) {
-        // Its own answer will not be for the others either, so nobody should wait for it.
+        // This request's own answer will not be shared either, so no other request should wait for it.
         session.cache.set_cache_lock(None, None);
         return Some(ForcedFreshness::ForceMiss);
     }
@@ -273,19 +274,19 @@ pub(super) fn judge_found(
     match dealings.wish.fit(stored) {
         StoredUse::AsStored => None,
         StoredUse::Enough => Some(ForcedFreshness::ForceFresh),
-        // Whether the stale answer is good enough when the origin fails is asked again then.
+        // If the origin fails, Pingora asks again then whether the stale answer may be served.
         StoredUse::Confirm => Some(ForcedFreshness::ForceExpiredServeStale { expired_at: None }),
     }
 }
 
-/// Whether the client wants what is stored or nothing: RFC 9111 §5.2.1.7.
+/// Returns whether the client accepts a stored answer only (`only-if-cached`): RFC 9111 §5.2.1.7.
 pub(super) fn forbids_asking(session: &Session, context: &Context) -> bool {
     let looked = session.cache.enabled() || session.cache.bypassing();
     let wish = context.cache.as_ref().map(|dealings| dealings.wish);
     looked && wish.is_some_and(|wish| wish.forbids_asking())
 }
 
-/// Whether a stale answer is served: while it is fetched anew, or when `error` came of the attempt.
+/// Returns whether a stale answer is served: during a refresh, or after the attempt failed with `error`.
 pub(super) fn serves_stale(
     session: &mut Session,
     context: &mut Context,
@@ -303,14 +304,14 @@ pub(super) fn serves_stale(
         return serves;
     };
     match error.etype() {
-        // RFC 5861 §4 names these.
+        // RFC 5861 §4 lists these.
         ErrorType::HTTPStatus(status) if *error.esource() == pingora::ErrorSource::Upstream => {
             matches!(status, 500 | 502 | 503 | 504)
         }
         _ => {
             let serves = matches!(ProxyFault::of(error), ProxyFault::Origin(_));
             if serves {
-                // Pingora ends the client's connection behind such an answer, and would promise to keep it.
+                // Pingora closes the client's connection after such an answer, and would announce keep-alive.
                 session.set_keepalive(None);
             }
             serves
@@ -318,18 +319,18 @@ pub(super) fn serves_stale(
     }
 }
 
-/// Pingora copies the head of a request by writing and reading it as HTTP/1, and writes one of HTTP/2 so that it cannot be read: with
-/// that version, and without `Host`.
+/// Rewrites the head of a refresh request as HTTP/1.1. Pingora copies a head by writing and parsing it as HTTP/1, and its form
+/// of an HTTP/2 head does not parse: it has that version, and no `Host`.
 fn translate(head: &mut RequestHeader) {
     let host = RequestHead::from(&*head).host().to_owned();
     if !head.headers.contains_key(HOST) {
-        // What came as an authority is the value of a field too; were it none, the copy would fail and what is stored stay stale.
+        // An authority is a valid field value; if it were not, the copy would fail and the stored answer stay stale.
         let _ = head.insert_header(HOST, host);
     }
     head.set_version(Version::HTTP_11);
 }
 
-/// Makes the head read as it was sent.
+/// Restores the head to the form in which it was sent.
 pub(super) fn restore(session: &mut Session, context: &mut Context) {
     if let Some(dealings) = &mut context.cache
         && dealings.head == HeadVersion::Translated
@@ -339,12 +340,12 @@ pub(super) fn restore(session: &mut Session, context: &mut Context) {
     }
 }
 
-/// What a client must have in common with the one for whom the answer was fetched.
+/// Returns the hash of the request fields that `Vary` of the stored answer names.
 pub(super) fn variance(meta: &CacheMeta, request: &RequestHeader) -> Option<[u8; 16]> {
     vary::variance(meta.headers(), &request.headers)
 }
 
-/// Cuts ranges, which only GET has (RFC 9110 §14.2). A weak validator in `If-Range` matches nothing, §13.1.5.
+/// Applies `Range`, which only GET has (RFC 9110 §14.2). A weak validator in `If-Range` matches nothing, §13.1.5.
 pub(super) fn cut(session: &Session, response: &mut ResponseHeader) -> RangeType {
     let request = session.req_header();
     if request.method != Method::GET {
@@ -360,11 +361,11 @@ pub(super) fn cut(session: &Session, response: &mut ResponseHeader) -> RangeType
     range_header_filter(request, response, Some(bounds::RANGES + 1))
 }
 
-/// Settles charges by what is stored, where the answer comes from there.
+/// Settles charges by the stored answer, if the client gets it.
 pub(super) fn settle_by_stored(session: &Session, context: &mut Context) {
     let by = match session.cache.phase() {
         CachePhase::Hit | CachePhase::StaleUpdating => ResponseSource::Cache,
-        // The origin was asked, and failed or had nothing new.
+        // The origin failed, or answered 304.
         CachePhase::Stale | CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => {
             ResponseSource::Origin
         }
@@ -385,8 +386,8 @@ fn max_object(context: &Context) -> usize {
         .unwrap_or(usual)
 }
 
-/// Makes a request of the gateway's own ask for the whole answer: it is made of a client's, who may have asked for less, and Pingora would
-/// end it behind the head as well.
+/// Removes range and conditions from a refresh request, and makes it a GET: it is a copy of a client's request, which may have
+/// asked for less, and Pingora would end a HEAD after the head.
 fn ask_for_whole(head: &mut RequestHeader) {
     if head.method == Method::HEAD {
         head.set_method(Method::GET);
@@ -412,19 +413,19 @@ pub(super) fn fills(session: &Session) -> bool {
     )
 }
 
-/// Gives the duty to fetch what others wait for to one of them, where this request is over before all of it was stored: the client of
-/// HTTP/1.1 may have its part of an answer before the origin has sent the rest, and then Pingora forgets those who wait.
+/// Releases the cache lock if this request ends before the answer is stored, so that a waiting request fetches it: a client of
+/// HTTP/1.1 may have its part of an answer before the origin has sent the rest, and Pingora would then leave the lock held.
 pub(super) fn let_others_fill(session: &mut Session) {
     if session.cache.enabled() && session.cache.is_cache_lock_writer() {
         session.cache.disable(NoCacheReason::Deferred);
     }
     if let Some(own) = &mut session.subrequest_ctx {
-        // It found what it was to fetch, fetched by another.
+        // The refresh found that another request had fetched the answer.
         own.release_write_lock();
     }
 }
 
-/// Answers a request that forbids to ask the origin for what is not stored, with 504.
+/// Answers 504 to an `only-if-cached` request whose answer is not stored.
 pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Result<()> {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());

@@ -1,7 +1,8 @@
-//! Says why a request got no proper answer: a kind that log and metrics share, and the text of the operating system, of TLS or of the
-//! parser.
+//! Finds the cause of a request without a proper answer: a kind that log and metrics share, and the text of the operating
+//! system, of TLS or of the parser.
 //!
-//! The client gets a status and no more; the cause is for the operator. What the other side may have chosen is escaped and bounded.
+//! The client gets a status and no more; the cause is for the operator. Text that the other side may have chosen is escaped and
+//! bounded.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -17,35 +18,35 @@ use crate::config::rules::OriginTimeouts;
 use crate::origin::FailureKind;
 use crate::response::GatewayProblem;
 
-/// Header fields that Pingora reads of a response head.
+/// Maximum number of response header fields that Pingora parses.
 const RESPONSE_FIELDS: usize = 256;
-/// Bytes that Pingora reads of a response head.
+/// Maximum bytes of a response head that Pingora reads.
 const RESPONSE_HEAD: usize = 1_048_575;
-/// Bytes of the first line of a malformed head that are shown.
+/// Maximum bytes of the first line of a malformed head that are shown.
 const FIRST_LINE: usize = 60;
 
-/// What to do about a self-signed certificate as `openssl req -x509` makes it, which is one of an authority besides.
+/// The cure for a self-signed certificate that `openssl req -x509` makes, which is also marked as a certificate authority.
 const SELF_SIGNED_AUTHORITY: &str = "the server shows the certificate of an authority; make it with \
      -addext basicConstraints=critical,CA:FALSE, and name it in ca_file";
 
-/// Why an answer over HTTP/2 ends that its client does not read, or too slowly.
+/// The cause of an HTTP/2 stream that ends because its client does not read, or reads too slowly.
 const UNTAKEN: &str = "the client did not read a piece of the answer within client_write_timeout";
 
-/// Why a request got no proper answer.
+/// The cause of a request without a proper answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cause {
     /// The kind of the failure; `None` where the origin is not to blame.
     pub(super) failure: Option<&'static str>,
-    /// In words.
+    /// The description.
     pub(super) reason: Cow<'static, str>,
 }
 
-/// How far an attempt came.
+/// How far an attempt got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Its connection is not made.
+    /// No connection yet.
     Connecting,
-    /// The response head did not come.
+    /// Connected, without a response head.
     Waiting,
     /// The response head came, and so many bytes of the body, of those that the head announced.
     Reading { bytes: u64, of: Option<u64> },
@@ -60,7 +61,7 @@ impl Cause {
         }
     }
 
-    /// Returns the cause of a request that met a cap of those on their way to origins.
+    /// Returns the cause of a request that exceeded a cap on requests in flight to origins.
     pub(super) fn of_cap(cap: RequestCap, caps: RequestCaps) -> Self {
         let most = match cap {
             RequestCap::All => caps.all,
@@ -72,7 +73,7 @@ impl Cause {
         }
     }
 
-    /// Returns the cause of an answer for which there was no room among those that wait for clients.
+    /// Returns the cause of an answer that exceeded a cap on unread bytes.
     pub(super) fn of_unread(cap: UnreadCap, most: u64) -> Self {
         let whose = match cap {
             UnreadCap::All => "all clients",
@@ -88,7 +89,7 @@ impl Cause {
     /// Returns the cause of an error that is not the origin's.
     pub(super) fn of_error(error: &Error) -> Option<Self> {
         let text = match error.etype() {
-            // Pingora's words speak of a timeout alone.
+            // Pingora's text mentions a timeout alone.
             ErrorType::WriteTimedout => UNTAKEN.to_owned(),
             _ => text(error),
         };
@@ -168,13 +169,13 @@ fn connecting(error: &Error) -> FailureKind {
         E::HandshakeError | E::H1Error | E::H2Error | E::H2Downgrade | E::InvalidH2 => {
             FailureKind::Protocol
         }
-        // Accepted by the kernel, and reset before the connection was used.
+        // The kernel accepted the connection, and it was reset before its first use.
         _ if is_reset(error) => FailureKind::Reset,
         _ => FailureKind::Connect,
     }
 }
 
-/// Whether the operating system says that the other side reset the connection.
+/// Returns whether the operating system reports a reset by the other side.
 fn is_reset(error: &Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error.root_cause());
     while let Some(inner) = cause {
@@ -190,7 +191,7 @@ fn is_reset(error: &Error) -> bool {
 fn waiting(error: &Error, timeouts: &OriginTimeouts) -> FailureKind {
     use ErrorType as E;
     match error.etype() {
-        // The read timeout is cut to the total one.
+        // The read timeout is shortened to the total one.
         E::ReadTimedout if timeouts.total.is_some_and(|total| total <= timeouts.read) => {
             FailureKind::TotalTimeout
         }
@@ -206,7 +207,7 @@ fn waiting(error: &Error, timeouts: &OriginTimeouts) -> FailureKind {
             _ => FailureKind::MalformedHead,
         },
         E::HandshakeError | E::H2Downgrade | E::InvalidH2 => FailureKind::Protocol,
-        // So the library words what it finds itself; "received" is what the other side says.
+        // The h2 crate writes this into errors that it detects; "received" marks those that the other side reports.
         E::H2Error if text(error).contains("error detected: ") => FailureKind::Protocol,
         _ => FailureKind::Reset,
     }
@@ -228,7 +229,7 @@ fn reading(error: &Error, timeouts: &OriginTimeouts) -> FailureKind {
     }
 }
 
-/// Returns how far the response came.
+/// Returns a text that says how far the response got.
 fn progress(stage: Stage) -> String {
     match stage {
         Stage::Connecting | Stage::Waiting => String::new(),
@@ -240,7 +241,7 @@ fn progress(stage: Stage) -> String {
     }
 }
 
-/// Returns the innermost error of Pingora's.
+/// Returns the innermost of Pingora's errors.
 fn root(error: &Error) -> &Error {
     let mut root = error;
     while let Some(cause) = &root.cause
@@ -251,7 +252,7 @@ fn root(error: &Error) -> &Error {
     root
 }
 
-/// Returns what the innermost error of Pingora's says.
+/// Returns the context of the innermost of Pingora's errors.
 fn context(error: &Error) -> Option<&str> {
     root(error).context.as_ref().map(|context| context.as_str())
 }
@@ -260,7 +261,7 @@ fn parser(error: &Error) -> Option<httparse::Error> {
     error.root_cause().downcast_ref().copied()
 }
 
-/// Returns the text of the operating system or of a library; where there is none, that of Pingora.
+/// Returns the text of the operating system or of a library; without one, that of Pingora.
 fn text(error: &Error) -> String {
     let inner = root(error);
     match (&inner.cause, &inner.context) {
@@ -273,7 +274,7 @@ fn text(error: &Error) -> String {
     }
 }
 
-/// Returns the text of a failed handshake, which Pingora writes into a context together with its own words and the name.
+/// Returns the text of a failed handshake, which Pingora puts into a context together with its own text and the server name.
 fn tls_text(error: &Error) -> String {
     let text = match context(error) {
         Some(context) => context.to_owned(),
@@ -292,19 +293,19 @@ fn tls_text(error: &Error) -> String {
     inner.to_owned()
 }
 
-/// Returns what is wrong with a head, and the beginning of its first line.
+/// Returns the parse error of a head, and the beginning of its first line.
 fn head_text(error: &Error) -> String {
     let Some(parser) = parser(error) else {
         return text(error);
     };
-    // Pingora writes the bytes escaped.
+    // Pingora escapes these bytes.
     let head = context(error).and_then(|context| context.strip_prefix("buf: "));
     let line = head.unwrap_or_default().split("\\r\\n").next();
     let line: String = line.unwrap_or_default().chars().take(FIRST_LINE).collect();
     format!("{parser} in a head that begins with \"{line}\"")
 }
 
-/// Returns how much of a head came before its connection closed.
+/// Returns a text that says how much of a head came before its connection closed.
 fn closed_text(error: &Error) -> String {
     let read = context(error).and_then(|context| context.rsplit_once(": "));
     match read.map(|(_, bytes)| bytes) {
@@ -322,7 +323,7 @@ fn bounded(text: &str) -> String {
         if character == ' ' || character.is_ascii_graphic() {
             out.push(character);
         } else {
-            // Writing into a string does not fail.
+            // A write into a string does not fail.
             let _ = write!(out, "{}", character.escape_default());
         }
         if out.len() > FAILURE_REASON {
@@ -352,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Goal: an error of Pingora's keeps its cause in words. Method: errors as Pingora 0.9.1 raises them, at each stage.
+    /// Goal: the cause of a Pingora error stays readable. Method: errors as Pingora 0.9.1 raises them, at each stage.
     #[test]
     fn causes_are_told_in_the_words_of_their_source() {
         use ErrorType as E;
@@ -437,7 +438,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: what an origin chose neither breaks a line nor makes it long. Method: any text.
+        /// Goal: text from an origin neither breaks a log line nor makes it long. Method: any text.
         #[test]
         fn a_reason_is_short_printable_ascii(text in any::<String>(), times in 1_usize..100) {
             let reason = bounded(&text.repeat(times));

@@ -1,4 +1,4 @@
-//! Owns what the stages have learned of one request so far; each stage adds its part, the record stage reads it all.
+//! Holds the facts that the stages have found about one request; each stage adds its part, and the record stage reads all.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -26,103 +26,103 @@ use crate::response::compressor::BodyCompressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
 
-/// One request on its way.
+/// The state of one request.
 pub struct Context {
-    /// When its head was read.
+    /// The time at which its head was read.
     pub arrived: Timestamp,
-    /// The configuration that it sees, taken once.
+    /// The configuration snapshot of the request, taken once.
     pub snapshot: Arc<Snapshot>,
-    /// Its identity.
+    /// The request id.
     pub request_id: RequestId,
-    /// The other end of the connection.
+    /// The peer address of the connection.
     pub peer: Option<SocketAddr>,
-    /// What the handshake of the connection said; `None` in clear text.
+    /// The facts of the TLS handshake; `None` in clear text.
     pub secured: Option<Arc<TlsFacts>>,
-    /// Who asks, and on whose word.
+    /// The client's address, and where it was read from.
     pub client: Option<(IpAddr, AddressSource)>,
-    /// The target that the origin gets; `None`: the one that was sent.
+    /// The target that the origin gets; `None` for the one that was sent.
     pub(super) target: Option<String>,
-    /// The trace that it belongs to; `None` where none is kept.
+    /// The trace that the request belongs to; `None` without tracing.
     pub(super) trace: Option<TraceContext>,
-    /// The method that it asks about, where it is the preflight of a page.
+    /// The method of the request that a CORS preflight asks about.
     pub(super) preflight: Option<Method>,
-    /// What compresses its answer; `None` where the answer goes as it is.
+    /// The compressor of the answer; `None` where the answer is not compressed.
     pub(super) compressor: Option<BodyCompressor>,
-    /// Bytes of the origin's body that were dropped, for a page or for nothing; `None` where the body passes.
+    /// Bytes of the origin's body that were dropped, because a page or a head alone replaces it; `None` where the body passes.
     pub(super) replaced: Option<usize>,
-    /// The head of an answer without a body, which is written when the origin's answer is stored.
+    /// The head of an answer without a body, written once the origin's answer is stored.
     pub(super) withheld: Option<Box<ResponseHeader>>,
-    /// Its route.
+    /// The route.
     pub route: Option<Arc<ActiveRoute>>,
-    /// The list that blocks its client or lets it past the limits.
+    /// The list that blocks the client or exempts it from the limits.
     pub list: Option<Name>,
-    /// The evidence that it passed admission; dropped with the request, it settles what is still owed.
+    /// The evidence of admission; dropped with the request, it settles the open charges.
     pub admitted: Option<Admitted>,
-    /// The decisions of its limits.
+    /// The decisions of the limits.
     pub report: Option<Box<AdmissionReport>>,
-    /// The reason for which admission rejected it.
+    /// The reason of a rejection by admission.
     pub rejection: Option<Rejection>,
-    /// The parts of keys that it lacks.
+    /// The key parts that the request lacks.
     pub missing_keys: MissingKeys,
-    /// What was read of its body before the decision; `None` where no key asks for it.
+    /// The part of the body that was read before the decision; `None` where no key needs it.
     pub(super) body: Option<Prefix>,
-    /// What was read of it and does not go to the origin by itself.
+    /// Body bytes that were read early and that Pingora does not send to the origin by itself.
     pub(super) held: Option<Bytes>,
-    /// Whether the client was told to send its body.
+    /// Whether `100 Continue` was sent.
     pub invited: bool,
-    /// When the decision began: at once, or when the body was read.
+    /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
-    /// What admission took.
+    /// Duration of the decision.
     pub decision: Duration,
-    /// How long admission holds it back.
+    /// The delay that the limits impose.
     pub delay: Duration,
-    /// What it has to do with the cache; `None` where its route has none.
+    /// The state of the cache; `None` where the route has none.
     pub(super) cache: Option<Box<Dealings>>,
-    /// What became of it; `None` while it is on its way.
+    /// The result of the request; `None` until it is known.
     pub disposition: Option<Disposition>,
-    /// What the balance of its origin spreads it by.
+    /// The hash by which the pool balances.
     pub(super) spread: Option<u64>,
-    /// The server of the last try.
+    /// The server of the last attempt.
     pub server: Option<SocketAddr>,
-    /// Its place there, as long as it has one.
+    /// The permit at that server, while the attempt holds one.
     pub(super) place: Option<ServerPermit>,
-    /// The socket of its connection there, where Pingora does not know it.
+    /// The socket of the tunnel to the server, which Pingora does not know.
     pub(super) tunnel: Option<TunnelSocket>,
-    /// Its waits for that place or for a connection, until it has both.
+    /// The waits of the attempt for a permit or a connection, until it has both.
     pub(super) try_wait: Option<Box<AttemptWait>>,
-    /// Its right to be on its way to an origin, from its first try to its end.
+    /// The permit for a request in flight to an origin, from the first attempt to the end.
     pub(super) on_its_way: Option<RequestPermit>,
-    /// Its answer's room among those that wait for clients; small ones need none.
+    /// The permit for the unread bytes of the answer; small answers need none.
     pub(super) unread: Option<UnreadPermit>,
-    /// Bytes of its answer that went to the client's side, of one whose length nobody announced.
+    /// Bytes of an answer of unknown length that were passed to the client's side.
     pub(super) passed: u64,
-    /// Servers that failed it.
+    /// Servers at which an attempt failed.
     pub(super) tried: FailedServers,
-    /// Tries made.
+    /// Number of attempts.
     pub tries: u8,
-    /// When the last try began.
+    /// The start of the last attempt.
     pub tried_at: Timestamp,
-    /// When it began to wait for a place at a server, where it did.
+    /// The time at which the request began to wait for a server permit, if it did.
     pub(super) queued_at: Timestamp,
-    /// How long the origin took to its first byte.
+    /// The origin's time to first byte.
     pub wait: Option<Duration>,
-    /// The final status that it answered.
+    /// The origin's final status.
     pub(super) origin_status: Option<StatusCode>,
-    /// Body bytes that the last try's server sent.
+    /// Body bytes that the server of the last attempt sent.
     pub(super) origin_bytes: u64,
-    /// How many its head announced.
+    /// The length that its head announced.
     pub(super) origin_length: Option<u64>,
-    /// Why it got no proper answer; `None` where it got one.
+    /// The cause of a missing proper answer; `None` where there is a proper one.
     pub(super) cause: Option<Box<Cause>>,
     /// Body bytes received from the client.
     pub received: u64,
-    /// How long it is still waited for while it sends them, and when the last of them came.
+    /// The remaining time for the next body piece, and the time of the last one.
     pub(super) pace: Pace,
     _in_flight: InFlight,
 }
 
 impl Context {
-    /// A request whose head was just read.
+    /// Returns the context of a request whose head was just read.
     #[must_use]
     pub fn new(snapshot: Arc<Snapshot>, in_flight: InFlight) -> Self {
         let arrived = clock::now();
@@ -176,7 +176,7 @@ impl Context {
         }
     }
 
-    /// The peer's address; unspecified where the connection has none, which no rule trusts.
+    /// Returns the peer's address; unspecified where the connection has none, which no rule trusts.
     pub(super) fn peer_address(&self) -> IpAddr {
         self.peer
             .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: SocketAddr| {
@@ -184,7 +184,7 @@ impl Context {
             })
     }
 
-    /// How its request came to the gateway.
+    /// Returns the scheme by which the request came to the gateway.
     pub(super) fn scheme(&self) -> UrlScheme {
         match self.secured {
             Some(_) => UrlScheme::Https,
@@ -211,7 +211,7 @@ impl Context {
             .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
     }
 
-    /// How far its last try came, once that had a connection.
+    /// Returns how far the last attempt got after it had a connection.
     pub(super) fn stage(&self) -> Stage {
         match self.origin_status {
             Some(_) => Stage::Reading {
@@ -233,24 +233,24 @@ impl Context {
         })
     }
 
-    /// Whether others may wait for the end of this request.
+    /// Returns whether the request holds concurrency permits, so that others may wait for its end.
     pub(super) fn holds_permits(&self) -> bool {
         self.admitted.as_ref().is_some_and(Admitted::holds_permits)
     }
 
-    /// The answer is about to end: what follows are its last bytes.
+    /// Releases the permits that end with the answer: only its last bytes are still to be written.
     pub(super) fn land(&mut self) {
         if let Some(admitted) = &mut self.admitted {
             admitted.finish_response();
         }
     }
 
-    /// Settles the charges that wait for the answer: it has this status and, where it is the origin's, these fields.
+    /// Settles the charges that depend on the origin's answer, by its status and fields.
     pub(super) fn settle(&mut self, status: StatusCode, fields: &HeaderMap) {
         self.settle_as(ResponseSource::Origin, status, fields);
     }
 
-    /// The same of an answer that comes from elsewhere.
+    /// Settles the charges by an answer of the given source.
     pub(super) fn settle_as(&mut self, by: ResponseSource, status: StatusCode, fields: &HeaderMap) {
         self.settle_by(Some(FinalResponse { by, status, fields }));
     }

@@ -1,4 +1,4 @@
-//! Takes a request through stages 2 to 4: who asks, what for, may it pass; and what it may have to wait for on the way.
+//! Takes a request through stages 2 to 4: client, route, admission, and the waits between them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +27,12 @@ use crate::response::{GatewayProblem, RefusalResponse};
 use crate::snapshot::{ActiveAction, ActiveRoute};
 use crate::tls::secured;
 
-/// What happens to a request after the decision.
+/// The next step of a request after the decision.
 pub(super) enum Step {
     ReadBody,
     AskStore,
     Forward,
-    /// Nobody further may be asked, RFC 9110 §7.6.2.
+    /// Answer here, since `Max-Forwards` forbids to forward the request, RFC 9110 §7.6.2.
     EndHere,
     Respond,
     Redirect(HeaderValue),
@@ -43,7 +43,7 @@ pub(super) enum Step {
 }
 
 impl Gateway {
-    /// Stages 2 to 4: who asks, what for, may it pass.
+    /// Runs stages 2 to 4: finds the client and the route, and evaluates the limits.
     pub(super) fn decide(&self, session: &Session, context: &mut Context) -> Step {
         let head = session.req_header();
         let secured = secured(session.digest());
@@ -78,7 +78,7 @@ impl Gateway {
             return Step::Reject(GatewayProblem::Blocked);
         }
         if located.preflight.is_some() {
-            // Before the limits, and free: what counts is the request that it asks about.
+            // Before the limits, and uncounted: only the request that a preflight asks about counts.
             context.preflight = located.preflight;
             return Step::Preflight;
         }
@@ -114,7 +114,7 @@ impl Gateway {
         self.conclude(admission, located.route, head, context)
     }
 
-    /// What comes of an admission.
+    /// Returns the step that follows from an admission.
     fn conclude(
         &self,
         admission: Admission,
@@ -163,7 +163,7 @@ impl Gateway {
         }
     }
 
-    /// Decides where a limit of the route is decided in a store, which takes a round trip.
+    /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
     pub(super) async fn decide_with_store(
         &self,
         session: &mut Session,
@@ -175,7 +175,7 @@ impl Gateway {
             address,
             secured: secured.as_deref(),
         };
-        // What is held while the store is asked must not borrow from the request: a session cannot be looked at from two threads.
+        // A future that waits for the store must not borrow from the session, which is not `Sync`.
         let (route, plan) = match locate(&snapshot, peer, &RequestHead::from(session.req_header()))
         {
             Ok(located) => {
@@ -186,7 +186,7 @@ impl Gateway {
                 let plan = plan(limits, &facts, &self.0.seed, &mut context.missing_keys);
                 (located.route, plan)
             }
-            // It was located before.
+            // The first call for this request succeeded.
             Err(problem) => return Step::Reject(problem),
         };
         let admission = match plan {
@@ -196,7 +196,7 @@ impl Gateway {
         self.conclude(admission, route, session.req_header(), context)
     }
 
-    /// Waits as long as the limits say. Whoever leaves meanwhile, or finds the room full, gives back what was charged.
+    /// Waits for the delay of the limits. A client that leaves meanwhile, or finds the queue full, gets its charges refunded.
     pub(super) async fn hold_back(
         &self,
         step: Step,
@@ -213,7 +213,7 @@ impl Gateway {
         let waited = wait::hold(&self.0.delayed, session, client, queues).await;
         match waited {
             Waited::Over => {
-                // Shorter than it was to be, where others left.
+                // The wait is shorter than planned if requests ahead have left.
                 context.delay = clock::since(context.decided_at).saturating_sub(context.decision);
                 if let Some(admitted) = &mut context.admitted {
                     admitted.start();
@@ -223,7 +223,7 @@ impl Gateway {
             Waited::Crowded => {
                 context.settle_unanswered();
                 context.admitted = None;
-                // Nothing is charged, so there is nothing to report of its limits.
+                // Nothing is charged, so there is no decision to report.
                 context.report = None;
                 context.delay = Duration::ZERO;
                 Ok(Step::Reject(GatewayProblem::Crowded))
@@ -233,7 +233,7 @@ impl Gateway {
         }
     }
 
-    /// Reads what keys need of the body, then decides.
+    /// Reads the body bytes that keys need, then decides.
     pub(super) async fn decide_with_body(
         &self,
         session: &mut Session,
@@ -249,21 +249,21 @@ impl Gateway {
             step = self.decide_with_store(session, context).await;
         }
         if matches!(step, Step::Forward) {
-            // What was read is counted again on its way to the origin.
+            // The bytes that were read are counted again on their way to the origin.
             context.received = 0;
         }
         Ok(step)
     }
 }
 
-/// Notes what is known of the connection of a request.
+/// Records the peer address and the TLS facts of a request.
 fn note_connection(session: &Session, context: &mut Context) {
     let peer = session.client_addr();
     context.peer = peer.and_then(|address| address.as_inet()).copied();
     context.secured = secured(session.digest()).cloned();
 }
 
-/// Rejects a request of which nothing but its connection is looked at.
+/// Rejects a request by its connection alone, without a look at its head.
 pub(super) fn reject_unread(
     problem: GatewayProblem,
     session: &Session,

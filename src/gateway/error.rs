@@ -1,4 +1,4 @@
-//! The one place where an error of the proxy becomes a status: who is to blame, and what to answer.
+//! Maps an error of the proxy to a status, in one place: who is to blame, and which answer follows.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use crate::response::{GatewayProblem, HttpViolation};
 /// A failure, by who is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProxyFault {
-    /// The client broke a rule; tell it.
+    /// The client broke a rule and gets an answer.
     Client(GatewayProblem),
-    /// The client left or stalled; there is nobody to tell.
+    /// The client left or stalled, so there is no answer.
     ClientGone,
     /// The origin failed.
     Origin(GatewayProblem),
-    /// We failed.
+    /// The gateway failed.
     Us,
 }
 
@@ -30,12 +30,12 @@ pub(super) const OVERLOADED: &str = "as many requests are on their way to origin
 /// The cause of the error for [`GatewayProblem::Unread`].
 pub(super) const UNREAD: &str = "as many bytes wait for clients as may";
 
-/// The cause that [`ProxyFault::of`] recognises for a problem that the gateway found itself.
+/// Returns the error that [`Fault::of`] maps back to a problem that the gateway found itself.
 pub(super) fn error_for(problem: GatewayProblem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
 }
 
-/// Whether what was read makes no sense, other than that nothing could be read.
+/// Returns whether the bytes that were read are malformed, rather than missing.
 fn is_unreadable(error: &Error) -> bool {
     error
         .root_cause()
@@ -44,7 +44,7 @@ fn is_unreadable(error: &Error) -> bool {
 }
 
 impl ProxyFault {
-    /// Judges an error.
+    /// Returns the fault behind an error.
     pub(super) fn of(error: &Error) -> Self {
         use ErrorType as E;
         match (error.esource(), error.etype()) {
@@ -52,28 +52,28 @@ impl ProxyFault {
             (_, E::HTTPStatus(413)) => Self::Client(GatewayProblem::BodyTooLarge),
             (_, E::HTTPStatus(503)) => Self::Origin(GatewayProblem::NoServer),
             (_, E::Custom(OVERFULL | NO_CONNECTION)) => Self::Origin(GatewayProblem::OriginFull),
-            // Of the client, or of all clients together.
+            // The cap of one client, or of all clients together.
             (_, E::Custom(OVERLOADED)) => Self::Client(GatewayProblem::Overloaded),
             (_, E::Custom(UNREAD)) => Self::Client(GatewayProblem::Unread),
             (_, E::HTTPStatus(504)) => Self::Origin(GatewayProblem::OriginTimeout),
             (_, E::HTTPStatus(400..=499)) => {
                 Self::Client(GatewayProblem::BadRequest(HttpViolation::Other))
             }
-            // The listener has judged the head; what is left to the proxy is what `Connection` names.
+            // The listener has checked the head; the proxy then rejects only a field that `Connection` names.
             (ErrorSource::Downstream, E::InvalidHTTPHeader) => {
                 Self::Client(GatewayProblem::BadRequest(HttpViolation::ConnectionOption))
             }
             (ErrorSource::Downstream, E::InvalidH2) => {
                 Self::Client(GatewayProblem::BadRequest(HttpViolation::Http2))
             }
-            // Chunks that two parsers could frame in two ways; some are found by Pingora, most by the listener.
+            // Chunks that two parsers could frame in two ways; Pingora finds some, the listener most.
             (ErrorSource::Downstream, E::Custom("InvalidChunk" | "InvalidTrailerEnd")) => {
                 Self::Client(GatewayProblem::BadRequest(HttpViolation::Chunks))
             }
             (ErrorSource::Downstream, E::ReadError) if is_unreadable(error) => {
                 Self::Client(GatewayProblem::BadRequest(HttpViolation::Chunks))
             }
-            // It is silent in the middle of its body, and may still listen.
+            // The client is silent in the middle of its body, and may still read.
             (ErrorSource::Downstream, E::ReadTimedout) => Self::Client(GatewayProblem::BodyTimeout),
             (ErrorSource::Downstream, _) => Self::ClientGone,
             (ErrorSource::Upstream, E::ConnectTimedout | E::ReadTimedout | E::WriteTimedout) => {
@@ -84,7 +84,7 @@ impl ProxyFault {
         }
     }
 
-    /// What to answer, if anybody is there.
+    /// Returns the problem to answer with; `None` where no client is left.
     pub(super) fn problem(self) -> Option<GatewayProblem> {
         match self {
             Self::Client(problem) | Self::Origin(problem) => Some(problem),
@@ -93,7 +93,7 @@ impl ProxyFault {
         }
     }
 
-    /// How it is recorded.
+    /// Returns the disposition for the record.
     pub(super) fn disposition(self) -> Disposition {
         match self {
             Self::Client(_) => Disposition::Rejected,
@@ -114,7 +114,7 @@ mod tests {
         ProxyFault::of(&error)
     }
 
-    /// Goal: 502, 503 and 504 are told apart. Method: the errors that Pingora raises for each.
+    /// Goal: 502, 503 and 504 are distinguished. Method: the errors that Pingora raises for each.
     #[test]
     fn failures_of_the_origin_are_told_apart() {
         let upstream = Error::as_up;
@@ -132,7 +132,8 @@ mod tests {
         );
     }
 
-    /// Goal: a client that left is no failure of ours. Method: the errors of a connection that broke, and of a stream that was reset.
+    /// Goal: a client that left is not recorded as a failure of the gateway. Method: the errors of a broken connection, and of a
+    /// reset stream.
     #[test]
     fn a_client_that_left_gets_no_answer() {
         for gone in [ErrorType::ReadError, ErrorType::H2Error] {

@@ -1,10 +1,10 @@
-//! Gives clients the operator's page in place of an error of the origin's own: `intercept` of `error_pages`.
+//! Sends the operator's page in place of an origin's error: `intercept` of `error_pages`.
 //!
-//! An answer that ends with its head calls no filter of bodies, and of HTTP/2 nobody knows that beforehand. So the page is written here,
-//! whole, as soon as the origin's head is known, and what the origin says after it is dropped as it passes: nobody waits for it, and
-//! nothing of it is kept. Pingora then writes the head that it holds. It is made an interim one that goes to nobody.
+//! An answer that ends with its head calls no body filter, and with HTTP/2 this is not known beforehand. So the page is written
+//! here, whole, as soon as the origin's head is known, and the origin's body is dropped as it passes: nothing waits for it, and
+//! nothing of it is kept. Pingora then writes the head that it holds, which is made an interim one that is not sent.
 //!
-//! What is stored is the origin's answer, so that each client gets the page that its own `Accept` chooses.
+//! The cache stores the origin's answer, so each client gets the page that its own `Accept` selects.
 
 use bytes::Bytes;
 use http::header::{
@@ -25,11 +25,11 @@ use crate::record::CacheUse;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{GrpcDialect, PROBLEM_JSON, encoding, problem_of_origin};
 
-/// The cause of the error by which an origin that goes on talking is left; the client has its answer by then.
+/// The cause of the error that ends an exchange with an origin that keeps sending; the client has its answer by then.
 const ENOUGH: &str = "the client has a page, or a head, instead of the rest";
 
-/// Fields that speak of the bytes that are replaced, or of what they may do, beside [`shape::OF_CONTENT`]. What speaks of the failure
-/// stays: `Retry-After`, `WWW-Authenticate`, `Allow`, `Set-Cookie`, how long it may be kept.
+/// Fields that describe the replaced bytes, or what they may do, beside [`shape::OF_CONTENT`]. Fields about the failure stay:
+/// `Retry-After`, `WWW-Authenticate`, `Allow`, `Set-Cookie`, and those about caching.
 const OF_BYTES: [HeaderName; 9] = [
     ACCEPT_RANGES,
     CONTENT_SECURITY_POLICY,
@@ -42,13 +42,13 @@ const OF_BYTES: [HeaderName; 9] = [
     HeaderName::from_static("repr-digest"),
 ];
 
-/// What a client gets in place of the origin's body.
+/// The page that replaces the origin's body.
 pub(super) struct ReplacementPage {
     content_type: HeaderValue,
     body: Bytes,
 }
 
-/// The page for this answer of the origin; `None` where it passes as it is.
+/// Returns the page for this answer of the origin; `None` where the answer passes unchanged.
 pub(super) fn page(
     session: &Session,
     status: StatusCode,
@@ -69,7 +69,7 @@ pub(super) fn page(
     Some(ReplacementPage { content_type, body })
 }
 
-/// Makes the fields of an origin's answer those of the page.
+/// Replaces the content fields of an origin's answer by those of the page.
 pub(super) fn relabel(fields: &mut dyn HeaderEdit, page: &ReplacementPage) -> Result<()> {
     for name in shape::OF_CONTENT.iter().chain(&OF_BYTES) {
         fields.remove(name);
@@ -82,7 +82,7 @@ pub(super) fn relabel(fields: &mut dyn HeaderEdit, page: &ReplacementPage) -> Re
     }
 }
 
-/// Writes the page under the head `response`, of which nothing is left to be written.
+/// Writes the page under the head `response`, and takes the head so that Pingora does not write it.
 pub(super) async fn give(
     session: &mut Session,
     response: &mut ResponseHeader,
@@ -90,7 +90,7 @@ pub(super) async fn give(
     context: &mut Context,
 ) -> Result<()> {
     context.land();
-    // Nobody sees an interim answer after this: those of HTTP/2 are not written, and those of HTTP/1 are not from here on.
+    // No interim answer reaches the client after this: HTTP/2 writes none, and HTTP/1 ignores those from here on.
     session.set_ignore_info_resp(true);
     let interim = ResponseHeader::build(StatusCode::PROCESSING, Some(0))?;
     let mut header = std::mem::replace(response, interim);
@@ -108,7 +108,8 @@ pub(super) async fn give(
     Ok(())
 }
 
-/// Writes all but the end, which Pingora writes itself behind what is stored, and would complain about where it was written before.
+/// Writes all but the end. Pingora writes the end itself after the body is stored, and would report an error if it were written
+/// before.
 async fn begin(session: &mut Session, header: ResponseHeader, body: Bytes) -> Result<()> {
     session
         .write_response_header(Box::new(header), false)
@@ -116,11 +117,11 @@ async fn begin(session: &mut Session, header: ResponseHeader, body: Bytes) -> Re
     session.write_response_body(Some(body), false).await
 }
 
-/// Drops a piece of a body where a page went in its place, or a head alone.
+/// Drops a piece of a body that a page or a head alone replaces.
 ///
 /// # Errors
-/// When the origin says so much more that its connection is better closed. One of HTTP/1 to the client is at the end of the answer
-/// already, unless the client waits for that, and a copy that is stored needs the rest.
+/// The origin sends so much more that closing its connection is cheaper. A client of HTTP/1 has its whole answer by then, unless
+/// it waits for that end, and a stored copy needs the rest.
 pub(super) fn drop_piece(
     session: &Session,
     body: &mut Option<Bytes>,
@@ -138,7 +139,8 @@ pub(super) fn drop_piece(
     Ok(())
 }
 
-/// Whether nothing is wrong but that the origin was left while it went on, by us or by a client that has its page.
+/// Returns whether the only error is that the exchange with the origin ended early, by the gateway or by a client that has its
+/// page.
 pub(super) fn had_enough(error: &Error, context: &Context) -> bool {
     context.replaced.is_some()
         && (matches!(error.etype(), ErrorType::Custom(ENOUGH))

@@ -1,4 +1,4 @@
-//! Writes the fields by which an origin learns what is known of a request beside its client: its trace, and the limits that it exceeds.
+//! Writes the fields that carry the trace and the exceeded limits to an origin.
 
 use pingora::Result;
 
@@ -6,7 +6,7 @@ use super::context::Context;
 use crate::origin::HeaderEdit;
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
 
-/// Tells the origin the trace that its part belongs to.
+/// Writes the trace fields for the origin.
 pub(super) fn trace(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     let Some(trace) = &context.trace else {
         return Ok(());
@@ -18,7 +18,7 @@ pub(super) fn trace(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()
     fields.insert(TRACEPARENT.clone(), trace.parent_field())
 }
 
-/// Tells the origin which limits are exceeded. Nobody else may write these fields.
+/// Writes the fields for the limits that are exceeded. Clients cannot set these fields: they are removed from requests.
 pub(super) fn mark(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     for name in &context.snapshot.marks {
         fields.remove(name);

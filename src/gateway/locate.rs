@@ -1,6 +1,6 @@
-//! Stages 2 and 3 for one request: who asks and what for, from the head alone.
+//! Runs stages 2 and 3 for one request, from the head alone: finds client and route.
 //!
-//! It serves the proxy and the listener's repeated refusals alike, so both see the same client, route and key.
+//! The proxy and the listener's fast path for repeated rejections both call it, so both find the same client, route and key.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::response::{GatewayProblem, HttpViolation, cors};
 use crate::route::RequestFields;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
-/// The head of a request, as far as the stages up to admission read it.
+/// The parts of a request's head that the stages up to admission read.
 #[derive(Clone, Copy)]
 pub struct RequestHead<'a> {
     /// The method.
@@ -47,11 +47,11 @@ impl<'a> From<&'a RequestHeader> for RequestHead<'a> {
     }
 }
 
-/// RFC 9112 §3.2.4: the server itself.
+/// The request target `*`, which names the server itself: RFC 9112 §3.2.4.
 const ASTERISK: &str = "*";
 
-/// The target as the origin will get it, RFC 9112 §3.2. The listener writes absolute targets as paths. Any other has no path that both
-/// sides agree on, and none that a route takes: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
+/// Returns the target as the origin will get it, RFC 9112 §3.2. The listener rewrites absolute targets as paths. Any other form
+/// has no path that both sides agree on, and no route matches it: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
 fn target(head: &RequestHeader) -> &str {
     match std::str::from_utf8(head.raw_path()) {
         Ok(raw) if raw.starts_with('/') || raw == ASTERISK => raw,
@@ -60,10 +60,10 @@ fn target(head: &RequestHeader) -> &str {
 }
 
 impl<'a> RequestHead<'a> {
-    /// What follows the `?` of the target; empty where nothing does.
+    /// Returns the part of the target after `?`; empty without one.
     #[must_use]
     pub fn query(&self) -> &'a str {
-        // This is asked for more than once a request, and most targets have neither mark.
+        // The result is needed more than once a request, and most targets contain neither character.
         let bytes = self.target.as_bytes();
         match memchr::memchr2(b'?', b'#', bytes) {
             Some(mark) if bytes[mark] == b'?' => {
@@ -74,7 +74,8 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// The authority or `Host` as sent, empty when absent. One that is not text is told as a text that is no host either.
+    /// Returns the authority or `Host` as sent, empty when absent. A value that is not text becomes a text that is no valid
+    /// host.
     #[must_use]
     pub fn host(&self) -> &'a str {
         const NOT_TEXT: &str = "\u{fffd}";
@@ -87,19 +88,19 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// A request whose client and route are known.
+/// A request with its client and route.
 pub struct Located<'a> {
-    /// Who asks.
+    /// The client's address.
     pub client: ClientAddress,
-    /// Its route.
+    /// The route.
     pub route: &'a Arc<ActiveRoute>,
-    /// The method that it asks about, where it is the preflight of a page that the route has rules for.
+    /// The method that a CORS preflight asks about, if the route has CORS rules.
     pub preflight: Option<Method>,
-    /// How its client stands to the route's lists.
+    /// The lists of the route that contain the client.
     pub standing: ListMatch<'a>,
     hop: PeerTrust,
     secured: Option<&'a TlsFacts>,
-    /// Its host in normal form.
+    /// The host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
     head: RequestHead<'a>,
@@ -108,7 +109,7 @@ pub struct Located<'a> {
 }
 
 impl Located<'_> {
-    /// The limits that it faces: none for a client that a list allows.
+    /// Returns the limits that apply: none for a client on an allow list.
     #[must_use]
     pub fn limits(&self) -> &RouteLimits {
         match self.standing {
@@ -117,10 +118,10 @@ impl Located<'_> {
         }
     }
 
-    /// The target that the origin gets; `None`: the one that was sent.
+    /// Returns the target that the origin gets; `None` for the one that was sent.
     ///
     /// # Errors
-    /// What to answer when the route's template makes no path of this one.
+    /// The problem to answer with when the route's template makes no valid path of this one.
     pub fn target(&self, request_id: RequestId) -> Result<Option<String>, GatewayProblem> {
         let shape = self.route.shape.as_deref();
         let Some((shape, template)) = shape.and_then(|shape| Some((shape, shape.path.as_ref()?)))
@@ -139,7 +140,7 @@ impl Located<'_> {
         Ok(Some(template::target(template, &told)?))
     }
 
-    /// What keys can be made of at `now`.
+    /// Returns the request's facts at `now`, from which keys are made.
     #[must_use]
     pub fn facts<'s>(&'s self, body: KnownBody<'s>, now: Timestamp) -> RequestFacts<'s> {
         RequestFacts {
@@ -160,10 +161,10 @@ impl Located<'_> {
     }
 }
 
-/// Finds out who asks and which route takes the request.
+/// Finds the client and the route of a request.
 ///
 /// # Errors
-/// What to answer when the head breaks a cap, the path makes no sense, or no route takes it.
+/// The problem to answer with when the head exceeds a cap, the path is malformed, or no route matches.
 pub fn locate<'a>(
     snapshot: &'a Snapshot,
     peer: ConnectionPeer<'a>,
@@ -241,7 +242,7 @@ pub fn locate<'a>(
     })
 }
 
-/// Whether the parameters that limits count by are the same in every reading of the path whose route has such a limit.
+/// Returns whether the parameters that limits count by are the same in every reading of the path whose route has such a limit.
 fn agrees_on_parameters(
     snapshot: &Snapshot,
     index: usize,
@@ -250,7 +251,7 @@ fn agrees_on_parameters(
     asked: &RequestFields<'_>,
 ) -> bool {
     let counted = |index: usize| snapshot.routes.get(index).map(|route| &route.parameters);
-    // The limits of another reading's route are among those of this one.
+    // The limits of the other reading's route are a subset of this route's limits.
     if counted(index).is_none_or(|names| names.is_empty()) {
         return true;
     }
@@ -298,8 +299,8 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Gateway
     Ok(())
 }
 
-/// RFC 9113 §8.1.1: over HTTP/2 two lengths, or one that is none, are a malformed request, and an origin that speaks HTTP/1.1 could find
-/// another end of the body than the gateway. Over HTTP/1.1 such a head does not get here.
+/// Checks `Content-Length`. RFC 9113 §8.1.1: over HTTP/2 two lengths, or an invalid one, make a request malformed, and an origin
+/// that speaks HTTP/1.1 could find another end of the body than the gateway. Over HTTP/1.1 the listener rejects such a head.
 fn check_length(headers: &HeaderMap) -> Result<(), GatewayProblem> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let is_length = |length: &HeaderValue| {
@@ -312,7 +313,8 @@ fn check_length(headers: &HeaderMap) -> Result<(), GatewayProblem> {
     }
 }
 
-/// A body that says it is too large is refused before anything is charged; one that does not say so is cut off on its way.
+/// Rejects a body whose announced length is too large before anything is charged. A body without a length is cut off while it
+/// passes.
 fn check_body(route: &ActiveRoute, headers: &HeaderMap) -> Result<(), GatewayProblem> {
     let announced = headers
         .get(CONTENT_LENGTH)

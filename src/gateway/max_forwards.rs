@@ -1,4 +1,4 @@
-//! Honors `Max-Forwards`, by which a client asks how far a request of OPTIONS or TRACE gets (RFC 9110 §7.6.2).
+//! Honors `Max-Forwards`, which bounds the hops of OPTIONS and TRACE (RFC 9110 §7.6.2).
 
 use http::header::{HeaderName, HeaderValue, MAX_FORWARDS};
 use http::{HeaderMap, Method};
@@ -8,7 +8,7 @@ use crate::origin::HeaderEdit;
 
 const NAME: HeaderName = MAX_FORWARDS;
 
-/// How many more gateways may forward a request; `None` where it does not say, says no number, or its method has no such bound.
+/// Returns how many more gateways may forward a request; `None` without a valid number, or for a method that has no such bound.
 fn left(method: &Method, fields: &HeaderMap) -> Option<u64> {
     if method != Method::OPTIONS && method != Method::TRACE {
         return None;
@@ -17,17 +17,17 @@ fn left(method: &Method, fields: &HeaderMap) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // A number that does not fit is further than any chain of gateways.
+    // A number that does not fit is larger than any chain of gateways.
     let number = std::str::from_utf8(digits).ok()?.parse();
     Some(number.unwrap_or(u64::MAX))
 }
 
-/// Whether the request ends here, with an answer of the gateway.
+/// Returns whether the gateway must answer the request itself.
 pub(super) fn ends_here(method: &Method, fields: &HeaderMap) -> bool {
     left(method, fields) == Some(0)
 }
 
-/// Tells the origin that there is one gateway less to go.
+/// Decrements the number for the origin.
 pub(super) fn count_down(method: &Method, fields: &mut dyn HeaderEdit) -> Result<()> {
     match left(method, fields.all()) {
         Some(left) => fields.insert(NAME, HeaderValue::from(left.saturating_sub(1))),
@@ -39,7 +39,8 @@ pub(super) fn count_down(method: &Method, fields: &mut dyn HeaderEdit) -> Result
 mod tests {
     use super::*;
 
-    /// Goal: the bound holds for the two methods that have one, and is a number. Method: methods and values, and what the next is told.
+    /// Goal: the bound holds for the two methods that have one, and is a number. Method: methods and values, and the number that
+    /// the next hop gets.
     #[test]
     fn options_and_trace_count_down() {
         for (method, value, ends, told) in [

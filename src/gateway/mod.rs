@@ -1,4 +1,4 @@
-//! The life of a request: one phase of Pingora's proxy, one call into a stage.
+//! Implements the phases of Pingora's proxy: each phase is one call into a stage.
 //!
 //! `request_filter` decides once; Pingora calls `upstream_peer` again at each retry, which charges nothing.
 
@@ -65,15 +65,15 @@ use decide::Step;
 use error::{ProxyFault, error_for};
 use shape::{End, Kind};
 
-/// The proxy's logic, one for each listener: what all share, and the address that this one serves.
+/// The proxy's logic, one value for each listener: the shared state, and the address of the listener.
 pub struct Gateway(pub Arc<SharedState>, pub SocketAddr);
 
-/// Carried to the next request of a connection whose last one was refused, by a limit or a list.
+/// Marks a connection whose last request was rejected by a limit or a list.
 pub struct LastWasRefused;
 
 #[async_trait]
 impl ProxyHttp for Gateway {
-    // On the heap at once: the future of a request is copied there, and all that lies in it with it.
+    // On the heap at once: Pingora copies the future of a request to the heap, with all that it contains.
     type CTX = Box<Context>;
 
     fn new_ctx(&self) -> Self::CTX {
@@ -103,7 +103,7 @@ impl ProxyHttp for Gateway {
         spoken::withhold_interim_answers(session);
         spoken::encode_query(session.req_header_mut()).map_err(|error| error.into_down())?;
         if let Some(proof) = proof::wanted(&self.0, session) {
-            // Boxed, as below: some requests in two months are of this kind.
+            // Boxed, like the calls below: some requests in two months are of this kind.
             return Box::pin(proof::show(session, context, &proof))
                 .await
                 .map(|()| true)
@@ -111,17 +111,17 @@ impl ProxyHttp for Gateway {
         }
         let mut step = self.decide(session, context);
         if matches!(step, Step::ReadBody) {
-            // Boxed: only a route with keys in bodies carries the room for it.
+            // Boxed: only a route with keys in bodies pays for its size.
             step = Box::pin(self.decide_with_body(session, context))
                 .await
                 .map_err(|error| error.into_down())?;
         }
         if matches!(step, Step::AskStore) {
-            // Boxed, as above: only a route with such limits waits for a store.
+            // Boxed for the same reason: only a route with such limits waits for a store.
             step = Box::pin(self.decide_with_store(session, context)).await;
         }
         if !context.delay.is_zero() {
-            // A leaky bucket lets its requests go one by one.
+            // A leaky bucket releases its requests one by one.
             step = Box::pin(self.hold_back(step, session, context)).await?;
         }
         if matches!(step, Step::Forward)
@@ -129,7 +129,7 @@ impl ProxyHttp for Gateway {
         {
             return Ok(false);
         }
-        // Boxed: whoever just passes should not carry the room that an answer needs.
+        // Boxed: a request that just passes should not pay for the size of an answer.
         Box::pin(carry_out(step, session, context))
             .await
             .map_err(|error| error.into_down())
@@ -163,7 +163,7 @@ impl ProxyHttp for Gateway {
         if !cache::forbids_asking(session, context) {
             return Ok(true);
         }
-        // Boxed, as above.
+        // Boxed, since it is rare.
         Box::pin(cache::decline(session, context)).await?;
         Ok(false)
     }
@@ -218,7 +218,7 @@ impl ProxyHttp for Gateway {
         }
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
         match &context.route {
-            // What follows an upgrade is no body.
+            // The bytes after an upgrade are no body.
             Some(route) if context.received > route.max_body_bytes && !session.was_upgraded() => {
                 Err(error_for(GatewayProblem::BodyTooLarge))
             }
@@ -299,7 +299,7 @@ impl ProxyHttp for Gateway {
             let received = session.req_header();
             max_forwards::count_down(&received.method, fields)?;
             shape::edit_request(fields, received, context)?;
-            // Behind the operator's edits, and from what was received: nobody takes a hop away.
+            // After the operator's edits, and from the received fields, so that no edit removes a hop.
             fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers))?;
             labels::mark(fields, context)
         })?;
@@ -323,7 +323,7 @@ impl ProxyHttp for Gateway {
         }
         strip_hop_by_hop(response);
         self.invalidate(session, response, context);
-        // What is confirmed settles as what is stored, when that is served.
+        // A confirmed answer settles as the stored answer, when that is served.
         if is_final(response.status) && !cache::notice_confirmation(session, response, context) {
             context.settle(response.status, &response.headers);
         }
@@ -388,7 +388,7 @@ impl ProxyHttp for Gateway {
             answer::sign(fields, context)
         })?;
         context.compressor = compressor;
-        // Boxed, as above.
+        // Boxed, since it is rare.
         match page {
             Some(page) => Box::pin(intercept::give(session, response, page, context)).await,
             None if head_only::applies(session, status) => {
@@ -427,11 +427,11 @@ impl ProxyHttp for Gateway {
     ) -> Result<Option<Bytes>> {
         let mut rest = None;
         if context.compressor.is_some() {
-            // The body has ended without saying so; what is returned here goes in place of the trailers.
+            // The body ended without a last piece; the bytes returned here replace the trailers.
             shape::compress(&mut rest, End::Here, context)?;
         }
         if context.replaced.is_some() {
-            // So they are dropped, like the body that they belong to.
+            // The body that these trailers belong to was dropped, so they are dropped too.
             rest = Some(Bytes::new());
         }
         context.land();
@@ -492,7 +492,7 @@ impl ProxyHttp for Gateway {
     }
 
     fn suppress_error_log(&self, _: &Session, _: &Self::CTX, _: &Error) -> bool {
-        // The access log has a line for each; what the gateway itself did wrong is told above.
+        // The access log has a line for each; the gateway's own errors are logged above.
         true
     }
 
@@ -521,7 +521,7 @@ impl ProxyHttp for Gateway {
         }
         self.note_wait(session);
         context.place = None;
-        // Every failure has named its disposition by now, so what is left passed.
+        // Every failure has set its disposition by now, so a request without one passed.
         context.disposition.get_or_insert(Disposition::Forwarded);
         self.record(session, context);
         cache::let_others_fill(session);
@@ -539,10 +539,10 @@ impl ProxyHttp for Gateway {
     }
 }
 
-/// Takes a step; whether it ended the request.
+/// Executes a step. Returns whether it ended the request.
 async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
     match step {
-        // The decision follows the reading, and the answer of the store, at once.
+        // The callers resolve these two steps before they call.
         Step::ReadBody | Step::AskStore => return Err(error_for(GatewayProblem::Internal)),
         Step::Forward => {
             answer::invite_body(session).await?;

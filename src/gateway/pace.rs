@@ -1,12 +1,12 @@
-//! Decides how long a client that is sending a body is still waited for.
+//! Enforces the minimum rate at which a client must send a body.
 //!
-//! A timeout for each read bounds silence, not slowness: a byte every minute would hold a request, its permits and a connection to the
-//! origin for ever. So patience is a bucket. It holds as much as one read may wait; time empties it, and every byte fills in what it
-//! takes at the least rate that is asked for. A client that stays above that rate on average is waited for as before; one below is
-//! answered with 408.
+//! A timeout for each read bounds silence, not slowness: a byte every minute would hold a request, its permits and a connection
+//! to the origin forever. So the remaining time is a bucket. It holds at most one read timeout; time empties it, and every byte
+//! adds the time that it takes at the minimum rate. A client whose average rate is above the minimum gets the full read timeout;
+//! one below it is answered with 408.
 //!
-//! Time that the origin lets the client wait is counted too, and does no harm: what the client sent meanwhile lies in the kernel's
-//! buffers, comes in one large piece, and pays for it.
+//! Time during which the origin does not read is counted too, and does no harm: the bytes that the client sent meanwhile are in
+//! the kernel's buffers, arrive in one large piece, and refill the bucket.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ use sluicegate_limiter::Timestamp;
 
 use crate::clock;
 
-/// The patience with one body.
+/// The remaining time of one body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// What is left, and since when the last piece is there; `None` before the first. Where nothing is asked, all is left.
+    /// The time that is left, and the arrival of the last piece; `None` before the first. Without a minimum rate it stays full.
     left: Option<(Duration, Timestamp)>,
 }
 
-/// What is asked of a client that sends a body.
+/// The minimum body rate and the read timeout of a route.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// How long one read may wait.
+    /// Maximum duration of one read.
     pub(super) read: Duration,
-    /// Bytes a second; 0 asks for none.
+    /// Bytes per second; 0 for no minimum.
     pub(super) rate: u64,
 }
 
 impl Pace {
-    /// A piece of `bytes` came at `now`. How long the next may take; `None` when the client is too slow.
+    /// Records a piece of `bytes` at `now`. Returns the timeout of the next read; `None` when the client is too slow.
     pub(super) fn went_on(
         &mut self,
         bytes: usize,
@@ -51,13 +51,13 @@ impl Pace {
         (!left.is_zero()).then_some(left)
     }
 
-    /// When the last piece came; `None` before the first.
+    /// Returns the time of the last piece; `None` before the first.
     pub(super) fn heard_at(&self) -> Option<Timestamp> {
         self.left.map(|(_, at)| at)
     }
 }
 
-/// How long `bytes` take at `rate`, which is not 0.
+/// Returns how long `bytes` take at `rate`, which is not 0.
 pub(crate) fn worth(bytes: usize, rate: u64) -> Duration {
     let nanos = (bytes as u64).saturating_mul(1_000_000_000) / rate;
     Duration::from_nanos(nanos)
@@ -72,7 +72,7 @@ mod tests {
         rate: 240,
     };
 
-    /// For how many seconds, up to an hour, a client is waited for that sends `bytes` every `every` seconds.
+    /// Returns for how many seconds, up to an hour, a client passes that sends `bytes` every `every` seconds.
     fn endured(bytes: usize, every: u64, asked: Asked) -> u64 {
         let mut pace = Pace::default();
         for at in (0..3600).step_by(every as usize) {
@@ -85,8 +85,8 @@ mod tests {
         3600
     }
 
-    /// Goal: slow is cut off after about one timeout, slow enough never. Method: a byte every few seconds, the least rate in bursts
-    /// with gaps, and a little less than it.
+    /// Goal: a client below the minimum rate is cut off after about one timeout, one above it never. Method: a byte every few
+    /// seconds, the minimum rate in bursts with gaps, and a little less than it.
     #[test]
     fn a_drip_is_cut_off_and_the_least_rate_is_not() {
         assert!(endured(1, 1, ASKED) <= 61);
@@ -96,7 +96,7 @@ mod tests {
         assert!(endured(200, 1, ASKED) < 400);
     }
 
-    /// Goal: what was sent fast buys no more than one timeout. Method: a gigabyte, then a byte a second.
+    /// Goal: a fast start buys no more than one timeout. Method: a gigabyte, then a byte a second.
     #[test]
     fn a_burst_is_no_credit_for_ever() {
         let mut pace = Pace::default();
@@ -107,7 +107,7 @@ mod tests {
         assert!(cut.is_some_and(|at| at <= 62), "{cut:?}");
     }
 
-    /// Goal: an origin that does not take a body is not its client's fault. Method: pieces of 64 KiB, each after four minutes.
+    /// Goal: a client does not fail because its origin reads slowly. Method: pieces of 64 KiB, each after four minutes.
     #[test]
     fn a_slow_origin_is_not_held_against_the_client() {
         let mut pace = Pace::default();
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Goal: 0 asks for nothing. Method: a byte an hour.
+    /// Goal: a rate of 0 sets no minimum. Method: a byte an hour.
     #[test]
     fn no_rate_asks_for_none() {
         let none = Asked { rate: 0, ..ASKED };

@@ -1,8 +1,8 @@
-//! Answers who comes to check that a name is this gateway's: HTTP-01 of RFC 8555 §8.3.
+//! Answers HTTP-01 challenges, by which an ACME server checks that a name is this gateway's: RFC 8555 §8.3.
 //!
-//! Before lists, routes and limits, and before clear text is sent on to https: the check comes from addresses that nobody knows beforehand,
-//! and none of the operator's rules may turn it away. Only what is pending is answered here; every other path below
-//! `/.well-known/acme-challenge/` is an origin's own, which may have an ACME client too.
+//! It runs before lists, routes and limits, and before the redirect to https: the check comes from addresses that are not known
+//! beforehand, and no rule of the operator may reject it. Only pending challenges are answered here; every other path below
+//! `/.well-known/acme-challenge/` goes to an origin, which may have an ACME client too.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::client::AddressSource;
 use crate::process::SharedState;
 use crate::record::Disposition;
 
-/// The proof that a request asks for; `None` for every request that is none of an ACME server's.
+/// Returns the proof that a request asks for; `None` for all but challenges of an ACME server.
 pub(super) fn wanted(shared: &SharedState, session: &Session) -> Option<Arc<str>> {
     let head = session.req_header();
     if head.method != Method::GET {
@@ -25,7 +25,7 @@ pub(super) fn wanted(shared: &SharedState, session: &Session) -> Option<Arc<str>
     shared.acme.answers.answer(head.uri.path())
 }
 
-/// Shows it.
+/// Answers with the proof.
 pub(super) async fn show(session: &mut Session, context: &mut Context, proof: &str) -> Result<()> {
     let peer = session.client_addr().and_then(|address| address.as_inet());
     context.peer = peer.copied();

@@ -1,4 +1,4 @@
-//! Stage 7's one call: what every stage learned of a request becomes its [`Outcome`].
+//! Implements stage 7: makes one [`Outcome`] of the facts that the stages found about a request.
 
 use pingora::proxy::Session;
 
@@ -14,7 +14,7 @@ use crate::record::{Disposition, Outcome};
 use crate::rejection::Rejection;
 
 impl Gateway {
-    /// Records a request that is over.
+    /// Records a request that has ended.
     pub(super) fn record(&self, session: &Session, context: &Context) {
         let head = session.req_header();
         let request = RequestHead::from(head);
@@ -61,8 +61,8 @@ impl Gateway {
     }
 }
 
-/// Returns the values of the key that the limit which rejected counts by, where the log shows them. Locates the request
-/// again: most logs show hashes alone.
+/// Returns the key values of the limit that rejected the request, where the log shows them. Locates the request again, since
+/// most logs show hashes alone.
 fn values(session: &Session, context: &Context, limit: usize) -> Vec<String> {
     let shown = context.snapshot.rules.log.keys;
     if shown == LoggedKeys::Hash {
@@ -82,7 +82,7 @@ fn values(session: &Session, context: &Context, limit: usize) -> Vec<String> {
     key_values(located.limits().get(limit), facts, shown)
 }
 
-/// `a.test:80` and `[::1]:80` without their port.
+/// Returns `a.test:80` and `[::1]:80` without their port.
 fn without_port(host: &str) -> &str {
     match memchr::memrchr2(b':', b']', host.as_bytes()) {
         Some(colon) if host.as_bytes()[colon] == b':' => &host[..colon],

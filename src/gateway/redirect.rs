@@ -1,7 +1,7 @@
-//! Decides which requests in clear text are sent on to TLS: all that come to a listener that says so, but for two.
+//! Decides which requests in clear text are redirected to https: all on a listener with such a redirect, but for two kinds.
 //!
-//! A certificate authority that checks who serves a name asks in clear text and follows no promise of a certificate that is yet to come.
-//! And what a trusted hop has taken under TLS already would go round in circles.
+//! A certificate authority that validates a name sends clear text, and redirecting it to a certificate that does not exist yet
+//! would fail. A request that a trusted hop has received by TLS already would be redirected in a loop.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,10 +15,11 @@ use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 
-/// RFC 8555 §8.3.
+/// The path prefix of HTTP-01 challenges, RFC 8555 §8.3.
 const ACME_CHALLENGE: &str = "/.well-known/acme-challenge/";
 
-/// Where a request is sent on to that `peer` sent to `listener`; `None` where it is served, a problem where it names no place.
+/// Returns the target of the redirect for a request from `peer` to `listener`; `None` where the request is served, a problem
+/// where it names no host.
 pub(super) fn of(
     listener: SocketAddr,
     head: &RequestHeader,
@@ -33,7 +34,7 @@ pub(super) fn of(
     Some(location(&request, port.get()))
 }
 
-/// Whether a certificate authority may be asking, RFC 8555 §8.3.
+/// Returns whether the request may be a challenge of a certificate authority, RFC 8555 §8.3.
 pub(super) fn is_acme(request: &RequestHead<'_>) -> bool {
     request.target.starts_with(ACME_CHALLENGE)
 }

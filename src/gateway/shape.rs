@@ -1,8 +1,8 @@
-//! Shapes requests and answers by the rules of their route: fields, the path that the origin gets, where a redirect leads.
+//! Applies a route's rules to requests and answers: header edits, the path that the origin gets, redirects.
 //!
-//! Edits come between what the other side sent and what the gateway says of its own: so they can overrule an origin, and nobody can
-//! overrule what the gateway tells about clients and limits. What a template repeats is read from the request when it is needed; routes
-//! without templates pay nothing for them.
+//! Edits apply after the other side's fields and before the gateway's own fields: they can override an origin, and cannot
+//! override the fields about clients and limits. Templates read the request when they are expanded; routes without templates pay
+//! nothing for them.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -24,20 +24,20 @@ use crate::response::pages::{self, NegotiatedPage};
 use crate::response::template::{TemplateValues, UnsafePath, field, location};
 use crate::response::{GatewayProblem, cors};
 
-/// What an answer is.
+/// The kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What was asked for, or what an origin says instead.
+    /// The content that was asked for, or the origin's other answer.
     Content,
-    /// An origin's failure, in the gateway's words: how long it is good the origin knows.
+    /// An origin's failure with the gateway's page: the origin knows how long it may be cached.
     Intercepted,
-    /// A refusal or a failure, in the gateway's own words.
+    /// A rejection or a failure, with the gateway's page.
     Failure,
 }
 
 impl Kind {
-    /// Whether what the rules say of a field is meant for such an answer: of no use for a failure is what speaks of a content, or of
-    /// how long it is good.
+    /// Returns whether an edit of this field applies to such an answer: on a failure, fields that describe content or its
+    /// lifetime do not apply.
     fn takes(self, name: &HeaderName) -> bool {
         let lasts = [header::CACHE_CONTROL, header::EXPIRES].contains(name);
         match self {
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// Fields that speak of a content.
+/// Fields that describe content.
 pub(super) const OF_CONTENT: [HeaderName; 8] = [
     header::CONTENT_DISPOSITION,
     header::CONTENT_ENCODING,
@@ -61,7 +61,7 @@ pub(super) const OF_CONTENT: [HeaderName; 8] = [
 ];
 
 impl Context {
-    /// How its messages are shaped: by its route, or by what the file says of all.
+    /// Returns the shape rules: of the route, or of the whole file.
     pub(super) fn shape(&self) -> Option<&ShapeRules> {
         match &self.route {
             Some(route) => route.shape.as_deref(),
@@ -82,7 +82,7 @@ pub(super) fn edit_request(
     }
 }
 
-/// Gives a request for the origin the path that its route makes.
+/// Sets the path that the route makes for the origin.
 pub(super) fn set_target(request: &mut RequestHeader, context: &Context) -> Result<()> {
     match &context.target {
         Some(target) => request.set_raw_path(target.as_bytes()),
@@ -117,13 +117,13 @@ pub(super) fn edit_answer(
     Ok(())
 }
 
-/// Whether an origin's answer with `status` is replaced by what a failure looks like.
+/// Returns whether a page replaces an origin's answer with `status`.
 pub(super) fn intercepts(status: StatusCode, context: &Context) -> bool {
     let shape = context.shape();
     shape.is_some_and(|shape| pages::intercepts(&shape.pages, status))
 }
 
-/// What a failure looks like to this client.
+/// Returns the error page for this client.
 pub(super) fn page(
     status: StatusCode,
     request: &RequestHeader,
@@ -207,16 +207,16 @@ pub(super) fn compress(body: &mut Option<Bytes>, end: End, context: &mut Context
     Ok(())
 }
 
-/// Whether a piece of a body is its last.
+/// The position of a piece in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It is.
+    /// The last piece.
     Here,
-    /// More may come.
+    /// Pieces may follow.
     NotYet,
 }
 
-/// Writes where a redirect leads.
+/// Writes the target of a redirect.
 pub(super) fn redirect(
     header: &mut ResponseHeader,
     rules: &RedirectRules,
@@ -260,7 +260,7 @@ fn edit(
         for (name, template) in edits.set.iter().filter(|(name, _)| is_meant(name)) {
             match field(template, told) {
                 Some(value) => fields.insert(name.clone(), value)?,
-                // What the other side says must not pass for what was meant to be set.
+                // An invalid template result removes the field, so that the other side's value does not pass for the operator's.
                 None => fields.remove(name),
             }
         }
@@ -273,7 +273,7 @@ fn edit(
     })
 }
 
-/// Calls `then` with what templates can say of a request.
+/// Calls `then` with the request's values for templates.
 fn with_told<T>(
     request: &RequestHeader,
     context: &Context,

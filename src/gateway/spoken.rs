@@ -1,4 +1,4 @@
-//! Minds what differs by the version of HTTP that is spoken with each side.
+//! Handles the differences between the HTTP versions of client and origin.
 
 use std::borrow::Cow;
 
@@ -18,8 +18,8 @@ use crate::origin::{HeaderEdit, ServerPool};
 use crate::response::{GatewayProblem, HttpViolation};
 use crate::route::raw_query;
 
-/// Whether the server speaks what the operator said. Pingora falls back to HTTP/1.1 where a server with TLS does not choose, and a
-/// request of gRPC would get lost there without a word.
+/// Checks that the server negotiated the protocol that the operator configured. Pingora falls back to HTTP/1.1 if a TLS server
+/// selects none, and a gRPC request would then be lost silently.
 pub(super) fn check(pool: &ServerPool, request: &RequestHeader) -> Result<()> {
     if !pool.rules.protocol.is_http2_alone() || request.version == http::Version::HTTP_2 {
         return Ok(());
@@ -28,8 +28,8 @@ pub(super) fn check(pool: &ServerPool, request: &RequestHeader) -> Result<()> {
     Err(Error::explain(ErrorType::HandshakeError, why).into_up())
 }
 
-/// A request of HTTP/2 names its host in `:authority`, which is told to origins where they look for it: what is said about the host a
-/// client asked for is read from `Host`. From HTTP/2 to HTTP/2 Pingora leaves that to us, and writes `:authority` from it again.
+/// Copies `:authority` of an HTTP/2 request to `Host`, from which the fields about the requested host are made. From HTTP/2 to
+/// HTTP/2 Pingora needs this too, and writes `:authority` from it again.
 pub(super) fn name_host(request: &mut RequestHeader) -> Result<()> {
     if request.version == http::Version::HTTP_2
         && !request.headers.contains_key(HOST)
@@ -44,7 +44,7 @@ pub(super) fn name_host(request: &mut RequestHeader) -> Result<()> {
     Ok(())
 }
 
-/// Writes the query of an HTTP/2 request as RFC 3986 has it; that of HTTP/1 the listener has written.
+/// Percent-encodes the query of an HTTP/2 request as RFC 3986 has it; the listener does so for HTTP/1.
 pub(super) fn encode_query(request: &mut RequestHeader) -> Result<()> {
     if request.version != http::Version::HTTP_2 {
         return Ok(());
@@ -60,7 +60,7 @@ pub(super) fn encode_query(request: &mut RequestHeader) -> Result<()> {
     Ok(())
 }
 
-/// Keeps interim answers from a client of HTTP/1.0: RFC 9110 §15.2 forbids them, and §10.1.1 has the server ignore `Expect`.
+/// Drops interim answers for a client of HTTP/1.0: RFC 9110 §15.2 forbids them, and §10.1.1 has the server ignore `Expect`.
 pub(super) fn withhold_interim_answers(session: &mut Session) {
     if session.req_header().version == http::Version::HTTP_10 {
         session.set_ignore_info_resp(true);
@@ -68,7 +68,7 @@ pub(super) fn withhold_interim_answers(session: &mut Session) {
     }
 }
 
-/// Refuses a request of HTTP/2 with a field that an origin of HTTP/1.1 may take for one that frames it. The listener refuses those of
+/// Rejects an HTTP/2 request with a field that an HTTP/1.1 origin may take for a framing field. The listener rejects those of
 /// HTTP/1.
 pub(super) fn check_framing_names(request: &RequestHeader) -> Option<GatewayProblem> {
     let mut names = request.headers.keys();
@@ -77,7 +77,8 @@ pub(super) fn check_framing_names(request: &RequestHeader) -> Option<GatewayProb
     .then_some(GatewayProblem::BadRequest(HttpViolation::FramingName))
 }
 
-/// HTTP/2 splits a cookie into crumbs, since equal ones compress to nothing. RFC 9113 §8.2.3: they are one field again before HTTP/1.1.
+/// Joins the cookie crumbs into which HTTP/2 splits a cookie for compression. RFC 9113 §8.2.3: they are one field again before
+/// HTTP/1.1.
 pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
     let mut crumbs = request.headers.get_all(COOKIE).iter();
     let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else {
@@ -95,19 +96,19 @@ pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
     )
 }
 
-/// Removes `TE` from an answer by HTTP/2, where clients take it for a malformed one (RFC 9113 §8.2.2).
+/// Removes `TE` from an HTTP/2 answer, which clients take for malformed otherwise (RFC 9113 §8.2.2).
 pub(super) fn omit_te(session: &Session, fields: &mut dyn HeaderEdit) {
     if session.is_http2() && fields.all().contains_key(TE) {
         fields.remove(&TE);
     }
 }
 
-/// Who is to blame, when an origin was silent only because the client was, for most of the time that the origin has. HTTP/1 bodies have a
-/// time of their own for each read; those of HTTP/2 meet that of the origin.
+/// Blames the client when an origin was silent only because the client was, for most of the origin's timeout. HTTP/1 bodies have
+/// their own timeout for each read; HTTP/2 bodies are bounded by the origin's.
 pub(super) fn blame(fault: ProxyFault, session: &mut Session, context: &Context) -> ProxyFault {
     let waits_for_client =
         session.as_http2().is_some() && !session.is_body_empty() && !session.is_body_done();
-    // What was read before the try began is nothing that the origin waited for.
+    // Body bytes that were read before the attempt did not delay the origin.
     let heard = (context.pace.heard_at()).map_or(context.tried_at, |at| at.max(context.tried_at));
     let silent = clock::since(heard);
     let patience = context.pool().map(|pool| pool.rules.timeouts.read / 2);

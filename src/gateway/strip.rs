@@ -1,6 +1,6 @@
-//! Takes from a request the fields that nobody but a proxy or the gateway may write, before anything else looks at it.
+//! Removes the fields that only a proxy or the gateway may write, before any other stage reads the request.
 //!
-//! Route, limits, cache and origin then see the same fields. Requests of the gateway's own are copies of such requests.
+//! Route, limits, cache and origin then see the same fields. Refresh requests of the cache are copies of such requests.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,7 +10,7 @@ use crate::process::SharedState;
 use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::snapshot::Snapshot;
 
-/// Removes them from the request.
+/// Removes the fields from the request.
 pub(super) fn untrusted_fields(session: &mut Session, snapshot: &Snapshot, shared: &SharedState) {
     let address = session.client_addr().and_then(|address| address.as_inet());
     // No rule trusts a connection without an address.
@@ -27,7 +27,7 @@ pub(super) fn untrusted_fields(session: &mut Session, snapshot: &Snapshot, share
         head.remove_header(name);
     }
     if let Some(scheme) = review.scheme {
-        // There is a field of this name, so there is room for one.
+        // A field of this name exists, so there is room for one.
         let _ = head.insert_header(X_FORWARDED_PROTO, scheme);
     }
     if review.is_untrusted_forwarding {

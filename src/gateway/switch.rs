@@ -1,8 +1,8 @@
-//! Decides which protocol a client may switch to in the middle of a connection: WebSocket, and nothing else.
+//! Restricts protocol upgrades to WebSocket.
 //!
-//! Behind a switch the gateway passes bytes and judges nothing. A WebSocket is one conversation that was admitted. `Upgrade: h2c`
-//! (RFC 7540 §3.2, withdrawn by RFC 9113) would be a connection of its own to the origin, with as many requests as the client likes
-//! past every limit. RFC 9110 §7.8 lets a server ignore the field, so it is taken away and the request goes on without.
+//! After an upgrade the gateway passes bytes without judging them. A WebSocket is one conversation that was admitted. `Upgrade:
+//! h2c` (RFC 7540 §3.2, withdrawn by RFC 9113) would open a connection to the origin with any number of requests that no limit
+//! counts. RFC 9110 §7.8 lets a server ignore the field, so it is removed and the request goes on without it.
 
 use http::Method;
 use http::header::{HeaderName, UPGRADE};
@@ -10,7 +10,7 @@ use pingora::proxy::Session;
 
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// Takes away what asks for another protocol than WebSocket, or asks for that in another way than by a GET without a body (RFC 6455 §4.1).
+/// Removes an upgrade to another protocol than WebSocket, and one to WebSocket that is not a GET without a body (RFC 6455 §4.1).
 pub(super) fn only_to_websocket(session: &mut Session) {
     let mut asked = session.req_header().headers.get_all(UPGRADE).iter();
     let Some(first) = asked.next() else { return };

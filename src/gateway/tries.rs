@@ -1,11 +1,11 @@
-//! Takes a request to a server of its origin, and decides whether it may be taken to another when that fails.
+//! Sends a request to a server of its origin, and decides after a failure whether another attempt follows.
 //!
-//! Pingora calls in here once a try. What a request was charged for was decided before the first one, so a try charges nothing, and an
-//! answer that is not given to the client settles nothing.
+//! Pingora calls this module once an attempt. The limits charged the request before the first attempt, so an attempt charges
+//! nothing, and an answer that does not reach the client settles nothing.
 //!
-//! A request of which nothing was sent may always be sent again, as may one that an origin of HTTP/2 says it has not looked at, while the
-//! body is still at hand. One that an origin may have acted on is sent again only where the method is idempotent besides (RFC 9110 §9.2.2),
-//! and the client has seen nothing of an answer.
+//! A request of which nothing was sent may always be sent again, and so may one that an HTTP/2 origin reports as unprocessed,
+//! while the body is still buffered. A request that an origin may have acted on is sent again only if its method is idempotent
+//! too (RFC 9110 §9.2.2), and no part of an answer has reached the client.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use crate::response::GatewayProblem;
 use crate::snapshot::ActiveAction;
 use crate::url_scheme::UrlScheme;
 
-/// The cause of the errors by which an answer becomes another try; nobody gets to see it.
+/// The cause of the errors that turn an answer into another attempt; it is not shown to anybody.
 const ANOTHER_TRY: &str = "the answer asks for another try";
 
-/// The server of the next try.
+/// Returns the server of the next attempt.
 pub(super) async fn next(
     shared: &SharedState,
     session: &Session,
@@ -48,7 +48,7 @@ pub(super) async fn next(
         context.on_its_way = Some(set_out(shared, context, &pool)?);
     }
     let choice = match context.try_wait.take_if(|wait| wait.refused) {
-        // Boxed, as below: few are refused a connection.
+        // Boxed, since few attempts are refused a connection.
         Some(wait) => Box::pin(look_again(session, context, &pool, wait)).await,
         None => begin(session, context, &pool).await?,
     };
@@ -76,7 +76,7 @@ pub(super) async fn next(
     }
 }
 
-/// Notes that every server is full.
+/// Records that every server is full.
 fn note_full(context: &mut Context, pool: &ServerPool) {
     let Some(queue) = &pool.queue else {
         let reason = "every server has as many requests as there are ports for".to_owned();
@@ -97,14 +97,14 @@ fn note_full(context: &mut Context, pool: &ServerPool) {
     note_unserved(context, pool, kind, reason);
 }
 
-/// Notes a failure that no server is to blame for.
+/// Records a failure that is not a server's.
 fn note_unserved(context: &mut Context, pool: &ServerPool, kind: FailureKind, reason: String) {
     pool.failures
         .note(&pool.name, None, kind, &reason, clock::now());
     context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
 }
 
-/// Notes a failure of the server that was asked.
+/// Records a failure of the attempt's server.
 pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
     let Some(pool) = context.pool() else {
         return;
@@ -124,7 +124,7 @@ pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
     context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
 }
 
-/// Takes a request into the account of those on their way to origins.
+/// Acquires the permit of a request in flight to origins.
 fn set_out(
     shared: &SharedState,
     context: &mut Context,
@@ -141,9 +141,9 @@ fn set_out(
         })
 }
 
-/// Begins a try.
+/// Begins an attempt.
 async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> Result<PickResult> {
-    // The place at the server of the try before.
+    // The server permit of the attempt before.
     context.place = None;
     context.try_wait = None;
     context.origin_status = None;
@@ -154,7 +154,7 @@ async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> R
         // A retry sends the buffered body again, through the same filter.
         context.received = 0;
     }
-    // The first try follows the decision at once; a clock is read for the others only.
+    // The first attempt follows the decision at once; a clock is read for the others only.
     context.tried_at = if context.tries == 1 {
         context
             .decided_at
@@ -172,7 +172,7 @@ async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> R
     if !matches!(choice, PickResult::Full) || pool.queue.is_none() {
         return Ok(choice);
     }
-    // Boxed: a request that finds a place at once should not carry the room that a wait needs.
+    // Boxed: a request that gets a permit at once should not pay for the size of a wait.
     let mut wait = Box::<AttemptWait>::default();
     let choice = Box::pin(pool.wait(&mut wait, || anew(&wish))).await;
     context.tried_at = clock::now();
@@ -180,8 +180,8 @@ async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> R
     Ok(choice)
 }
 
-/// Goes on with a try that was refused a connection: at the same server once there may be one, or wherever else there is a place. Nothing
-/// was sent, so it is the same try, and costs neither the server nor the budget anything.
+/// Continues an attempt that was refused a connection: at the same server once it may have one, or at any other with a free
+/// permit. Nothing was sent, so it is the same attempt, and counts against neither the server nor the retry budget.
 async fn look_again(
     session: &Session,
     context: &mut Context,
@@ -189,7 +189,7 @@ async fn look_again(
     mut wait: Box<AttemptWait>,
 ) -> PickResult {
     wait.refused = false;
-    // Where connections have a bound there is a queue.
+    // An origin with a bound on connections has a queue.
     let Some(mut held) = context.place.take() else {
         return PickResult::Full;
     };
@@ -218,7 +218,7 @@ fn wish(session: &Session, context: &Context, pool: &ServerPool) -> PickRequest 
     }
 }
 
-/// The same wish at another time.
+/// Returns the same pick request for another time.
 fn anew(wish: &PickRequest) -> PickRequest {
     PickRequest {
         now: clock::now(),
@@ -226,7 +226,7 @@ fn anew(wish: &PickRequest) -> PickRequest {
     }
 }
 
-/// A try has its connection.
+/// Records that an attempt has its connection.
 pub(super) fn connected(context: &mut Context, socket: RawFd) {
     context.try_wait = None;
     let socket = context.tunnel.as_ref().map_or(socket, TunnelSocket::number);
@@ -235,7 +235,7 @@ pub(super) fn connected(context: &mut Context, socket: RawFd) {
     }
 }
 
-/// What becomes of a try whose connection could not be made.
+/// Decides what follows an attempt whose connection failed.
 pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<Error> {
     if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) {
         context.try_wait.get_or_insert_default().refused = true;
@@ -247,13 +247,13 @@ pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<E
         held.unconnected();
     }
     note_failed(context, &error, Stage::Connecting);
-    // Nothing was sent, so any method may be tried again.
+    // Nothing was sent, so any method may be sent again.
     let again = fail(context, AttemptFailure::Connect) && grant(context, AttemptFailure::Connect);
     error.set_retry(again);
     error
 }
 
-/// What becomes of a try that broke off after the connection was made.
+/// Decides what follows an attempt that failed after it had a connection.
 pub(super) fn interrupted(
     session: &Session,
     context: &mut Context,
@@ -264,13 +264,13 @@ pub(super) fn interrupted(
         error.set_retry(true);
         return error;
     }
-    // Pingora would repeat more often: it counts looks for a connection too.
+    // Pingora would repeat more often: it counts lookups of a connection too.
     let may_repeat = context.tries < MAX_TRIES
-        // A head that waits is an answer, and its body is on the way into the cache.
+        // A head that is kept back is an answer, and its body is on the way into the cache.
         && context.withheld.is_none()
         && (is_repeatable(session) || is_unprocessed(&error) && is_at_hand(session));
-    // Pingora knows of connections that the server closed while they were idle, of protocols that it turned down, and of streams that it
-    // refused. None is a failure to answer, and none costs the server anything.
+    // Pingora marks connections that the server closed while they were idle, protocols that it rejected, and streams that it
+    // refused. None is a failed answer, and none counts against the server.
     error.retry.decide_reuse(reused);
     let harmless = error.retry();
     let again = match failure_of(&error) {
@@ -291,10 +291,10 @@ pub(super) fn interrupted(
     error
 }
 
-/// Notes the final status of an answer.
+/// Records the final status of an answer.
 ///
 /// # Errors
-/// When the request is to be tried again instead of passing the answer on.
+/// The request is to be sent again instead of passing the answer on.
 pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode) -> Result<()> {
     if let (Some(route), Some(held)) = (&context.route, &mut context.place)
         && let ActiveAction::Forward(pool) = &route.action
@@ -309,7 +309,7 @@ pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode
     Err(Error::new(ErrorType::Custom(ANOTHER_TRY)).into_up())
 }
 
-/// Gives the client the cookie by which it stays with its server, unless it has it.
+/// Sets the cookie that pins the client to its server, unless the client sent it.
 pub(super) fn give_cookie(
     fields: &mut dyn HeaderEdit,
     session: &Session,
@@ -344,18 +344,18 @@ fn pool_of(context: &Context) -> Option<Arc<ServerPool>> {
     }
 }
 
-/// Whether sending the request once more does no harm and is possible.
+/// Returns whether the request may be sent once more: it is idempotent, and complete in the buffer.
 fn is_repeatable(session: &Session) -> bool {
     session.req_header().method.is_idempotent() && is_at_hand(session)
 }
 
-/// Whether the whole request can be sent once more, to a client that has seen nothing of an answer.
+/// Returns whether the whole request can be sent once more, to a client that has got no part of an answer.
 fn is_at_hand(session: &Session) -> bool {
     !session.retry_buffer_truncated() && answered(session).is_none()
 }
 
-/// Whether the server says that it has not looked at the request: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it out (§6.8).
-/// Of all errors of this type Pingora lets these be tried again, and no others.
+/// Returns whether the server reports the request as unprocessed: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it
+/// out (§6.8). Pingora marks exactly these errors of this type as retryable.
 fn is_unprocessed(error: &Error) -> bool {
     matches!(
         (error.etype(), error.retry),
@@ -363,7 +363,7 @@ fn is_unprocessed(error: &Error) -> bool {
     )
 }
 
-/// Notes a failure of the server; whether there was one to fail.
+/// Records a failure of the server. Returns whether there was one.
 fn fail(context: &mut Context, failure: AttemptFailure) -> bool {
     let Some(pool) = pool_of(context) else {
         return false;
@@ -376,12 +376,12 @@ fn fail(context: &mut Context, failure: AttemptFailure) -> bool {
     })
 }
 
-/// The next try looks for another server.
+/// Excludes the server from the next attempt.
 fn note_tried(context: &mut Context) {
     if let Some(server) = context.server
         && !context.tried.contains(&server)
     {
-        // As many fit as there may be tries.
+        // The capacity is the maximum number of attempts.
         let _ = context.tried.try_push(server);
     }
 }
@@ -393,7 +393,7 @@ fn grant(context: &Context, failure: AttemptFailure) -> bool {
         .is_some_and(|pool| pool.grants_retry(failure, context.tries, || clock::since(decided)))
 }
 
-/// The server's failure behind an error; `None` where it is another's.
+/// Returns the server's failure behind an error; `None` where the server did not fail.
 fn failure_of(error: &Error) -> Option<AttemptFailure> {
     match (error.esource(), error.etype()) {
         (_, ErrorType::HTTPStatus(504)) => Some(AttemptFailure::Timeout),

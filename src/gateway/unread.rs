@@ -1,8 +1,8 @@
-//! Takes room for an answer among those that wait for their clients ([`UnreadAnswers`]), as soon as it may need it.
+//! Acquires a permit for the unread bytes of an answer ([`UnreadAnswers`]), as soon as it may need one.
 //!
-//! One whose length is announced takes it with its head, so that a client for whom there is none gets 503. Of another nobody knows whether
-//! it will be large, or a stream of small events that never waits; it takes room while its pieces come faster than the client reads, and is
-//! cut off where there is none.
+//! An answer with an announced length acquires it with its head, so that its client gets 503 when there is none. An answer of
+//! unknown length may be large, or a stream of small events that is always read at once; it acquires a permit while its pieces
+//! come faster than the client reads, and is cut off where there is none.
 //!
 //! [`UnreadAnswers`]: crate::budgets::UnreadAnswers
 
@@ -19,10 +19,10 @@ use super::{answer, cache};
 use crate::bounds::WAITING_PIECE;
 use crate::process::SharedState;
 
-/// Takes room for an origin's answer with this head.
+/// Acquires the permit of an origin's answer with this head.
 ///
 /// # Errors
-/// There is none.
+/// No permit is free.
 pub(super) fn announce(
     shared: &SharedState,
     session: &Session,
@@ -38,10 +38,10 @@ pub(super) fn announce(
     }
 }
 
-/// Takes room for a piece of an answer of unknown length, when much of it waits, and gives it back when little does.
+/// Acquires a permit for an answer of unknown length while many of its bytes are unread, and releases it when few are.
 ///
 /// # Errors
-/// There is none.
+/// No permit is free.
 pub(super) fn pass(
     shared: &SharedState,
     session: &Session,

@@ -1,15 +1,15 @@
-//! Holds a request back for as long as its limits say, and notices when its client leaves meanwhile.
+//! Delays a request for as long as its limits say, and detects a client that leaves meanwhile.
 //!
-//! A client that is gone should not keep its place: the charge goes back, and a newcomer finds room. HTTP/2 tells of the end of a
-//! stream. HTTP/1 does not without reading on, and what could be read is a body that belongs to the origin or a next request that
-//! belongs to the connection. So the kernel is asked instead, now and then: a connection that the client has closed is not
-//! established any more.
+//! The request of a client that left should not keep its place in the queue: its charge is refunded, and another request takes
+//! the place. HTTP/2 reports the end of a stream. HTTP/1 does not without reading on, and the bytes could be a body that belongs
+//! to the origin or a next request on the connection. So the kernel is polled instead: a connection that the client has closed
+//! is no longer in the established state.
 //!
-//! When one leaves, those behind it move up: [`crate::budgets::delay_queue`] keeps the order.
+//! When a request leaves, those behind it move up: [`crate::budgets::delay_queue`] keeps the order.
 //!
 //! # Concurrency
-//! One lock for all that wait, held for some words when one comes, leaves, or has its turn. A request leaves by being dropped, so that none
-//! is lost whichever way it ends.
+//! One lock for all delayed requests, held for a few instructions when one enters, leaves, or has its turn. A request leaves by
+//! being dropped, so none stays behind, whichever way it ends.
 
 use std::time::Duration;
 
@@ -22,28 +22,28 @@ use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
 use crate::clock;
 
-/// What Linux calls an established TCP connection, `include/net/tcp_states.h`.
+/// Linux's value for an established TCP connection, `include/net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;
 
-/// One request that is held back.
+/// One delayed request.
 struct QueueWaiter<'a> {
     delayed: &'a DelayedRequests,
     request: Delayed,
     departure: Departure,
 }
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// The request may go on.
+    /// The delay is over.
     Over,
     /// The client left.
     ClientGone,
-    /// So many wait already that it was not let in.
+    /// The queue was full, so the request was not queued.
     Crowded,
 }
 
-/// Holds a request of `client` back until it is its turn in all of these queues.
+/// Delays a request of `client` until its turn has come in all of these queues.
 pub(super) async fn hold(
     delayed: &DelayedRequests,
     session: &mut Session,
@@ -67,7 +67,7 @@ pub(super) async fn hold(
 }
 
 impl QueueWaiter<'_> {
-    /// Returns when it is its turn, or the client has left.
+    /// Returns when the request's turn has come, or the client has left.
     async fn turn_or_end(&self, session: &mut Session) -> Waited {
         if let Some(closed) = session.as_downstream_mut().watch_h2_stream_close() {
             return tokio::select! {
@@ -81,7 +81,7 @@ impl QueueWaiter<'_> {
         }
     }
 
-    /// Returns when it is its turn.
+    /// Returns when the request's turn has come.
     async fn turn(&self) {
         loop {
             let turn = self.delayed.queues().turn(&self.request);

@@ -1,4 +1,4 @@
-//! Decides what is stored of an origin's answer: what came for all, whole, and nothing that was said to one client.
+//! Decides which part of an origin's answer is stored: a complete, shareable answer, without the fields that are for one client.
 
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ use crate::cache::moment;
 use crate::clock;
 use crate::gateway::Context;
 
-/// Fields that are about one client, or one connection: RFC 9111 §3.1, and those that each client gets of its own.
+/// Fields that are for one client or one connection: RFC 9111 §3.1, and those that the gateway adds for each client.
 const SAID_TO_ONE: [&str; 10] = [
     "connection",
     "proxy-authenticate",
@@ -32,7 +32,7 @@ const SAID_TO_ONE: [&str; 10] = [
     "x-request-id",
 ];
 
-/// Remembers by which fields the origin confirms what is stored; whether it does.
+/// Keeps the fields of a 304 of the origin that confirms the stored answer. Returns whether it does.
 pub(in crate::gateway) fn notice_confirmation(
     session: &Session,
     response: &ResponseHeader,
@@ -47,7 +47,7 @@ pub(in crate::gateway) fn notice_confirmation(
     confirms
 }
 
-/// Whether the answer of the origin is stored, and what of it.
+/// Decides whether the origin's answer is stored, and with which head.
 pub(in crate::gateway) fn judge_answer(
     session: &Session,
     response: &ResponseHeader,
@@ -89,8 +89,8 @@ pub(in crate::gateway) fn judge_answer(
     })
 }
 
-/// RFC 9111 §3.2: every field of the confirmation replaces that which is stored, but for those that are about the body, and those by
-/// which variants are found.
+/// Updates the stored head. RFC 9111 §3.2: every field of the 304 replaces the stored one, but for those that describe the body,
+/// and those that select variants.
 fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
     const KEPT: [HeaderName; 5] = [
         CONTENT_LENGTH,
@@ -109,7 +109,7 @@ fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
     Ok(())
 }
 
-/// What is kept of an answer: nothing that was said to one client, or about one connection.
+/// Returns the stored form of an answer, without fields for one client or one connection.
 fn stored(mut head: ResponseHeader, lifetime: &FreshnessLifetime, now: SystemTime) -> CacheMeta {
     for name in freshness::set_aside(&head.headers) {
         head.remove_header(&name);
@@ -117,7 +117,7 @@ fn stored(mut head: ResponseHeader, lifetime: &FreshnessLifetime, now: SystemTim
     for name in SAID_TO_ONE {
         head.remove_header(name);
     }
-    // Pingora tells the age of a hit from when the answer was born.
+    // Pingora computes the age of a hit from the time at which the answer was created.
     for name in [AGE, ACCEPT_RANGES] {
         head.remove_header(&name);
     }
@@ -132,7 +132,7 @@ fn stored(mut head: ResponseHeader, lifetime: &FreshnessLifetime, now: SystemTim
     meta
 }
 
-/// Gives up storing a body that grows beyond what may be stored; those who wait for it go on by themselves.
+/// Stops storing a body that exceeds the maximum size; requests that wait for it then go to the origin themselves.
 pub(in crate::gateway) fn watch_size(session: &mut Session, bytes: usize, context: &mut Context) {
     if context.cache.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! Tells what the cache had to do with an answer: to the client, in `Cache-Status`, and to the record.
+//! Reports how the cache was used for an answer: to the client in `Cache-Status` (RFC 9211), and to the record.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::gateway::Context;
 use crate::origin::HeaderEdit;
 use crate::record::CacheUse;
 
-/// Tells the client what the cache had to do with its answer.
+/// Adds `Cache-Status` to the answer.
 pub(in crate::gateway) fn tell(
     session: &Session,
     fields: &mut dyn HeaderEdit,
@@ -59,7 +59,7 @@ fn status(cache: &HttpCache, lookup: Lookup) -> CacheState {
     }
 }
 
-/// How the cache was used, for the record; `None` where the route has none.
+/// Returns how the cache was used, for the record; `None` where the route has no cache.
 pub(in crate::gateway) fn cache_use(session: &Session, context: &Context) -> Option<CacheUse> {
     context.cache.as_ref()?;
     Some(match session.cache.phase() {
