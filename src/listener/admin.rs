@@ -1,7 +1,7 @@
-//! Serves the operator's endpoints on a listener of their own; what they say is [`crate::admin`]'s concern.
+//! Serves the operator's endpoints on a listener of their own; [`crate::admin`] makes the answers.
 //!
-//! Its connections have bounds apart from those of clients: whoever reaches the listener takes no more than [`ADMIN_CONNECTIONS`] files,
-//! one address no more than [`ADMIN_CONNECTIONS_OF_ONE`], and none by sending half a request.
+//! Its connections are bounded apart from those of clients: at most [`ADMIN_CONNECTIONS`] descriptors in all, at most
+//! [`ADMIN_CONNECTIONS_OF_ONE`] for one address, and a request must arrive within a deadline.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -28,16 +28,17 @@ use crate::process::GatewayProcess;
 /// The application of the admin listener.
 pub struct AdminApp {
     process: Arc<GatewayProcess>,
-    /// One walk through a table at a time, so that no number of questions takes more than a core; others are told to ask again.
+    /// Allows one walk through a table at a time, so that the walks of all requests take at most one core; further requests get
+    /// a retry answer.
     walks: Arc<Semaphore>,
     seats: Seats,
 }
 
-/// The connections that are open, by address.
+/// The number of open connections, by address.
 #[derive(Debug, Default)]
 struct Seats(Mutex<HashMap<Option<IpAddr>, usize>>);
 
-/// One of them; dropping it gives it back.
+/// The permit of one connection; dropping it releases it.
 #[derive(Debug)]
 struct Seat<'a> {
     seats: &'a Seats,
@@ -45,7 +46,7 @@ struct Seat<'a> {
 }
 
 impl AdminApp {
-    /// The service that listens on `address`, with one thread so that a scrape never takes one from requests.
+    /// Returns the service that listens on `address`, with one thread so that a scrape never takes one from requests.
     #[must_use]
     pub fn service(process: &Arc<GatewayProcess>, address: SocketAddr) -> Service<Self> {
         let desk = Self {
@@ -59,7 +60,7 @@ impl AdminApp {
         service
     }
 
-    /// Serves one request; the connection, where another may follow.
+    /// Serves one request. Returns the connection, where another request may follow.
     async fn serve(
         &self,
         stream: Stream,
@@ -93,7 +94,7 @@ impl AdminApp {
                 .client_addr()
                 .and_then(|address| address.as_inet())
                 .copied(),
-            // What does not come in time is no JSON.
+            // A body that is late is read as empty, which is no valid JSON.
             body: timeout(ADMIN_PATIENCE, body_of(session))
                 .await
                 .unwrap_or_default(),
@@ -105,8 +106,8 @@ impl AdminApp {
         let Ok(turn) = Arc::clone(&self.walks).try_acquire_owned() else {
             return walk.put_off();
         };
-        // Not on this service's only thread, on which probes and scrapes wait. The turn goes along: when the client leaves, the walk
-        // goes on to its end, and no other begins before that.
+        // Not on this service's only thread, which serves probes and scrapes. The permit moves along: when the client leaves,
+        // the walk runs to its end, and no other begins before that.
         let (process, walking) = (Arc::clone(&self.process), Arc::clone(&walk));
         let response = tokio::task::spawn_blocking(move || {
             let response = walking.run(&*process);
@@ -138,7 +139,7 @@ impl ServerApp for AdminApp {
 }
 
 impl Seats {
-    /// A seat for a connection from `peer`; `None` where there are as many as may be.
+    /// Returns a permit for a connection from `peer`; `None` at the limit.
     fn take(&self, peer: Option<IpAddr>) -> Option<Seat<'_>> {
         let mut seats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_peer = seats.get(&peer).copied().unwrap_or_default();
@@ -161,7 +162,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// Reads the body of a request that changes something; what is longer than such a body can be is cut, and is no JSON then.
+/// Reads the body of a request that changes something. A body beyond the maximum is cut, and is then no valid JSON.
 async fn body_of(session: &mut ServerSession) -> Vec<u8> {
     let mut body = Vec::new();
     if session.req_header().method != Method::PUT {

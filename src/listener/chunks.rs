@@ -1,37 +1,37 @@
-//! Judges the framing of a chunked request body, byte by byte as it arrives, more strictly than the proxy's parser does.
+//! Checks the framing of a chunked request body, byte by byte as it arrives, more strictly than the proxy's parser does.
 //!
-//! The proxy reads chunks and frames them anew, so an origin never sees a client's chunk. But a proxy *in front* may have read them
-//! otherwise, and then what it takes for data this gateway would take for a request. What parsers are known to disagree about: a size
-//! without a digit, with spaces or more digits than fit, a line feed alone that ends an extension for one and not for another, control
-//! characters, a trailer that is folded or no field. None of it is sent by a client that means well.
+//! The proxy reads chunks and frames them anew, so an origin never sees a client's chunk. But a proxy *in front* may have read
+//! them differently, and this gateway would then take for a request what that proxy took for data. Parsers are known to disagree
+//! about: a size without a digit, with spaces or more digits than fit; a bare line feed, which ends an extension for some;
+//! control characters; a trailer line that is folded or no field. No well-behaved client sends any of these.
 //!
 //! # Limits
-//! Extensions and the sizes themselves may be no flood: [`CHUNK_OVERHEAD`] bytes beyond what the data justifies. The trailer has at most
-//! [`TRAILER_BYTES`]. Nothing is kept but a few words.
+//! Extensions and sizes may take [`CHUNK_OVERHEAD`] bytes beyond what the data justifies, the trailer at most [`TRAILER_BYTES`].
+//! The parser keeps a few words of state.
 
 use crate::bounds::{CHUNK_OVERHEAD, TRAILER_BYTES};
 
-/// How far a chunked body was read.
+/// The progress within a chunked body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chunks {
     at: At,
-    /// Bytes that carried nothing, less what the chunks so far justify.
+    /// Bytes of framing, less the allowance for the chunks so far.
     overhead: usize,
     /// Bytes of the trailer.
     trailer: usize,
 }
 
-/// A body that two parsers could frame in two ways, or a flood of framing.
+/// A body that two parsers could frame in two ways, or one with too much framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadChunks;
 
-/// What is expected next.
+/// The element that is expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum At {
     /// The first digit of a size.
     #[default]
     Start,
-    /// Another digit, or what ends the size, which is this so far.
+    /// Another digit or the end of the size, with its value so far.
     Size {
         size: u64,
         digits: u8,
@@ -40,7 +40,7 @@ enum At {
     Extension {
         size: u64,
     },
-    /// The line feed behind a size.
+    /// The line feed after a size.
     SizeFeed {
         size: u64,
     },
@@ -48,7 +48,7 @@ enum At {
     Data {
         left: u64,
     },
-    /// The line end behind data.
+    /// The line end after data.
     DataReturn,
     DataFeed,
     /// The first byte of a line of the trailer.
@@ -57,26 +57,26 @@ enum At {
     Name,
     /// Another byte of its value.
     Value,
-    /// The line feed behind a field.
+    /// The line feed after a field.
     ValueFeed,
-    /// The line feed that ends it all.
+    /// The line feed that ends the body.
     LastFeed,
-    /// What follows belongs to the next request.
+    /// The end; further bytes belong to the next request.
     Over,
 }
 
-/// Digits of a size: 2^60 bytes are more than any body may have.
+/// Maximum digits of a size: 2^60 bytes are more than any body may have.
 const DIGITS: u8 = 15;
 
 impl Chunks {
-    /// Takes what arrived.
+    /// Checks the bytes that arrived.
     ///
     /// # Errors
-    /// No server should guess about it. Whatever comes after that is not to be read.
+    /// The framing is ambiguous. No byte after it may be read.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), BadChunks> {
         while let Some((&byte, rest)) = bytes.split_first() {
             bytes = match self.at {
-                // Data is skipped whole.
+                // Data is skipped as a block.
                 At::Data { left } => {
                     let here =
                         usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -99,7 +99,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// What is expected behind `byte`, which is none of data.
+    /// Returns the element that is expected after `byte`, which is not data.
     fn step(&mut self, byte: u8) -> Result<At, BadChunks> {
         let at = match (self.at, byte) {
             (At::Start, _) => At::Size {
@@ -133,7 +133,7 @@ impl Chunks {
         Ok(at)
     }
 
-    /// Counts a byte that is none of data.
+    /// Counts a byte that is not data.
     fn weigh(&mut self) -> Result<(), BadChunks> {
         let (count, most) = match self.at {
             At::Line | At::Name | At::Value | At::ValueFeed => (&mut self.trailer, TRAILER_BYTES),
@@ -148,7 +148,7 @@ impl Chunks {
     }
 }
 
-/// What a chunk of this size may take beside its data.
+/// Returns how many bytes a chunk of this size may take beside its data.
 fn justified_by(size: u64) -> usize {
     usize::try_from(size.saturating_mul(2).saturating_add(16)).unwrap_or(usize::MAX)
 }
@@ -160,7 +160,7 @@ fn hex(byte: u8) -> Result<u64, BadChunks> {
         .ok_or(BadChunks)
 }
 
-/// RFC 9110 §5.5: nothing that is read has control characters but tabs.
+/// Returns whether the byte is a control character other than a tab, which RFC 9110 §5.5 forbids in field values.
 fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t'
 }
@@ -177,8 +177,8 @@ mod tests {
         Ok(chunks.at)
     }
 
-    /// Goal: what clients send passes. Method: sizes in either case, leading zeros, the extensions of signed uploads, a trailer, and the
-    /// next request behind the end.
+    /// Goal: valid bodies pass. Method: sizes in either case, leading zeros, the extensions of signed uploads, a trailer, and
+    /// the next request after the end.
     #[test]
     fn what_clients_send_is_whole() {
         let bodies = [
@@ -194,7 +194,7 @@ mod tests {
         }
     }
 
-    /// Goal: what parsers read in two ways is refused. Method: one shape a line.
+    /// Goal: ambiguous framing is rejected. Method: one form a line.
     #[test]
     fn bodies_that_can_be_framed_in_two_ways_are_refused() {
         let bodies = [
@@ -237,8 +237,8 @@ mod tests {
         }
     }
 
-    /// Goal: framing is no way to send without end. Method: extensions, tiny chunks with extensions, and trailers beyond the bound; and
-    /// a megabyte in chunks of one byte, which is slow and honest.
+    /// Goal: framing cannot be sent without end. Method: extensions, tiny chunks with extensions, and trailers beyond the bound;
+    /// and a megabyte in chunks of one byte, which is slow but valid.
     #[test]
     fn floods_of_framing_are_refused() {
         let long = format!("5;{}\r\n", "x".repeat(CHUNK_OVERHEAD));
@@ -252,7 +252,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: how bytes arrive does not matter. Method: a body, or one with a byte changed, whole and cut anywhere.
+        /// Goal: the result does not depend on how bytes arrive. Method: a body, or one with a byte changed, whole and cut
+        /// anywhere.
         #[test]
         fn cuts_change_nothing(cut in 0_usize..60, change in 0_usize..60, byte: u8) {
             let mut body = *b"5;a=b\r\nhello\r\n0f\r\n0123456789abcde\r\n0\r\nX-A: b\r\n\r\nGET / HTTP";
@@ -265,7 +266,7 @@ mod tests {
             prop_assert_eq!(halves, judge(&body));
         }
 
-        /// Goal: nothing from the network panics. Method: any bytes.
+        /// Goal: no bytes from the network cause a panic. Method: any bytes.
         #[test]
         fn any_bytes_are_judged(body: Vec<u8>) {
             let _ = judge(&body);

@@ -1,4 +1,4 @@
-//! Reads the heads of one HTTP/1 connection, each within its time and size, and keeps what a client sends ahead.
+//! Reads the heads of one HTTP/1 connection, each within its time and size, and keeps the bytes that a client sends ahead.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -23,35 +23,35 @@ use crate::record::Outcome;
 use crate::request_id::RequestId;
 use crate::response::{GatewayProblem, HttpViolation};
 
-/// What is read next from a connection.
+/// The next event of a connection.
 pub(super) enum NextHead {
-    /// A whole head of so many bytes, and what follows it.
+    /// A whole head of so many bytes, and its body's framing.
     Head(usize, Body),
     /// A head that is answered with a problem, after which the connection ends.
     Problem(GatewayProblem),
-    /// The client is gone, or idle for too long.
+    /// The client has left, or was idle for too long.
     End,
 }
 
-/// What came of one read.
+/// The result of one read.
 enum Wait {
     Read,
     /// The client left.
     Gone,
-    /// The patience is over.
+    /// The timeout has passed.
     Over,
 }
 
 /// One HTTP/1 connection between two requests.
 pub(super) struct Http1Connection {
     pub(super) stream: Box<Watched>,
-    /// Read but not yet served.
+    /// Bytes that were read and not yet served.
     pub(super) read: BytesMut,
     vigil: Vigil,
 }
 
 impl Http1Connection {
-    /// A connection from which nothing has been read.
+    /// Returns a connection from which nothing has been read.
     pub(super) fn new(stream: Stream) -> Self {
         Self {
             stream: Watched::new(stream),
@@ -60,14 +60,14 @@ impl Http1Connection {
         }
     }
 
-    /// The next head. Bytes that are already here are judged before any are waited for.
+    /// Returns the next head. Checks bytes that are already here before it waits for others.
     pub(super) async fn next(&mut self, rules: &ServerRules) -> NextHead {
         let defence = &rules.defence;
         let mut began = None;
         self.stream.begin(None, read_pace(rules));
         loop {
             let head = Head::find(&self.read);
-            // Only a head as long as that can have such a target.
+            // Only a head that is longer can have such a target.
             if self.read.len() > defence.max_uri_bytes
                 && !matches!(head, Head::Malformed(_))
                 && words(&self.read).1.len() > defence.max_uri_bytes
@@ -101,12 +101,12 @@ impl Http1Connection {
                 }
                 Head::Partial => {}
             }
-            // An empty line behind the request before is no beginning of the next, which may never come.
+            // An empty line after the previous request does not begin the next one, which may never come.
             let is_idle = leading_line_end(&self.read) == self.read.len();
             let patience = if is_idle {
                 rules.keepalive_timeout
             } else {
-                // The whole head has one deadline, so that a field every few seconds does not hold a connection for ever.
+                // The whole head has one deadline, so that a field every few seconds does not hold a connection forever.
                 let began = *began.get_or_insert_with(clock::now);
                 defence
                     .client_header_timeout
@@ -121,7 +121,7 @@ impl Http1Connection {
         }
     }
 
-    /// Writes the head of so many bytes as it is handed on, and returns its new length.
+    /// Rewrites the head of so many bytes into its canonical form, and returns its new length.
     fn respell(&mut self, head_bytes: usize) -> usize {
         let behind = self.read.split_off(head_bytes);
         let head = respell(&self.read);
@@ -161,8 +161,9 @@ impl Http1Connection {
         }
     }
 
-    /// Takes the bytes of the next request that are here: its head, and as much of its body as was sent along. What was read ahead
-    /// stays, unless chunks hide where the request ends. What arrives while the proxy waits for the origin ends the connection.
+    /// Takes the bytes of the next request that are here: its head, and the part of its body that was sent along. Bytes of later
+    /// requests stay, unless chunks hide where this request ends. Bytes that arrive while the proxy waits for the origin end the
+    /// connection.
     pub(super) fn take_request(&mut self, head_bytes: usize, body: Body) -> BytesMut {
         let end = match body {
             Body::Length(bytes) => head_bytes.saturating_add(bytes).min(self.read.len()),
@@ -171,10 +172,11 @@ impl Http1Connection {
         self.read.split_to(end)
     }
 
-    /// Ends a connection that nothing is expected of any more. Under TLS it says so, RFC 8446 §6.1: else the end might be a stranger's cut.
+    /// Ends a connection without a further answer. With TLS it sends close_notify, RFC 8446 §6.1: otherwise the end could be an
+    /// attacker's truncation.
     pub(super) async fn end(mut self) {
         if self.stream.get_ssl_digest().is_some() {
-            // A client that takes nothing any more need not hear it.
+            // A client that reads nothing any more does not need close_notify.
             let _ = timeout(bounds::LINGER_TIME, self.stream.shutdown()).await;
         }
     }
@@ -222,14 +224,15 @@ impl Http1Connection {
         self.linger().await;
     }
 
-    /// Who sent a head whose fields cannot be trusted: the peer, whatever the fields say.
+    /// Returns the client of a head whose fields cannot be trusted: the peer.
     fn client(&self, peer: IpAddr, shared: &SharedState) -> IpAddr {
         crate::client::identify(peer, &HeaderMap::new(), &shared.snapshot().rules.client).address
     }
 
-    /// Closing on unread bytes makes the kernel send a reset that can overtake the answer, so a little is read and dropped first.
+    /// Reads and drops some bytes before it closes: a close with unread bytes makes the kernel send a reset that can overtake
+    /// the answer.
     async fn linger(mut self) {
-        // The client may be gone; then there is nobody to wait for.
+        // The client may have left; then there is nothing to wait for.
         let _ = self.stream.shutdown().await;
         let mut scrap = BytesMut::with_capacity(bounds::HEAD_READ);
         let drop_rest = async {
@@ -242,12 +245,12 @@ impl Http1Connection {
                 }
             }
         };
-        // Running out of time is the expected end for a client that goes on sending.
+        // A timeout is the expected end for a client that keeps sending.
         let _ = timeout(bounds::LINGER_TIME, drop_rest).await;
     }
 }
 
-/// The first two words of a head that may be anything.
+/// Returns the first two words of a head that may be malformed.
 fn words(read: &[u8]) -> (&[u8], &[u8]) {
     let read = &read[leading_line_end(read)..];
     let line = read.split(|&byte| matches!(byte, b'\r' | b'\n')).next();
@@ -258,7 +261,7 @@ fn words(read: &[u8]) -> (&[u8], &[u8]) {
     )
 }
 
-/// What the rules ask of a client that reads an answer.
+/// Returns the minimum rate and the timeout for a client that reads an answer.
 pub(super) fn read_pace(rules: &ServerRules) -> ReadPace {
     ReadPace {
         patience: rules.client_write_timeout,

@@ -1,12 +1,12 @@
-//! Decides where the head of an HTTP/1 request ends and how its body is framed, and refuses heads that two parsers could read in
+//! Decides where the head of an HTTP/1 request ends and how its body is framed, and rejects heads that two parsers could read in
 //! two ways (RFC 9112 §11.2, request smuggling).
 //!
-//! It looks at line ends, at the shape of the request line, at the bytes of names and values, and at the three fields that frame and
-//! address a request. The proxy's parser runs after this one, on the same bytes; what that alone refuses is answered without a line in the
-//! access log, so little is left to it.
+//! It checks line ends, the form of the request line, the bytes of names and values, and the three fields that frame and address
+//! a request. The proxy's parser runs after this one, on the same bytes; a rejection by that parser has no line in the access
+//! log, so little is left to it.
 //!
-//! A head that is not whole yet is judged as far as it goes: bytes that can become no request, such as the first message of TLS, are
-//! refused at once rather than when their time is over.
+//! A partial head is checked as far as it goes: bytes that cannot become a request, such as the first message of TLS, are
+//! rejected at once rather than at the timeout.
 
 use http::Method;
 
@@ -14,27 +14,27 @@ use super::target::{Absolute, Target};
 use crate::framing::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 use crate::response::HttpViolation;
 
-/// What the bytes read so far hold.
+/// The result of parsing the bytes read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// Not a whole head yet.
+    /// A partial head.
     Partial,
     /// A whole head.
     Whole {
         /// Its length in bytes, with the empty line.
         bytes: usize,
-        /// How many fields it has.
+        /// The number of its fields.
         fields: usize,
-        /// What follows it.
+        /// The framing of its body.
         body: Body,
-        /// How it is handed on.
+        /// The form in which it is passed on.
         spelling: Spelling,
     },
-    /// One that no server should guess about.
+    /// A malformed or ambiguous head.
     Malformed(HttpViolation),
 }
 
-/// What follows a head.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// So many bytes.
@@ -43,17 +43,17 @@ pub(crate) enum Body {
     Chunked,
 }
 
-/// How a head is handed on.
+/// The form in which a head is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// As it was sent.
+    /// The form in which it was sent.
     AsSent,
-    /// As [`super::respell`] writes it.
+    /// The form that [`super::respell`] writes.
     Respelled,
 }
 
 impl Head {
-    /// Looks for a head at the start of `read`.
+    /// Parses a head at the start of `read`.
     pub(crate) fn find(read: &[u8]) -> Self {
         match Self::judge(read) {
             Ok(head) => head,
@@ -102,7 +102,7 @@ impl Head {
     }
 }
 
-/// RFC 9112 §2.2: one empty line before the request line is ignored. Returns its length.
+/// Returns the length of one empty line before the request line, which RFC 9112 §2.2 ignores.
 pub(super) fn leading_line_end(read: &[u8]) -> usize {
     match read {
         [b'\r', b'\n', ..] => 2,
@@ -118,18 +118,18 @@ enum HttpVersion {
     Http11,
 }
 
-/// RFC 9112 §3: method, target and version with one space between each. A space within the target would end it for one parser and
-/// not for another.
+/// Parses a request line, RFC 9112 §3: method, target and version with one space between each. A space within the target would
+/// end it for one parser and not for another.
 fn request_line(line: &[u8]) -> Result<(HttpVersion, Target<'_>), HttpViolation> {
-    // One space more would lie in the target, which holds none.
+    // A second space would be part of the target, which may contain none.
     let (method, target, version) = words(line).ok_or_else(|| match line {
-        // What no method holds is no HTTP at all.
+        // A byte that no method contains means that this is not HTTP.
         [] => HttpViolation::RequestLine,
         _ => check_beginning_of_request(line)
             .err()
             .unwrap_or(HttpViolation::RequestLine),
     })?;
-    // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not dig.
+    // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not open.
     let method = Method::from_bytes(method).map_err(|_| HttpViolation::Method)?;
     if method == Method::CONNECT {
         return Err(HttpViolation::Connect);
@@ -142,7 +142,7 @@ fn request_line(line: &[u8]) -> Result<(HttpVersion, Target<'_>), HttpViolation>
     }
 }
 
-/// The three words of a request line.
+/// Splits a request line into its three words.
 fn words(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (first, last) = (memchr::memchr(b' ', line)?, memchr::memrchr(b' ', line)?);
     Some((
@@ -152,7 +152,7 @@ fn words(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     ))
 }
 
-/// Whether more bytes can make a request line of these, RFC 9112 §3.
+/// Checks that further bytes can complete the request line, RFC 9112 §3.
 fn check_beginning_of_request(line: &[u8]) -> Result<(), HttpViolation> {
     const VERSIONS: [&[u8]; 2] = [b"HTTP/1.1\r", b"HTTP/1.0\r"];
     let mut words = line.splitn(3, |&byte| byte == b' ');
@@ -188,7 +188,7 @@ fn check_beginning_of_request(line: &[u8]) -> Result<(), HttpViolation> {
     }
 }
 
-/// Whether more bytes can make a field, or the end of the head, of these.
+/// Checks that further bytes can complete a field, or the end of the head.
 fn check_beginning_of_field(line: &[u8]) -> Result<(), HttpViolation> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line.iter().position(|&byte| !is_token(byte)) {
@@ -197,10 +197,10 @@ fn check_beginning_of_field(line: &[u8]) -> Result<(), HttpViolation> {
     }
 }
 
-/// Name and value of a field line, of whose bytes the one at `end` is the first that no token holds.
+/// Returns name and value of a field line, in which the byte at `end` is the first that a token may not contain.
 fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), HttpViolation> {
     match line.split_at(end) {
-        // RFC 9112 §5.2: a line that starts with a blank continues the last, which is obsolete.
+        // RFC 9112 §5.2: a line that starts with a blank continues the previous one, which is obsolete.
         ([], [b' ' | b'\t', ..]) => Err(HttpViolation::FoldedField),
         // §5.1: no blank stands before the colon.
         ([], _) => Err(HttpViolation::FieldName),
@@ -210,7 +210,7 @@ fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), HttpViolation> {
     }
 }
 
-/// The fields that frame and address a request, and how many there are in all.
+/// The fields that frame and address a request, and the number of all fields.
 #[derive(Default)]
 struct FramingFields<'a> {
     fields: usize,
@@ -221,10 +221,10 @@ struct FramingFields<'a> {
 }
 
 impl<'a> FramingFields<'a> {
-    /// Takes a field line.
+    /// Adds a field line.
     ///
     /// # Errors
-    /// It is folded, has no name, holds what no field may, or contradicts what came before.
+    /// The line is folded, has no name, contains a forbidden byte, or contradicts an earlier field.
     fn add(&mut self, line: &'a [u8]) -> Result<(), HttpViolation> {
         let end = line.iter().position(|&byte| !is_token(byte));
         let (name, value) = field(line, end.ok_or(HttpViolation::FieldName)?)?;
@@ -246,7 +246,7 @@ impl<'a> FramingFields<'a> {
                 self.length = Some(length.ok_or(HttpViolation::ContentLength)?);
             }
             17 if name.eq_ignore_ascii_case(TRANSFER_ENCODING) => {
-                // Other codings would have to be undone by somebody who knows them all.
+                // Other codings would have to be decoded by every recipient.
                 if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
                     return Err(HttpViolation::TransferEncoding);
                 }
@@ -258,7 +258,7 @@ impl<'a> FramingFields<'a> {
         Ok(())
     }
 
-    /// RFC 9112 §3.2.2: a target in absolute form names the host that `Host` names.
+    /// Checks that a target in absolute form names the same host as `Host`, RFC 9112 §3.2.2.
     fn check_host(&self, target: &Absolute<'_>) -> Result<(), HttpViolation> {
         if self.hosts == 0 || target.names(self.host) {
             Ok(())
@@ -267,7 +267,7 @@ impl<'a> FramingFields<'a> {
         }
     }
 
-    /// RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
+    /// Returns the framing. RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
     fn body(&self, version: HttpVersion) -> Result<Body, HttpViolation> {
         let addressed = match version {
             HttpVersion::Http11 => self.hosts == 1,
@@ -289,15 +289,15 @@ impl<'a> FramingFields<'a> {
     }
 }
 
-/// Whether a token may hold this byte.
+/// Returns whether a token may contain this byte.
 pub(super) fn is_token(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
 
-/// RFC 9110 §5.6.2: what a token, such as the name of a field, is made of.
+/// The bytes of a token, such as the name of a field: RFC 9110 §5.6.2.
 const TOKEN: [bool; 256] = alphanumerics_and(b"!#$%&'*+-.^_`|~");
 
-/// A table of the bytes that are letters, digits or one of `marks`.
+/// Returns a table of the bytes that are letters, digits or one of `marks`.
 pub(super) const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
     let mut members = [false; 256];
     let mut byte = 0;
@@ -313,7 +313,7 @@ pub(super) const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
     members
 }
 
-/// RFC 9110 §5.5: a value has no control characters but tabs. Every byte is looked at, so that many are at once.
+/// Returns whether a value has no control characters but tabs, RFC 9110 §5.5. Reads every byte, so that the loop is vectorized.
 fn is_value(value: &[u8]) -> bool {
     let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
     !value
@@ -321,7 +321,7 @@ fn is_value(value: &[u8]) -> bool {
         .fold(false, |found, &byte| found | is_control(byte))
 }
 
-/// Cuts bytes into lines.
+/// An iterator over the lines of some bytes.
 struct Lines<'a> {
     rest: &'a [u8],
     /// Bytes passed.
@@ -329,7 +329,7 @@ struct Lines<'a> {
 }
 
 enum Line<'a> {
-    /// Its end is not here yet.
+    /// A line whose end is not here yet.
     Partial(&'a [u8]),
     Whole(&'a [u8]),
 }
@@ -343,7 +343,7 @@ impl<'a> Lines<'a> {
         self.rest = rest;
         self.at += line.len();
         match line {
-            // A bare carriage return within belongs to no method, target, version, name or value.
+            // A bare carriage return is valid in no method, target, version, name or value.
             [text @ .., b'\r', b'\n'] => Ok(Line::Whole(text)),
             _ => Err(HttpViolation::LineEnd),
         }
@@ -357,7 +357,7 @@ mod tests {
 
     const USUAL: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n";
 
-    /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next behind it.
+    /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next after it.
     #[test]
     fn a_whole_head_tells_its_length_and_framing() {
         let cases: [(&[u8], usize, Body); 6] = [
@@ -400,7 +400,7 @@ mod tests {
         }
     }
 
-    /// Goal: what proxies and origins are known to read in two ways is refused. Method: one shape a line.
+    /// Goal: forms that proxies and origins are known to read in two ways are rejected. Method: one form a line.
     #[test]
     fn ambiguous_heads_are_malformed() {
         let heads = [
@@ -454,8 +454,8 @@ mod tests {
         }
     }
 
-    /// Goal: what some origin may take for a field of framing is refused, and nothing else. Method: names that fold to one of the two,
-    /// beside the two and names that only look alike.
+    /// Goal: a name that some origin may take for a framing field is rejected, and no other name. Method: names that fold to one
+    /// of the two, beside the two and names that only look similar.
     #[test]
     fn names_that_fold_to_a_framing_field_are_refused() {
         for name in [
@@ -489,7 +489,7 @@ mod tests {
         }
     }
 
-    /// Goal: bytes that can become no request are not waited for. Method: beginnings, and the rule that each breaks.
+    /// Goal: bytes that cannot become a request are rejected at once. Method: beginnings, and the rule that each breaks.
     #[test]
     fn a_beginning_of_no_request_is_malformed_at_once() {
         for (read, rule) in [
@@ -517,20 +517,20 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: nothing from the network panics. Method: any bytes.
+        /// Goal: no bytes from the network cause a panic. Method: any bytes.
         #[test]
         fn any_bytes_are_judged(read: Vec<u8>) {
             let _ = Head::find(&read);
         }
 
-        /// Goal: how bytes arrive does not matter. Method: every prefix of a plain head is partial.
+        /// Goal: the result does not depend on how bytes arrive. Method: every prefix of a plain head is partial.
         #[test]
         fn a_prefix_of_a_head_is_partial(end in 0..USUAL.len()) {
             prop_assert_eq!(Head::find(&USUAL[..end]), Head::Partial);
         }
 
-        /// Goal: the look at what is not whole refuses nothing that the look at the whole takes. Method: every prefix of a head that is
-        /// whole, with a byte changed, is whole or partial.
+        /// Goal: the check of a partial head rejects nothing that the check of the whole head accepts. Method: every prefix of a
+        /// whole head with a byte changed is whole or partial.
         #[test]
         fn no_prefix_of_a_whole_head_is_malformed(at in 0..USUAL.len(), byte: u8, end in 0..USUAL.len()) {
             let mut head = USUAL.to_vec();

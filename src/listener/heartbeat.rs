@@ -1,25 +1,26 @@
 //! Keeps a timer that is due soon in each thread's runtime, so that setting a later one takes no system call.
 //!
-//! tokio wakes its event loop, by a write to an eventfd, whenever a timer is set that is due before all others; also where the loop is
-//! the very thread that sets it. Every request that waits for an origin sets one, seconds ahead, and mostly nothing was due before it:
-//! that took one or two system calls a request, and one more turn of the loop. Beside a timer that is due within a second none of them
-//! comes first.
+//! tokio wakes its event loop, by a write to an eventfd, whenever a timer is set that is due before all others, even if the
+//! thread of the loop sets it. Every request that waits for an origin sets one, seconds ahead, and mostly no other was due
+//! before it: that took one or two system calls a request, and one more turn of the loop. Beside a timer that is due within a
+//! second none of them comes first.
 //!
 //! # Limits
-//! With one thread no such write is left; with two it is one or two a request where one request follows another. We take those for
-//! wake-ups from thread to thread: connections to origins are shared, so that few are opened, and who opened one watches it.
+//! With one thread no such write is left; with two it is one or two a request where one request follows another. Those are
+//! probably wake-ups between threads: connections to origins are shared, so that few are opened, and the thread that opened one
+//! polls it.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Shorter than the timeouts that requests wait with, and long for a thread that has nothing to do.
+/// The interval: shorter than the timeouts of waiting requests, and long for an idle thread.
 const BEAT: Duration = Duration::from_secs(1);
 
 thread_local! {
     static BEATS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Begins the beat of this thread's runtime, once. Each of the gateway's threads has one of its own.
+/// Starts the timer of this thread's runtime, once. Each of the gateway's threads has a runtime of its own.
 pub(super) fn keep() {
     if BEATS.replace(true) {
         return;

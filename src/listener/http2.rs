@@ -1,14 +1,15 @@
-//! Decides how much of HTTP/2 one connection of a client may ask for, and ends connections that only make work.
+//! Bounds the HTTP/2 work that one connection of a client may cause, and closes connections that only cause work.
 //!
-//! Frames are parsed and bounded by the h2 crate, which Pingora drives. It answers at most one PING and one SETTINGS before it reads on,
-//! counts CONTINUATION frames and empty DATA, and ends a connection whose client resets streams faster than they are accepted, which
-//! [`super::outgoing`] reads off the frames that it sends. What it does not see is a client whose every stream is accepted, sent to an
-//! origin and given up (CVE-2023-44487, "rapid reset"): that is counted by [`CancelledStreams`], by what became of the requests.
+//! The h2 crate, which Pingora drives, parses and bounds frames. It answers at most one PING and one SETTINGS before it reads
+//! on, counts CONTINUATION frames and empty DATA, and closes a connection whose client resets streams faster than they are
+//! accepted, which [`super::outgoing`] detects in the frames that it sends. It does not detect a client whose every stream is
+//! accepted, sent to an origin and cancelled (CVE-2023-44487, "rapid reset"): [`CancelledStreams`] counts those by the outcome
+//! of the requests.
 //!
 //! # Limits
-//! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]). An answer that fits
-//! into the send buffer is over for all other accounts before it is read, so the buffer is small, and the connection ends when the client
-//! reads nothing of it, or too slowly ([`super::watched`]).
+//! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]). An answer
+//! that fits into the send buffer counts as sent everywhere else before the client has read it, so the buffer is small, and the
+//! connection ends when the client reads nothing of it, or reads too slowly ([`super::watched`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -65,32 +66,32 @@ pub(super) async fn serve(
     tokio::select! {
         // Dropping the other branch closes the connection, and with it every stream.
         () = tally.exceeded() => account.shown_out("it gave up most of its requests"),
-        // Pingora waits for the first frames without end, and so does nobody here.
+        // Pingora would wait for the first frames without end, so this branch bounds the wait.
         () = tally.silence(patience) => {}
         _ = connection.process_new(stream, shutdown) => {}
     }
 }
 
-/// What is remembered of a connection beside its requests.
+/// The state of a connection beside its requests.
 struct Account {
     shared: Arc<SharedState>,
     peer: Option<IpAddr>,
     secured: Option<Arc<TlsFacts>>,
-    /// Whether its end was told.
+    /// Whether the reason of its end was logged.
     is_told: AtomicBool,
 }
 
 impl Account {
-    /// The connection is ended because its client only makes work.
+    /// Closes the connection because its client only causes work.
     fn shown_out(&self, why: &str) {
         if self.tell(why) {
             self.shared.recorder.metrics.abuse.ended();
         }
     }
 
-    /// Tells once why the connection is ended; whether this was the time.
+    /// Logs once why the connection is closed. Returns whether this call did.
     fn tell(&self, why: &str) -> bool {
-        // Relaxed: who is first tells, and nothing else is published by it.
+        // Relaxed: the first caller logs, and nothing else is published by it.
         let is_first = !self.is_told.swap(true, Ordering::Relaxed);
         if is_first {
             let why = format_args!("its HTTP/2 connection is ended: {why}");
@@ -123,7 +124,7 @@ impl FrameWatch for Arc<Account> {
                 &self.shared.snapshot().rules.client,
             )
         };
-        // The h2 crate keeps nothing of a request that it refuses.
+        // The h2 crate keeps nothing of a request that it rejects.
         self.shared.record(&Outcome {
             client: self.peer.map(|peer| client(peer).address),
             peer: self.peer,
@@ -166,7 +167,7 @@ impl HttpServerApp for Http2Connection {
     }
 }
 
-/// What a new connection is told, and held to.
+/// Returns the settings and bounds of a new connection.
 fn options(rules: &ServerRules) -> H2Options {
     let mut options = H2Options::default();
     options

@@ -1,10 +1,10 @@
 //! Owns a connection from its first byte to its last: HTTP/2 goes to Pingora whole, HTTP/1 request by request.
 //!
-//! What its listener speaks before HTTP comes first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]).
-//! Heads are read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in
-//! two ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request was
-//! refused, [`super::repeat`] first looks whether the next would be refused again and answers that at a fraction of the cost;
-//! connections that behave never pay for the second look.
+//! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]). Heads are
+//! read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in two
+//! ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request was
+//! rejected, [`super::repeat`] first checks whether the next would be rejected again and answers that at a fraction of the cost;
+//! other connections never pay for this check.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
 
-/// What every HTTP/2 connection starts with, RFC 9113 §3.4.
+/// The first bytes of every HTTP/2 connection, RFC 9113 §3.4.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The application of one of the gateway's listeners.
@@ -38,7 +38,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// An intake in front of `proxy`, for what is accepted at `address`.
+    /// Returns an intake in front of `proxy`, for connections that are accepted at `address`.
     #[must_use]
     pub fn new(shared: Arc<SharedState>, address: SocketAddr, proxy: HttpProxy<Gateway>) -> Self {
         Self {
@@ -48,15 +48,15 @@ impl Intake {
         }
     }
 
-    /// What is spoken at its address.
+    /// Returns the configuration of its listener.
     fn listener(&self, snapshot: &Snapshot) -> Option<Arc<ActiveListener>> {
         snapshot.listeners.get(&self.address).cloned()
     }
 
-    /// Whether the connection starts with HTTP/2's preface. `None` when it broke.
+    /// Returns whether the connection starts with HTTP/2's preface; `None` when it broke.
     async fn speaks_http2(stream: &mut Stream) -> Option<bool> {
-        // A peek waits for all bytes that it asks for, so it asks for one more only where those before could begin a preface: most methods
-        // differ in the first.
+        // A peek waits for all bytes that it asks for, so it asks for one more only where those before could begin a preface:
+        // most methods differ in the first.
         let mut begin = [0; HTTP2_PREFACE.len()];
         for end in 1..=HTTP2_PREFACE.len() {
             let begin = &mut begin[..end];
@@ -121,7 +121,7 @@ impl ServerApp for Intake {
         heartbeat::keep();
         let snapshot = self.shared.snapshot();
         let listener = self.listener(&snapshot)?;
-        // Kept to the end of the connection. One too many is dropped without a byte.
+        // Kept to the end of the connection. A connection beyond the limit is dropped without a byte.
         let mut place = (self.shared.connection_limiter)
             .enter(&snapshot.rules.server.defence)
             .ok()?;
@@ -162,7 +162,7 @@ impl ServerApp for Intake {
                     .await
                     .ok()??
         };
-        // A connection may shared for days, and what it began with for no longer than others need it.
+        // A connection may stay open for days, and should not keep the listener's configuration of its beginning alive.
         drop(listener);
         if speaks_http2 {
             http2::serve(&self.shared, &self.proxy, stream, shutdown).await;

@@ -1,4 +1,4 @@
-//! Stage 1, where bytes arrive: the loop over the requests of a connection, and the operator's own listener.
+//! Implements stage 1, where bytes arrive: the loop over the requests of a connection, and the operator's own listener.
 
 mod admin;
 mod chunks;
@@ -28,19 +28,19 @@ use crate::tls::secured_by;
 pub use admin::AdminApp;
 pub use intake::Intake;
 
-/// The other end of a connection, IPv4-mapped addresses folded.
+/// Returns the address of the connection's other end, IPv4-mapped addresses folded.
 fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
     let digest = stream.get_socket_digest()?;
     let address = digest.peer_addr()?.as_inet()?.ip();
     Some(address.to_canonical())
 }
 
-/// What the handshake of a connection said; `None` in clear text.
+/// Returns the facts of the connection's TLS handshake; `None` in clear text.
 fn secured_of(stream: &dyn IO) -> Option<Arc<TlsFacts>> {
     secured_by(stream.get_proxy_digest().as_ref()).cloned()
 }
 
-/// Where a listener is reached from this machine: one that listens everywhere, on the loopback.
+/// Returns the address at which this machine reaches a listener: the loopback for one that listens on all addresses.
 #[must_use]
 pub fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
@@ -52,7 +52,7 @@ pub fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Now, for the field `Date`.
+/// Returns the current time, for the field `Date`.
 fn http_date() -> HeaderValue {
     get_cached_date()
 }

@@ -1,12 +1,13 @@
-//! Reads along the frames that go to a client of HTTP/2: why the connection ends, and which stream is refused without an answer.
+//! Inspects the frames that go to a client of HTTP/2: why the connection ends, and which stream is reset without an answer.
 //!
-//! The h2 crate bounds what a client may do, and says what it makes of it in frames alone: GOAWAY with `ENHANCE_YOUR_CALM` where a client
-//! is shown out, RST_STREAM with `PROTOCOL_ERROR` where a request is malformed. The first is counted from here. Before the second goes an
-//! answer, 400, so that a client learns a status (RFC 9113 §8.1.1 allows it): its head names fields by the static table of HPACK, or not
-//! at all, so the tables of both sides stay as they are; and it has no body, so no window changes.
+//! The h2 crate bounds a client, and reports a violation in frames alone: GOAWAY with `ENHANCE_YOUR_CALM` where it closes the
+//! connection, RST_STREAM with `PROTOCOL_ERROR` where a request is malformed. The first is counted from here. Before the second
+//! this module inserts an answer, 400, so that a client gets a status (RFC 9113 §8.1.1 allows it): its head names fields by the
+//! static table of HPACK, or not at all, so the tables of both sides stay unchanged; and it has no body, so no window changes.
 //!
 //! # Limits
-//! Which streams were answered is remembered of the last [`Answered::STREAMS`]; an older one gets no answer of this kind.
+//! The module remembers for the last [`Answered::STREAMS`] streams whether they were answered; an older stream gets no answer of
+//! this kind.
 
 use std::io::{ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -19,7 +20,7 @@ use pingora::protocols::Stream;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const GOAWAY: u8 = 7;
-/// Length, type, flags, stream.
+/// Bytes of length, type, flags and stream.
 const FRAME_HEAD: usize = 9;
 /// `END_STREAM` and `END_HEADERS`.
 const WHOLE_ANSWER: u8 = 1 | 4;
@@ -29,11 +30,11 @@ pub(super) const NO_ERROR: u32 = 0;
 pub(super) const PROTOCOL_ERROR: u32 = 1;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// What is done about what the frames say.
+/// The reactions to frames.
 pub(super) trait FrameWatch: Send + Sync {
-    /// The connection ends, for this reason. May be called more than once.
+    /// Reports that the connection ends, for this reason. May be called more than once.
     fn ends(&self, reason: u32);
-    /// A malformed request is answered with 400. Returns the identity that its client is told.
+    /// Reports that a malformed request is answered with 400. Returns the request id for its client.
     fn refuses(&self) -> String;
 }
 
@@ -46,13 +47,13 @@ pub(super) struct OutgoingFrames {
     inserted: BytesMut,
 }
 
-/// A place within the frames.
+/// A position within the frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct FramePosition {
     /// Bytes of a frame's head that have passed.
     head: [u8; FRAME_HEAD],
     passed: usize,
-    /// Bytes of its payload that have not.
+    /// Bytes of its payload that have not passed.
     left: usize,
 }
 
@@ -63,7 +64,7 @@ struct Frame {
 }
 
 impl OutgoingFrames {
-    /// Frames of a connection on which nothing was sent.
+    /// Returns the state of a connection on which nothing was sent.
     pub(super) fn new(watch: Box<dyn FrameWatch>) -> Self {
         Self {
             watch,
@@ -73,7 +74,7 @@ impl OutgoingFrames {
         }
     }
 
-    /// Writes to `stream`, with an answer before each stream that is refused without one.
+    /// Writes to `stream`, with an answer before each stream that is reset without one.
     pub(super) fn poll_write(
         &mut self,
         stream: &mut Stream,
@@ -105,9 +106,10 @@ impl OutgoingFrames {
         }
     }
 
-    /// Notes the frames that begin in `pieces`, and finds the first that refuses a stream without an answer: how many bytes are before it.
+    /// Records the frames that begin in `pieces`, and finds the first that resets a stream without an answer. Returns how many
+    /// bytes precede it.
     ///
-    /// The same bytes may be looked at more than once: what is written in part comes again.
+    /// It may see the same bytes more than once, since a partial write is repeated.
     fn next_refused(&mut self, pieces: &[IoSlice<'_>]) -> Option<(usize, u32)> {
         let (mut at, mut before) = (self.at, 0);
         for piece in pieces {
@@ -139,7 +141,7 @@ impl OutgoingFrames {
         None
     }
 
-    /// Moves behind so many bytes.
+    /// Advances by so many bytes.
     fn pass(&mut self, pieces: &[IoSlice<'_>], mut bytes: usize) {
         for piece in pieces {
             let mut rest = &piece[..bytes.min(piece.len())];
@@ -164,10 +166,10 @@ impl OutgoingFrames {
     }
 }
 
-/// `:status: 400`, `content-length: 0` and `x-request-id` in HPACK, RFC 7541 §6.1, §6.2.2.
+/// Returns `:status: 400`, `content-length: 0` and `x-request-id` in HPACK, RFC 7541 §6.1, §6.2.2.
 fn answer_head(request_id: &str) -> Vec<u8> {
     const NAME: &[u8] = b"x-request-id";
-    // The twelfth of the static table; the name of its 28th with another value.
+    // The twelfth entry of the static table; the name of its 28th with another value.
     let mut head = vec![0x8c, 0x0f, 0x0d, 1, b'0'];
     head.extend([0, NAME.len() as u8]);
     head.extend_from_slice(NAME);
@@ -179,7 +181,7 @@ fn answer_head(request_id: &str) -> Vec<u8> {
     head
 }
 
-/// The big-endian number at `at`.
+/// Returns the big-endian number at `at`.
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
         .get(at..)?
@@ -188,7 +190,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl FramePosition {
-    /// The frame that begins here, as far as `rest` tells it.
+    /// Returns the frame that begins here, as far as `rest` contains it.
     fn frame_at(&self, rest: &[u8]) -> Option<Frame> {
         let begins = self.passed == 0 && self.left == 0;
         let kind = *rest.get(3).filter(|_| begins)?;
@@ -196,7 +198,7 @@ impl FramePosition {
         Some(Frame { kind, stream })
     }
 
-    /// Moves through a head or a payload, as far as `rest` goes, which is not empty. Returns how many bytes that was.
+    /// Advances through a head or a payload, as far as `rest` goes, which is not empty. Returns how many bytes that was.
     fn advance(&mut self, rest: &[u8]) -> usize {
         if self.left > 0 {
             let passed = self.left.min(rest.len());
@@ -220,7 +222,7 @@ impl FramePosition {
 struct Answered {
     /// The greatest, halved: clients' streams have odd numbers.
     newest: u32,
-    /// Whether each of the last was.
+    /// One bit for each of the last streams: whether it was answered.
     bits: [u64; Self::STREAMS as usize / 64],
 }
 
@@ -248,7 +250,7 @@ impl Answered {
         }
     }
 
-    /// Whether it was; of one that is forgotten nobody knows, so it was.
+    /// Returns whether the stream was answered; true for a stream that is too old to be recorded.
     fn contains(&self, stream: u32) -> bool {
         let number = stream / 2;
         let (word, bit) = Self::bit(number);
@@ -291,7 +293,8 @@ mod tests {
         [&length[1..], &[kind, 0], &stream, payload].concat()
     }
 
-    /// What reaches the other end when `sent` is written in pieces, of which the stream takes `most` bytes at a time.
+    /// Returns the bytes that reach the other end when `sent` is written in pieces, of which the stream accepts `most` bytes at
+    /// a time.
     fn written(frames: &mut OutgoingFrames, sent: &[u8], most: usize) -> Vec<u8> {
         let mut written = Vec::new();
         let mut rest = sent;
@@ -314,8 +317,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: an answer stands before the refusal of a stream that has none, once, and every other byte passes as it was. Method: an
-        /// answered and an unanswered stream, refused, and other frames between, taken in pieces of any size.
+        /// Goal: an answer precedes the reset of a stream that has none, once, and every other byte passes unchanged. Method: an
+        /// answered and an unanswered stream, reset, and other frames between, accepted in pieces of any size.
         #[test]
         fn a_refused_stream_is_answered_once(most in 1_usize..200) {
             let notes = Notes::default();
@@ -343,7 +346,8 @@ mod tests {
             prop_assert!(notes.0.iter().all(|&reason| reason == ENHANCE_YOUR_CALM) && !notes.0.is_empty());
         }
 
-        /// Goal: what is remembered of streams is true, or says that they were answered. Method: streams in any order, beside a set of all.
+        /// Goal: the record of streams is correct, or claims that they were answered. Method: streams in any order, beside a set
+        /// of all.
         #[test]
         fn no_answered_stream_is_taken_for_another(streams in proptest::collection::vec(0_u32..5_000, 0..200)) {
             let mut answered = Answered::default();

@@ -1,9 +1,9 @@
 //! Reads the header by which a proxy in front announces its client: the PROXY protocol, versions 1 and 2, before TLS and HTTP.
 //!
-//! Whoever announces chooses whose address a request counts under, so only the operator's own proxies may. What they announce becomes
-//! the peer of the connection, for limits, log and the trust of `[client]` alike; everything behind reads the connection's digest and
-//! cannot tell the difference. Where a header ends is found here, and only a whole one is given to the parser: `ppp` cuts texts at a
-//! byte behind a lone carriage return, which panics inside a character.
+//! The sender of this header chooses the address that a request counts under, so only the operator's own proxies may send it.
+//! The announced address becomes the peer of the connection, for limits, log and the trust of `[client]` alike; later code reads
+//! the connection's digest and sees no difference. The end of a header is found here, and only a whole header is given to the
+//! parser: `ppp` cuts texts at a byte after a lone carriage return, which panics inside a character.
 //!
 //! # Limits
 //! 107 bytes in version 1, [`PROXY_HEADER`](bounds::PROXY_HEADER) in version 2, within the time of a request's head.
@@ -27,26 +27,26 @@ const V1: &[u8] = b"PROXY ";
 /// The longest line of version 1, with its end.
 const V1_BYTES: usize = 107;
 const V2: &[u8] = v2::PROTOCOL_PREFIX;
-/// Signature, version and command, family and protocol, length.
+/// Bytes of signature, version and command, family and protocol, length.
 const V2_BYTES: usize = 16;
 
-/// What the first bytes of a connection say.
+/// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// More bytes decide.
+    /// A partial header; more bytes decide.
     Partial,
-    /// They are something else.
+    /// No header.
     None,
-    /// They begin like a header and are none.
+    /// A malformed header.
     Malformed,
-    /// A header of so many bytes. Without a client the connection speaks for itself, as a proxy's own checks do.
+    /// A header of so many bytes. Without a client the connection is the proxy's own, such as a health check.
     Whole(usize, Option<SocketAddr>),
 }
 
 /// Reads the header where `rules` have one.
 ///
 /// # Errors
-/// Why the connection must end, which is counted.
+/// The reason for which the connection must end, which is counted.
 pub(super) async fn read(
     stream: Stream,
     rules: &ProxyProtocol,
@@ -87,13 +87,13 @@ pub(super) async fn read(
     Ok(Box::new(stream))
 }
 
-/// Whether the other end is one of the operator's proxies.
+/// Returns whether the other end is one of the operator's proxies.
 fn comes_from(stream: &Stream, networks: &[IpNet]) -> bool {
     let address = super::peer_address(&**stream);
     address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
 }
 
-/// Takes the header off the stream; what was read of what follows is put back. `None` when the stream ends before.
+/// Takes the header off the stream, and puts back the bytes after it that were read. `None` when the stream ends before.
 async fn take(mut stream: TcpStream) -> Option<(TcpStream, Header)> {
     let mut read = BytesMut::new();
     loop {
@@ -118,7 +118,7 @@ async fn take(mut stream: TcpStream) -> Option<(TcpStream, Header)> {
     }
 }
 
-/// The socket's digest with the announced address in place of its own, which was not asked for yet.
+/// Returns the socket's digest with the announced address in place of its own, which was not read yet.
 fn announced(stream: &TcpStream, client: SocketAddr) -> SocketDigest {
     let digest = SocketDigest::from_raw_fd(stream.id());
     // IPv4 in IPv6 is folded, so that a client has one address whichever way it came. The cell is empty, since the digest is new.
@@ -128,7 +128,7 @@ fn announced(stream: &TcpStream, client: SocketAddr) -> SocketDigest {
 }
 
 impl Header {
-    /// Judges the first bytes of a connection, as few of them as are here.
+    /// Parses the first bytes of a connection, however few are here.
     pub(crate) fn find(read: &[u8]) -> Self {
         if read.starts_with(V2) {
             return Self::v2(read);
@@ -182,7 +182,7 @@ impl Header {
             return Self::Partial;
         };
         if version_and_command == 0x20 {
-            // LOCAL, §2.2: the proxy's own connection, whatever else the header says.
+            // LOCAL, §2.2: the proxy's own connection, whatever else the header contains.
             return Self::Whole(bytes, None);
         }
         let Ok(parsed) = v2::Header::try_from(header) else {
@@ -224,7 +224,7 @@ mod tests {
         Header::Whole(header.len(), client.map(|client| client.parse().unwrap()))
     }
 
-    /// Every header with what it says.
+    /// Returns every valid header with the client that it announces.
     fn sound() -> Vec<(Vec<u8>, Option<&'static str>)> {
         let v4 = [192, 0, 2, 7, 10, 0, 0, 1, 0x30, 0x39, 1, 187];
         let mut v6 = vec![0; 36];
@@ -252,7 +252,8 @@ mod tests {
         ]
     }
 
-    /// Goal: a header is read wherever its bytes are cut, and what follows it stays. Method: every header, whole and at every length.
+    /// Goal: a header is read wherever its bytes are cut, and the bytes after it stay. Method: every header, whole and at every
+    /// length.
     #[test]
     fn a_header_is_whole_at_its_last_byte_and_not_before() {
         for (header, client) in sound() {
@@ -265,7 +266,8 @@ mod tests {
         }
     }
 
-    /// Goal: what is no header is told from one that is broken. Method: requests, a TLS record, and headers with one thing wrong.
+    /// Goal: bytes without a header are distinguished from a broken header. Method: requests, a TLS record, and headers with one
+    /// thing wrong.
     #[test]
     fn what_is_no_header_is_left_alone_and_what_is_broken_is_refused() {
         for other in [
@@ -296,7 +298,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: nothing that a network sends stops the process. Method: arbitrary bytes behind each beginning, and headers with bytes
+        /// Goal: no bytes from a network stop the process. Method: arbitrary bytes after each beginning, and headers with bytes
         /// replaced.
         #[test]
         fn every_beginning_can_be_judged(

@@ -1,9 +1,10 @@
-//! Answers a client that keeps asking on the same connection after a refusal, by a limit or a list (contract C7: refusals cost little).
+//! Answers repeated requests of a client on the same connection after a rejection, by a limit or a list (contract C7: rejections
+//! cost little).
 //!
-//! It parses heads with the parser that Pingora uses, and answers only what is plain beyond doubt and would be refused: HTTP/1.1
-//! with a path as target, its body already read, no `Transfer-Encoding`, `Upgrade` or `Expect`. Everything else is left to the
-//! proxy, which judges it as if this file did not exist. Nothing is charged here: refusals charge nothing, and a request that may
-//! pass is charged by the proxy. A ban in force is answered here, and begun by the proxy.
+//! It parses heads with the parser that Pingora uses, and answers only plain requests that would be rejected: HTTP/1.1 with a
+//! path as target, its body already read, no `Transfer-Encoding`, `Upgrade` or `Expect`. The proxy gets everything else, and
+//! judges it as if this file did not exist. Nothing is charged here: rejections charge nothing, and the proxy charges a request
+//! that may pass. An active ban is answered here, and begun by the proxy.
 //!
 //! # Limits
 //! One buffer of answers a connection, of [`REPEAT_ANSWERS`](bounds::REPEAT_ANSWERS) bytes and one answer more.
@@ -31,7 +32,7 @@ use crate::request_id::RequestId;
 use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
 
-/// A connection whose last request was refused.
+/// A connection whose last request was rejected.
 pub(super) struct Repeats {
     peer: IpAddr,
     secured: Option<Arc<TlsFacts>>,
@@ -39,7 +40,7 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// `None` where the connection has no address, which no key could be made of.
+    /// Returns `None` where the connection has no address, from which no key can be made.
     pub(super) fn of(stream: &dyn IO) -> Option<Self> {
         Some(Self {
             peer: super::peer_address(stream)?,
@@ -48,7 +49,8 @@ impl Repeats {
         })
     }
 
-    /// Answers as many plain repeats as are already read, with one write. Returns how many; `None` when the connection broke.
+    /// Answers as many plain repeats as are already read, with one write. Returns their number; `None` when the connection
+    /// broke.
     pub(super) async fn answer(
         &mut self,
         connection: &mut Http1Connection,
@@ -72,7 +74,7 @@ impl Repeats {
         Some(answered)
     }
 
-    /// Appends the answer to the first request in `read` if it is a plain repeat, and returns how many bytes it took.
+    /// Appends the answer to the first request in `read` if it is a plain repeat, and returns how many bytes the request took.
     fn answer_one(
         &mut self,
         read: &[u8],
@@ -80,7 +82,7 @@ impl Repeats {
         snapshot: &Snapshot,
         shared: &SharedState,
     ) -> Option<usize> {
-        // The proxy judges heads that this one would let pass, and gets others in another spelling.
+        // The proxy judges heads that this parser would accept, and gets others in another form.
         let Head::Whole {
             spelling: Spelling::AsSent,
             ..
@@ -100,7 +102,7 @@ impl Repeats {
             plain.fields.remove(name);
         }
         if shared.acme.answers.are_below(plain.target) {
-            // An ACME server is never turned away, whoever else asked on its connection.
+            // A challenge of an ACME server is never rejected, whatever other requests came on its connection.
             return None;
         }
         let _in_flight = shared.recorder.metrics.in_flight();
@@ -115,17 +117,17 @@ impl Repeats {
             return None;
         }
         if located.route.compares_body && plain.fields.contains_key(CONTENT_TYPE) {
-            // It reads that body too.
+            // The proxy reads that body too.
             return None;
         }
         let shape = located.route.shape.as_ref();
         if shape.is_some_and(|shape| shape.touches_answers()) {
-            // What is to be said besides is said in one place.
+            // Answers with further content are made in one place, by the proxy.
             return None;
         }
         let refused = match located.standing {
             ListMatch::Blocked(_) => None,
-            // Whoever faces no limits may pass, and is the proxy's.
+            // A request without limits may pass, so the proxy gets it.
             ListMatch::Ordinary | ListMatch::Allowed(_) => {
                 let limits = located.limits();
                 let facts = located.facts(KnownBody::Unread, arrived);
@@ -203,17 +205,17 @@ impl Repeats {
     }
 }
 
-/// A request without anything that needs the proxy's care.
+/// A request that the proxy need not see.
 struct PlainRequest<'a> {
     method: Method,
     target: &'a str,
-    /// `Host` and whatever else the rules may look at.
+    /// `Host` and the other fields that rules may read.
     fields: HeaderMap,
     body_bytes: usize,
 }
 
 impl<'a> PlainRequest<'a> {
-    /// `behind` is how many bytes are read behind the head.
+    /// Parses a plain request; `behind` is the number of bytes that were read after the head.
     fn of(request: &httparse::Request<'_, 'a>, behind: usize, snapshot: &Snapshot) -> Option<Self> {
         let target = request.path?;
         if request.version != Some(1) || !target.starts_with('/') {
@@ -256,7 +258,7 @@ impl<'a> PlainRequest<'a> {
     }
 }
 
-/// What a field means for the question whether a request is plain.
+/// The meaning of a field for a plain request.
 enum FieldUse {
     Host,
     ContentLength,
@@ -280,17 +282,17 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
                 FieldUse::HandOver
             }
         }
-        // Its answer is made for HTTP/2, and nobody repeats it so fast.
+        // The answer to gRPC is made for HTTP/2, and such clients rarely repeat.
         12 if is("content-type") && GrpcDialect::named(field.value).is_some() => FieldUse::HandOver,
         17 if is("transfer-encoding") => FieldUse::HandOver,
         _ => FieldUse::Other,
     }
 }
 
-/// What a blocked client is told, the same each time.
+/// The body for a blocked client, always the same.
 static BLOCKED_BODY: LazyLock<Bytes> = LazyLock::new(|| GatewayProblem::Blocked.body());
 
-/// Writes the head of a refusal, without the fields that every answer has.
+/// Writes the head of a rejection, without the fields that every answer has.
 fn write_refusal(into: &mut BytesMut, refusal: &RefusalResponse, request_id: RequestId) {
     write_status(into, refusal.status, request_id);
     let mut number = itoa::Buffer::new();
@@ -321,7 +323,7 @@ fn write_status(into: &mut BytesMut, status: StatusCode, request_id: RequestId) 
     into.extend_from_slice(request_id.text().as_bytes());
 }
 
-/// Tells browsers of a listener under TLS how to come back, where it says so.
+/// Writes `Strict-Transport-Security` for a TLS listener that is configured so.
 fn write_hsts(into: &mut BytesMut, secured: Option<&TlsFacts>) {
     if let Some(value) = secured.and_then(|secured| secured.strict_transport.as_ref()) {
         into.extend_from_slice(b"\r\nstrict-transport-security: ");

@@ -1,7 +1,7 @@
-//! Writes a head anew where it was sent in a form that origins need not know: an absolute target becomes a path (RFC 9112 §3.2.2), raw
-//! bytes of a query are percent-encoded, and an empty line before the request line goes (§2.2).
+//! Rewrites a head that has a form which origins need not understand: an absolute target becomes a path (RFC 9112 §3.2.2), raw
+//! bytes of a query are percent-encoded, and an empty line before the request line is removed (§2.2).
 //!
-//! Everything behind the listener, the limits included, then sees one form of each request.
+//! All later stages, the limits included, then see one form of each request.
 
 use http::Method;
 
@@ -9,7 +9,7 @@ use super::head::leading_line_end;
 use super::target::Target;
 use crate::route::raw_query;
 
-/// Returns a head that [`super::head`] found whole, in the form in which it is handed on.
+/// Returns a head that [`super::head`] found whole, in the form in which it is passed on.
 pub(super) fn respell(head: &[u8]) -> Vec<u8> {
     let head = &head[leading_line_end(head)..];
     let line_end = memchr::memchr(b'\r', head).unwrap_or(head.len());
@@ -45,7 +45,7 @@ pub(super) fn respell(head: &[u8]) -> Vec<u8> {
         b"/"
     };
     request_line([slash, absolute.rest]);
-    // §3.2.2: what the target names goes before what `Host` names.
+    // §3.2.2: the authority of the target overrides `Host`.
     written.extend_from_slice(b"\r\nHost: ");
     written.extend_from_slice(absolute.authority);
     for line in lines(fields.get(2..).unwrap_or_default()) {
@@ -63,7 +63,7 @@ pub(super) fn respell(head: &[u8]) -> Vec<u8> {
     written
 }
 
-/// Cuts fields, whose lines end in CR LF, into lines without their ends.
+/// Splits fields, whose lines end in CR LF, into lines without their ends.
 fn lines(fields: &[u8]) -> impl Iterator<Item = &[u8]> {
     let whole = fields.strip_suffix(b"\r\n").unwrap_or(fields);
     whole
@@ -76,7 +76,8 @@ mod tests {
     use super::*;
     use crate::listener::head::{Head, Spelling};
 
-    /// Goal: each form is written as the one that every origin takes, and that form is left alone. Method: heads of each kind.
+    /// Goal: each form is rewritten as the one that every origin understands, and that form is unchanged. Method: heads of each
+    /// kind.
     #[test]
     fn every_form_becomes_a_path() {
         for (sent, written) in [

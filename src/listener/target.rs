@@ -1,4 +1,4 @@
-//! Judges the target of an HTTP/1 request, RFC 9112 §3.2: a path, or an absolute URL whose authority `Host` must name too.
+//! Checks the target of an HTTP/1 request, RFC 9112 §3.2: a path, or an absolute URL whose authority `Host` must name too.
 
 use http::Method;
 use http::uri::PathAndQuery;
@@ -8,12 +8,12 @@ use crate::host;
 use crate::response::HttpViolation;
 use crate::route::raw_query;
 
-/// A target that a route may take.
+/// A target that a route may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target<'a> {
-    /// A path, with or without a query, which goes on as it came.
+    /// A path, with or without a query, which is passed on unchanged.
     Path,
-    /// A path whose query is written otherwise first.
+    /// A path whose query is percent-encoded first.
     RawQuery,
     /// An absolute URL, which becomes a path.
     Absolute(Absolute<'a>),
@@ -24,16 +24,16 @@ pub(super) enum Target<'a> {
 pub(super) struct Absolute<'a> {
     /// Its host and port, as sent.
     pub(super) authority: &'a [u8],
-    /// What follows the authority; may be empty, or begin with the query.
+    /// The part after the authority; may be empty, or begin with the query.
     pub(super) rest: &'a [u8],
     default_port: u16,
 }
 
-/// What the targets of most requests are made of.
+/// The bytes of most requests' targets.
 const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
 
 impl<'a> Target<'a> {
-    /// Judges a target, sent with this method.
+    /// Checks a target that was sent with this method.
     pub(super) fn judge(target: &'a [u8], method: &Method) -> Result<Self, HttpViolation> {
         match target {
             [] => Err(HttpViolation::RequestLine),
@@ -43,7 +43,8 @@ impl<'a> Target<'a> {
             _ if target.iter().any(|byte| matches!(byte, 0..=b' ' | 0x7f)) => {
                 Err(HttpViolation::TargetByte)
             }
-            // §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the path.
+            // §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the
+            // path.
             _ if target.contains(&b'#') => Err(HttpViolation::Fragment),
             [b'/', ..] => Self::judge_path(target),
             b"*" => Err(HttpViolation::Asterisk),
@@ -61,7 +62,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Judges a path and its query, or a query alone. The proxy takes no others: it answers them itself, without a line in the log.
+    /// Checks a path and its query, or a query alone. The proxy accepts no others: it answers them itself, without a line in the
+    /// log.
     fn judge_path(target: &'a [u8]) -> Result<Self, HttpViolation> {
         let written = raw_query::encoded(target);
         match PathAndQuery::try_from(&*written) {
@@ -96,13 +98,14 @@ impl<'a> Absolute<'a> {
         Ok(absolute)
     }
 
-    /// Whether `host`, a value of `Host`, names the same authority, RFC 9110 §4.2.3: case and a default port make no difference.
+    /// Returns whether `host`, a value of `Host`, names the same authority, RFC 9110 §4.2.3: case and a default port make no
+    /// difference.
     pub(super) fn names(&self, host: &[u8]) -> bool {
         self.place(host)
             .is_some_and(|place| Some(place) == self.place(self.authority))
     }
 
-    /// Host and port of an authority; `None` where it is none.
+    /// Returns host and port of an authority; `None` for an invalid one.
     fn place(&self, authority: &'a [u8]) -> Option<(std::borrow::Cow<'a, str>, u16)> {
         let text = std::str::from_utf8(authority).ok()?;
         let name = host::normalise(text).ok()?;
@@ -125,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Goal: an authority is compared as RFC 9110 §4.2.3 compares them, and as nothing wider. Method: pairs on both sides.
+    /// Goal: authorities are compared as RFC 9110 §4.2.3 requires, and no wider. Method: pairs on both sides.
     #[test]
     fn case_and_default_port_make_no_difference() {
         for (target, host) in [
@@ -159,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Goal: what is no target is refused for its own reason. Method: one of each.
+    /// Goal: an invalid target is rejected for its own reason. Method: one of each.
     #[test]
     fn a_refused_target_breaks_a_named_rule() {
         for (target, rule) in [

@@ -1,7 +1,8 @@
-//! Ends a wait on a connection when its time is over.
+//! Ends a wait on a connection at its timeout.
 //!
-//! A kept connection waits once a request. Registering a timer each time costs more than the decision about the request, so it lives
-//! as long as the connection; a wait that ends in time only moves the deadline, and the timer that fires early is set again.
+//! A kept connection waits once a request. Registering a timer each time costs more than the decision about the request, so the
+//! timer lives as long as the connection; a wait that ends in time only moves the deadline, and the timer that fires early is
+//! set again.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,14 +12,14 @@ use tokio::time::{Instant, Sleep};
 
 use crate::clock;
 
-/// Watches over the waits of one connection.
+/// A reusable timeout for the waits of one connection.
 #[derive(Default)]
 pub(super) struct Vigil {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Vigil {
-    /// What `read` gives; `None` when it takes longer than `patience`.
+    /// Returns the output of `read`; `None` when it takes longer than `patience`.
     pub(super) async fn over<F: Future>(
         &mut self,
         mut read: Pin<&mut F>,
@@ -29,7 +30,7 @@ impl Vigil {
             if let Poll::Ready(output) = read.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
-            // The clock is read only where there is something to wait for.
+            // The clock is read only if the future has to wait.
             let deadline = *deadline.get_or_insert_with(|| clock::deadline(patience));
             if self.is_over(deadline, context) {
                 return Poll::Ready(None);
@@ -50,7 +51,7 @@ impl Vigil {
             if timer.deadline() >= deadline {
                 return true;
             }
-            // It was set for an earlier wait.
+            // The timer was set for an earlier wait.
             timer.as_mut().reset(deadline);
         }
         false

@@ -1,19 +1,19 @@
-//! Owns the stream of an HTTP/1 connection on its way through the proxy: it looks at what the proxy reads of a chunked body, and ends
-//! writes that make no progress.
+//! Owns the stream of an HTTP/1 connection on its way through the proxy: it checks the chunked body that the proxy reads, and
+//! ends writes that make no progress.
 //!
-//! Both are the connection's own affair and cannot be told from inside the proxy. Its parser of chunks is lenient ([`super::chunks`]);
-//! and it bounds the writing of a body, but not that of a head: a client that pipelines and never reads would hold its request, and the
-//! connection to the origin behind it, for ever.
+//! Neither is possible from inside the proxy. Its parser of chunks is lenient ([`super::chunks`]); and it bounds the writing of
+//! a body, but not that of a head: a client that pipelines and never reads would hold its request, and the connection to the
+//! origin, forever.
 //!
-//! Patience with a client that reads is a bucket, as it is with one that sends (`crate::gateway::pace`): waiting empties it, and every byte
-//! that the client takes fills in what it takes at the least rate that is asked for. So a client that reads a little now and then does not
-//! hold an answer, and the buffers of it, for ever. Of HTTP/2 this holds for the connection, which all of its streams wait for; each stream
-//! has a timeout besides (`crate::gateway::body`).
+//! The remaining time of a client that reads is a bucket, like that of a client that sends (`crate::gateway::pace`): waiting
+//! empties it, and every byte that the client reads adds the time that it takes at the minimum rate. So a client that reads a
+//! little now and then does not hold an answer, and its buffers, forever. With HTTP/2 this applies to the connection, which all
+//! of its streams wait for; each stream has a timeout too (`crate::gateway::body`).
 //!
-//! What a client takes is what it acknowledges. The kernel wakes a writer when there is room for many bytes, so one that reads slowly would
-//! seem to read nothing; when the patience is over, the kernel is asked how much was acknowledged since.
+//! Bytes count as read when the client acknowledges them. The kernel wakes a writer when there is room for many bytes, so a slow
+//! client would seem to read nothing; at the timeout, the kernel is asked how much was acknowledged since.
 //!
-//! A wait costs little until there is one: the timer is made at the first write that the kernel does not take at once.
+//! A write that does not wait costs little: the timer is made at the first write that the kernel does not take at once.
 
 use std::fmt;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -38,40 +38,40 @@ use super::outgoing::OutgoingFrames;
 use crate::clock;
 use crate::gateway::worth;
 
-/// A stream with a look at its chunks and a bound for its writes.
+/// A stream that checks incoming chunks and bounds writes.
 pub(super) struct Watched {
     inner: Stream,
-    /// How far the chunked body of the request in flight was read; `None` where it has none.
+    /// The progress within the chunked body of the current request; `None` without one.
     chunks: Option<Chunks>,
     stalled: Stalled,
-    /// What is read along of its answers; `None` in HTTP/1.
+    /// The inspector of outgoing frames; `None` in HTTP/1.
     frames: Option<Box<OutgoingFrames>>,
 }
 
-/// What is asked of a client that reads an answer.
+/// The minimum rate and the timeout for a client that reads an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadPace {
     /// The longest wait for it.
     pub(super) patience: Duration,
-    /// Bytes a second; 0 asks for none.
+    /// Bytes per second; 0 for no minimum.
     pub(super) rate: u64,
 }
 
 /// The wait of a write, if it waits, and the timer, which is kept from wait to wait.
 struct Stalled {
     pace: ReadPace,
-    /// The patience that is left.
+    /// The time that is left.
     left: Duration,
     since: Option<Instant>,
     /// Bytes that were acknowledged by then.
     acknowledged: u64,
-    /// Bytes acknowledged since that filled the patience, and will be told as written.
+    /// Bytes acknowledged since that refilled the bucket before they are reported as written.
     credited: usize,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Watched {
-    /// A stream that nobody has read from or written to.
+    /// Returns a stream that was neither read from nor written to.
     pub(super) fn new(inner: Stream) -> Box<Self> {
         Box::new(Self {
             inner,
@@ -84,7 +84,7 @@ impl Watched {
         })
     }
 
-    /// A stream for HTTP/2, whose h2 crate bounds what it reads.
+    /// Returns a stream for HTTP/2, whose h2 crate bounds the bytes that it reads.
     pub(super) fn with_frames(inner: Stream, frames: OutgoingFrames, pace: ReadPace) -> Box<Self> {
         let mut watched = Self::new(inner);
         watched.frames = Some(Box::new(frames));
@@ -105,7 +105,7 @@ impl Watched {
         self.unless_stalled(written, |bytes| *bytes, context)
     }
 
-    /// Begins a request: what is known of its chunks, and how its answer waits for the client.
+    /// Begins a request: sets its chunk check, and the rate and timeout of its answer.
     pub(super) fn begin(&mut self, chunks: Option<Chunks>, pace: ReadPace) {
         self.chunks = chunks;
         self.stalled.pace = pace;
@@ -123,12 +123,12 @@ impl Watched {
             .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
     }
 
-    /// The stream that the proxy gives back; `None` when it is another one, which it never is.
+    /// Returns the stream that the proxy gives back; `None` for a stream of another type, which does not happen.
     pub(super) fn again(stream: Stream) -> Option<Box<Self>> {
         stream.into_any().downcast().ok()
     }
 
-    /// Gives `result`, by which the client took so many bytes, or ends a wait that takes too long.
+    /// Returns `result`, by which the client took so many bytes, or ends a wait that takes too long.
     fn unless_stalled<T>(
         &mut self,
         result: Poll<Result<T>>,
@@ -159,7 +159,7 @@ impl Stalled {
         }
     }
 
-    /// The client took so many bytes.
+    /// Records that the client took so many bytes.
     fn went_on(&mut self, bytes: usize) {
         let since = self.since.take();
         if self.pace.rate == 0 {
@@ -170,7 +170,7 @@ impl Stalled {
         self.weigh(bytes - known, since);
     }
 
-    /// Sets what the client took against the time that it was waited for.
+    /// Refills the bucket by the bytes that the client took, and empties it by the time of the wait.
     fn weigh(&mut self, bytes: usize, since: Option<Instant>) {
         if since.is_none() && self.left == self.pace.patience {
             return;
@@ -181,7 +181,7 @@ impl Stalled {
         self.left = filled.saturating_sub(waited).min(self.pace.patience);
     }
 
-    /// What is told of a wait that is over.
+    /// Returns the error of a wait that took too long.
     fn error(&self) -> Error {
         let ReadPace { patience, rate } = self.pace;
         let told = if self.left < patience {
@@ -192,7 +192,7 @@ impl Stalled {
         Error::new(ErrorKind::TimedOut, told)
     }
 
-    /// Whether the patience is over; `acknowledged` is how many bytes were since the connection began.
+    /// Returns whether the time is used up; `acknowledged` is the number of bytes acknowledged since the connection began.
     fn is_over(&mut self, context: &mut Context<'_>, acknowledged: impl Fn() -> u64) -> bool {
         let begin = self.left;
         let mut timer = match self.timer.take() {
@@ -213,7 +213,7 @@ impl Stalled {
         is_over
     }
 
-    /// The patience is over, and so many bytes are acknowledged. Whether none of them fills it again.
+    /// Handles the timeout with so many bytes acknowledged. Returns whether none of them refills the bucket.
     fn took_nothing(&mut self, acknowledged: u64) -> bool {
         let taken = acknowledged.saturating_sub(self.acknowledged);
         let taken = usize::try_from(taken).unwrap_or(usize::MAX);
@@ -232,7 +232,7 @@ impl Stalled {
     }
 }
 
-/// Bytes that the other end has acknowledged; 0 where the system does not say.
+/// Returns how many bytes the other end has acknowledged; 0 where the system does not report it.
 fn acknowledged(stream: &dyn IO) -> u64 {
     let info = stream
         .get_socket_digest()
@@ -375,8 +375,8 @@ mod tests {
 
     use super::*;
 
-    /// For how many seconds, up to an hour, an answer waits for a client that takes `bytes` a second. A write goes on every `wakes`
-    /// seconds.
+    /// Returns for how many seconds, up to an hour, an answer waits for a client that reads `bytes` a second. A write proceeds
+    /// every `wakes` seconds.
     async fn endured(bytes: usize, rate: u64, wakes: u64) -> u64 {
         let mut context = Context::from_waker(Waker::noop());
         let mut stalled = Stalled::new(ReadPace {
@@ -399,9 +399,9 @@ mod tests {
         3600
     }
 
-    /// Goal: an answer that is taken a little at a time ends after about one patience, one that is taken fast enough never, also where the
-    /// kernel lets nothing be written for longer than the patience. Method: a byte a second, a little less than the rate, the rate; and
-    /// where no rate is asked; a write that goes on every second, and every half minute.
+    /// Goal: an answer that is read a little at a time ends after about one timeout, one that is read fast enough never, also
+    /// where the kernel accepts no write for longer than the timeout. Method: a byte a second, a little less than the rate, the
+    /// rate; and no minimum rate; a write that proceeds every second, and every half minute.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_drips_ends() {
         for wakes in [1, 30] {
