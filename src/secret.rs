@@ -1,20 +1,20 @@
-//! A text that is not shown: passwords, keys and tokens.
+//! Defines a text that is not printed: passwords, keys and tokens.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What must not be shown.
+/// A text that must not be printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Keeps it.
+    /// Wraps a text.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The secret itself, for who must send it.
+    /// Returns the text, for the code that sends it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

@@ -1,7 +1,7 @@
-//! Owns one certificate of a listener: its chain, its key, the names that it is served for, and when it ends.
+//! Owns one certificate of a listener: its chain, its key, the names that it is served for, and its validity.
 //!
-//! It is made when the configuration is read, so that a pair that cannot be used is told with its place in the file, and the listener
-//! goes on with what it had.
+//! It is parsed when the configuration is read, so that an unusable pair is reported with its place in the file, and the
+//! listener keeps the one that it had.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::secret::Secret;
 
-/// A certificate with its key. Two are equal if they were made of the same texts.
+/// A certificate with its key. Two are equal if they were parsed from the same texts.
 #[derive(Clone)]
 pub struct ServerCertificate {
     texts: CertificateTexts,
@@ -25,46 +25,46 @@ pub struct ServerCertificate {
     certified: Arc<CertifiedKey>,
 }
 
-/// What the files say.
+/// The texts of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateTexts {
-    /// The certificate and those that lead from it to a root, as PEM.
+    /// The certificate and its intermediates, as PEM.
     pub chain: Arc<str>,
-    /// Its key, as PEM.
+    /// The key, as PEM.
     pub key: Secret,
-    /// What it is served for; `None`: the names in it.
+    /// The names that it is served for; `None`: those in the certificate.
     pub names: Option<Vec<Box<str>>>,
 }
 
-/// From when until when a certificate holds.
+/// The period in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     /// The first moment.
     pub begins: Timestamp,
-    /// The last.
+    /// The last moment.
     pub ends: Timestamp,
 }
 
-/// Why a pair cannot be used.
+/// The reason for which a pair is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateError {
-    /// There is no certificate in its file.
+    /// The file contains no certificate.
     NoCertificate,
-    /// There is no private key in its file.
+    /// The file contains no private key.
     NoKey,
-    /// The key is of a kind that cannot sign here.
+    /// The key type cannot sign here.
     UnknownKey,
     /// The key belongs to another certificate.
     Mismatch,
-    /// The certificate is broken.
+    /// The certificate is malformed.
     Broken,
 }
 
 impl ServerCertificate {
-    /// Reads a pair.
+    /// Parses a pair.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The reason for which it is unusable.
     pub fn new(texts: CertificateTexts) -> Result<Self, CertificateError> {
         let chain = chain(&texts.chain).ok_or(CertificateError::NoCertificate)?;
         let key = PrivateKeyDer::from_pem_slice(texts.key.reveal().as_bytes())
@@ -75,7 +75,7 @@ impl ServerCertificate {
             .map_err(|_| CertificateError::UnknownKey)?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
-            // A kind of key that does not tell its other half; the first handshake will.
+            // A key type that does not expose its public key; the first handshake will check it.
             Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(Error::InconsistentKeys(_)) => return Err(CertificateError::Mismatch),
             Err(_) => return Err(CertificateError::Broken),
@@ -88,25 +88,25 @@ impl ServerCertificate {
         })
     }
 
-    /// What it is served for, lower case; a first label `*` stands for any one label.
+    /// Returns the names that it is served for, in lower case; a first label `*` matches any one label.
     #[must_use]
     pub fn names(&self) -> &[Box<str>] {
         &self.names
     }
 
-    /// What it is called where one word must do: its first name.
+    /// Returns its first name, for texts that name the certificate.
     #[must_use]
     pub fn name(&self) -> &str {
         self.names.first().map_or("", |name| name)
     }
 
-    /// From when until when it holds.
+    /// Returns its validity.
     #[must_use]
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// What signs the handshakes.
+    /// Returns the key that signs handshakes, with the chain.
     #[must_use]
     pub fn certified(&self) -> &Arc<CertifiedKey> {
         &self.certified
@@ -122,7 +122,7 @@ impl PartialEq for ServerCertificate {
 impl Eq for ServerCertificate {}
 
 impl fmt::Debug for ServerCertificate {
-    /// Without the key, which is a secret, and logs are not.
+    /// Omits the key, which is secret.
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Certificate")
             .field("names", &self.names)
@@ -131,18 +131,18 @@ impl fmt::Debug for ServerCertificate {
     }
 }
 
-/// All certificates of a text, at least one.
+/// Returns all certificates of a text, at least one.
 pub(crate) fn chain(text: &str) -> Option<Vec<CertificateDer<'static>>> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     read.ok().filter(|certificates| !certificates.is_empty())
 }
 
-/// From when until when a certificate holds; `None` where it is broken.
+/// Returns the validity of a certificate; `None` where it is malformed.
 pub(crate) fn validity(der: &[u8]) -> Option<Validity> {
     names_and_validity(der).map(|(_, validity)| validity)
 }
 
-/// RFC 6125 §6.4.4: names are alternative names; a common name is none.
+/// Returns the alternative names, since RFC 6125 §6.4.4 ignores the common name, and the validity.
 fn names_and_validity(der: &[u8]) -> Option<(Vec<Box<str>>, Validity)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let seconds = |time: i64| Timestamp::from_secs(u64::try_from(time).unwrap_or(0));
@@ -159,7 +159,7 @@ fn names_and_validity(der: &[u8]) -> Option<(Vec<Box<str>>, Validity)> {
     Some((names.collect(), validity))
 }
 
-/// A name as it is looked up: lower case, at most the first label `*`. `None` where it is no such name.
+/// Returns a name in the form in which it is looked up: lower case, at most the first label `*`; `None` for an invalid name.
 #[must_use]
 pub fn served(name: &str) -> Option<Box<str>> {
     let plain = name.strip_prefix("*.").unwrap_or(name);

@@ -1,6 +1,6 @@
-//! Decides which certificates of clients are believed: those that one of the operator's authorities signed.
+//! Decides which client certificates are trusted: those that one of the operator's authorities signed.
 //!
-//! Made when the configuration is read, as the listener's own certificates are.
+//! It is built when the configuration is read, like the listener's own certificates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use rustls::server::danger::ClientCertVerifier;
 
 use super::certificate::chain;
 
-/// Whether a client must show a certificate.
+/// The client certificate policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// It may; one that is shown must be believed.
+    /// A certificate is optional; one that is sent must be trusted.
     Optional,
-    /// It must.
+    /// A certificate is required.
     Required,
 }
 
-/// Whom a listener believes. Two are equal if they were made of the same text and ask alike.
+/// The authorities that a listener trusts. Two are equal if they have the same text and policy.
 #[derive(Clone)]
 pub struct ClientTrust {
     authorities: Arc<str>,
@@ -29,7 +29,7 @@ pub struct ClientTrust {
 }
 
 impl ClientTrust {
-    /// Believes what `authorities`, as PEM, have signed; `None` where the text holds no certificate that can sign.
+    /// Trusts certificates that `authorities`, as PEM, have signed; `None` where the text contains no certificate that can sign.
     #[must_use]
     pub fn new(authorities: &str, auth: ClientAuth) -> Option<Self> {
         let mut roots = RootCertStore::empty();
@@ -49,7 +49,7 @@ impl ClientTrust {
         })
     }
 
-    /// Returns whether a client must show one.
+    /// Returns the policy.
     #[must_use]
     pub fn auth(&self) -> ClientAuth {
         self.auth

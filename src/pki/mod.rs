@@ -1,5 +1,4 @@
-//! Reads certificates, keys and trust anchors out of PEM texts: those that a listener shows or asks for, and those of connections that the
-//! gateway opens.
+//! Parses certificates, keys and trust anchors from PEM texts: for listeners, and for connections that the gateway opens.
 
 mod certificate;
 mod client_trust;

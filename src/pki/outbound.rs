@@ -1,7 +1,7 @@
-//! Owns how a connection to the store is encrypted, and whom it trusts.
+//! Owns the TLS settings of a connection to the store: its trust anchors, and the gateway's own certificate.
 //!
-//! It is made when the configuration is read, so that a certificate that cannot be used is told with its place in the file. Ring does
-//! the arithmetic: it builds with a C compiler alone.
+//! It is built when the configuration is read, so that an unusable certificate is reported with its place in the file. Ring is
+//! the crypto provider: it builds with a C compiler alone.
 
 use std::fmt;
 use std::io;
@@ -16,14 +16,14 @@ use tokio_rustls::client::TlsStream;
 
 use crate::secret::Secret;
 
-/// The certificates that this machine trusts, read at the first need.
+/// The certificates that this machine trusts, read when first needed.
 static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
 });
 
-/// How connections are encrypted. Equal where what it was made of is.
+/// TLS settings of a connection. Two are equal if they were built from the same texts.
 #[derive(Clone)]
 pub struct Tls {
     texts: TlsTexts,
@@ -31,37 +31,37 @@ pub struct Tls {
     config: Arc<ClientConfig>,
 }
 
-/// What the files say.
+/// The texts of the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsTexts {
-    /// The certificates that sign the servers', as PEM; `None`: those that the machine trusts.
+    /// The authorities that sign the servers' certificates, as PEM; `None`: those that the machine trusts.
     pub ca: Option<Arc<str>>,
     /// The gateway's own certificate with its chain, and its key, as PEM.
     pub pair: Option<(Arc<str>, Secret)>,
-    /// The name that servers must prove; `None`: that by which they are reached.
+    /// The name that a server's certificate must have; `None`: the host name of the connection.
     pub server_name: Option<String>,
 }
 
-/// Why that cannot be used.
+/// The reason for which the texts are unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsError {
-    /// There is no certificate in the file of those that are trusted.
+    /// The file of authorities contains no certificate.
     Ca,
-    /// There is no certificate in the file of the gateway's own.
+    /// The file of the gateway's own certificate contains none.
     Certificate,
-    /// There is no private key in its file.
+    /// Its file contains no private key.
     Key,
-    /// The two do not belong together, or are of a kind that is not known.
+    /// Certificate and key do not match, or the key type is unknown.
     Pair(String),
-    /// That is not a name.
+    /// The name is invalid.
     Name,
 }
 
 impl Tls {
-    /// Makes it.
+    /// Builds the settings.
     ///
     /// # Errors
-    /// What is wrong with the texts.
+    /// The error in the texts.
     pub fn new(texts: TlsTexts) -> Result<Self, TlsError> {
         let roots = match &texts.ca {
             None => SYSTEM.clone(),
@@ -106,10 +106,10 @@ impl Tls {
         }
     }
 
-    /// Encrypts a connection to `host`.
+    /// Performs the TLS handshake on a connection to `host`.
     ///
     /// # Errors
-    /// When the handshake fails.
+    /// The handshake failed.
     pub async fn wrap<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -136,7 +136,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// All certificates of a text, at least one.
+/// Returns all certificates of a text, at least one.
 fn certificates(text: &str) -> Option<Vec<CertificateDer<'static>>> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     read.ok().filter(|certificates| !certificates.is_empty())
