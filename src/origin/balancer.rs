@@ -58,18 +58,19 @@ impl ServerTier {
         }
     }
 
-    /// Returns the next server of the cycle. A server out of service uses up its turn, so that the others keep their shares.
+    /// Returns the next server of the cycle. A server out of service uses up its turn, so that the shares of the others stay
+    /// equal.
     fn in_turn(&self, terms: &PickContext<'_>) -> Option<&Arc<OriginServer>> {
         let most = 2 * self.servers.len();
         for _ in 0..most {
             let turn = terms.take_turn();
             let server = self.at(self.cycle_at(turn)?)?;
-            // One that starts slowly gives up some of its turns.
+            // A server in slow start gives up some of its turns.
             if terms.takes(server) && mix(turn) % 1000 < u64::from(terms.share(server).0) {
                 return Some(server);
             }
         }
-        // Few can be asked, or have little weight: the next one, whatever its share.
+        // Few servers are usable, or their weights are small: take the next one, whatever its share.
         self.any_from(terms.take_turn(), terms)
     }
 
@@ -101,13 +102,14 @@ impl ServerTier {
         })
     }
 
-    /// Returns the highest bidder: each server bids for each value, and a server that is added or removed changes only its own bids
-    /// (rendezvous hashing; with weights as in Schindelhauer and Schomaker, "Weighted Distributed Hash Tables", 2005).
+    /// Returns the server with the highest bid: each server bids for each value, and a server that is added or removed changes
+    /// only its own bids (rendezvous hashing; with weights as in Schindelhauer and Schomaker, "Weighted Distributed Hash
+    /// Tables", 2005).
     fn by_hash(&self, terms: &PickContext<'_>, spread: u64) -> Option<&Arc<OriginServer>> {
         let bid = |server: &OriginServer| {
             let chance = (mix(spread ^ server.point) >> 11) as f64 / (1u64 << 53) as f64;
             let weight = terms.weight(server) as f64;
-            // Chance is below 1, so the logarithm is below 0, and -∞ where chance is 0, which bids nothing.
+            // `chance` is below 1, so its logarithm is below 0, and -∞ where `chance` is 0, which makes a bid of 0.
             weight / -chance.ln()
         };
         self.servers
@@ -118,10 +120,10 @@ impl ServerTier {
             .map(|(_, server)| server)
     }
 
-    /// Returns the first server in service, from the place of `number` on.
+    /// Returns the first server in service, from the index of `number` on.
     fn any_from(&self, number: u64, terms: &PickContext<'_>) -> Option<&Arc<OriginServer>> {
         let count = self.servers.len();
-        // A few other places first: else the server behind one out of service would get that one's share too.
+        // A few other indexes first: otherwise the server after one out of service would get that one's share too.
         for attempt in 0..4 {
             let server = self.at(index(number_of(number, attempt), count)?)?;
             if terms.takes(server) {
@@ -157,7 +159,7 @@ impl PickContext<'_> {
         server.share(self.now)
     }
 
-    /// Thousandths of weight.
+    /// Returns thousandths of weight.
     fn weight(&self, server: &OriginServer) -> u64 {
         u64::from(server.weight.0.get()) * u64::from(self.share(server).0)
     }
@@ -165,18 +167,18 @@ impl PickContext<'_> {
     /// Returns whether one more request loads `one` less than `other`.
     fn is_less_loaded(&self, one: &OriginServer, other: &OriginServer) -> bool {
         let load = |server: &OriginServer| u64::from(server.standing.in_flight()) + 1;
-        // A fraction is less than another: multiplied out. Below 2^32 × 2^18.
+        // Compares two fractions, multiplied out. Below 2^32 × 2^18.
         load(one) * self.weight(other) < load(other) * self.weight(one)
     }
 }
 
-/// Maps a number to one of `count` places; `None` where there is none.
+/// Maps a number to one of `count` indexes; `None` where there is none.
 fn index(number: u64, count: usize) -> Option<usize> {
     let place = number.checked_rem(count as u64)?;
     usize::try_from(place).ok()
 }
 
-/// The number of a further attempt; that of the first is `number` itself.
+/// Returns the number of a further attempt; that of the first is `number` itself.
 fn number_of(number: u64, attempt: u64) -> u64 {
     if attempt == 0 {
         number
@@ -193,8 +195,9 @@ pub(super) fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// One cycle of smooth weighted round-robin: at each step every server gains its weight, and the richest one pays the sum and is next.
-/// It is nginx's rule, worked out beforehand; weights are divided by their greatest common divisor, so servers alike make a short cycle.
+/// Returns one cycle of smooth weighted round-robin: at each step every server gains its weight, and the one with the most pays
+/// the sum and is next. It is nginx's rule, computed in advance; weights are divided by their greatest common divisor, so equal
+/// servers make a short cycle.
 fn cycle(weights: &[u16]) -> Box<[u16]> {
     let divisor = weights.iter().copied().fold(0, greatest_common_divisor);
     let steps: Vec<i64> = weights
@@ -208,7 +211,7 @@ fn cycle(weights: &[u16]) -> Box<[u16]> {
             for (wealth, step) in wealth.iter_mut().zip(&steps) {
                 *wealth += step;
             }
-            // The first of those that are as rich: `max_by_key` would take the last.
+            // The first of equals: `max_by_key` would take the last.
             let (richest, most) = wealth
                 .iter_mut()
                 .enumerate()

@@ -1,4 +1,4 @@
-//! The balances by themselves: shares, order, and who is never chosen.
+//! Tests the balances alone: shares, order, and servers that are never chosen.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ proptest! {
         }
     }
 
-    /// Goal: a server that comes takes only what becomes its own, and about its share of it. Method: values before and after, with one
-    /// server more.
+    /// Goal: a new server takes only values that become its own, and about its share of them. Method: values before and after,
+    /// with one server more.
     #[test]
     fn a_hash_moves_no_value_between_servers_that_stay(count in 1usize..12, seed in any::<u64>()) {
         let (before, after) = (tier(&vec![1; count]), tier(&vec![1; count + 1]));
@@ -80,7 +80,7 @@ proptest! {
         prop_assert!(moved < share + 96 && moved + 96 > share, "{moved} of 1000, not {share}");
     }
 
-    /// Goal: no balance chooses a server that is drained, and each finds one that is not. Method: any servers drained but one.
+    /// Goal: no balance chooses a drained server, and each finds one that is not drained. Method: any servers drained but one.
     #[test]
     fn a_drained_server_is_never_chosen(
         drained in prop::collection::vec(any::<bool>(), 1..10),
@@ -104,7 +104,8 @@ proptest! {
     }
 }
 
-/// Goal: shares stay right when a server cannot be asked. Method: three equal servers, one of them drained: the others get half each.
+/// Goal: shares stay right when a server is out of service. Method: three equal servers, one of them drained: the others get
+/// half each.
 #[test]
 fn the_turns_of_an_absent_server_are_shared() {
     let pool = pool(&weighted(&[1, 1, 1]));
@@ -137,7 +138,8 @@ fn the_least_loaded_is_found() {
     assert_eq!(chosen(), 3);
 }
 
-/// Goal: of two the less loaded, so a server that hangs gets hardly anything. Method: ten servers, one with a hundred in flight.
+/// Goal: of two servers the less loaded is chosen, so a server that hangs gets hardly anything. Method: ten servers, one with a
+/// hundred in flight.
 #[test]
 fn power_of_two_avoids_who_is_busy() {
     let tier = tier(&[1; 10]);

@@ -30,7 +30,7 @@ pub struct ClientHeaders<'a> {
     pub client: ClientAddress,
     /// The scheme that the client used.
     pub scheme: UrlScheme,
-    /// The request's identity.
+    /// The request id.
     pub request_id: RequestId,
     /// The rules on trusted hops and the field with the client's address.
     pub rules: &'a ClientRules,
@@ -43,7 +43,7 @@ pub struct ClientHeaders<'a> {
 /// Writes these fields into the request for the origin.
 ///
 /// # Errors
-/// Those of [`HeaderEdit`].
+/// The errors of [`HeaderEdit`].
 pub fn set_client_headers(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
     match told.client.source {
         AddressSource::Connection => begin_chain(fields, told)?,
@@ -56,16 +56,17 @@ pub fn set_client_headers(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>)
         && matches!(told.host, HostPolicy::Fixed(_))
         && let Some(asked) = fields.all().get(HOST).cloned()
     {
-        // `Host` does not tell the origin any more what the client asked for.
+        // `Host` no longer contains the host that the client asked for.
         fields.insert(X_FORWARDED_HOST, asked)?;
     }
-    // The gateway has told the client to go on; the origin must not be asked to do so again.
+    // The gateway has sent `100 Continue` to the client; the origin must not send it again.
     fields.remove(&EXPECT);
     shorten_length(fields)?;
     fields.insert(X_REQUEST_ID, told.request_id.as_header_value())?;
     match &told.host {
         HostPolicy::Fixed(host) => fields.insert(HOST, host.clone()),
-        // Only HTTP/1.0 may leave it out, and what goes to the origin is HTTP/1.1: RFC 9112 §3.2 has it refuse a request without.
+        // Only HTTP/1.0 may omit it, and the request to the origin is HTTP/1.1: RFC 9112 §3.2 has the origin reject a request
+        // without it.
         HostPolicy::Preserve if !fields.all().contains_key(HOST) => match told.server {
             Some(server) => fields.insert(HOST, server_value(server)),
             None => Ok(()),
@@ -84,7 +85,7 @@ fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
     let short = [&digits[zeros..], &[*last]].concat();
     match HeaderValue::from_bytes(&short) {
         Ok(length) => fields.insert(CONTENT_LENGTH, length),
-        // Never: it is the end of a value.
+        // Unreachable, since it is the end of a valid value.
         Err(_) => Ok(()),
     }
 }
@@ -96,7 +97,7 @@ fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<
         ForwardedSource::XForwardedFor => Ok(()),
         ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told)),
         ForwardedSource::SingleValue(name) => {
-            // There is none, or none that can be read.
+            // There is no such field, or none that is readable.
             fields.remove(name);
             Ok(())
         }
@@ -129,7 +130,7 @@ fn scheme_value(told: &ClientHeaders<'_>) -> HeaderValue {
     HeaderValue::from_static(told.scheme.as_str())
 }
 
-/// RFC 7239 §6: an IPv6 address is bracketed, and quoted because of its colons.
+/// Returns one element of `Forwarded`. RFC 7239 §6: an IPv6 address is bracketed, and quoted because of its colons.
 fn forwarded_element(told: &ClientHeaders<'_>) -> HeaderValue {
     let mut element = ArrayString::<80>::new();
     let _ = match told.peer {
@@ -148,7 +149,7 @@ pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),
     ];
-    // Most responses have none, so they are looked for in one pass before anything is hashed.
+    // Most responses have none, so one pass looks for them before anything is hashed.
     let mut doomed: Vec<HeaderName> = Vec::new();
     for (name, value) in fields.all() {
         if HOP_BY_HOP.contains(name) {
@@ -162,7 +163,7 @@ pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
     }
 }
 
-/// The fields that a `Connection` names, other than those that frame the message or switch protocols.
+/// Returns the fields that a `Connection` names, other than those that frame the message or switch protocols.
 fn named_by_connection(value: &HeaderValue) -> impl Iterator<Item = HeaderName> {
     const KEPT: [&str; 5] = [
         "close",

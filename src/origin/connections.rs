@@ -1,26 +1,27 @@
-//! Owns the connections that are open to one server for requests, where `max_connections` bounds them: how many there are, which of
-//! them a request uses, and which can go because another is wanted.
+//! Owns the connections that are open to one server for requests, where `max_connections` bounds them: their number, the request
+//! that uses each, and the idle ones that may be closed for a new one.
 //!
-//! Pingora opens and keeps connections, deep inside a try. What it may open is decided here: [`super::dialer`] takes a [`ConnectionPermit`]
-//! before it connects, or refuses. A request that is refused sent nothing. Either a connection is about to be free for it, and it waits for
-//! that at the server ([`Connections::refused`]), or the server is exhausted, and the request waits with the others of its origin
-//! ([`super::circuit`]).
+//! Pingora opens and keeps connections, deep inside an attempt. This module decides which it may open: [`super::dialer`] takes a
+//! [`ConnectionPermit`] before it connects, or fails. A request that fails so has sent nothing. Either a connection is about to
+//! become free for it, and it waits for that at the server ([`Connections::refused`]), or the server is exhausted, and the
+//! request waits with the others of its origin ([`super::pending_queue`]).
 //!
-//! A connection changes hands inside Pingora: for a moment, while one request takes it or gives it back, no other finds it, though over
-//! HTTP/2 it could carry both. So a refusal means little while other requests are on their way to a connection. Each of those is counted
-//! as a [`Look`], and the end of a look wakes the first of those that were refused.
+//! A connection changes owners inside Pingora: for a moment, while one request takes it or releases it, no other finds it,
+//! though over HTTP/2 it could carry both. So a refusal is not final while other requests are about to get a connection. Each of
+//! those is counted as a [`Look`], and the end of a look wakes the first of the refused requests.
 //!
 //! # Invariants
 //! 1. A permit lives from before the socket is opened until after it is closed, so there are never more sockets than permits.
-//! 2. A connection that no request can use again does not keep its permit for ever. After a reload that changed what is spoken, or the
-//!    bound, connections are of another group than new requests; and HTTP/2 is of no use to a request that wants to leave HTTP. Such a
-//!    connection is closed when no request uses it and another is wanted, those of another group soon in any case.
-//! 3. A request that waits here is woken: by the end of another look, by what is freed, by the server's exhaustion, or after [`SETTLING`].
+//! 2. A connection that no request can use again does not keep its permit forever. After a reload that changed the protocol or
+//!    the bound, connections are of another group than new requests; and a request for an upgrade cannot use HTTP/2. Such a
+//!    connection is closed when no request uses it and another is wanted; one of another group is closed soon in any case.
+//! 3. A request that waits here is woken: by the end of another look, by a release, by the server's exhaustion, or after
+//!    [`SETTLING`].
 //!
 //! # Concurrency
-//! One lock for all, held for some words, by requests of origins that have the bound: when they look for a connection, get it, and end.
-//! Whether the server is exhausted is a word of its own, which choices read. It is written under the lock, and taken back by whatever
-//! frees something.
+//! One lock for all, held for a few instructions, by requests of origins that have the bound: when they look for a connection,
+//! get it, and end. The exhaustion of the server is a word of its own, which picks read. It is written under the lock, and
+//! cleared by every release.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
@@ -37,53 +38,53 @@ use tokio::time::Instant;
 use super::pending_queue::{AttemptWait, OriginQueues, QueueTicket};
 use crate::clock;
 
-/// Time for which a refused request waits, once, for a connection that is being released: the framework needs microseconds for that.
+/// Time for which a refused request waits, once, for a connection that is being released: Pingora needs microseconds for that.
 const SETTLING: Duration = Duration::from_millis(20);
 
 /// The connections of one server.
 #[derive(Debug, Default)]
 pub struct Connections {
     state: Mutex<State>,
-    /// A request found none, and nothing was freed since.
+    /// True when a request found no connection, and nothing was released since.
     exhausted: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Permits.
+    /// Number of permits.
     open: u32,
     sockets: HashMap<RawFd, Open>,
-    /// Requests that are on their way to a connection.
+    /// Number of requests that look for a connection.
     looks: u32,
-    /// Requests that were refused one while others looked.
+    /// Requests that were refused a connection while others looked.
     waiters: BTreeMap<QueueTicket, Sender<Look>>,
-    /// Counts what happened to connections, so that of two moments one is told to be the earlier.
+    /// A counter of events, which orders them.
     moment: u64,
-    /// When the latest sweep was.
+    /// The time of the latest sweep.
     swept: u64,
 }
 
-/// A connection that was made.
+/// A connection that is established.
 #[derive(Debug)]
 struct Open {
-    /// Which: a number that the system gives again is another connection.
+    /// Its serial number, since the system may reuse a socket's number for another connection.
     made: u64,
     /// The protocol group and the bound that it was made for.
     group: Group,
     usage: Usage,
-    /// The same socket once more, to end what Pingora keeps.
+    /// A duplicate of the socket, to close a connection that Pingora keeps.
     socket: TcpStream,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Usage {
-    /// Not used yet: TLS and HTTP/2 begin.
+    /// Not used yet: TLS and HTTP/2 are being set up.
     Fresh,
-    /// By so many requests.
+    /// Used by so many requests.
     By(u32),
-    /// By none since then.
+    /// Unused since then.
     Idle(u64),
-    /// It was asked to close.
+    /// Being closed.
     Closing,
 }
 
@@ -91,18 +92,18 @@ enum Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group(pub(super) u64);
 
-/// The right to have one connection open.
+/// A permit for one open connection.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
-    /// The requests that wait for what is free when it ends.
+    /// The queues of requests to wake when it ends.
     queues: Arc<OriginQueues>,
     group: Group,
-    /// The connection, once it is made, and when that was.
+    /// The connection and its serial number, once it is established.
     made: Option<(RawFd, u64)>,
 }
 
-/// A request's use of a connection, which its place ends.
+/// A request's use of a connection, which ends with its server permit.
 #[derive(Debug)]
 pub(super) struct Use {
     connections: Arc<Connections>,
@@ -110,12 +111,12 @@ pub(super) struct Use {
     made: u64,
 }
 
-/// A request on its way to a connection, from the choice of the server to the connection or the refusal.
+/// A request that looks for a connection, from the choice of the server to the connection or the refusal.
 #[derive(Debug)]
 pub(super) struct Look {
     /// `None` once it has ended.
     connections: Option<Arc<Connections>>,
-    /// When it began.
+    /// The time at which it began.
     began: u64,
 }
 
@@ -126,9 +127,9 @@ enum NextStep {
     Look(Look),
     /// Look again when it is woken.
     Wait(Receiver<Look>),
-    /// The same, or after [`SETTLING`].
+    /// Look again when it is woken, or after [`SETTLING`].
     Settle(Receiver<Look>),
-    /// Nothing: there is none before a request of the server ends.
+    /// Nothing: no connection is available before a request of the server ends.
     Exhausted,
 }
 
@@ -150,7 +151,7 @@ impl Connections {
         self.state().open
     }
 
-    /// The right to open one more where fewer than `most` are; it wakes a request of `queues` when it ends.
+    /// Returns a permit for one more connection where fewer than `most` are open; its end wakes a request of `queues`.
     pub(super) fn permit(
         self: &Arc<Self>,
         most: u32,
@@ -170,7 +171,7 @@ impl Connections {
         })
     }
 
-    /// A request uses a connection from now on; `None` for one that has no permit: it was made before there was a bound.
+    /// Begins a request's use of a connection; `None` for a connection without a permit, made before there was a bound.
     pub(super) fn begin_use(self: &Arc<Self>, socket: RawFd) -> Option<Use> {
         let mut state = self.state();
         let open = state.sockets.get_mut(&socket)?;
@@ -185,7 +186,7 @@ impl Connections {
         })
     }
 
-    /// Closes what no request used since the sweep before and none of `group` can.
+    /// Closes connections that no request has used since the sweep before and that no request of `group` can use.
     pub(super) fn sweep(&self, group: Group) {
         let mut state = self.state();
         let (swept, now) = (state.swept, state.moment);
@@ -195,7 +196,7 @@ impl Connections {
 
     // ── looks ──
 
-    /// A request is on its way to a connection from now on.
+    /// Counts a request that looks for a connection from now on.
     pub(super) fn begin_look(self: &Arc<Self>) -> Look {
         let mut state = self.state();
         state.looks += 1;
@@ -209,8 +210,8 @@ impl Connections {
         }
     }
 
-    /// Waits, after a look that was refused, until another may find a connection of `most`. `None` where the server is exhausted, or the
-    /// wait has ended.
+    /// Waits, after a look that was refused, until another may find one of `most` connections. `None` where the server is
+    /// exhausted, or the wait has ended.
     pub(super) async fn another_look(
         self: &Arc<Self>,
         refused: Look,
@@ -239,7 +240,7 @@ impl Connections {
         }
     }
 
-    /// Ends a look that found none, and says what comes next.
+    /// Ends a look that was refused, and returns the next step.
     fn refused(
         self: &Arc<Self>,
         mut refused: Look,
@@ -247,11 +248,11 @@ impl Connections {
         ticket: QueueTicket,
         settled: bool,
     ) -> NextStep {
-        // It ends here, under the lock, and wakes nobody: whatever it could wake for would find no more than this one did.
+        // The look ends here, under the lock, and wakes no other: another would find no more than this one did.
         refused.connections = None;
         let mut state = self.state();
         state.looks -= 1;
-        // Others look, and what they find or open may carry this request too.
+        // Others look, and the connection that they find or open may carry this request too.
         if state.looks > 0 || state.is_closing() {
             return NextStep::Wait(state.enroll(ticket));
         }
@@ -259,21 +260,22 @@ impl Connections {
             state.looks += 1;
             return NextStep::Look(self.look(&state));
         }
-        // The framework loses one now and then, while others are there.
+        // Pingora misses a connection now and then although one exists.
         if !settled {
             return NextStep::Settle(state.enroll(ticket));
         }
-        // What was idle all the time, and was not found by the only request that looked, is of no use to it.
+        // A connection that was idle all the time, and was not found by the only request that looked, is useless to it.
         if state.close_one(|_, _| true) {
             return NextStep::Wait(state.enroll(ticket));
         }
         self.exhausted.store(true, Ordering::Relaxed);
-        // All that wait here learn it by the end of their channel, and find out what else they can do.
+        // The end of the channel wakes all that wait here; they then look for another server.
         state.waiters.clear();
         NextStep::Exhausted
     }
 
-    /// Lets the first of those that were refused look again, because something was freed or a look ended. Says whether there was one.
+    /// Lets the first of the refused requests look again, because a connection was released or a look ended. Returns whether
+    /// there was one.
     fn wake(self: &Arc<Self>, mut state: MutexGuard<'_, State>) -> bool {
         let Some((_, first)) = state.waiters.pop_first() else {
             return false;
@@ -281,34 +283,34 @@ impl Connections {
         state.looks += 1;
         let look = self.look(&state);
         drop(state);
-        // A look that nobody takes wakes the next when it is dropped.
+        // A look that no request takes wakes the next when it is dropped.
         drop(first.send(look));
         true
     }
 
-    /// Notes that a connection was freed or closed. Says whether a request that waits here takes it.
+    /// Records that a connection was released or closed. Returns whether a request that waits here takes it.
     fn freed(self: &Arc<Self>, mut state: MutexGuard<'_, State>) -> bool {
         state.moment += 1;
         self.exhausted.store(false, Ordering::Relaxed);
         self.wake(state)
     }
 
-    // ── whether there is any to be had ──
+    // ── exhaustion ──
 
-    /// Lets requests look again: the bound may be another.
+    /// Lets requests look again, since the bound may have changed.
     pub(super) fn relieve(&self) {
         self.exhausted.store(false, Ordering::Relaxed);
     }
 
-    /// Returns whether a request found none, and nothing was freed since.
+    /// Returns whether a request found no connection, and nothing was released since.
     pub(super) fn is_exhausted(&self) -> bool {
         self.exhausted.load(Ordering::Relaxed)
     }
 }
 
 impl State {
-    /// Ends the connection to the server of one that no request uses and `may_go`, which is told since when that is so; whether there is
-    /// one. What Pingora keeps of it meets its end, and lets go.
+    /// Closes a connection that no request uses and for which `may_go` returns true; its second argument is the time since when
+    /// it is unused. Returns whether there is one. Pingora sees the end of its copy, and drops it.
     fn close_one(&mut self, may_go: impl Fn(&Open, u64) -> bool) -> bool {
         let found = self.sockets.values_mut().find(|open| match open.usage {
             Usage::Idle(since) => may_go(open, since),
@@ -318,27 +320,27 @@ impl State {
             return false;
         };
         open.usage = Usage::Closing;
-        // Only what is read ends: a request that has just taken it can still write, meets its end like that of one which the server
-        // closed, and is sent again. It fails where the server was faster.
+        // Only the read side is shut down: a request that has just taken the connection can still write, sees an end like that
+        // of a connection which the server closed, and is sent again. The call fails if the server closed first.
         let _ = open.socket.shutdown(Shutdown::Read);
         true
     }
 
-    /// Returns whether one was asked to close and has not yet.
+    /// Returns whether a connection is being closed.
     fn is_closing(&self) -> bool {
         self.sockets
             .values()
             .any(|open| open.usage == Usage::Closing)
     }
 
-    /// Makes a request wait for another look.
+    /// Enrolls a request that waits for another look.
     fn enroll(&mut self, ticket: QueueTicket) -> Receiver<Look> {
         let (sender, look) = oneshot::channel();
         self.waiters.insert(ticket, sender);
         look
     }
 
-    /// Forgets a connection, so that it is not touched once its number belongs to another.
+    /// Removes a connection, so that it is not touched once its number belongs to another.
     fn forget(&mut self, socket: RawFd, made: u64) {
         let known = self.sockets.get(&socket);
         if known.is_some_and(|open| open.made == made) {
@@ -348,7 +350,7 @@ impl State {
 }
 
 impl ConnectionPermit {
-    /// Its connection is made.
+    /// Records the established connection.
     pub(super) fn made(&mut self, stream: &tokio::net::TcpStream) -> std::io::Result<()> {
         let socket = TcpStream::from(stream.as_fd().try_clone_to_owned()?);
         let mut state = self.connections.state();
@@ -367,7 +369,7 @@ impl ConnectionPermit {
     }
 }
 
-/// A permit goes with the stream of its connection, which drops it after the socket (invariant 1).
+/// Attaches the permit to the stream of its connection, which drops it after the socket (invariant 1).
 impl Tracing for ConnectionPermit {
     fn on_connected(&self) {}
 
@@ -395,7 +397,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// The copy of a permit, which gives no right.
+/// The copy of a permit, which is not a permit.
 #[derive(Debug)]
 struct ClonedPermit;
 
@@ -410,10 +412,10 @@ impl Tracing for ClonedPermit {
 }
 
 impl Use {
-    /// Ends it. Says whether a request that waits at the server takes what it leaves.
+    /// Ends the use. Returns whether a request that waits at the server takes the connection.
     pub(super) fn end(self) -> bool {
         let mut state = self.connections.state();
-        // Those of before the next moment were idle before it.
+        // Connections idle since before the next event were idle before this use ended.
         let moment = state.moment + 1;
         let open = state.sockets.get_mut(&self.socket);
         if let Some(open) = open.filter(|open| open.made == self.made)
@@ -441,7 +443,7 @@ impl Drop for Look {
 impl Drop for ConnectionWaiter<'_> {
     fn drop(&mut self) {
         let mut state = self.connections.state();
-        // Those behind it wait for its next look.
+        // Requests behind this one wait for its next look.
         if state.waiters.remove(&self.ticket).is_some() && state.looks == 0 {
             self.connections.wake(state);
         }

@@ -1,4 +1,4 @@
-//! Permits without a proxy: sockets to a listener of the test's own.
+//! Tests permits without a proxy, with sockets to a listener of the test.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use super::*;
 const HERE: Group = Group(1);
 const OTHER: Group = Group(2);
 
-/// A bound of so many, a listener, and what they are about.
+/// A bound, a listener, and the connections under test.
 struct Bench {
     connections: Arc<Connections>,
     queues: Arc<OriginQueues>,
@@ -42,7 +42,7 @@ impl Bench {
         self.made(self.socket().await, group)
     }
 
-    /// A connection with a number that nobody else in this process gets: the system gives the lowest that is free.
+    /// Returns a connection with a number that nothing else in this process gets: the system assigns the lowest free one.
     async fn connect_as(&self, number: RawFd, group: Group) -> Made {
         let socket = self.socket().await.into_std().expect("a socket");
         let moved = rustix::io::fcntl_dupfd_cloexec(&socket, number).expect("a free number");
@@ -67,23 +67,23 @@ impl Bench {
         self.connections.begin_use(socket).expect("it has a permit")
     }
 
-    /// A wait after this look, for a connection of one that may be.
+    /// Waits after this look, with a bound of one connection.
     async fn another_look(&self, look: Look, wait: &mut AttemptWait) -> Option<Look> {
         let end = clock::deadline(Duration::from_secs(60));
         self.connections.another_look(look, 1, wait, end).await
     }
 }
 
-/// Returns whether it was asked to close.
+/// Returns whether the connection was shut down.
 async fn ends(made: &Made) -> bool {
-    // What is ready is known once the runtime has asked the system.
+    // The runtime learns readiness only when it polls the system.
     tokio::task::yield_now().await;
     let ready = made.socket.ready(Interest::READABLE).now_or_never();
     ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
 }
 
-/// Goal: never more permits than may be, each given back once, whatever became of its connection. Method: all taken; one is dropped before
-/// it is connected, one after, one when Pingora says so and once more.
+/// Goal: permits never exceed the bound, and each is released once, whatever became of its connection. Method: all taken; one is
+/// dropped before it is connected, one after, one when Pingora reports it and once more.
 #[tokio::test]
 async fn permits_are_bounded_and_come_back() {
     let bench = Bench::new().await;
@@ -102,7 +102,7 @@ async fn permits_are_bounded_and_come_back() {
     assert_eq!((state.open, state.sockets.len()), (0, 0));
 }
 
-/// Goal: a copy of a permit gives no right and takes none back. Method: it is dropped.
+/// Goal: a copy of a permit grants and releases nothing. Method: it is dropped.
 #[tokio::test]
 async fn a_copied_permit_is_none() {
     let bench = Bench::new().await;
@@ -114,8 +114,8 @@ async fn a_copied_permit_is_none() {
     assert_eq!(bench.connections.open(), 1);
 }
 
-/// Goal: a number that the system gives again is another connection. Method: the use of a connection that has gone ends after another got
-/// its number.
+/// Goal: a socket number that the system reuses is another connection. Method: the use of a closed connection ends after another
+/// got its number.
 #[tokio::test]
 async fn a_number_given_again_is_another_connection() {
     const NUMBER: RawFd = 900;
@@ -134,8 +134,8 @@ async fn a_number_given_again_is_another_connection() {
     assert_eq!(bench.connections.open(), 1);
 }
 
-/// Goal: a refused request may have the permit of a connection that it cannot use. Method: the only one that may be is idle; it is asked to
-/// close, and its end lets the request look again.
+/// Goal: a refused request may get the permit of a connection that it cannot use. Method: the only permitted connection is idle;
+/// it is shut down, and its end lets the request look again.
 #[tokio::test(start_paused = true)]
 async fn a_refused_request_ends_what_is_of_no_use() {
     let bench = Bench::new().await;
@@ -156,8 +156,8 @@ async fn a_refused_request_ends_what_is_of_no_use() {
     assert!(bench.permit(1, HERE).is_some());
 }
 
-/// Goal: a refusal means little while another request is on its way to a connection. Method: two look; the one that is refused is woken
-/// when the other has what it looked for, and closes nothing meanwhile.
+/// Goal: a refusal is not final while another request looks for a connection. Method: two look; the one that is refused is woken
+/// when the other has its connection, and closes nothing meanwhile.
 #[tokio::test]
 async fn a_refused_request_waits_for_the_looks_of_others() {
     let bench = Bench::new().await;
@@ -176,8 +176,8 @@ async fn a_refused_request_waits_for_the_looks_of_others() {
     assert!(matches!(poll!(next), Poll::Ready(Some(_))));
 }
 
-/// Goal: refused requests look again one after the other, in the order in which they came, and none that leaves stops that. Method: three
-/// wait for the look of a fourth; the first of them leaves.
+/// Goal: refused requests look again one after the other, in order of arrival, and a request that leaves does not stop that.
+/// Method: three wait for the look of a fourth; the first of them leaves.
 #[tokio::test]
 async fn looks_go_round_in_order() {
     let bench = Bench::new().await;
@@ -206,8 +206,8 @@ async fn looks_go_round_in_order() {
     assert_eq!(bench.connections.state().looks, 0);
 }
 
-/// Goal: a server without a connection is exhausted, all that wait there learn it, and what is freed ends that. Method: the only one
-/// that may be is used; one is refused twice while another waits; the use ends.
+/// Goal: a server without a connection is exhausted, all that wait there are told, and a release ends that. Method: the only
+/// permitted connection is used; one request is refused twice while another waits; the use ends.
 #[tokio::test(start_paused = true)]
 async fn a_server_without_a_connection_is_exhausted() {
     let bench = Bench::new().await;
@@ -237,7 +237,7 @@ async fn a_server_without_a_connection_is_exhausted() {
     assert!(late.await.is_none(), "its wait has ended");
 }
 
-/// Goal: what nobody can use goes by itself, and what anybody may just take does not. Method: two idle connections, two sweeps.
+/// Goal: useless connections are closed without a request, and usable ones are not. Method: two idle connections, two sweeps.
 #[tokio::test]
 async fn sweeps_end_idle_connections_of_other_groups() {
     let bench = Bench::new().await;

@@ -1,8 +1,8 @@
 //! Opens connections to a server whose origin has `max_connections`, each with a permit; without a permit it fails.
 //!
-//! Pingora calls it once it has found no connection to use again, in place of its own way to connect, which this one follows: the same
-//! function opens the socket, and what Pingora sets on streams it sets on this one too. `total_connection_timeout` of the peer bounds it;
-//! `connection_timeout` does not, and is no other.
+//! Pingora calls it when it has found no connection to reuse, in place of its own connector, which this one follows: the same
+//! function opens the socket, and the stream gets the same options. `total_connection_timeout` of the peer bounds it;
+//! `connection_timeout` does not apply here, and has the same value.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ struct BoundedDialer {
     queues: Arc<OriginQueues>,
 }
 
-/// Lets no more than `most` connections be made by way of `peer`; what is freed wakes a request of `queues`.
+/// Makes `peer` open at most `most` connections; a release wakes a request of `queues`.
 pub(super) fn bound(
     peer: &mut HttpPeer,
     connections: &Arc<Connections>,
@@ -48,7 +48,7 @@ pub(super) fn bound(
 #[async_trait]
 impl L4Connect for BoundedDialer {
     async fn connect(&self, address: &SocketAddr) -> Result<Stream> {
-        // Before the socket, so that it ends after it, also where nobody waits for the connection any more.
+        // Before the socket, so that it ends after it, also where no request waits for the connection any more.
         let mut permit = self
             .connections
             .permit(self.most, self.group, &self.queues)
@@ -71,7 +71,7 @@ pub(super) async fn dial(address: &SocketAddr) -> Result<TcpStream> {
     ext::connect(address, None).await.map_err(blamed)
 }
 
-/// Attributes an error as Pingora does: where there was no port or no socket, the server did not fail.
+/// Attributes an error to the same side as Pingora does: without a free port or socket, the server did not fail.
 fn blamed(error: Box<Error>) -> Box<Error> {
     match error.etype() {
         ErrorType::SocketError | ErrorType::BindError => {

@@ -1,4 +1,5 @@
-//! Owns the ways in which a try at a server ends, which of them the rules mean, and the names by which log and metrics tell failures apart.
+//! Defines the outcomes of an attempt at a server, which of them the rules treat as failures, and their names in log and
+//! metrics.
 
 use crate::config::rules::FailureClass;
 
@@ -11,7 +12,7 @@ pub enum AttemptFailure {
     Timeout,
     /// The connection broke before the answer was whole.
     Reset,
-    /// It was answered with this status.
+    /// The server answered with this status.
     Status(u16),
 }
 
@@ -196,7 +197,7 @@ impl FailureKind {
 mod tests {
     use super::*;
 
-    /// Goal: a counter of one kind never counts another. Method: the place of each kind in the list.
+    /// Goal: a counter of one kind never counts another. Method: the position of each kind in the list.
     #[test]
     fn kinds_are_listed_in_their_order() {
         for (index, kind) in FailureKind::ALL.into_iter().enumerate() {

@@ -1,9 +1,11 @@
-//! Counts the failures of one server, or of an origin as a whole, by their kind, and writes a warning for the operator.
+//! Counts the failures of one server, or of an origin as a whole, by their kind, and logs a warning for the operator.
 //!
-//! Requests fail by the thousand for one reason, so each kind is written once a minute; the next warning says how many were left out.
+//! Requests fail by the thousand for one reason, so each kind is logged once a minute; the next warning says how many were
+//! omitted.
 //!
 //! # Concurrency
-//! Counters and times are words of their own, relaxed: the exchange of the time decides which thread writes, and publishes nothing else.
+//! Counters and times are separate words, relaxed: the exchange of the time decides which thread writes, and publishes nothing
+//! else.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +20,7 @@ use super::failure::FailureKind;
 /// The time between two warnings of one kind.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The failures of one server, or those of an origin that no server is to blame for.
+/// The failures of one server, or those of an origin that are not a server's.
 #[derive(Debug, Default)]
 pub struct FailureLog {
     kinds: [KindLog; FailureKind::ALL.len()],
@@ -28,7 +30,7 @@ pub struct FailureLog {
 #[derive(Debug, Default)]
 struct KindLog {
     total: AtomicU64,
-    /// When the next warning may be written, in nanoseconds since the Unix epoch.
+    /// The time of the next possible warning, in nanoseconds since the Unix epoch.
     next: AtomicU64,
     /// Failures since the latest warning.
     left_out: AtomicU64,
@@ -37,7 +39,7 @@ struct KindLog {
 /// The latest failure, for `/origins`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatestFailure {
-    /// When.
+    /// Its time.
     pub at: Timestamp,
     /// Its kind.
     pub kind: FailureKind,
@@ -71,7 +73,7 @@ impl FailureLog {
         warn!("origin {origin}:{server} {}: {reason}{more}", kind.as_str());
     }
 
-    /// Counts a failure; how many were left out since the latest warning, where one is due.
+    /// Counts a failure. Returns how many were omitted since the latest warning, where one is due.
     fn count(&self, kind: FailureKind, at: Timestamp) -> Option<u64> {
         let log = &self.kinds[kind as usize];
         log.total.fetch_add(1, Ordering::Relaxed);
@@ -107,7 +109,7 @@ impl FailureLog {
 mod tests {
     use super::*;
 
-    /// Goal: a flood of failures fills no log, and nothing is lost from the counts. Method: three failures within a minute, one of
+    /// Goal: many failures do not flood the log, and the counts stay exact. Method: three failures within a minute, one of
     /// another kind, one a minute later.
     #[test]
     fn a_kind_is_written_once_a_minute_with_what_was_left_out() {

@@ -83,7 +83,7 @@ cased_fields!(ResponseHeader);
 /// Edits the fields of a request that goes to an origin.
 ///
 /// # Errors
-/// Those of `edit`, and when the target is none, which the route stage has seen to.
+/// The errors of `edit`, and an invalid target, which the route stage excludes.
 pub fn edit_request(
     request: &mut RequestHeader,
     case: HeaderCase,
@@ -92,7 +92,7 @@ pub fn edit_request(
     if case == HeaderCase::AsSent {
         return edit(request);
     }
-    // A target that is no path is kept beside the URI, and would be lost with the names.
+    // A target that is no path is stored beside the URI, and would be lost with the names.
     let unusual = (!request.raw_path().starts_with(b"/")).then(|| request.raw_path().to_vec());
     let blank = RequestHeader::from(Request::new(()).into_parts().0);
     let mut parts = request::Parts::from(mem::replace(request, blank));
@@ -105,7 +105,7 @@ pub fn edit_request(
 /// Edits the fields of a response that came from an origin.
 ///
 /// # Errors
-/// Those of `edit`.
+/// The errors of `edit`.
 pub fn edit_response(
     response: &mut ResponseHeader,
     case: HeaderCase,
@@ -114,7 +114,7 @@ pub fn edit_response(
     if case == HeaderCase::AsSent {
         return edit(response);
     }
-    // A reason of the origin's own is kept beside the status, and would be lost with the names.
+    // A reason phrase of the origin's own is stored beside the status, and would be lost with the names.
     let own = |reason: &&str| Some(*reason) != response.status.canonical_reason();
     let reason = response.get_reason_phrase().filter(own).map(str::to_owned);
     let blank = ResponseHeader::from(Response::new(()).into_parts().0);
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Goal: the same for responses. Method: a reason that is nobody else's, edited in both cases.
+    /// Goal: nothing but the case of names differs in responses. Method: an unusual reason phrase, edited in both cases.
     #[test]
     fn an_edited_response_keeps_its_reason_and_its_fields() {
         for (reason, status) in [("Fine", 200), ("OK", 200), ("Hmm", 799)] {

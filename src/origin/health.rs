@@ -54,7 +54,7 @@ fn look_after(pool: &Arc<ServerPool>) {
     if pool.bounds_connections() {
         pool.servers().iter().for_each(|server| server.sweep());
     }
-    // A server that is back has places too, and no request ends to announce them.
+    // A server that is back in service has places, and no request ends to announce them.
     pool.wake(now);
     if let Some(rules) = &pool.rules.retry
         && pool.budget_due.begin(now)
@@ -86,7 +86,7 @@ fn look_after(pool: &Arc<ServerPool>) {
     }
 }
 
-/// A time within a tenth of `interval`: gateways that were started together do not check together for ever.
+/// Returns a time within a tenth of `interval`, so that gateways that were started together do not stay in step.
 fn jittered(interval: Duration, number: u64) -> Duration {
     let thousandths = u32::try_from(900 + mix(number) % 201).unwrap_or(1000);
     interval.saturating_mul(thousandths) / 1000
@@ -117,7 +117,7 @@ async fn check(pool: &ServerPool) {
     }
 }
 
-/// Asks one server, for as long as the check may take; why it is not well.
+/// Checks one server within the check's timeout. Returns the reason if it is unhealthy.
 async fn ask(server: &OriginServer, name: &str, rules: &HealthRules) -> Result<(), String> {
     match tokio::time::timeout(rules.timeout, probe::ask(*server.peer(), name, rules)).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),

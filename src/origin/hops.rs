@@ -23,7 +23,7 @@ const NAME: &str = "sluicegate";
 pub struct HopName(HeaderValue);
 
 impl HopName {
-    /// A name with this number, by which gateways differ. Origins and clients see it, so it must reveal no secret.
+    /// Returns a name with this number, which is unique to a gateway. Origins and clients see it, so it must reveal no secret.
     #[must_use]
     pub fn new(number: u64) -> Self {
         let text = format!("{NAME}; id={number:016x}");
@@ -52,7 +52,7 @@ impl HopName {
 
     /// Returns the value for the origin: every hop of the client's request, then this one.
     ///
-    /// RFC 8586 §2: what others wrote is neither changed nor removed.
+    /// RFC 8586 §2: the entries of others are neither changed nor removed.
     #[must_use]
     pub fn behind(&self, received: &HeaderMap) -> HeaderValue {
         let mut hops = received.get_all(CDN_LOOP).iter().peekable();
@@ -89,8 +89,8 @@ mod tests {
         fields
     }
 
-    /// Goal: a request comes through one gateway a few times at most, and through a fleet not for ever. Method: what each gateway adds is
-    /// given to the next, until one says that it is a loop.
+    /// Goal: a request passes one gateway a few times at most, and a fleet a bounded number of times. Method: the field that
+    /// each gateway writes is given to the next, until one detects a loop.
     #[test]
     fn passes_are_counted_for_each_gateway_and_for_all() {
         let passes = |gateways: u64| {
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(passes(1000), Some(bounds::ALL_PASSES as u64));
     }
 
-    /// Goal: the own hop is known in any spelling, and others are kept. Method: several fields, other white space and case.
+    /// Goal: the own hop is detected in any spelling, and others are kept. Method: several fields, other white space and case.
     #[test]
     fn a_hop_is_known_in_any_spelling() {
         let hop = HopName::new(0xab);

@@ -1,4 +1,5 @@
-//! Stage 5, the origin: pools of servers, their health, the choice of a server, and the fields that describe the client to it.
+//! Implements stage 5, the origin: pools of servers, their health, the choice of a server, and the fields that describe the
+//! client to it.
 
 mod balancer;
 mod client_headers;

@@ -1,11 +1,10 @@
-//! Decides how a server of an origin is reached: what is spoken, whom to believe, within which times, and what keeps the connection
-//! to it alive.
+//! Decides how the gateway connects to a server of an origin: protocol, trust, timeouts, and keep-alive.
 //!
 //! # Invariants
-//! 1. A connection is used again only for an origin with the same protocol, trust, name, identity and bound on connections. Pingora tells
-//!    connections apart by address, name and the serials of the gateway's own certificate, but neither by whom is trusted nor by what is
-//!    spoken, so all of that is hashed into the group of a peer: a new file of certificates is a new group, and its old connections are
-//!    not used again.
+//! 1. A connection is reused only for an origin with the same protocol, trust, name, identity and bound on connections. Pingora
+//!    distinguishes connections by address, name and the serials of the gateway's own certificate, but neither by trust anchors
+//!    nor by protocol, so all of that is hashed into the group of a peer: a new file of certificates makes a new group, and its
+//!    old connections are not reused.
 //! 2. A peer with TLS has a name. Without one Pingora would verify nothing.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,17 +22,17 @@ use crate::config::rules::{Certificate, OriginRules, OriginTls, PoolServer, Prot
 
 /// Probes of idle connections to origins: below the five minutes after which most firewalls forget a connection.
 ///
-/// HTTP/2 has a ping of its own, which is not used: servers of gRPC take one more often than every five minutes for an attack.
+/// The PING of HTTP/2 is not used: gRPC servers treat one more often than every five minutes as an attack.
 const PROBES: TcpKeepalive = TcpKeepalive {
     idle: Duration::from_secs(60),
     interval: Duration::from_secs(10),
     count: 3,
-    // The system's.
+    // The system's default.
     #[cfg(target_os = "linux")]
     user_timeout: Duration::ZERO,
 };
 
-/// The way to the server at `address`, which `entry` has, where it goes by a name.
+/// Returns the peer for the server at `address`; `entry` is the entry of `servers`, if it is a name.
 pub(super) fn peer(
     address: SocketAddr,
     entry: Option<&PoolServer>,
@@ -45,14 +44,14 @@ pub(super) fn peer(
     let mut peer = HttpPeer::new(address, tls.is_some(), name);
     peer.options.connection_timeout = Some(timeouts.connect);
     peer.options.total_connection_timeout = Some(timeouts.connect);
-    // One that drips meets the total deadline between two reads; one that falls silent, at the latest a read later.
+    // A response that drips is ended by the total deadline between two reads; a silent one, at the latest a read later.
     peer.options.read_timeout = Some(
         timeouts
             .total
             .map_or(timeouts.read, |total: Duration| total.min(timeouts.read)),
     );
     peer.options.write_timeout = Some(timeouts.write);
-    // A timer a request, so only for who asks; what a firewall forgets without a word, the kernel's probes find out.
+    // A timer per request, so only if configured; the kernel's probes detect connections that a firewall forgot.
     peer.options.idle_timeout = timeouts.idle;
     peer.options.tcp_keepalive = Some(PROBES);
     speak(&mut peer, rules.protocol);
@@ -63,8 +62,8 @@ pub(super) fn peer(
     peer
 }
 
-/// The same way, for a request that wants to leave HTTP: HTTP/2 has no `Upgrade` (RFC 9113 §8.6), so where a server may be asked for
-/// HTTP/1.1 too, it is asked for that alone. Its connection is made by `tunnel`.
+/// Returns the peer for a request with an upgrade: HTTP/2 has no `Upgrade` (RFC 9113 §8.6), so where HTTP/1.1 is possible too,
+/// it alone is offered. `tunnel` makes its connection.
 #[must_use]
 pub fn for_upgrade(mut peer: Box<HttpPeer>) -> (Box<HttpPeer>, Option<tunnel::TunnelSocket>) {
     if matches!(peer.options.alpn, ALPN::H2H1) {
@@ -75,7 +74,7 @@ pub fn for_upgrade(mut peer: Box<HttpPeer>) -> (Box<HttpPeer>, Option<tunnel::Tu
     (peer, socket)
 }
 
-/// The name that a server must prove: the one that is written, its own, or its address.
+/// Returns the name that a server's certificate must have: the configured one, the server's own, or its address.
 fn proven_name(tls: &OriginTls, address: SocketAddr, entry: Option<&PoolServer>) -> String {
     let named = entry.and_then(|entry| entry.name.as_deref());
     let own = named
@@ -90,7 +89,7 @@ fn proven_name(tls: &OriginTls, address: SocketAddr, entry: Option<&PoolServer>)
 fn speak(peer: &mut HttpPeer, protocol: Protocol) {
     peer.options.alpn = match protocol {
         Protocol::Http1 => ALPN::H1,
-        // Without TLS nothing is negotiated, and HTTP/2 alone means prior knowledge.
+        // Without TLS there is no negotiation, so HTTP/2 alone means prior knowledge.
         Protocol::H2 | Protocol::H2c => ALPN::H2,
         Protocol::Auto => ALPN::H2H1,
     };
@@ -113,14 +112,15 @@ fn believe(peer: &mut HttpPeer, tls: &OriginTls) {
     });
 }
 
-/// The part of a group that belongs to the origin `name` alone.
+/// Returns the part of a group that belongs to the origin `name` alone.
 pub(super) fn group_of(name: &str, group: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     (name, group).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Which peers may share connections, besides having one address and name (invariant 1). The same in every run of one build.
+/// Returns the group of peers that may share connections, given one address and name (invariant 1). It is the same in every run
+/// of one build.
 fn group(rules: &OriginRules) -> u64 {
     let bound = rules
         .circuit_breaker

@@ -1,21 +1,21 @@
 //! Queues the requests of an origin whose servers are at their bound on requests: a bounded number waits for a bounded time.
 //!
-//! A server that is slow under load gets slower with every further request, so requests above the bound wait here, where waiting costs
-//! nothing. They wait in the order of arrival. A freed place wakes the first of them; a later request does not overtake waiting ones, and a
-//! request that was woken too early keeps its ticket, and with it its place in the order.
+//! A server that is slow under load gets slower with every further request, so requests above the bound wait here, where waiting
+//! costs nothing. They wait in the order of arrival. A released place wakes the first of them; a later request does not overtake
+//! waiting ones, and a request that was woken too early keeps its ticket, and with it its place in the order.
 //!
 //! # Invariants
-//! 1. A [`QueueTurn`] is used, or it wakes the next request when it is dropped. So no wake-up is lost when a request ends that was just
-//!    woken.
-//! 2. Whatever frees a place wakes a request of each configuration of the origin that has some: after a reload the requests of the old
-//!    one still wait for the same servers.
-//! 3. A request that waits has a [`QueueSeat`], of which there are `max_pending`. Where connections have a bound, the request keeps its
-//!    seat until it has its connection, because it waits again if its server has none for it.
+//! 1. A [`QueueTurn`] is used, or it wakes the next request when it is dropped. So no wake-up is lost when a request ends that
+//!    was just woken.
+//! 2. Every release of a place wakes a request of each configuration of the origin that has one: after a reload the requests of
+//!    the old one still wait for the same servers.
+//! 3. A request that waits has a [`QueueSeat`], of which there are `max_pending`. Where connections have a bound, the request
+//!    keeps its seat until it has its connection, because it waits again if its server has none for it.
 //!
 //! # Concurrency
-//! A place is freed before the count of those that wait is read, and a request is counted before it looks for a place. A full fence
-//! between the two, on both sides, makes at least one of them see the other. A request that found no place lines up only if no place
-//! was freed since it looked (`QueueOrder::wakes`).
+//! A place is released before the count of waiting requests is read, and a request is counted before it looks for a place. A
+//! full fence between the two, on both sides, makes at least one of them see the other. A request that found no place lines up
+//! only if no place was released since it looked (`QueueOrder::wakes`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -28,7 +28,7 @@ use super::pool::PickResult;
 use crate::clock;
 use crate::config::rules::CircuitBreakerRules;
 
-/// The queues of one origin: one for each configuration of which requests are under way.
+/// The queues of one origin: one for each configuration whose requests are in flight.
 #[derive(Debug, Default)]
 pub(super) struct OriginQueues {
     queues: Mutex<Vec<Weak<PendingQueue>>>,
@@ -43,9 +43,9 @@ pub struct PendingQueue {
     pub rules: CircuitBreakerRules,
     origin: Arc<OriginQueues>,
     order: Mutex<QueueOrder>,
-    /// Seats that are taken.
+    /// Number of seats that are taken.
     seated: AtomicU32,
-    /// Requests that wait.
+    /// Number of waiting requests.
     waiting: AtomicU32,
     refused: AtomicU64,
 }
@@ -53,7 +53,7 @@ pub struct PendingQueue {
 #[derive(Debug, Default)]
 struct QueueOrder {
     waiters: BTreeMap<QueueTicket, Sender<QueueTurn>>,
-    /// Counts the events that wake a request, whether there was one to wake or not.
+    /// Counts the events that wake a request, even if none was waiting.
     wakes: u64,
 }
 
@@ -132,8 +132,8 @@ impl PendingQueue {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it is this request's turn and `choose` finds a place, or no server at all. [`PickResult::Full`] where too many wait
-    /// already, or at the end of `wait`. `has_room` tells whether there is a place for one more.
+    /// Waits until it is this request's turn and `choose` finds a place, or no server at all. Returns [`PickResult::Full`] where
+    /// too many wait already, or at the end of `wait`. `has_room` returns whether there is a place for one more.
     pub async fn wait(
         self: &Arc<Self>,
         wait: &mut AttemptWait,
@@ -147,8 +147,8 @@ impl PendingQueue {
         if !matches!(chosen, PickResult::Server(_)) || self.rules.max_connections.is_none() {
             wait.seat = None;
         }
-        // The next one is woken if it may find a place too. This one is not counted any more, so a request that comes from now on and is
-        // alone looks for itself.
+        // Wakes the next request if it may find a place too. This one is not counted any more, so a request that arrives from
+        // now on and is alone looks for itself.
         if let (PickResult::Server(_), Some(turn)) = (&chosen, turn)
             && !has_room()
         {
@@ -197,7 +197,7 @@ impl PendingQueue {
     /// Takes one of the `max_pending` seats; `None` where all are taken.
     fn sit_down(self: &Arc<Self>) -> Option<QueueSeat> {
         let sit = |seated: u32| (seated < self.rules.max_pending).then(|| seated + 1);
-        // Relaxed: the number publishes nothing. Each round lost is a seat that was taken or left.
+        // Relaxed: the number publishes nothing. Each failed round is a seat that was taken or released by another request.
         self.seated
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, sit)
             .ok()?;
@@ -208,8 +208,8 @@ impl PendingQueue {
     fn enter(&self) -> (CountedWaiter<'_>, u32) {
         let ahead = self.waiting.fetch_add(1, Ordering::Relaxed);
         self.origin.waiting.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the fence of `OriginQueues::wake`: a place that is freed from here on sees the count, and one that was freed before
-        // is found.
+        // Pairs with the fence of `OriginQueues::wake`: a place that is released from here on sees the count, and one that was
+        // released before is found.
         fence(Ordering::SeqCst);
         (CountedWaiter(self), ahead)
     }

@@ -1,4 +1,4 @@
-//! Owns the servers of one origin, and takes a request to one of them.
+//! Owns the servers of one origin, and picks one of them for each request.
 //!
 //! Primaries come before backups, and servers that have not failed the request before those that have. [`ServerTier::choose`] picks among
 //! equals. Servers may come and go while the pool serves: the whole set is replaced, and each server that stays keeps its [`ServerState`].
@@ -32,11 +32,11 @@ use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Pr
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
 /// their state.
 pub struct ServerPool {
-    /// Its name.
+    /// The name of the origin.
     pub name: Name,
-    /// Its rules.
+    /// The rules of the origin.
     pub rules: OriginRules,
-    /// Its retries.
+    /// The retry budget.
     pub budget: Arc<RetryBudget>,
     /// The queue of requests for its servers; `None` where the servers have no bound.
     pub queue: Option<Arc<PendingQueue>>,
@@ -48,9 +48,9 @@ pub struct ServerPool {
     turn: AtomicU64,
     /// Locked during an ejection, so that two concurrent ones cannot exceed the bound on ejected servers.
     ejecting: Mutex<()>,
-    /// Failures of requests that no server is to blame for.
+    /// Failures of requests that are not a server's.
     pub failures: FailureLog,
-    /// Names that had no answer when they were last looked up.
+    /// Number of names whose latest look-up failed.
     pub(super) unresolved: AtomicUsize,
     pub(super) check_due: DueTime,
     pub(super) lookup_due: DueTime,
@@ -83,7 +83,7 @@ pub type FailedServers = ArrayVec<SocketAddr, { MAX_TRIES as usize }>;
 /// The result of a pick.
 #[derive(Debug)]
 pub enum PickResult {
-    /// A place at a server.
+    /// A permit at a server.
     Server(ServerPermit),
     /// Servers are in service, but at their bound on requests.
     Full,
@@ -92,8 +92,8 @@ pub enum PickResult {
 }
 
 impl ServerPool {
-    /// A pool whose servers all count as healthy until a check says otherwise. It takes over the state of servers that remain from
-    /// `before`, a pool of the same name.
+    /// Returns a pool whose servers all count as healthy until a check fails. It takes over the state of servers that remain
+    /// from `before`, a pool of the same name.
     #[must_use]
     pub fn new(
         name: Name,
@@ -121,7 +121,7 @@ impl ServerPool {
         let unresolved = rules.servers.iter().filter(|entry| entry.is_unknown());
         let unresolved = unresolved.count();
         let look_up_after = match unresolved {
-            // What names say was asked when the configuration was read.
+            // The names were resolved when the configuration was read.
             0 => rules.resolve_every,
             _ => rules.resolve_every.min(RESOLVE_AGAIN),
         };
@@ -143,7 +143,7 @@ impl ServerPool {
         };
         let known = before.map_or_else(Vec::new, Self::servers);
         let newcomer = || match before {
-            // At the start of the gateway all servers are equally unknown, so none needs a slow start.
+            // At the start of the gateway the history of no server is known, so none needs a slow start.
             None => ServerState::default(),
             Some(_) => ServerState::new_at(now),
         };
@@ -243,7 +243,7 @@ impl ServerPool {
     /// Returns the number of names whose latest look-up failed.
     #[must_use]
     pub fn unresolved(&self) -> usize {
-        // Relaxed, as where it is stored: a number to be shown, which publishes nothing.
+        // Relaxed, like the store of this number: it is only shown, and publishes nothing.
         self.unresolved.load(Ordering::Relaxed)
     }
 
@@ -278,7 +278,8 @@ impl ServerPool {
         (FailureKind::NoServer, reason)
     }
 
-    /// Files that a request may need on its way to a server: where connections are counted, each has a second handle.
+    /// Returns how many descriptors a request may need on its way to a server: where connections are counted, each has a
+    /// duplicate.
     #[must_use]
     pub fn files_of_connection(&self) -> u64 {
         if self.bounds_connections() { 2 } else { 1 }
@@ -301,22 +302,22 @@ impl ServerPool {
         }
     }
 
-    /// A place at a server.
+    /// Picks a server and takes a permit there.
     ///
-    /// Asks for the evidence that the request passed admission.
+    /// Requires the evidence that the request passed admission.
     pub fn choose(&self, _: &Admitted, request: &PickRequest) -> PickResult {
         if request.tried.is_empty() && self.rules.retry.is_some() {
             self.budget.earn();
         }
         match &self.queue {
-            // It does not pass those that wait.
+            // This request does not overtake waiting ones.
             Some(queue) if queue.waiting() > 0 => PickResult::Full,
             _ => self.find(request),
         }
     }
 
-    /// A place at a server after a wait; [`PickResult::Full`] where there is none at its end. `request` makes a new request for each
-    /// attempt.
+    /// Waits for a permit at a server; [`PickResult::Full`] where there is none at the end of the wait. `request` makes a new
+    /// pick request for each try.
     pub async fn wait(
         &self,
         wait: &mut AttemptWait,
@@ -324,7 +325,8 @@ impl ServerPool {
     ) -> PickResult {
         match &self.queue {
             Some(queue) => {
-                // Where connections are counted, the next one is woken when this one has its connection, so that they keep their order.
+                // Where connections are counted, the next request is woken when this one has its connection, so that they keep
+                // their order.
                 let has_room = || !self.bounds_connections() && self.has_room(request().now);
                 queue.wait(wait, has_room, || self.find(&request())).await
             }
@@ -332,7 +334,7 @@ impl ServerPool {
         }
     }
 
-    /// Wakes a request that waits, where there is a place for it.
+    /// Wakes a waiting request, if there is a place for it.
     pub(super) fn wake(&self, now: Timestamp) {
         let waits = self.queue.as_ref().is_some_and(|queue| queue.waiting() > 0);
         if waits && self.has_room(now) {
@@ -359,11 +361,11 @@ impl ServerPool {
         if let Some(held) = request.sticky.and_then(|tag| set.tagged(tag, &terms)) {
             return PickResult::Server(held);
         }
-        // Those that failed the request before are better than nothing: a connection that broke may be the network's fault.
+        // A server that failed the request before is better than none: the network may have broken the connection.
         for tried in [&request.tried[..], &[]] {
             terms.tried = tried;
             for tier in [&set.primaries, &set.backups] {
-                // A place that is lost to another request leaves one server fewer to find, unless it is left again meanwhile.
+                // A place that another request took leaves one server fewer to find, unless it is released meanwhile.
                 for _ in 0..=tier.servers().len() {
                     match tier.choose(&terms).map(OriginServer::hold) {
                         Some(Some(held)) => return PickResult::Server(held),
@@ -389,7 +391,7 @@ impl ServerPool {
         held.server.tag
     }
 
-    // ── what came of it ──
+    // ── outcomes of attempts ──
 
     /// Records a failed attempt. Ejects the server for a while after too many failures, if enough others remain.
     pub fn failed(&self, held: &mut ServerPermit, failure: AttemptFailure, now: Timestamp) {
@@ -449,8 +451,8 @@ impl ServerPool {
         );
     }
 
-    /// Returns whether a request that failed so may be tried again, for the `tries`-th time at most and so long after its decision; if so,
-    /// it counts as a retry from now on.
+    /// Returns whether a request that failed so may be tried again, for the `tries`-th time at most and so long after its
+    /// decision; if so, counts a retry.
     #[must_use]
     pub fn grants_retry(
         &self,
@@ -474,12 +476,12 @@ impl ServerPool {
     }
 }
 
-/// Returns the maximum number of requests of a server in flight: `max_requests`, and no more than `max_connections` can carry; without
-/// either, as many as there are ports for.
+/// Returns the maximum number of requests in flight at a server: `max_requests`, and no more than `max_connections` can carry;
+/// without either, the number of ports.
 fn places(rules: &OriginRules) -> u32 {
     let each = match rules.protocol {
         Protocol::Http1 => 1,
-        // As many as there may be; a server that takes fewer streams, or none, is found out.
+        // The maximum; a server that accepts fewer streams, or none, rejects the others.
         Protocol::H2 | Protocol::H2c | Protocol::Auto => ORIGIN_STREAMS as u32,
     };
     let carried = |connections: u32| connections.saturating_mul(each);
@@ -496,14 +498,15 @@ impl ServerSet {
         tiers.into_iter().flat_map(ServerTier::servers)
     }
 
-    /// Takes a place at the server that a sticky cookie names; `None` where that server is not in service, and the client gets another.
+    /// Takes a permit at the server that a sticky cookie names; `None` where that server is not in service, and the client gets
+    /// another.
     fn tagged(&self, tag: u64, terms: &PickContext<'_>) -> Option<ServerPermit> {
         let server = self.all().find(|server| server.tag == Some(tag))?;
         terms.takes(server).then(|| server.hold())?
     }
 }
 
-/// The time at which a background job of a pool is due again.
+/// The time at which a background job of a pool is due.
 #[derive(Debug, Default)]
 pub(super) struct DueTime {
     /// In nanoseconds since the Unix epoch.
@@ -519,9 +522,9 @@ impl DueTime {
         }
     }
 
-    /// Returns whether it is to be done at `now`; if so it counts as running until [`Self::done`].
+    /// Returns whether the job is due at `now`; if so it counts as running until [`Self::done`].
     pub(super) fn begin(&self, now: Timestamp) -> bool {
-        // Acquire: pairs with the release of `done`, so that the moment belongs to the latest run.
+        // Acquire: pairs with the release of `done`, so that the due time belongs to the latest run.
         let due = !self.running.load(Ordering::Acquire)
             && self.next.load(Ordering::Relaxed) <= now.as_nanos();
         if due {
@@ -532,7 +535,7 @@ impl DueTime {
 
     /// Ends the run; the next one is due at `next`.
     pub(super) fn done(&self, next: Timestamp) {
-        // Release: a thread that sees that it does not run any more also sees when it is due.
+        // Release: a thread that sees the end of the run also sees the next due time.
         self.next.store(next.as_nanos(), Ordering::Relaxed);
         self.running.store(false, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Pools as the configuration makes them: who is asked, who is not, and what failures do to them.
+//! Tests pools made from a configuration: which servers are picked, and the effect of failures.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use super::*;
 use crate::config::{Environment, parse_in};
 use crate::origin::{AttemptOutcome, ServerStatus};
 
-/// A machine on which every name is the first port of this one, but for those that begin with `dead.`.
+/// A resolver that maps every name to the first port of this machine, but for names that begin with `dead.`.
 struct Still;
 
 impl Environment for Still {
@@ -115,7 +115,7 @@ fn usable(pool: &ServerPool, millis: u64) -> usize {
         .count()
 }
 
-/// Goal: backups are asked only while no primary can be. Method: drain the primaries one by one, then undrain.
+/// Goal: backups are used only while no primary is in service. Method: drain the primaries one by one, then undrain.
 #[test]
 fn backups_wait_for_the_last_primary() {
     let pool = pool(
@@ -133,8 +133,8 @@ fn backups_wait_for_the_last_primary() {
     assert_eq!(choose_many(&pool, 10), [(2, 10)].into());
 }
 
-/// Goal: a request does not meet a server that failed it while there is another, a backup included. Method: a request with more and more
-/// servers tried.
+/// Goal: a request is not sent to a server that failed it while there is another, a backup included. Method: a request with more
+/// and more failed servers.
 #[test]
 fn a_server_that_failed_a_request_is_its_last_choice() {
     let pool = pool(
@@ -151,7 +151,7 @@ fn a_server_that_failed_a_request_is_its_last_choice() {
     }
 }
 
-/// Goal: a pool never has more in flight at a server than its circuit allows, and says so. Method: fill it, leave one place.
+/// Goal: a pool never exceeds the bound on requests of a server, and reports it as full. Method: fill it, release one place.
 #[test]
 fn full_servers_are_told_from_absent_ones() {
     let pool = pool(&format!(
@@ -170,8 +170,8 @@ fn full_servers_are_told_from_absent_ones() {
     );
 }
 
-/// Goal: requests get the places that are left in the order in which they came, no newcomer passes them, and no more wait than may.
-/// Method: a place taken; three wait, of which the first leaves; a fourth and a newcomer come too late.
+/// Goal: released places go to requests in order of arrival, no later request overtakes them, and the queue is bounded. Method:
+/// a place taken; three wait, of which the first leaves; a fourth and a later one come too late.
 #[tokio::test]
 async fn places_that_are_left_go_round_in_order() {
     let rules =
@@ -217,8 +217,9 @@ async fn places_that_are_left_go_round_in_order() {
     ));
 }
 
-/// Goal: a request that was let into the queue keeps its seat until it has its connection, and one that was not gets none by its server's
-/// refusal. Method: one place and one seat; who had waited comes back from the server, beside a newcomer, and then has its connection.
+/// Goal: a queued request keeps its seat until it has its connection, and a request that was not queued gets no seat by its
+/// server's refusal. Method: one place and one seat; the request that had waited comes back from the server, beside a new one,
+/// and then has its connection.
 #[tokio::test]
 async fn a_seat_is_kept_until_there_is_a_connection() {
     let rules =
@@ -254,7 +255,7 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
         assert!(poll!(waiting.as_mut()).is_pending());
     }
     let [first, ..] = waits;
-    // As when it has its connection.
+    // The same happens when it has its connection.
     drop(first);
     let mut fourth = AttemptWait::default();
     let mut waiting = pin!(pool.wait(&mut fourth, || request(0)));
@@ -263,8 +264,8 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
     drop(inside);
 }
 
-/// Goal: requests of the configuration before a reload are woken by those of the next, and the reverse. Method: one of each waits for the
-/// place of the other.
+/// Goal: requests of the configuration before a reload are woken by those of the next, and the reverse. Method: one of each
+/// waits for the place of the other.
 #[tokio::test]
 async fn a_reload_parts_no_request_from_what_wakes_it() {
     let bounded = |pending| {
@@ -284,7 +285,7 @@ async fn a_reload_parts_no_request_from_what_wakes_it() {
     }
 }
 
-/// Goal: a server takes as many requests as both bounds let it. Method: one bound, the other, both, over HTTP/1 and HTTP/2.
+/// Goal: a server gets as many requests as both bounds allow. Method: one bound, the other, both, over HTTP/1 and HTTP/2.
 #[test]
 fn places_are_what_requests_and_connections_allow() {
     let streams = ORIGIN_STREAMS as u32;
@@ -315,7 +316,7 @@ fn places_are_what_requests_and_connections_allow() {
     }
 }
 
-/// Goal: a place that is given back was no try. Method: one is given back, another ends without an answer.
+/// Goal: a permit that is given back counts as no attempt. Method: one is given back, another ends without an answer.
 #[test]
 fn a_place_given_back_is_no_try() {
     let rules = "circuit_breaker = { max_connections = 2 }";
@@ -330,7 +331,7 @@ fn a_place_given_back_is_no_try() {
     assert_eq!(server.standing.in_flight(), 0);
 }
 
-/// Goal: a sticky client gets its server, and another where that cannot be asked. Method: the tag of one, which then drains.
+/// Goal: a sticky client gets its server, and another where that is out of service. Method: the tag of one, which then drains.
 #[test]
 fn a_tag_leads_to_its_server() {
     let pool = pool(&format!("{}\nsticky = {{}}", servers(5)));
@@ -358,7 +359,7 @@ fn a_tag_leads_to_its_server() {
     );
 }
 
-/// Goal: a reload that changes the rules forgets neither drains nor what is in flight, and new servers start slowly. Method: a pool made
+/// Goal: a reload that changes the rules keeps drains and requests in flight, and new servers start slowly. Method: a pool made
 /// after another.
 #[test]
 fn servers_that_stay_keep_their_standing() {
@@ -385,7 +386,7 @@ fn servers_that_stay_keep_their_standing() {
     assert_eq!(after.servers()[0].standing.in_flight(), 0);
 }
 
-/// Goal: a server that starts slowly gets less at first and its share in the end. Method: thousand turns at moments of its start.
+/// Goal: a server in slow start gets less at first and its share in the end. Method: a thousand turns at moments of its start.
 #[test]
 fn a_slow_start_ramps_the_share() {
     let pool = pool(&format!("{}\nslow_start = \"10s\"", servers(2)));
@@ -403,7 +404,7 @@ fn a_slow_start_ramps_the_share() {
     assert_eq!(end, 500);
 }
 
-/// Goal: what counts as a failure is what the rules name, and a success forgets it. Method: answers of every kind.
+/// Goal: the rules decide which answers are failures, and a success resets the count. Method: answers of every kind.
 #[test]
 fn answers_eject_as_the_rules_say() {
     let ejection = "outlier_detection = { consecutive_failures = 2, on = [503], base_ejection_time = \"10s\" }";
@@ -431,7 +432,7 @@ fn answers_eject_as_the_rules_say() {
     );
 }
 
-/// Goal: `retries` bounds tries, `on` and `deadline` what they are for. Method: one question for each.
+/// Goal: `retries` bounds attempts, `on` and `deadline` their reasons and time. Method: one case for each.
 #[test]
 fn retries_are_for_what_the_rules_name() {
     let none = || Duration::ZERO;
@@ -458,8 +459,8 @@ fn retries_are_for_what_the_rules_name() {
 }
 
 proptest! {
-    /// Goal: ejection never leaves fewer servers than `max_percent` says, whatever else is out of use. Method: failures and drains of
-    /// servers in any order.
+    /// Goal: ejection never leaves fewer servers than `max_percent` allows, whatever else is out of service. Method: failures
+    /// and drains of servers in any order.
     #[test]
     fn ejections_leave_enough_servers(
         count in 1u16..12,

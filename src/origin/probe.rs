@@ -13,7 +13,7 @@ use pingora::{Error, ErrorType, OrErr, Result};
 
 use crate::config::rules::HealthRules;
 
-/// Makes the connections, and keeps none. One for all, since it reads the certificates that the machine trusts.
+/// The connector of checks, which keeps no connection. One for all, since it reads the certificates that the machine trusts.
 static CONNECTOR: LazyLock<Connector> =
     LazyLock::new(|| Connector::new(Some(ConnectorOptions::new(1))));
 
@@ -31,9 +31,9 @@ const ANSWER: usize = 64 * 1024;
 pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> Result<()> {
     peer.options.connection_timeout = Some(rules.timeout);
     peer.options.total_connection_timeout = Some(rules.timeout);
-    // Whether a server is well has nothing to do with how many connections requests may have.
+    // The bound on connections for requests does not apply to checks.
     peer.options.custom_l4 = None;
-    // A connection of HTTP/2 with one stream is not shared.
+    // An HTTP/2 connection with one stream is not shared.
     peer.options.max_h2_streams = 1;
     let Some(path) = &rules.path else {
         return TRANSPORT.new_stream(&peer).await.map(drop);
@@ -64,7 +64,7 @@ pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> 
 fn request(session: &HttpSession, tls: bool, host: &str, path: &str) -> Result<RequestHeader> {
     let mut request = RequestHeader::build("GET", path.as_bytes(), Some(1))?;
     if matches!(session, HttpSession::H2(_)) {
-        // Pingora would say https of every server.
+        // Pingora would send https to every server.
         let scheme = if tls { "https" } else { "http" };
         let target = format!("{scheme}://{host}{path}");
         let invalid = ErrorType::InvalidHTTPHeader;

@@ -71,8 +71,8 @@ fn has_server(pool: &ServerPool, entry: usize) -> bool {
         })
 }
 
-/// Logs the names that do not resolve: at each look-up while servers are known; where none are, with its pause of a second, when the number
-/// changes.
+/// Logs the names that do not resolve: at each look-up while servers are known; without servers, when look-ups follow each
+/// second, only when the number changes.
 fn tell(pool: &ServerPool, failures: &[String], lost: bool) {
     let before = pool.unresolved.swap(failures.len(), Ordering::Relaxed);
     if lost && before == failures.len() {
@@ -110,7 +110,7 @@ fn adopt(pool: &ServerPool, answers: &[Option<Vec<SocketAddr>>]) {
                 found.dedup();
                 found
             }
-            // A literal address keeps its place even where a name resolves to it at the moment.
+            // A literal address keeps its entry even where a name resolves to it at the moment.
             _ if rules.name.is_none() => rules.addresses.clone(),
             _ => had(entry),
         });
@@ -153,8 +153,8 @@ mod tests {
         servers.iter().map(|server| server.address.port()).collect()
     }
 
-    /// Goal: servers come and go with their name, and those that stay keep what is known of them. Method: answers of a resolver in
-    /// turn, one of them a failure, one of them empty.
+    /// Goal: servers are added and removed with their name, and those that stay keep their state. Method: answers of a resolver
+    /// in turn, one of them a failure, one of them empty.
     #[test]
     fn servers_come_and_go_with_their_name() {
         let pool = pool("servers = [\"127.0.0.1:9\", \"app.test:80\"]");
@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(choose_many(&pool, 10), [(3, 5), (9, 5)].into());
     }
 
-    /// Goal: a pool whose name never resolved gets its servers when the resolver is back, and is looked up often until then. Method: a
-    /// resolver that fails, answers, and fails again.
+    /// Goal: a pool whose name never resolved gets its servers when the resolver is back, and is looked up often until then.
+    /// Method: a resolver that fails, answers, and fails again.
     #[tokio::test]
     async fn a_name_that_comes_late_is_found() {
         let pool = pool("servers = [\"127.0.0.1:9\", \"dead.test:80\"]");
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((ports(&pool), pool.unresolved()), (vec![9, 1], 1));
     }
 
-    /// Goal: an address that is written stays when a name that had it too loses it. Method: the overlap, then without.
+    /// Goal: a literal address stays when a name that resolved to it no longer does. Method: the overlap, then without.
     #[test]
     fn what_is_written_stays() {
         let pool = pool("servers = [\"127.0.0.1:9\", \"app.test:80\"]");

@@ -15,9 +15,9 @@ use crate::config::rules::RetryRules;
 /// The retries of one origin.
 #[derive(Debug, Default)]
 pub struct RetryBudget {
-    /// Retries that are left until the next second.
+    /// Retries that are left in this second.
     left: AtomicU32,
-    /// Requests so far, and those of them that the allowance was set from.
+    /// Requests so far, and those of them that the allowance was computed from.
     requests: AtomicU64,
     settled: AtomicU64,
     retries: AtomicU64,
@@ -110,7 +110,7 @@ mod tests {
             }
             for from in 0..made.len() {
                 for to in from..made.len() {
-                    // What the first second may spend, the second before it has earned.
+                    // The first second's allowance comes from the second before it.
                     let earning = &seconds[from.saturating_sub(1)..to];
                     let earned: u64 = earning.iter().map(|(requests, _)| requests * u64::from(share) / 100).sum();
                     let floors = u64::from(floor) * (to - from + 1) as u64;

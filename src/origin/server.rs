@@ -17,9 +17,9 @@ use crate::config::rules::{Role, Weight};
 
 /// One server of a pool.
 pub struct OriginServer {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// Its state, which no change of rules resets.
+    /// Its state, which survives reloads.
     pub standing: Arc<ServerState>,
     /// Primary or backup.
     pub role: Role,
@@ -127,7 +127,7 @@ impl ServerPermit {
         };
         self.connection = connections.begin_use(socket);
         self.look = None;
-        // There may be room for one that waits too. A request that gets none stops the chain.
+        // Another waiting request may find room too. A request that finds none ends the chain.
         self.server.queues.wake();
     }
 
@@ -164,15 +164,15 @@ impl Drop for ServerPermit {
         let is_taken = self.connection.take().is_some_and(Use::end);
         self.look = None;
         self.server.standing.leave(self.outcome);
-        // Others would fare no better where this one tried nothing, nor where another has its connection, which wakes them in turn.
+        // No other request is woken if this one sent nothing, or if another took its connection, which wakes the next in turn.
         if self.outcome.is_some() && !is_taken {
             self.server.queues.wake();
         }
     }
 }
 
-/// Returns the point of a server among hashed values. Not secret: every gateway of a fleet must send a value to the same server, and a
-/// client that chooses the value chooses the server anyway.
+/// Returns the point of a server among hashed values. It is not secret: every gateway of a fleet must send a value to the same
+/// server, and a client that chooses the value chooses the server anyway.
 pub(super) fn point(address: SocketAddr) -> u64 {
     let mut hasher = Seed::from_bytes(*b"sluicegate point").hasher();
     hasher.part(address.to_string().as_bytes());

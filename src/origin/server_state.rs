@@ -1,12 +1,12 @@
 //! Owns the state of one server: its status, its requests in flight, and the outcomes of attempts.
 //!
 //! A server keeps its state as long as its address stays in its origin, across reloads and new answers of the resolver, so that
-//! neither forgets a drain, puts a dead server back or loses count of what is in flight.
+//! neither ends a drain, puts a failed server back or loses the count of requests in flight.
 //!
 //! # Concurrency
-//! Every fact is a word of its own, since no two must agree: health is advice, and a request that sees an old value meets the server's
-//! failure and is tried elsewhere. So all loads and stores are relaxed. The number in flight is exact all the same: only read-modify-writes
-//! change it, which no ordering makes more atomic.
+//! Every fact is a separate word, since no two must agree: health is advice, and a request that reads an old value meets the
+//! server's failure and is tried elsewhere. So all loads and stores are relaxed. The number in flight is exact all the same:
+//! only read-modify-writes change it, which no ordering makes more atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -29,13 +29,13 @@ pub struct ServerState {
     /// Check results in a row that contradict `up`.
     streak: AtomicUsize,
     draining: AtomicBool,
-    /// Failed tries in a row.
+    /// Failed attempts in a row.
     failures: AtomicU32,
-    /// Ejections that followed each other soon.
+    /// Ejections in close succession.
     spells: AtomicU32,
-    /// When the latest ejection ends, in nanoseconds since the Unix epoch; 0 before the first.
+    /// The end of the latest ejection, in nanoseconds since the Unix epoch; 0 before the first.
     ejected_until: AtomicU64,
-    /// When its share began to grow, in nanoseconds since the Unix epoch; 0 once it has its whole share.
+    /// The time at which its share began to grow, in nanoseconds since the Unix epoch; 0 once it has its whole share.
     grows_from: AtomicU64,
     /// The latest failure: an index into [`AttemptOutcome::ALL`] in the upper byte, milliseconds since the epoch below; 0 before the first.
     last_failure: AtomicU64,
@@ -62,7 +62,7 @@ pub enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// Returns whether requests are sent to it.
+    /// Returns whether requests are sent to the server.
     #[must_use]
     pub const fn is_asked(self) -> bool {
         matches!(self, Self::Up | Self::SlowStart)
@@ -190,7 +190,8 @@ impl ServerState {
     /// Counts an attempt in flight; returns false where there are `most` already.
     #[must_use]
     pub(super) fn enter(&self, most: u32) -> bool {
-        // Each round lost is a place that another took or left, and only so many can be taken before this one is refused.
+        // Each failed round is a place that another request took or released, and only so many can be taken before this one is
+        // refused.
         self.in_flight
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 (count < most).then_some(count + 1)
@@ -256,7 +257,7 @@ impl ServerState {
 
     /// Records a success.
     pub(super) fn succeed(&self) {
-        // Nearly always 0 already, and a line that is only read is shared by all cores.
+        // Nearly always 0 already, and all cores share a cache line that is only read.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
@@ -376,8 +377,8 @@ mod tests {
         assert_eq!(server.last_failure(), Some((AttemptOutcome::Reset, at(0))));
     }
 
-    /// Goal: ejections end by themselves, last longer when they follow each other, and are short again after a good while.
-    /// Method: three in a row, one much later.
+    /// Goal: ejections end by themselves, last longer in close succession, and are short again after a long pause. Method: three
+    /// in a row, one much later.
     #[test]
     fn ejections_grow_up_to_a_bound_and_are_forgotten() {
         let server = ServerState::default();
@@ -390,8 +391,8 @@ mod tests {
         assert_eq!(server.eject(&RULES, at(32 + 25 + 25)), secs(10));
     }
 
-    /// Goal: a share grows from its return to the whole, and then costs nothing any more. Method: moments of a slow start after an
-    /// ejection.
+    /// Goal: a share grows from the server's return to the whole, and then costs nothing any more. Method: moments of a slow
+    /// start after an ejection.
     #[test]
     fn a_share_grows_after_an_ejection() {
         let server = ServerState::default();
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(server.share(at(11), None), ShareMille::WHOLE);
     }
 
-    /// Goal: a server never has more in flight than it may. Method: three in two places.
+    /// Goal: a server never exceeds its bound on requests in flight. Method: three attempts in two places.
     #[test]
     fn places_are_bounded() {
         let server = ServerState::default();
@@ -416,7 +417,7 @@ mod tests {
         assert_eq!(server.count(AttemptOutcome::Success), 1);
     }
 
-    /// Goal: rules mean what they name. Method: every class beside every failure.
+    /// Goal: each class in the rules covers its failures. Method: every class beside every failure.
     #[test]
     fn failures_are_told_apart() {
         let classes = [FailureClass::Connect, FailureClass::Status(502..=503)];

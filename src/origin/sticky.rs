@@ -1,4 +1,4 @@
-//! Reads and writes the cookie by which a client stays with its server.
+//! Reads and writes the cookie that pins a client to its server.
 //!
 //! Its value is a keyed hash of the server, so that it reveals neither address nor name to a client, and a client cannot forge it to select
 //! a server.
@@ -25,7 +25,7 @@ pub enum ChannelSecurity {
     Clear,
 }
 
-/// The tag in the cookie of a request; `None` where there is none, or one that is no tag.
+/// Returns the tag in the cookie of a request; `None` without a valid one.
 #[must_use]
 pub fn tag_in(headers: &HeaderMap, rules: &StickyRules) -> Option<u64> {
     let cookies = headers.get_all(COOKIE).iter();
@@ -40,7 +40,8 @@ pub fn tag_in(headers: &HeaderMap, rules: &StickyRules) -> Option<u64> {
         })
 }
 
-/// The `Set-Cookie` that gives a client its tag, RFC 6265 §4.1; `None` for one that could not be sent, which the rules do not allow.
+/// Returns the `Set-Cookie` that gives a client its tag, RFC 6265 §4.1; `None` for a value that cannot be sent, which the rules
+/// exclude.
 #[must_use]
 pub fn cookie_for(tag: u64, rules: &StickyRules, channel: ChannelSecurity) -> Option<HeaderValue> {
     let mut cookie = ArrayString::<LONGEST>::new();
@@ -72,7 +73,7 @@ mod tests {
         }
     }
 
-    /// Goal: what is given comes back. Method: a cookie between others, over several lines, and values that are no tags.
+    /// Goal: a tag survives the round trip. Method: a cookie between others, over several lines, and values that are no tags.
     #[test]
     fn a_tag_is_found_among_cookies() {
         let tag = |lines: &[&str]| {
@@ -95,7 +96,8 @@ mod tests {
         }
     }
 
-    /// Goal: scripts and other sites do not get the cookie, nor does a clear connection get one of an encrypted one. Method: the text.
+    /// Goal: scripts and other sites do not get the cookie, nor does a clear connection get one of an encrypted one. Method: the
+    /// text.
     #[test]
     fn a_cookie_is_kept_close() {
         let text = |ttl, channel| cookie_for(255, &rules(ttl), channel).expect("a cookie");

@@ -1,11 +1,11 @@
-//! Connects to a server for a request that wants to leave HTTP, so that the answer is not read before the request's end is written.
+//! Connects to a server for a request with an upgrade, so that the answer is not read before the request's end is written.
 //!
-//! Pingora looks for both in an order left to chance, and takes the end of a request that it meets behind a 101 for the end of the tunnel:
-//! a server that answers at once then loses its clients now and then. Here the first look for bytes after a write finds none, so the end
-//! of the request, which is at hand by then, comes first.
+//! Pingora polls for both in random order, and takes the end of a request that it sees after a 101 for the end of the tunnel: a
+//! server that answers at once then loses its clients now and then. Here the first read after a write returns nothing, so the
+//! end of the request, which is available by then, comes first.
 //!
-//! Such a connection is none that Pingora knows: its socket has no number there. It is therefore never kept for another request, and
-//! [`TunnelSocket`] tells the number to those who count connections.
+//! Pingora does not know the socket number of such a connection. It is therefore never kept for another request, and
+//! [`TunnelSocket`] passes the number to the code that counts connections.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -27,17 +27,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::dialer::dial;
 
-/// Sets such connections apart from those of other requests, which are kept.
+/// The group of such connections, which separates them from those that are kept.
 const GROUP: u64 = 0x7475_6e6e_656c;
 
 /// The number of a tunnel's socket, once there is one.
 #[derive(Clone, Debug)]
 pub struct TunnelSocket(Arc<AtomicI32>);
 
-/// Makes the connection of one tunnel.
+/// The connector of one tunnel.
 #[derive(Debug)]
 struct TunnelDialer {
-    /// The way to a server that bounds its connections.
+    /// The connector of a server that bounds its connections.
     bounded: Option<Arc<dyn L4Connect + Send + Sync>>,
     keepalive: Option<TcpKeepalive>,
     socket: TunnelSocket,
@@ -50,7 +50,7 @@ struct Paced {
     written: bool,
 }
 
-/// Makes `peer` the way of a tunnel.
+/// Makes `peer` open a tunnel.
 pub(super) fn lead(peer: &mut HttpPeer) -> TunnelSocket {
     let socket = TunnelSocket(Arc::new(AtomicI32::new(-1)));
     let bounded = peer.options.custom_l4.take();
@@ -65,10 +65,10 @@ pub(super) fn lead(peer: &mut HttpPeer) -> TunnelSocket {
 }
 
 impl TunnelSocket {
-    /// The number; -1 before there is a connection.
+    /// Returns the number; -1 before there is a connection.
     #[must_use]
     pub fn number(&self) -> RawFd {
-        // Relaxed: the task that connects is the one that asks.
+        // Relaxed: the same task connects and reads.
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -95,7 +95,7 @@ impl L4Connect for TunnelDialer {
 
 impl VirtualSocket for Paced {
     fn set_socket_option(&self, _: VirtualSockOpt) -> io::Result<()> {
-        // Both that there are were set when it was made.
+        // The two options that exist were set when it was made.
         Ok(())
     }
 }
