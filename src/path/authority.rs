@@ -1,12 +1,14 @@
 //! Reads a path as a network-path reference, RFC 3986 §4.2: `//name/path`, where the first segment is an authority.
 //!
-//! A request's target is a path (RFC 9112 §3.2.1), yet many applications give it to a parser of URL references: `new URL(target, base)` and
-//! `url.parse(target, false, true)` of Node, `parse_url` of PHP, `urlsplit` of Python, with which CherryPy splits it. These find `/path`.
+//! A request's target is a path (RFC 9112 §3.2.1), yet many applications give it to a parser of URL references: `new URL(target,
+//! base)` and `url.parse(target, false, true)` of Node, `parse_url` of PHP, `urlsplit` of Python, with which CherryPy splits it.
+//! These parsers return `/path`.
 
-/// Returns the path behind the authority, for each way in which parsers find its end; nothing for a path that begins with a single slash.
+/// Returns the path after the authority, for each way in which parsers find its end; nothing for a path that begins with a
+/// single slash.
 ///
-/// RFC 3986 ends it at a slash, WHATWG URL §4.4 at a backslash too. The latter skips any number of either before it. Escaped ones count at
-/// the beginning, since a server before the application may decode them.
+/// RFC 3986 ends the authority at a slash, WHATWG URL §4.4 at a backslash too. The latter skips any number of either before it.
+/// Escaped ones count at the beginning, since a server before the application may decode them.
 pub(super) fn behind(path: &str) -> impl Iterator<Item = &str> {
     let begin = separators(path);
     let named = begin
@@ -23,7 +25,7 @@ pub(super) fn behind(path: &str) -> impl Iterator<Item = &str> {
         .map(move |end| end.map_or("/", |end| &named[end..]))
 }
 
-/// Bytes of the separators that `path` begins with; `None` where there are fewer than two.
+/// Returns the length in bytes of the separators that `path` begins with; `None` where there are fewer than two.
 fn separators(path: &str) -> Option<usize> {
     let mut rest = path;
     let mut count = 0;
@@ -34,7 +36,7 @@ fn separators(path: &str) -> Option<usize> {
     (count > 1).then_some(path.len() - rest.len())
 }
 
-/// Bytes of the separator that `text` begins with.
+/// Returns the length in bytes of the separator that `text` begins with.
 fn separator(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     match bytes.first()? {
@@ -48,7 +50,7 @@ fn separator(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Goal: the authority ends where some parser ends it. Method: targets of each kind.
+    /// Goal: the authority ends wherever some parser ends it. Method: targets of each kind.
     #[test]
     fn the_path_follows_the_first_segment() {
         let all = |path| behind(path).collect::<Vec<_>>();

@@ -1,9 +1,9 @@
-//! Reads letters beyond ASCII that some origins take for letters of ASCII where they ignore case.
+//! Maps letters beyond ASCII to the ASCII letters that some origins equate with them when they ignore case.
 //!
 //! Expressions that ignore case in Python (`(?i)` in Django), Ruby, Go and PHP (`/iu`) compare by Unicode's case folding: `ſ` is an `s`
 //! and the Kelvin sign a `k`. Python takes `ı` and `İ` for an `i`, too.
 
-/// The letters as a path in normal form has them, and what they are taken for.
+/// The letters in their normal form, and the ASCII letter of each.
 const LETTERS: [(&str, &str); 4] = [
     ("%C5%BF", "s"),
     ("%E2%84%AA", "k"),
@@ -11,7 +11,7 @@ const LETTERS: [(&str, &str); 4] = [
     ("%C4%B1", "i"),
 ];
 
-/// A path in normal form, or a part of it, with letters of ASCII in place of such; `None` where it has none.
+/// Returns a path in normal form, or a part of it, with ASCII letters in place of these; `None` where it has none.
 pub(super) fn folded(path: &str) -> Option<String> {
     let mut folded: Option<String> = None;
     for (letter, base) in LETTERS {

@@ -1,13 +1,13 @@
-//! Removes dot segments that are written plainly, as servers do that decode nothing: `path.normalize` of Node and `path.Clean` of Go on a
-//! raw target, HAProxy's `normalize-uri path-strip-dotdot`.
+//! Removes unescaped dot segments, like servers that decode nothing: `path.normalize` of Node and `path.Clean` of Go on a raw
+//! target, HAProxy's `normalize-uri path-strip-dotdot`.
 //!
-//! An escaped dot segment, or one with parameters, is a name for them, which a plain `..` removes: `/auth/%2e/../sendOTP` and
-//! `/auth/.;/../sendOTP` are `/auth/sendOTP` behind such a server, and `/sendOTP` for one that decodes and cuts first.
+//! To them an escaped dot segment, or one with parameters, is a name, which a plain `..` removes: `/auth/%2e/../sendOTP` and
+//! `/auth/.;/../sendOTP` are `/auth/sendOTP` after such a server, and `/sendOTP` for one that decodes and cuts first.
 
 use super::spelling::DotDotRule;
 
-/// Removes the plain dot segments of `path`; `None` where none of them can remove another dot segment. Separators
-/// are the slash and what `is_separator` takes; where nothing is climbed over empty segments, slashes are merged first.
+/// Removes the plain dot segments of `path`; `None` where none of them can remove another dot segment. Separators are the slash
+/// and those that `is_separator` accepts; unless `..` removes empty segments too, slashes are merged first.
 pub(super) fn resolved(
     path: &str,
     climbs: DotDotRule,
@@ -43,8 +43,8 @@ pub(super) fn resolved(
 mod tests {
     use super::*;
 
-    /// Goal: plain dots remove what stands before them, whatever it means decoded. Method: paths with both kinds of dots, with slashes
-    /// merged and kept.
+    /// Goal: plain dots remove the segment before them, even if it is an escaped dot segment. Method: paths with both kinds of
+    /// dots, with slashes merged and kept.
     #[test]
     fn an_escaped_dot_segment_is_a_name() {
         for (path, merged, kept) in [

@@ -1,14 +1,14 @@
-//! Finds the groups of a regular expression over a path, for templates that repeat them.
+//! Finds the groups of a regular expression over a path, for templates that use them.
 //!
-//! Routes are found by one automaton for all expressions of a host, which knows no groups; so an expression of which some are asked for is
-//! compiled a second time, alone, and read only once its route is known. Like there, a slash at the end need not be mentioned.
+//! One automaton for all expressions of a host finds the route, without groups; so an expression whose groups are used is
+//! compiled a second time, alone, and runs only once its route is known. As in the automaton, a slash at the end is optional.
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
 use super::regex::PathRegex;
 use crate::bounds;
 
-/// An expression whose groups can be asked for.
+/// An expression with its groups.
 #[derive(Clone, Debug)]
 pub struct PathGroups {
     expression: PathRegex,
@@ -16,7 +16,7 @@ pub struct PathGroups {
 }
 
 impl PathGroups {
-    /// Those of `expression`; `None` where it is too large with them.
+    /// Returns the groups of `expression`; `None` where it is too large with them.
     #[must_use]
     pub fn of(expression: &PathRegex) -> Option<Self> {
         let compiled = RegexBuilder::new(&expression.pattern())
@@ -44,7 +44,7 @@ impl PathGroups {
         }
     }
 
-    /// Their names, and the numbers of those that have none.
+    /// Returns their names, and the numbers of those that have none.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let groups = self.compiled.capture_names().enumerate().skip(1);
@@ -74,7 +74,7 @@ fn group(captures: &Captures<'_>, name: &str) -> Option<std::ops::Range<usize>> 
     found.map(|found| found.range())
 }
 
-/// Equal where the expressions are.
+/// Compares the expressions alone.
 impl PartialEq for PathGroups {
     fn eq(&self, other: &Self) -> bool {
         self.expression == other.expression
@@ -85,7 +85,8 @@ impl PartialEq for PathGroups {
 mod tests {
     use super::*;
 
-    /// Goal: groups are found by name and number, also behind a slash that the expression does not mention. Method: one expression.
+    /// Goal: groups are found by name and number, also before a slash that the expression does not mention. Method: one
+    /// expression.
     #[test]
     fn a_group_is_found_by_its_name_or_number() {
         let expression =

@@ -1,9 +1,9 @@
-//! Owns the normal form of a path: what routes are matched by, so that a limit cannot be walked around by spelling.
+//! Owns the normal form of a path, by which routes match, so that no other spelling of a path bypasses a limit.
 //!
 //! | as sent | in normal form | because |
 //! |---|---|---|
 //! | `%61`, `%2D`, `%40` | `a`, `-`, `@` | RFC 3986 §6.2.2.2; sub-delimiters, `:` and `@` too, since origins decode them alike |
-//! | `%c3`, `é`, `{` | `%C3`, `%C3%A9`, `%7B` | what a path must not hold plainly is escaped, in upper case |
+//! | `%c3`, `é`, `{` | `%C3`, `%C3%A9`, `%7B` | bytes that a path must not contain plainly are escaped, in upper case |
 //! | `//` | `/` | nginx and most frameworks merge slashes |
 //! | `/./`, `/x/../`, `/%2e%2E/` | resolved, never above the root | RFC 3986 §5.2.4 |
 //! | `/a;v=1/b` | `/a/b` | servlet containers cut parameters, before they resolve dots |
@@ -13,36 +13,35 @@
 //!
 //! Case is kept; routes that ignore it compare without. A trailing slash is kept as well; patterns decide about it.
 //!
-//! The origin gets the path as it was sent (decision 0018 says why), so matching must be at least as wide as the reading of common
-//! origins. Many spellings are read in different ways by common origins, and no single form is as wide as all of them:
+//! The origin gets the path as it was sent (decision 0018 has the reasons), so matching must be at least as wide as the reading
+//! of common origins. Common origins read many spellings differently, and no single form is as wide as all of them:
 //!
 //! | as sent | is also | for |
 //! |---|---|---|
 //! | `/a%2Fb`, `/a%5Cb`, `/a\b` | `/a/b` | nginx, Go, WSGI; IIS; Node's `URL`. Not for Express, Rails, servlets |
-//! | `/%2561` | `/a` | whoever stands behind a server that decoded once |
-//! | `/a/../b` | `/a/../b` | Express and WSGI, which hand it to whatever is mounted at `/a` |
+//! | `/%2561` | `/a` | origins after a server that decoded once |
+//! | `/a/../b` | `/a/../b` | Express and WSGI, which pass it to the application that is mounted at `/a` |
 //! | `/a/%2e/../b` | `/a/b` | HAProxy, `path.Clean` of Go, `path.normalize` of Node, which remove plain dots and decode nothing (`dots`) |
-//! | `/a//../b`, `/a/..;x/../b` | `/a/b` | Node's `URL`, nginx, whoever resolves dots and knows no parameters |
+//! | `/a//../b`, `/a/..;x/../b` | `/a/b` | Node's `URL`, nginx, and others that resolve dots and do not cut parameters |
 //! | `//x/b`, `/\x/b`, `///x/b` | `/b` | Node, PHP, CherryPy and others, which parse a URL reference (`authority`) |
 //! | `/a;x/b` | `/a` | Fastify, which ends a path at its first `;` |
 //! | `/a%2Fb;x%2Fy` | `/a/b` | servlet containers that allow `%2F`: they cut parameters first, then decode |
 //! | `/index.php/b`, `/?/b` | `/b` | front controllers (`script`) |
 //! | `/a/index.php/b`, `/a/?/b` | `/a/b`, `/b` | front controllers below `/a` |
-//! | `/a.php/x` | `/a.php` | PHP and CGI, which hand on what follows the script |
+//! | `/a.php/x` | `/a.php` | PHP and CGI, which pass on the part after the script |
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
 //!
 //! For such a path [`NormalPath`] holds the other readings too (`readings`), and
-//! [`RouteTable::find`](crate::route::RouteTable::find) refuses it when one of them leads to a route with limits that the route of
-//! the normal form lacks, or that treats the request otherwise. Browsers resolve
-//! dots before they send, and a slash in a name is rare; who needs
-//! one gives both readings the same limits and origin, for example by a pattern that ends in `*`.
+//! [`RouteTable::find`](crate::route::RouteTable::find) rejects it when one of them leads to a route with limits that the route
+//! of the normal form lacks, or with another treatment of the request. Browsers resolve dots before they send, and a slash in a
+//! name is rare; an operator who needs one gives both readings the same limits and origin, for example by a pattern that ends in
+//! `*`.
 //!
-//! What remains outside: an origin that cuts off dots and spaces at the end of a name
-//! (Windows), that takes `/a.json` for `/a` (Rails), that cuts parameters
-//! behind a server that has decoded `%3B`, that finds its route in a parameter of the query (`?r=a/b`), or that rewrites paths on its own.
-//! For a limit by `path`, `/a/index.php/b` is `/b`, whatever the folder is, and so has a second counter beside `/a/b`.
-//! Write a limit for such an origin on `/prefix/*` or on `/*`.
+//! Not covered: an origin that cuts off dots and spaces at the end of a name (Windows), that equates `/a.json` with `/a`
+//! (Rails), that cuts parameters after a server has decoded `%3B`, that finds its route in a parameter of the query (`?r=a/b`),
+//! or that rewrites paths on its own. For a limit by `path`, `/a/index.php/b` is `/b`, whatever the folder is, and so has a
+//! second counter beside `/a/b`. Write a limit for such an origin on `/prefix/*` or on `/*`.
 //!
 //! # Invariants
 //!
@@ -51,8 +50,8 @@
 //!
 //! # Limits
 //!
-//! `readings` bounds what a made-up path costs; one with more readings than that, or that is still escaped after three decodings, is an
-//! error.
+//! `readings` bounds the cost of an artificial path; one with more readings than that, or that is still escaped after three
+//! decodings, is an error.
 
 mod authority;
 mod case;
@@ -81,7 +80,7 @@ pub struct NormalPath<'a> {
     others: Option<Box<PathReadings>>,
 }
 
-/// Why a path has no normal form. The client is to blame: answer 400.
+/// The reason for which a path has no normal form. The client is to blame: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
     /// It does not begin with a slash.
@@ -100,27 +99,28 @@ pub enum PathError {
     },
     /// An ASCII character is encoded in more bytes than it takes.
     Overlong,
-    /// Escapes are escaped over and over.
+    /// Escapes are nested too deeply.
     Nested,
-    /// Origins may read it in more ways than are looked at.
+    /// Origins may read it in more ways than the bound allows.
     Manifold,
 }
 
-/// Why a text cannot be a segment of a pattern. The operator is to blame.
+/// The reason for which a text cannot be a segment of a pattern. The operator is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiteralError {
     /// It has no normal form.
     Path(PathError),
-    /// It is empty, dots, cut by `;`, `?` or `#`, or holds a slash or backslash, so no request's segment equals it.
+    /// It is empty, dots, cut by `;`, `?` or `#`, or contains a slash or backslash, so no request's segment equals it.
     NotOneSegment,
 }
 
 impl<'a> NormalPath<'a> {
-    /// Brings the path of a request's target into normal form. What follows a `?` or `#` is not part of it.
+    /// Brings the path of a request's target into normal form. The part after a `?` or `#` is not part of it.
     ///
     /// # Errors
     ///
-    /// [`PathError`] where the path is not absolute, an escape is broken, a control character occurs, or it has too many readings.
+    /// [`PathError`] where the path is not absolute, an escape is malformed, a control character occurs, or it has too many
+    /// readings.
     pub fn parse(target: &'a str) -> Result<Self, PathError> {
         let end = memchr::memchr2(b'?', b'#', target.as_bytes()).unwrap_or(target.len());
         let (path, behind) = target.split_at(end);
@@ -152,15 +152,15 @@ impl<'a> NormalPath<'a> {
         Ok(Self { text, others })
     }
 
-    /// The normal form.
+    /// Returns the normal form.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Returns the key of a limit by `path`: the normal form without trailing slash, encoded slashes taken as slashes, escaped escapes as
-    /// escapes, and without cookieless segments, the name of a front controller or what follows a script, so that all spellings of one
-    /// resource share a counter.
+    /// Returns the key of a limit by `path`: the normal form without trailing slash, encoded slashes treated as slashes, escaped
+    /// escapes as escapes, and without cookieless segments, the name of a front controller or the part after a script, so that
+    /// all spellings of one resource share a counter.
     #[must_use]
     pub fn key(&self) -> &str {
         let others = self.others.as_deref();
@@ -186,8 +186,8 @@ impl<'a> NormalPath<'a> {
             .is_some_and(|others| others.is_ambiguous)
     }
 
-    /// Returns whether some origin reads another resource, which a client can write in any number of normal forms: what counts by the path
-    /// must not take it.
+    /// Returns whether some origin reads another resource, which a client can write in any number of normal forms: a limit that
+    /// counts by the path must not use it.
     #[must_use]
     pub fn is_disputed(&self) -> bool {
         self.others
@@ -201,22 +201,22 @@ impl<'a> NormalPath<'a> {
         others.map(String::as_str)
     }
 
-    /// Returns the readings by which an application may see the part behind the name of a script, the script alone, or other letters; all
-    /// belong to the origin of the path.
+    /// Returns the readings by which an application may see the part after the name of a script, the script alone, or other
+    /// letters; all belong to the origin of the path.
     pub(super) fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.of_scripts);
         others.map(String::as_str)
     }
 }
 
-/// Returns whether two segments of paths in normal form are the same, but for letters that some origins take for those of ASCII.
+/// Returns whether two segments of paths in normal form are equal, but for letters that some origins equate with ASCII letters.
 #[must_use]
 pub fn are_alike(one: &str, other: &str) -> bool {
     let folded = |segment| case::folded(segment).map_or(Cow::Borrowed(segment), Cow::Owned);
     one == other || folded(one) == folded(other)
 }
 
-/// The normal form of one segment of a pattern.
+/// Returns the normal form of one segment of a pattern.
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
-//! Owns what the case of letters in a route's path means.
+//! Defines whether a route's path ignores the case of letters.
 
-/// Says whether `/auth/sendotp` is `/auth/sendOTP`.
+/// The treatment of case: whether `/auth/sendotp` equals `/auth/sendOTP`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathCase {
-    /// It is, as for Express, ASP.NET and others.
+    /// They are equal, as for Express, ASP.NET and others.
     #[default]
     Ignored,
-    /// It is another path.
+    /// They are different paths.
     Kept,
 }

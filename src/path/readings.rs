@@ -1,13 +1,14 @@
 //! Collects the readings that common origins make of one path beside its normal form.
 //!
-//! An origin first makes another path of what was sent: it decodes once more, takes the first segment for an authority, cuts at a `;`,
-//! removes plain dots before it decodes escaped ones, or finds a path in the query. Each such *source* is then spelled in every
-//! [`PathDialect`] in which it differs, and cut at names of scripts. Sources may come of sources, since servers stand behind each other.
+//! An origin first derives another path from the one that was sent: it decodes once more, takes the first segment for an
+//! authority, cuts at a `;`, removes plain dots before it decodes escaped ones, or finds a path in the query. Each such *source*
+//! is then spelled in every [`PathDialect`] in which it differs, and cut at names of scripts. A source may derive from another,
+//! since a request may pass several servers.
 //!
 //! # Limits
 //!
-//! A source is decoded [`DECODINGS`] times, has [`AUTHORITIES`] cut off, and no more than [`SOURCES`] are looked at; all
-//! readings of a path take no more than [`PATH_READING_BYTES`] bytes, so that a made-up path costs a bounded time.
+//! A source is decoded [`DECODINGS`] times, has [`AUTHORITIES`] cut off, and at most [`SOURCES`] are read; all readings of a
+//! path take at most [`PATH_READING_BYTES`] bytes, so that an artificial path costs a bounded time.
 
 use super::spelling::{
     DotDotRule, ParameterRule, PathDialect, SegmentSeparators, SpelledPath, decode_again,
@@ -22,25 +23,25 @@ const DECODINGS: usize = 2;
 /// Number of times that an authority may be cut off: by a middleware, and by the code that it calls with the rest.
 const AUTHORITIES: usize = 2;
 
-/// Paths that an origin may make of one before it spells it.
+/// Maximum number of paths that an origin may derive from one.
 const SOURCES: usize = 48;
 
 /// The readings of a path beside its normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathReadings {
-    /// Each different from the normal form and from each other.
+    /// The readings, each different from the normal form and from each other.
     pub(super) texts: Vec<String>,
-    /// The same of what an application reads behind the name of a script, of the script's own path, and of letters taken for others.
+    /// The readings by which an application sees the part after the name of a script, the script's own path, or other letters.
     pub(super) of_scripts: Vec<String>,
     /// The key of a limit by `path`; `None` means the normal form.
     pub(super) key: Option<String>,
-    /// Encoded slashes, dots or escapes are read in two ways.
+    /// True if encoded slashes, dots or escapes have two readings.
     pub(super) is_ambiguous: bool,
-    /// A client can write one resource of some origin under any number of normal forms.
+    /// True if a client can write one resource of some origin under any number of normal forms.
     pub(super) is_disputed: bool,
 }
 
-/// One path that an origin may make of what was sent.
+/// One path that an origin may derive from the one that was sent.
 #[derive(Clone)]
 struct ReadingSource {
     text: String,
@@ -54,7 +55,7 @@ struct ReadingSource {
 enum PathReader {
     /// Any origin.
     Origin,
-    /// Some application, maybe below a path of its own: one behind a script, or one that ignores case beyond ASCII.
+    /// An application, possibly below a path of its own: one after a script, or one that ignores case beyond ASCII.
     Script,
 }
 
@@ -69,7 +70,7 @@ struct ReadingCollector<'a> {
 ///
 /// # Errors
 ///
-/// [`PathError`] where a reading that matters makes no sense, or there are too many.
+/// [`PathError`] where a relevant reading is malformed, or there are too many.
 pub(super) fn collect(
     path: &str,
     query: &str,
@@ -104,7 +105,7 @@ pub(super) fn collect(
         collector.read_query(path)?;
     }
     let mut readings = collector.readings;
-    // Limits that count by the path count by no query.
+    // A limit that counts by the path ignores the query.
     (readings.is_ambiguous, readings.is_disputed) = of_path;
     readings.key = Some(key(path)?).filter(|key| key != normal);
     let has_texts = !readings.texts.is_empty() || !readings.of_scripts.is_empty();
@@ -112,12 +113,12 @@ pub(super) fn collect(
     Ok(differs.then_some(readings))
 }
 
-/// The reading that has the fewest spellings: decoded as often as it can be, separated wherever it may be, without cookieless segments,
-/// what can be put before a front controller's path, what can be put behind a script, and letters that are taken for those of ASCII.
+/// Returns the reading that has the fewest spellings: decoded as often as possible, with all separators, without cookieless
+/// segments, the prefix of a front controller or the part after a script, and with ASCII in place of equated letters.
 fn key(path: &str) -> Result<String, PathError> {
     let mut text = path.to_owned();
     let mut plain = spell(&text, PathDialect::NORMAL)?;
-    // As many rounds as the readings have seen.
+    // As many rounds as the readings have.
     while let Some(decoded) = decode_again(&plain.text) {
         text = decoded;
         plain = spell(&text, PathDialect::NORMAL)?;
@@ -138,7 +139,7 @@ fn key(path: &str) -> Result<String, PathError> {
 }
 
 impl ReadingCollector<'_> {
-    /// Reads every source from this one on, and those that come of them.
+    /// Reads every source from this one on, and those that derive from them.
     fn read_sources(&mut self, first: usize) -> Result<(), PathError> {
         let mut at = first;
         while let Some(source) = self.sources.get(at) {
@@ -196,7 +197,7 @@ impl ReadingCollector<'_> {
         Ok(())
     }
 
-    /// Reads a source in all manners that separate it so.
+    /// Reads a source in all dialects that separate it so.
     fn read_separated(
         &mut self,
         source: &ReadingSource,
@@ -244,7 +245,7 @@ impl ReadingCollector<'_> {
         Ok(spelled.text)
     }
 
-    /// Adds a source in one manner, and what is made of that.
+    /// Adds a source in one dialect, and the sources that derive from the result.
     fn add_spelled(
         &mut self,
         source: &ReadingSource,
@@ -254,7 +255,7 @@ impl ReadingCollector<'_> {
         let text = merged(&spelled.text);
         let is_resolved = spelled.is_climbed && manner.climbs != DotDotRule::Kept;
         if is_resolved && spelled.hidden & !manner.separators != 0 {
-            // An application that resolves dots may decode what it found.
+            // An application that resolves dots may decode the result.
             self.add_source(source.with(text.clone()))?;
         }
         self.decode(source, &text)?;
@@ -272,7 +273,7 @@ impl ReadingCollector<'_> {
         Ok(spelled)
     }
 
-    /// Adds what another decoding makes of `text`, which comes of `source`.
+    /// Adds the result of another decoding of `text`, which derives from `source`.
     fn decode(&mut self, source: &ReadingSource, text: &str) -> Result<(), PathError> {
         let Some(decoded) = decode_again(text) else {
             return Ok(());
@@ -285,10 +286,10 @@ impl ReadingCollector<'_> {
         })
     }
 
-    /// Adds a source without its parameters where they hold some of the `hidden` separators.
+    /// Adds a source without its parameters where they contain some of the `hidden` separators.
     ///
-    /// Servlet containers cut parameters before they decode, up to a plain slash, and take what they decode elsewhere for separators:
-    /// `/a%2Fb;x%2Fy` is `/a/b` for them, and `/a/b/y` for origins that decode first.
+    /// Servlet containers cut parameters before they decode, up to a plain slash, and treat separators that they decode
+    /// elsewhere as separators: `/a%2Fb;x%2Fy` is `/a/b` for them, and `/a/b/y` for origins that decode first.
     fn cut_parameters(
         &mut self,
         source: &ReadingSource,
@@ -304,7 +305,7 @@ impl ReadingCollector<'_> {
         Ok(())
     }
 
-    /// Adds a source, whose normal form is `normal`, without the dot segments that are written plainly.
+    /// Adds a source, whose normal form is `normal`, without its unescaped dot segments.
     fn resolve_plain_dots(
         &mut self,
         source: &ReadingSource,
@@ -323,7 +324,7 @@ impl ReadingCollector<'_> {
         Ok(())
     }
 
-    /// Adds what follows an authority in `text`, which comes of `source`.
+    /// Adds the part of `text`, which derives from `source`, after an authority.
     fn cut_authority(&mut self, source: &ReadingSource, text: &str) -> Result<(), PathError> {
         let Some(authorities) = source.authorities.checked_sub(1) else {
             return Ok(());
@@ -339,7 +340,7 @@ impl ReadingCollector<'_> {
         Ok(())
     }
 
-    /// Adds what servers and applications make of the names of scripts in a path.
+    /// Adds the paths that servers and applications derive from the names of scripts in a path.
     fn add_scripts(&mut self, source: &ReadingSource, text: &str) -> Result<(), PathError> {
         for cut in script::cuts(text) {
             match cut.rest {
@@ -411,7 +412,7 @@ impl ReadingCollector<'_> {
 }
 
 impl ReadingSource {
-    /// Another path that is read alike.
+    /// Returns a source with another path and the same reader.
     fn with(&self, text: String) -> Self {
         Self {
             text,
@@ -420,7 +421,7 @@ impl ReadingSource {
     }
 }
 
-/// Every subset of these separators, the empty one first.
+/// Returns every subset of these separators, the empty one first.
 fn subsets(of: SegmentSeparators) -> impl Iterator<Item = SegmentSeparators> {
     (0..=of).filter(move |subset| subset & !of == 0)
 }

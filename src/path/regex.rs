@@ -1,12 +1,12 @@
-//! Regular expressions over a whole path, for what patterns cannot say.
+//! Defines regular expressions over a whole path, for paths that patterns cannot express.
 //!
-//! Expressions see the normal form of [`super`], which is ASCII, whole and nothing else: anchors are required, so that nobody
-//! wonders whether `/otp` means "contains". A slash at the end need not be mentioned, because most origins serve `/a/` as
-//! `/a`, and a limit must hold for both.
+//! Expressions see the normal form of [`super`], which is ASCII, whole and nothing else: anchors are required, so that `/otp`
+//! cannot be mistaken for "contains". A slash at the end is optional, because most origins serve `/a/` as `/a`, and a limit must
+//! hold for both.
 //!
 //! # Limits
 //!
-//! One expression compiles to [`PATH_REGEX_BYTES`](crate::bounds::PATH_REGEX_BYTES) at most, or is refused. Matching never
+//! One expression compiles to [`PATH_REGEX_BYTES`](crate::bounds::PATH_REGEX_BYTES) at most, or is rejected. Matching never
 //! backtracks; its worst case is path × states, and paths are at most [`PATH_REGEX_PATH`](crate::bounds::PATH_REGEX_PATH) long.
 
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use super::path_case::PathCase;
 use crate::bounds;
 
-/// A regular expression over a whole path. That there is one proves that it compiles.
+/// A regular expression over a whole path, which has been compiled once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathRegex {
     text: Arc<str>,
     case: PathCase,
 }
 
-/// Why a text is no expression over a path. The operator is to blame.
+/// The reason for which a text is no expression over a path. The operator is to blame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegexError {
     /// It is not ASCII, which every path in normal form is.
     NotAscii,
-    /// It is no regular expression; in the words of its parser.
+    /// It is no regular expression; contains the parser's message.
     Syntax(String),
-    /// Some alternative does not say where it begins.
+    /// Some alternative has no `^` at its beginning.
     NoBeginning,
-    /// Some alternative does not say where it ends.
+    /// Some alternative has no `$` at its end.
     NoEnd,
     /// Nothing that it matches begins with a slash.
     NoSlash,
@@ -48,7 +48,7 @@ impl PathRegex {
     ///
     /// # Errors
     ///
-    /// [`RegexError`] when it does not compile, or would hardly take what was meant.
+    /// [`RegexError`] when it does not compile, or would hardly match what was meant.
     pub fn new(text: &str) -> Result<Self, RegexError> {
         if !text.is_ascii() {
             return Err(RegexError::NotAscii);
@@ -77,7 +77,7 @@ impl PathRegex {
         }
     }
 
-    /// The same expression, with regard to case or without.
+    /// Returns the same expression, with or without regard to case.
     #[must_use]
     pub fn with_case(self, case: PathCase) -> Self {
         Self { case, ..self }
@@ -91,7 +91,7 @@ impl PathRegex {
         }
     }
 
-    /// A path that it takes; `None` where none is easily made.
+    /// Returns a path that it matches; `None` where none is easily made.
     #[must_use]
     pub fn sample(&self) -> Option<String> {
         let mut path = Vec::new();
@@ -99,8 +99,8 @@ impl PathRegex {
         String::from_utf8(path).ok()
     }
 
-    /// The text in lower case with which all begins that it takes, where it takes all that begins so: of `^/api/.*$` that is `/api/`.
-    /// `None` where that is not so, or not easily seen.
+    /// Returns the prefix, in lower case, of all paths that it matches, if it matches every path with this prefix: for
+    /// `^/api/.*$` that is `/api/`. `None` where there is none, or none is easily seen.
     pub(crate) fn takes_all_behind(&self) -> Option<String> {
         let hir = parse(&self.text).ok()?;
         let HirKind::Concat(parts) = hir.kind() else {
@@ -117,7 +117,7 @@ impl PathRegex {
         };
         let text = str::from_utf8(&literal.0).ok()?;
         let folded = text.to_ascii_lowercase();
-        // Without regard to case it takes what stands in another, too.
+        // Without regard to case it matches prefixes in other case too.
         (self.case == PathCase::Ignored || folded == *text && !has_letters(text)).then_some(folded)
     }
 
@@ -152,7 +152,7 @@ fn is_look(hir: &Hir, look: Look) -> bool {
     *hir.kind() == HirKind::Look(look)
 }
 
-/// Returns whether it takes any text that a path in normal form may have, the empty one too.
+/// Returns whether it matches any text that a path in normal form may have, the empty one too.
 fn is_anything(hir: &Hir) -> bool {
     let HirKind::Repetition(repeated) = hir.kind() else {
         return false;
@@ -165,7 +165,7 @@ fn is_anything(hir: &Hir) -> bool {
         && ranges.any(|range| range.start() <= b'!' && range.end() >= b'~')
 }
 
-/// Appends the shortest text that `hir` takes.
+/// Appends the shortest text that `hir` matches.
 fn write_sample(hir: &Hir, path: &mut Vec<u8>) -> Option<()> {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => {}
@@ -183,7 +183,7 @@ fn write_sample(hir: &Hir, path: &mut Vec<u8>) -> Option<()> {
     (path.len() <= bounds::PATH_REGEX_PATH).then_some(())
 }
 
-/// A letter or digit of a class, if it has one.
+/// Returns a letter or digit of a class, if it has one.
 fn one_of(class: &Class) -> Option<u8> {
     let has = |byte: &u8| match class {
         Class::Bytes(class) => class
@@ -220,7 +220,7 @@ pub(crate) fn compile(
 mod tests {
     use super::*;
 
-    /// Goal: an expression means the whole path, or is refused with the reason. Method: one text of each kind.
+    /// Goal: an expression covers the whole path, or is rejected with the reason. Method: one text of each kind.
     #[test]
     fn an_expression_says_where_it_begins_and_ends() {
         for right in [

@@ -1,8 +1,9 @@
-//! Reads names of scripts in a path: `/index.php/auth/sendOTP` is `/auth/sendOTP` for the application behind the script, and the script
-//! for its server.
+//! Finds names of scripts in a path: `/index.php/auth/sendOTP` is `/auth/sendOTP` for the application behind the script, and the
+//! script for its server.
 //!
-//! RFC 3875 §4.1.5: what follows the name of a CGI script is its `PATH_INFO`, whatever the script makes of it. Servers find the name by its
-//! ending; some take the first in a path and others the last. The bare name of a front controller is the root of its application.
+//! RFC 3875 §4.1.5: the part after the name of a CGI script is its `PATH_INFO`, whatever the script makes of it. Servers find
+//! the name by its ending; some take the first in a path and others the last. The bare name of a front controller is the root of
+//! its application.
 
 /// The endings of script names on servers, in lower case.
 const ENDINGS: [&str; 19] = [
@@ -13,18 +14,18 @@ const ENDINGS: [&str; 19] = [
 /// Names of scripts that serve a whole application, without their ending.
 const FRONT_CONTROLLERS: [&str; 6] = ["index", "app", "app_dev", "default", "main", "dispatch"];
 
-/// A path in normal form, cut behind the name of a script.
+/// A path in normal form, cut after the name of a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScriptCut<'a> {
-    /// Up to the script.
+    /// The part up to the script.
     pub(super) script: &'a str,
-    /// The path behind it; `None` where there is none.
+    /// The path after it; `None` where there is none.
     pub(super) rest: Option<&'a str>,
-    /// The name is one that front controllers have.
+    /// True if the name is one that front controllers have.
     pub(super) is_front_controller: bool,
 }
 
-/// Cuts a path in normal form behind its first script and behind its last; yields nothing where it names none.
+/// Cuts a path in normal form after its first script and after its last; yields nothing where it names none.
 pub(super) fn cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     let first = all_cuts(path).next();
     let last = all_cuts(path).last().filter(|last| Some(*last) != first);
@@ -50,16 +51,17 @@ fn all_cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     })
 }
 
-/// Returns whether a name with this ending, what follows its last dot, is a script's.
+/// Returns whether a name with this ending, the part after its last dot, is a script's.
 pub(super) fn is_ending(ending: &[u8]) -> bool {
     ENDINGS
         .iter()
         .any(|known| known.as_bytes().eq_ignore_ascii_case(ending))
 }
 
-/// A path without the segments in which ASP.NET keeps what others keep in cookies, as `/(S(x))/a`; `None` where it has none.
+/// Returns a path without the segments in which ASP.NET keeps the data that others keep in cookies, as `/(S(x))/a`; `None` where
+/// it has none.
 ///
-/// They are known by their beginning, since their value may hold a `;`, where the normal form has cut them.
+/// They are recognized by their beginning, since their value may contain a `;`, where the normal form has cut them.
 pub(super) fn without_cookieless_segments(path: &str) -> Option<String> {
     let is_cookieless = |segment: &&str| matches!(segment.as_bytes(), [b'(', tag, b'(', ..] if tag.is_ascii_alphabetic());
     if !path.split('/').any(|segment| is_cookieless(&segment)) {
@@ -77,7 +79,8 @@ pub(super) fn without_cookieless_segments(path: &str) -> Option<String> {
     })
 }
 
-/// The path that a query begins with, as CodeIgniter reads it in `/index.php?/auth/sendOTP`; `None` where it begins with none.
+/// Returns the path that a query begins with, as CodeIgniter reads it in `/index.php?/auth/sendOTP`; `None` where it begins with
+/// none.
 pub(super) fn path_in_query(query: &str) -> Option<&str> {
     let end = query.find(['&', '?', '#']).unwrap_or(query.len());
     query.starts_with('/').then(|| &query[..end])
@@ -88,7 +91,7 @@ pub(super) fn leaves_path_to_query(path: &str) -> bool {
     path == "/" || all_cuts(path).any(|cut| matches!(cut.rest, None | Some("/")))
 }
 
-/// The folder of the application that `path` leads to: without the name of a front controller and the slash at the end.
+/// Returns the folder of the application that `path` leads to: without the name of a front controller and the slash at the end.
 pub(super) fn folder(path: &str) -> &str {
     let path = path.strip_suffix('/').unwrap_or(path);
     match all_cuts(path).last() {

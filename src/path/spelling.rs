@@ -1,7 +1,8 @@
-//! Writes one spelling of a path in the manner of one kind of origin.
+//! Writes one spelling of a path in the dialect of one kind of origin.
 //!
-//! A [`PathDialect`] says what separates segments, what `..` removes and when parameters are cut; [`PathDialect::NORMAL`] gives the normal
-//! form. What a spelling leaves open is in the flags of [`SpelledPath`], by which [`super::readings`] finds the manners that differ.
+//! A [`PathDialect`] defines the separators of segments, the effect of `..` and when parameters are cut; [`PathDialect::NORMAL`]
+//! gives the normal form. The flags of [`SpelledPath`] report the undecided properties of a spelling, by which
+//! [`super::readings`] selects the dialects that differ.
 
 use super::{PathError, case, script};
 
@@ -14,7 +15,7 @@ pub(super) struct PathDialect {
 }
 
 impl PathDialect {
-    /// The manner of the normal form.
+    /// The dialect of the normal form.
     pub(super) const NORMAL: Self = Self {
         separators: 0,
         climbs: DotDotRule::Resolved,
@@ -37,13 +38,13 @@ pub(super) const ENCODED_BACKSLASH: SegmentSeparators = 4;
 pub(super) enum DotDotRule {
     /// The segment before it, after slashes were merged.
     Resolved,
-    /// The segment before it, be it empty: RFC 3986 §5.2.4, WHATWG URL §4.4. Empty segments stay.
+    /// The segment before it, even if it is empty: RFC 3986 §5.2.4, WHATWG URL §4.4. Empty segments stay.
     OverEmpty,
     /// Nothing: it is a segment like any other.
     Kept,
 }
 
-/// When `;` and what follows it in a segment are cut.
+/// The time at which `;` and the rest of its segment are cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ParameterRule {
     /// Before dots are resolved, as servlet containers do.
@@ -55,15 +56,15 @@ pub(super) enum ParameterRule {
 /// One reading of a path.
 pub(super) struct SpelledPath {
     pub(super) text: String,
-    /// Characters in it that only some origins take as separators.
+    /// Separators in it that only some origins use.
     pub(super) hidden: SegmentSeparators,
-    /// A `..` removed a segment.
+    /// True if a `..` removed a segment.
     pub(super) is_climbed: bool,
-    /// Two separators follow each other.
+    /// True if two separators follow each other.
     pub(super) has_empty: bool,
-    /// A segment has parameters.
+    /// True if a segment has parameters.
     pub(super) has_parameters: bool,
-    /// A segment is nothing or dots before its parameters.
+    /// True if a segment is empty or dots before its parameters.
     pub(super) has_bare_parameters: bool,
 }
 
@@ -78,7 +79,7 @@ enum PathChar {
     Escaped(u8),
 }
 
-/// Spells a path in a manner.
+/// Spells a path in a dialect.
 pub(super) fn spell(path: &str, manner: PathDialect) -> Result<SpelledPath, PathError> {
     let bytes = path.as_bytes();
     let mut spelled = SpelledPath::new(bytes.len() + 16);
@@ -110,7 +111,7 @@ impl SpelledPath {
         }
     }
 
-    /// Appends the segment that begins at `at`; returns where the next one begins, and that there is none.
+    /// Appends the segment that begins at `at`; returns the start of the next one, or that there is none.
     fn read_segment(
         &mut self,
         bytes: &[u8],
@@ -158,7 +159,7 @@ impl SpelledPath {
         Ok((at, is_last))
     }
 
-    /// Resolves the segment that begins at `start` if it is empty or dots; says whether nothing is left of it.
+    /// Resolves the segment that begins at `start` if it is empty or dots; returns whether nothing is left of it.
     fn end_segment(&mut self, start: usize, manner: PathDialect, is_last: bool) -> bool {
         match &self.text[start + 1..] {
             "" => {
@@ -169,7 +170,7 @@ impl SpelledPath {
                 self.text.truncate(start);
             }
             "." => self.text.truncate(start),
-            // Above the root there is nothing to climb from, in any reading.
+            // Above the root there is nothing to remove, in any reading.
             ".." if manner.climbs != DotDotRule::Kept || start == 0 => {
                 self.text.truncate(start);
                 if let Some(parent) = self.text.rfind('/') {
@@ -183,7 +184,7 @@ impl SpelledPath {
     }
 }
 
-/// A path without parameters, in which each of `separators` ends them beside a slash; all else stays as it is.
+/// Returns a path without parameters, in which each of `separators` ends them beside a slash; the rest is unchanged.
 pub(super) fn without_parameters(
     path: &str,
     separators: SegmentSeparators,
@@ -214,7 +215,7 @@ fn is_dots(name: &str) -> bool {
     matches!(name, "" | "." | "..")
 }
 
-/// Writes several slashes that follow each other as one.
+/// Returns the text with runs of slashes merged into one.
 pub(super) fn merged(text: &str) -> String {
     let mut merged = String::with_capacity(text.len());
     for character in text.chars() {
@@ -225,7 +226,7 @@ pub(super) fn merged(text: &str) -> String {
     merged
 }
 
-/// Reads one character and how many bytes spell it.
+/// Reads one character and the number of bytes that spell it.
 fn piece_at(bytes: &[u8], at: usize) -> Result<(PathChar, usize), PathError> {
     let first = bytes[at];
     let (byte, width) = match first {
@@ -256,7 +257,7 @@ pub(super) fn unescape(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(high)? * 16 + digit(low)?).ok()
 }
 
-/// A path in normal form after another decoding: `%2561` becomes `%61`. `None` where nothing is escaped twice.
+/// Decodes a path in normal form once more: `%2561` becomes `%61`. `None` where nothing is escaped twice.
 pub(super) fn decode_again(text: &str) -> Option<String> {
     if !text.contains("%25") {
         return None;
@@ -278,8 +279,8 @@ pub(super) fn decode_again(text: &str) -> Option<String> {
     (decoded.len() < text.len()).then_some(decoded)
 }
 
-/// Returns whether a path in normal form holds an ASCII character in two to four bytes, RFC 3629 §3. Bytes of an older encoding, as `%C0`
-/// for À, do not follow each other so.
+/// Returns whether a path in normal form contains an ASCII character in two to four bytes, RFC 3629 §3. Bytes of an older
+/// encoding, as `%C0` for À, do not follow each other so.
 pub(super) fn is_overlong(text: &str) -> bool {
     let bytes = text.as_bytes();
     let escape = |at: usize| match bytes.get(at) {
@@ -306,7 +307,7 @@ fn push_escape(text: &mut String, byte: u8) {
     text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// Returns whether a path is in normal form and has no other reading; may be wrong only by saying no.
+/// Returns whether a path is in normal form and has no other reading; may return false for some that are.
 pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
     let mut at = 0;
     let mut segment = 0;
@@ -361,12 +362,12 @@ fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
     }
 }
 
-/// Returns whether the normal form escapes this byte, and no origin takes it for a separator.
+/// Returns whether the normal form escapes this byte, and no origin treats it as a separator.
 fn stays_escaped(byte: u8) -> bool {
     !is_plain(byte) && !byte.is_ascii_control() && !matches!(byte, b'/' | b'\\')
 }
 
-/// RFC 3986 §3.3: what a segment may hold plainly, but for the `;` that begins parameters.
+/// Returns whether a segment may contain the byte plainly, RFC 3986 §3.3, but for the `;` that begins parameters.
 fn is_plain(byte: u8) -> bool {
     const PLAIN: [bool; 256] = {
         let mut plain = [false; 256];

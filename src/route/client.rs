@@ -1,6 +1,6 @@
 //! Matches clients by blocks of addresses.
 //!
-//! The longest block that holds the address decides, so that an exception may stand within a block and a block within an
+//! The longest block that contains the address decides, so that an exception may stand within a block and a block within an
 //! exception. The address is the identified client's, which no field of an untrusted peer can change.
 
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use crate::address::{CidrSet, PrefixLength};
 use crate::config::rules::ClientCondition;
 
-/// Which clients a route takes.
+/// The clients that a route accepts.
 #[derive(Debug)]
 pub(super) struct ClientMatch(Option<NetworkSet>);
 
@@ -22,9 +22,10 @@ struct NetworkSet {
 /// The specificity of a condition on the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ClientRank {
-    /// It takes every client.
+    /// It matches every client.
     Any,
-    /// The shortest prefix of its blocks, in bits of an IPv6 address: the widest block says how much the condition lets in.
+    /// The shortest prefix of its blocks, in bits of an IPv6 address: the widest block determines how much the condition
+    /// matches.
     Named(u8),
 }
 
@@ -47,7 +48,7 @@ impl ClientMatch {
     pub(super) fn takes(&self, client: IpAddr) -> bool {
         let Some(blocks) = &self.0 else { return true };
         let of = if blocks.of.is_empty() {
-            // Exceptions alone mean everybody else.
+            // Exceptions alone match all other clients.
             Some(PrefixLength(0))
         } else {
             blocks.of.longest(client)

@@ -1,7 +1,7 @@
-//! Owns one way into a route: what must hold of a request beside host and path.
+//! Owns one entry of a route: its conditions on a request beside host and path.
 //!
-//! The trie and the regular expressions find entries by path; each then asks the same conditions, so that no route can be
-//! reached by one way under other terms than by the other.
+//! The trie and the regular expressions find entries by path; each then checks the same conditions, so a route has the same
+//! conditions whichever of the two finds it.
 
 use std::net::IpAddr;
 
@@ -17,11 +17,11 @@ use crate::config::rules::RouteMatch;
 /// The parts of a request beside host and path that routes match.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFields<'a> {
-    /// Its method.
+    /// The method.
     pub method: &'a Method,
-    /// Its fields.
+    /// The fields.
     pub headers: &'a HeaderMap,
-    /// The query behind the `?` of its target, as sent; empty where there is none.
+    /// The query after the `?` of the target, as sent; empty where there is none.
     pub query: &'a str,
     /// The client's address.
     pub client: IpAddr,
@@ -40,7 +40,7 @@ pub enum RouteCondition {
     Query,
 }
 
-/// One way into a route.
+/// One entry of a route.
 #[derive(Debug)]
 pub(super) struct RouteEntry {
     pub(super) route: usize,
@@ -62,7 +62,7 @@ pub(super) struct RouteConditions {
 pub(super) struct PatternEntries(Vec<RouteEntry>);
 
 impl RouteEntry {
-    /// The entries of the route `index`, one or two of them.
+    /// Returns the entries of the route `index`, one or two of them.
     pub(super) fn compile(index: usize, matches: &RouteMatch) -> impl Iterator<Item = Self> {
         MethodMatch::compile(&matches.methods).map(move |methods| {
             let conditions = RouteConditions::compile(matches);
@@ -87,7 +87,7 @@ impl RouteEntry {
         self.objection(asked).is_none()
     }
 
-    /// The first condition that the request does not meet.
+    /// Returns the first condition that the request does not meet.
     pub(super) fn objection(&self, asked: &RequestFields<'_>) -> Option<RouteCondition> {
         if !self.methods.takes(asked.method) {
             return Some(RouteCondition::Methods);

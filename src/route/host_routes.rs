@@ -1,6 +1,6 @@
 //! Finds the most specific route of one host: by a path without variables, then by expressions, then by the other patterns.
 //!
-//! That is the order of [`PathRank`](super::rank::PathRank). Where a host has no expressions, one walk of the trie is all.
+//! That is the order of [`PathRank`](super::rank::PathRank). Where a host has no expressions, one walk of the trie is enough.
 
 use super::entry::RouteEntry;
 use super::pattern::CompiledPattern;
@@ -12,7 +12,7 @@ use crate::path::PathCase;
 /// All routes of one host.
 #[derive(Debug)]
 pub(super) struct HostRoutes {
-    /// By paths in lower case, of routes that ignore case.
+    /// Routes that ignore case, by paths in lower case.
     folded: TrieNode,
     /// Patterns that ignore case.
     exact: TrieNode,
@@ -47,7 +47,7 @@ impl HostRoutes {
         }
     }
 
-    /// Returns the first entry, in the order of precedence, whose path fits and for which `takes` is true.
+    /// Returns the first entry, in the order of precedence, whose path matches and for which `takes` is true.
     pub(super) fn find(
         &self,
         path: &str,

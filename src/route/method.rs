@@ -1,12 +1,12 @@
 //! Matches methods.
 //!
-//! Two rules make a limit harder to walk around. A route that names `GET` and not `HEAD` takes `HEAD` too, after routes that
-//! name it: origins answer `HEAD` by running their `GET` (RFC 9110 §9.3.2), and the work is what the limit protects. And
-//! methods are compared in any case, because there are frameworks that fold it.
+//! Two rules make a limit harder to bypass. A route that names `GET` and not `HEAD` matches `HEAD` too, after routes that name
+//! it: origins answer `HEAD` by running their `GET` (RFC 9110 §9.3.2), and the limit protects that work. And methods are
+//! compared without regard to case, because some frameworks fold it.
 
 use http::Method;
 
-/// The methods that one entry of a route takes.
+/// The methods that one entry of a route matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MethodMatch {
     /// Every method.
@@ -26,7 +26,7 @@ pub(super) enum MethodRank {
 }
 
 impl MethodMatch {
-    /// The entries of a route with these methods, one or two of them; none named means any.
+    /// Returns the entries of a route with these methods, one or two of them; an empty list matches any.
     pub(super) fn compile(methods: &[Method]) -> impl Iterator<Item = Self> {
         let main = if methods.is_empty() {
             Self::Any

@@ -1,29 +1,29 @@
-//! Finds the one route that takes a request.
+//! Finds the one route of a request.
 //!
 //! The most specific route wins, wherever it stands in the file: an exact host before `*.example.com`, the longer of two such
-//! before the shorter, and all before any host; then the path: one of text alone, then a regular expression, then patterns, segment
-//! by segment from the left, text before `{name}` before `*`; then the narrower condition on the client; then more conditions on
-//! headers; then on the query; then named methods; then the order of the file. A route of which one condition does not fit gives
-//! way to the next less specific one, so a limit on `POST /auth/sendOTP` leaves `GET` to `/*`. `summary` holds that order as one `Ord`;
-//! each kind of condition has a file.
+//! before the shorter, and all before any host; then the path: one of text alone, then a regular expression, then patterns,
+//! segment by segment from the left, text before `{name}` before `*`; then the narrower condition on the client; then more
+//! conditions on headers; then on the query; then named methods; then the order of the file. If one condition of a route is not
+//! met, the next less specific route is tried, so a limit on `POST /auth/sendOTP` leaves `GET` to `/*`. `rank` defines that
+//! order as one `Ord`; each kind of condition has a file.
 //!
-//! Paths are compared in the normal form of [`path`](crate::path) and without regard to case, unless a route keeps it. That form is
-//! wider than what was sent. Where origins are known to read one spelling in two ways, the request is refused rather than guessed
-//! about, unless its route carries every limit of the other reading's route and treats it no otherwise.
+//! Paths are compared in the normal form of [`path`](crate::path) and without regard to case, unless a route keeps it. That form
+//! is wider than the text that was sent. Where origins are known to read one spelling in two ways, the request is rejected,
+//! unless its route has every limit of the other reading's route and treats it the same.
 //!
 //! # Invariants
 //!
-//! 1. The answer is the greatest by `summary` of all routes that take the request, and it carries the limits of those for every other
+//! 1. The result is the greatest by `rank` of all routes that match the request, and it has the limits of those for every other
 //!    reading of its path.
-//! 2. A look-up of a path in normal form costs what the path is long, not what the routes are many; it does not allocate, unless
-//!    its host has regular expressions.
+//! 2. A look-up of a path in normal form costs time in proportion to the path, not to the number of routes; it does not
+//!    allocate, unless its host has regular expressions.
 //!
 //! # Limits
 //!
 //! A look-up visits a node of the trie at most once, and is as deep as the deepest pattern, at most
-//! [`PATH_SEGMENTS`](crate::bounds::PATH_SEGMENTS). Only routes that share host and path, and differ in other conditions,
-//! are tried one by one; only patterns with text and `{name}` side by side at many levels make it look twice. Of a host, as many
-//! endings are looked up as the longest `*.` has labels.
+//! [`PATH_SEGMENTS`](crate::bounds::PATH_SEGMENTS). Only routes that share host and path, and differ in other conditions, are
+//! tried one by one; only patterns with text and `{name}` side by side at many levels cause a second search. For one host, as
+//! many suffixes are looked up as the longest `*.` has labels.
 
 mod client;
 mod entry;
@@ -60,17 +60,17 @@ use crate::path::NormalPath;
 #[derive(Debug)]
 pub struct RouteTable {
     hosts: HashMap<Box<str>, HostRoutes>,
-    /// By what follows the `*.`.
+    /// Routes by the part of their host after the `*.`.
     under: HashMap<Box<str>, HostRoutes>,
     /// Labels of the longest key of `under`.
     deepest_under: usize,
     any_host: HostRoutes,
-    /// By route.
+    /// Treatments, by route.
     treatments: Box<[RouteTreatment]>,
     longest_path: usize,
 }
 
-/// The treatment of the requests that a route takes.
+/// The treatment of requests by a route.
 #[derive(Debug, PartialEq)]
 struct RouteTreatment {
     limits: Box<[Name]>,
@@ -80,7 +80,7 @@ struct RouteTreatment {
     shape: Option<Arc<ShapeRules>>,
 }
 
-/// The path can be read in two ways, and the other way is treated more strictly or otherwise: answer 400.
+/// The path has two readings, and the other one is treated more strictly or differently: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmbiguousPath {
     /// The route by the path's normal form.
@@ -89,19 +89,19 @@ pub struct AmbiguousPath {
     pub other: Option<usize>,
 }
 
-/// A route whose host and path fit a request.
+/// A route whose host and path match a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteCandidate {
     /// Its index.
     pub route: usize,
-    /// The first of its other conditions that the request does not meet; `None` where it takes the request.
+    /// The first of its other conditions that the request does not meet; `None` where it matches.
     pub objection: Option<RouteCondition>,
-    /// Why it stands before the next candidate; `None` for the last.
+    /// The reason for which it precedes the next candidate; `None` for the last.
     pub wins_by: Option<RankCriterion>,
 }
 
 impl RouteTable {
-    /// Compiles routes; what [`find`](Self::find) returns are indices into this slice.
+    /// Compiles routes; [`find`](Self::find) returns indices into this slice.
     #[must_use]
     pub fn compile(rules: &[RouteRules]) -> Self {
         let mut by_host: HashMap<Option<HostMatch>, Vec<(usize, &RouteRules)>> = HashMap::new();
@@ -137,14 +137,14 @@ impl RouteTable {
         routes
     }
 
-    /// The route that takes a request; `None` when there is none.
+    /// Returns the route of a request; `None` when there is none.
     ///
-    /// `host` is in the normal form of [`host::normalise`], or empty where the request named none. The path is no longer than
-    /// [`longest_path`](Self::longest_path).
+    /// `host` is in the normal form of [`host::normalise`], or empty where the request named none. The path is at most
+    /// [`longest_path`](Self::longest_path) long.
     ///
     /// # Errors
     ///
-    /// [`AmbiguousPath`] when the path has a second reading whose route the first one's cannot stand for.
+    /// [`AmbiguousPath`] when the path has a second reading whose route differs in limits or treatment.
     pub fn find(
         &self,
         host: &str,
@@ -171,7 +171,7 @@ impl RouteTable {
         Ok(Some(normal))
     }
 
-    /// The other readings of a path for which a route takes the request, with that route.
+    /// Returns the other readings of a path that have a route, with that route.
     pub fn routes_of_other_readings<'r>(
         &'r self,
         host: &'r str,
@@ -182,8 +182,9 @@ impl RouteTable {
         readings.filter_map(move |reading| Some((reading, self.best(host, reading, asked)?)))
     }
 
-    /// Every route whose host and path fit a request, the most specific first, and what else it asks for in vain. The first without
-    /// an objection is the one that [`find`](Self::find) finds, because both ask the same entries in the same order.
+    /// Returns every route whose host and path match a request, the most specific first, each with the first condition that is
+    /// not met. The first without one is the result of [`find`](Self::find), because both check the same entries in the same
+    /// order.
     #[must_use]
     pub fn candidates(
         &self,
@@ -228,19 +229,19 @@ impl RouteTable {
         candidates
     }
 
-    /// Bytes of the longest path in normal form that may be asked for: expressions read no longer ones.
+    /// Returns the length in bytes of the longest path in normal form that may be looked up, since expressions have a bound.
     #[must_use]
     pub fn longest_path(&self) -> usize {
         self.longest_path
     }
 
-    /// The route that takes a request by one reading of its path.
+    /// Returns the route of a request by one reading of its path.
     fn best(&self, host: &str, path: &str, asked: &RequestFields<'_>) -> Option<usize> {
         self.first(host, path, &mut |entry| entry.takes(asked))
             .map(|entry| entry.route)
     }
 
-    /// Returns the first entry, in the order of precedence, whose host and path fit and for which `takes` is true.
+    /// Returns the first entry, in the order of precedence, whose host and path match and for which `takes` is true.
     fn first(
         &self,
         host: &str,
@@ -254,7 +255,7 @@ impl RouteTable {
             .or_else(|| self.any_host.find(path, takes))
     }
 
-    /// The same among `*.` hosts, the longest ending first.
+    /// Returns the first such entry among `*.` hosts, the longest suffix first.
     fn first_under(
         &self,
         host: &str,
@@ -265,22 +266,22 @@ impl RouteTable {
             return None;
         }
         let dots = host.bytes().filter(|byte| *byte == b'.').count();
-        // Behind the first of n dots there are n labels.
+        // After the first of n dots there are n labels.
         let endings = host.match_indices('.').map(|(at, _)| &host[at + 1..]);
         endings
             .skip(dots.saturating_sub(self.deepest_under))
             .find_map(|ending| self.under.get(ending)?.find(path, takes))
     }
 
-    /// Returns whether a request that `route` takes could as well be one of `other`'s.
+    /// Returns whether the limits and the treatment of `route` cover those of `other`, so that either may serve the request.
     fn stands_for(&self, route: usize, other: usize) -> bool {
         let treatments = (self.treatments.get(route), self.treatments.get(other));
         route == other
             || matches!(treatments, (Some(route), Some(other)) if route.stands_for(other))
     }
 
-    /// Returns whether a request that `route` takes escapes nothing that `other` would do, except to go to another origin: an application
-    /// below `/api` has a front controller of its own there.
+    /// Returns whether `route` has every limit and every check of `other`, apart from the origin: an application below `/api`
+    /// has a front controller of its own there.
     fn limits_as(&self, route: usize, other: usize) -> bool {
         let treatments = (self.treatments.get(route), self.treatments.get(other));
         route == other || matches!(treatments, (Some(route), Some(other)) if route.limits_as(other))
@@ -298,7 +299,7 @@ impl RouteTreatment {
         }
     }
 
-    /// Returns whether it is at least as strict as `other`, and does the same with what it admits.
+    /// Returns whether it is at least as strict as `other`, and treats admitted requests the same.
     fn stands_for(&self, other: &Self) -> bool {
         self.action == other.action && self.is_as_strict_as(other)
     }

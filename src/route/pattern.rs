@@ -1,6 +1,6 @@
 //! Owns a path pattern in the form that the trie stores and precedence compares.
 //!
-//! Its text is brought into the normal form of [`super::path`], so that a pattern with `é` or `%41` meets the requests that
+//! Its text is brought into the normal form of [`crate::path`], so that a pattern with `é` or `%41` matches the requests that
 //! mean it.
 
 use crate::bounds;
@@ -24,7 +24,7 @@ pub(super) enum PatternSegment {
     Parameter,
 }
 
-/// The rest behind the segments, the least specific first.
+/// The end of a pattern after its segments, the least specific first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PatternEnd {
     /// `/a/*`: a slash and anything.
@@ -38,15 +38,15 @@ pub(super) enum PatternEnd {
 /// The specificity of one position of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SegmentRank {
-    /// The pattern is over.
+    /// The end of the pattern.
     End(PatternEnd),
     Parameter,
     Literal,
 }
 
 impl CompiledPattern {
-    /// Compiles a pattern. An empty last segment stands for a trailing slash; `/` is its own only spelling. Where case is ignored its text
-    /// is in lower case.
+    /// Compiles a pattern. An empty last segment stands for a trailing slash; `/` has no other form. Where case is ignored its
+    /// text is in lower case.
     pub(super) fn compile(rules: &PathPattern, case: PathCase) -> Self {
         let is_empty =
             |segment: &Segment| matches!(segment, Segment::Literal(text) if text.is_empty());
@@ -71,7 +71,7 @@ impl CompiledPattern {
         }
     }
 
-    /// Returns whether it takes one path, but for a slash at its end.
+    /// Returns whether it matches one path, but for a slash at its end.
     pub(super) fn is_literal(&self) -> bool {
         let is_text = |step: &PatternSegment| matches!(step, PatternSegment::Literal(_));
         self.end != PatternEnd::Tail && self.steps.iter().all(is_text)
@@ -90,7 +90,7 @@ impl CompiledPattern {
 impl PatternSegment {
     fn compile(segment: &Segment, case: PathCase) -> Self {
         match segment {
-            // The parser refuses text without a normal form; kept as it is, it meets no request.
+            // The parser rejects text without a normal form; stored unchanged, it matches no request.
             Segment::Literal(text) => {
                 let normal = path::literal(text).unwrap_or_else(|_| text.to_string());
                 Self::Literal(match case {

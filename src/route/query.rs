@@ -1,8 +1,9 @@
 //! Matches parameters of the query.
 //!
-//! A condition holds when one of the parameters of its name has its value. Origins differ in how they read a query: `;` separates
-//! for some, `+` is a space for most, and of two parameters with one name they take the first, the last or both. A limit must hold for
-//! whichever reading the origin has, so every reading that exists is tried, and the first that meets the condition is enough.
+//! A condition holds when one of the parameters of its name has its value. Origins differ in how they read a query: `;`
+//! separates for some, `+` is a space for most, and of two parameters with one name they take the first, the last or both. A
+//! limit must hold whichever reading the origin uses, so every known reading is tried, and one that meets the condition is
+//! enough.
 
 use crate::config::rules::QueryCondition;
 
@@ -39,7 +40,7 @@ impl QueryMatch {
     }
 }
 
-/// Names and values as sent: separated by `&`, and again by `&` and `;` where there is one.
+/// Returns names and values as sent: separated by `&`, and again by `&` and `;` where there is one.
 fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let separated = query.split('&');
     let semicolons = query.contains(';').then(|| query.split(['&', ';']));
@@ -54,7 +55,7 @@ fn spells(sent: &str, text: &str) -> bool {
     decodes(PlusSign::Space) || (sent.contains('+') && decodes(PlusSign::Itself))
 }
 
-/// The bytes that a text spells; a broken escape stands for itself.
+/// Returns the bytes that a text encodes; a malformed escape stays as it is.
 fn decoded(sent: &[u8], plus: PlusSign) -> impl Iterator<Item = u8> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -94,7 +95,7 @@ mod tests {
         .takes(query)
     }
 
-    /// Goal: a limit on a parameter cannot be spelled around. Method: spellings that some origin reads as page=a b.
+    /// Goal: no spelling bypasses a limit on a parameter. Method: spellings that some origin reads as page=a b.
     #[test]
     fn every_spelling_of_a_parameter_meets_its_condition() {
         for query in [
@@ -117,7 +118,7 @@ mod tests {
         assert!(takes("flag", None, "flag="));
     }
 
-    /// Goal: what is another parameter or value stays one. Method: near misses.
+    /// Goal: another parameter or value does not match. Method: near misses.
     #[test]
     fn another_parameter_or_value_does_not_meet_it() {
         for query in [

@@ -1,7 +1,7 @@
-//! Decides precedence: of two routes that take a request, the greater summary wins.
+//! Decides precedence: of two routes that match a request, the one with the greater rank wins.
 //!
-//! The order of the fields is the order of the criteria, so the derived `Ord` is the whole rule. What the client cannot choose stands
-//! before what it can: its address before its headers, and these before the query.
+//! The order of the fields is the order of the criteria, so the derived `Ord` is the whole rule. Criteria that the client cannot
+//! choose precede those that it can: its address, then headers, then the query.
 
 use std::cmp::Reverse;
 
@@ -17,13 +17,13 @@ use crate::path::PathCase;
 pub(super) struct RouteRank {
     host: HostRank,
     path: PathRank,
-    /// A path in one case of letters is narrower than one in any.
+    /// True if case matters: a path in one case is narrower than one in any.
     keeps_case: bool,
     client: ClientRank,
     headers: usize,
     query: usize,
     methods: MethodRank,
-    /// The earlier in the file wins.
+    /// Position in the file: the earlier one wins.
     order: Reverse<usize>,
 }
 
@@ -31,12 +31,12 @@ pub(super) struct RouteRank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HostRank {
     Any,
-    /// The more labels it names the more specific it is.
+    /// Number of labels after `*.`: more are more specific.
     Under(usize),
     Exact,
 }
 
-/// The specificity of a path. Lists of ranks are compared from the left; each ends with its only end rank, so none is the beginning
+/// The specificity of a path. Lists of ranks are compared from the left; each ends with its only end rank, so none is a prefix
 /// of another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PathRank {
@@ -48,7 +48,7 @@ pub(super) enum PathRank {
     Literal(Box<[SegmentRank]>),
 }
 
-/// By what one route is more specific than another, what decides first before what decides later.
+/// The criterion by which one route is more specific than another, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RankCriterion {
     /// It names a host, or more of it.
@@ -86,7 +86,7 @@ impl RouteRank {
         }
     }
 
-    /// The criterion that decides between this and another summary.
+    /// Returns the criterion that decides between this and another rank.
     pub(super) fn criterion_against(&self, other: &Self) -> RankCriterion {
         let differs = [
             (self.host != other.host, RankCriterion::Host),

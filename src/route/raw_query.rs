@@ -1,10 +1,11 @@
-//! Percent-encodes what a client sends raw in a query though no URI may hold it.
+//! Percent-encodes raw bytes of a query that no URI may contain.
 //!
-//! `curl -g`, Go's `http.NewRequest` and templates send `"`, `<`, `>` and `{` as they are, for example to Prometheus. RFC 3986 §3.4 allows
-//! none of them in a query; some origins answer 400, others decode nothing and take them as they are, so the percent-encoded form means
-//! the same to all. Brackets stay: RFC 3986 forbids them too, yet browsers send `a[]=1` raw and every origin takes it.
+//! `curl -g`, Go's `http.NewRequest` and templates send `"`, `<`, `>` and `{` unencoded, for example to Prometheus. RFC 3986
+//! §3.4 allows none of them in a query; some origins answer 400, others decode nothing and take them literally, so the
+//! percent-encoded form means the same to all. Brackets stay: RFC 3986 forbids them too, yet browsers send `a[]=1` raw and every
+//! origin accepts it.
 //!
-//! A space, a control character and `#` are not mended: they end the target for one parser and not for another (RFC 9112 §3.2).
+//! A space, a control character and `#` are not encoded: they end the target for one parser and not for another (RFC 9112 §3.2).
 
 use std::borrow::Cow;
 
@@ -47,7 +48,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a query is written as RFC 3986 has it, and a path is left alone. Method: what curl and Go send, beside what must stay.
+    /// Goal: a query is written as RFC 3986 has it, and a path is unchanged. Method: queries that curl and Go send, beside bytes
+    /// that must stay.
     #[test]
     fn only_the_query_is_encoded() {
         for (sent, written) in [
@@ -66,7 +68,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: encoding loses nothing and is done once. Method: arbitrary bytes, decoded, and encoded twice.
+        /// Goal: encoding loses nothing and is idempotent. Method: arbitrary bytes, decoded, and encoded twice.
         #[test]
         fn what_is_encoded_means_the_same(target: Vec<u8>) {
             let once = encoded(&target).into_owned();

@@ -1,8 +1,8 @@
 //! Finds the routes of a host whose paths are regular expressions.
 //!
-//! All expressions of a host are one automaton, which reads the path once and says which of them take it. Its time is the path's
-//! length, and does not grow with the expressions as long as its states fit a cache of 2 MiB a thread; beyond that they are
-//! built again on the way. What grows is a byte for each expression, in which a look-up notes which ones match.
+//! All expressions of a host are one automaton, which reads the path once and reports those that match it. Its time is
+//! proportional to the path, and does not grow with the expressions as long as its states fit a cache of 2 MiB a thread; beyond
+//! that they are built again during the search. Each expression adds a byte in which a look-up records the match.
 
 use ahash::{HashMap, HashMapExt};
 use regex::bytes::RegexSet;
@@ -14,7 +14,7 @@ use crate::path::{PathRegex, compile_regexes};
 #[derive(Debug)]
 pub(super) struct RegexRoutes {
     set: RegexSet,
-    /// By expression.
+    /// Entries by expression.
     entries: Vec<PatternEntries>,
 }
 
@@ -63,7 +63,7 @@ impl RegexRoutes {
         for reading in [Some(path), shorter].into_iter().flatten() {
             let set = self.set.matches(reading.as_bytes());
             if !set.matched_any() {
-                // The usual case, and going through the set would cost a step for each expression.
+                // The usual case; a pass through the set would cost a step for each expression.
                 continue;
             }
             matched.extend(set.iter().filter_map(|at| self.entries.get(at)));

@@ -1,4 +1,4 @@
-//! Routes against an oracle, and paths as attackers spell them.
+//! Tests routes against an oracle, and paths as attackers spell them.
 
 mod parsers;
 mod spellings;
@@ -13,7 +13,7 @@ use crate::config::rules::{
 };
 use crate::path::{PathCase, PathRegex};
 
-/// A route with one limit of its own, so that no two are treated alike.
+/// Returns a route with one limit of its own, so that no two are treated the same.
 fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
     RouteRules {
         name: path.into(),
@@ -42,7 +42,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
     }
 }
 
-/// A request of which nothing but method and headers is asked.
+/// Returns a request with only method and headers.
 fn asked<'a>(method: &'a Method, headers: &'a HeaderMap) -> RequestFields<'a> {
     RequestFields {
         method,
@@ -76,7 +76,7 @@ fn pattern(text: &str) -> PathPattern {
     }
 }
 
-/// The pattern of the route that takes `METHOD host path`.
+/// Returns the pattern of the route that matches `METHOD host path`.
 fn taken<'a>(rules: &'a [RouteRules], host: &str, method: &str, path: &str) -> Option<&'a str> {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let path = NormalPath::parse(path).unwrap();
@@ -154,8 +154,8 @@ fn the_more_specific_path_wins_from_the_left() {
     }
 }
 
-/// Goal: no case of letters goes around a limit, and who tells cases apart can say so. Method: a path and its other case, matched by one
-/// route that ignores case and one that does not, as text and as expressions.
+/// Goal: no case of letters bypasses a limit, and a route can choose to keep case. Method: a path and its other case, matched by
+/// one route that ignores case and one that does not, as text and as expressions.
 #[test]
 fn case_is_ignored_unless_a_route_keeps_it() {
     let long = format!("/{}", "Long".repeat(40));
@@ -242,8 +242,8 @@ fn the_longer_wildcard_wins_and_an_exact_host_over_both() {
     assert_eq!(taken(&rules, &deep, "GET", "/1"), Some("/1"));
 }
 
-/// Goal: an expression is an exception from patterns, and text from expressions; no spelling goes around it. Method: paths that
-/// all three could take, and spellings of one of them.
+/// Goal: an expression precedes patterns, and text precedes expressions; no spelling bypasses it. Method: paths that all three
+/// match, and spellings of one of them.
 #[test]
 fn an_expression_wins_over_patterns_and_text_over_expressions() {
     let patterns = ["/v1/{x}", "/v1/*", "/*", "~ ^/v[0-9]+/otp$", "/v2/otp"];
@@ -269,7 +269,7 @@ fn an_expression_wins_over_patterns_and_text_over_expressions() {
     }
 }
 
-/// Goal: the conditions rank as the reference says, and the candidates tell why. Method: one route for each condition.
+/// Goal: the conditions rank as the reference says, and the candidates report why. Method: one route for each condition.
 #[test]
 fn the_client_ranks_before_headers_and_these_before_the_query() {
     let mut rules: Vec<RouteRules> = (0..5).map(|_| route(None, &[], "/a")).collect();
@@ -360,7 +360,7 @@ fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
             &asked(&Method::GET, &HeaderMap::new()),
         )
     };
-    // Both readings of an encoded slash reach `/*`, or the route says so itself.
+    // Both readings of an encoded slash reach `/*`, or the route names them itself.
     assert_eq!(
         find(&["/auth/sendOTP", "/*"], "/projects/group%2Fproject"),
         Ok(Some(1))
@@ -383,7 +383,7 @@ fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
             other: None
         })
     );
-    // An origin that does not resolve dots would run what is mounted at /auth.
+    // An origin that does not resolve dots would run the application that is mounted at /auth.
     assert_eq!(
         find(&["/auth/*", "/static/*"], "/auth/../static/x"),
         Err(AmbiguousPath {
@@ -419,7 +419,7 @@ fn routes_that_treat_a_request_alike_may_stand_for_each_other() {
     );
 }
 
-// The oracle: every route is asked, segment by segment, and the greatest summary wins.
+// The oracle: every route is checked, segment by segment, and the greatest rank wins.
 
 fn oracle(
     rules: &[RouteRules],
@@ -457,7 +457,7 @@ fn oracle(
     best.map(|(_, index)| index)
 }
 
-/// The expressions that [`rules`] makes, without an engine.
+/// Matches the expressions that [`rules`] makes, without an engine.
 fn by_hand(regex: &str, path: &str) -> bool {
     match regex {
         "^/.*$" => path.starts_with('/'),

@@ -1,8 +1,8 @@
 //! Finds the most specific route of one host, by the segments of the path.
 //!
-//! A look-up goes down in the order of precedence: text, then parameter, then the ends of this node. The first entry that
-//! takes the request is therefore the greatest of all, and looking can stop. When the more specific branch has none, the
-//! look-up comes back and tries the next.
+//! A look-up descends in the order of precedence: text, then parameter, then the ends of this node. The first entry that matches
+//! the request is therefore the greatest of all, and the search can stop. When the more specific branch has none, the search
+//! backtracks and tries the next.
 
 use ahash::{HashMap, HashMapExt};
 
@@ -10,10 +10,10 @@ use super::entry::{PatternEntries, RouteEntry};
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use crate::path::PathCase;
 
-/// Bytes of a segment that is brought into lower case without allocation.
+/// Bytes of the longest segment that is converted to lower case without allocation.
 const SHORT_SEGMENT: usize = 64;
 
-/// The routes whose patterns begin alike.
+/// The routes whose patterns share a prefix.
 #[derive(Debug)]
 pub(super) struct TrieNode {
     case: PathCase,
@@ -55,7 +55,7 @@ impl TrieNode {
         }
     }
 
-    /// The first entry, in the order of precedence, that fits this path in normal form and for which `takes` says so.
+    /// Returns the first entry, in the order of precedence, that matches this path in normal form and for which `takes` is true.
     pub(super) fn find(
         &self,
         path: &str,
@@ -81,7 +81,7 @@ impl TrieNode {
         slash.or_else(|| node.exact.first(takes))
     }
 
-    /// The node below this one for a segment of a path.
+    /// Returns the child node for a segment of a path.
     fn literal(&self, segment: &str) -> Option<&Self> {
         let is_other = |byte: &u8| byte.is_ascii_uppercase();
         if self.case == PathCase::Kept || !segment.as_bytes().iter().any(is_other) {
@@ -96,7 +96,8 @@ impl TrieNode {
         self.literals.get(std::str::from_utf8(short).ok()?)
     }
 
-    /// `rest` is what follows the slash behind this node's segment; `None` where there is no such slash.
+    /// Searches below this node; `rest` is the part after the slash that follows this node's segment; `None` where there is no
+    /// such slash.
     fn walk(
         &self,
         rest: Option<&str>,
@@ -125,7 +126,7 @@ fn below(path: &str) -> &str {
     path.strip_prefix('/').unwrap_or(path)
 }
 
-/// The first segment, and what follows the slash behind it, if there is one.
+/// Returns the first segment, and the part after the slash that follows it, if there is one.
 fn split(path: &str) -> (&str, Option<&str>) {
     match memchr::memchr(b'/', path.as_bytes()) {
         Some(slash) => (&path[..slash], Some(&path[slash + 1..])),

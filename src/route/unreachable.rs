@@ -1,9 +1,10 @@
-//! Finds routes that no request can reach, because others that stand before them take whatever they could.
+//! Finds routes that no request can reach, because routes of higher precedence match all their requests.
 //!
-//! Of the requests that a route takes, one with nothing but its own fields and parameters is the hardest for another route to take: every
-//! condition on those asks for something to be there. So a route is dead where such a request goes elsewhere with each of its methods, from
-//! each of the clients that differ, whatever the path. What holds for all paths is seen where two paths are the same pattern, or where
-//! an expression takes all that begins with some text (`^/api/.*$`); of other expressions nothing is said.
+//! Of the requests that a route matches, one with nothing but the route's own fields and parameters is the hardest for another
+//! route to match: every such condition requires something to be present. So a route is unreachable where such a request goes
+//! elsewhere with each of its methods, from each of the clients that differ, whatever the path. A statement about all paths is
+//! possible where two paths are the same pattern, or where an expression matches everything with some prefix (`^/api/.*$`);
+//! other expressions are not analyzed.
 //!
 //! # Limits
 //! Routes are compared with those of the same host whose paths cover theirs, at most [`MOST`]: larger groups are not checked.
@@ -23,26 +24,26 @@ use crate::host;
 use crate::path::PathCase;
 use crate::path::PathRegex;
 
-/// Routes that are compared with one another.
+/// Maximum number of routes that are compared with one another.
 const MOST: usize = 256;
 /// A method that no route names.
 const UNNAMED: &str = "SLUICEGATE-NONE";
 
-/// Why no request reaches a route.
+/// The reason for which no request reaches a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreachableRoute {
     /// Its condition on the client matches no address.
     NoClient,
-    /// Others stand before it and take all its requests.
+    /// Routes of higher precedence match all its requests.
     Covered {
         /// The index of the first of them.
         by: usize,
-        /// Why that one stands before it.
+        /// The criterion by which that one precedes it.
         since: RankCriterion,
     },
 }
 
-/// A route as it is compared with others.
+/// A route in the form in which it is compared.
 struct ComparedRoute<'r> {
     index: usize,
     matches: &'r RouteMatch,
@@ -50,7 +51,7 @@ struct ComparedRoute<'r> {
     path: PathClaim<'r>,
 }
 
-/// Which paths a route takes.
+/// The paths that a route matches.
 enum PathClaim<'r> {
     Pattern(CompiledPattern),
     Regex(&'r PathRegex),
@@ -59,13 +60,13 @@ enum PathClaim<'r> {
 /// The routes of one host that are compared.
 #[derive(Default)]
 struct HostScope<'r> {
-    /// By paths that are the same but for case.
+    /// Routes by paths that are equal but for case.
     alike: HashMap<String, Vec<ComparedRoute<'r>>>,
-    /// Those that take all paths that begin with this text.
+    /// Routes that match all paths with this prefix.
     beginnings: Vec<(String, String)>,
 }
 
-/// Every route that no request reaches, by its index in `rules`.
+/// Returns every route that no request reaches, by its index in `rules`.
 #[must_use]
 pub fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, UnreachableRoute)> {
     let mut hosts: HashMap<Option<HostMatch>, HostScope<'_>> = HashMap::new();
@@ -130,7 +131,7 @@ impl<'r> ComparedRoute<'r> {
         }
     }
 
-    /// Equal for routes whose paths are the same but for case.
+    /// Returns a key that is equal for routes whose paths are equal but for case.
     fn key(&self) -> String {
         match &self.path {
             PathClaim::Regex(regex) => format!("~{}", regex.as_str()),
@@ -138,11 +139,11 @@ impl<'r> ComparedRoute<'r> {
         }
     }
 
-    /// Returns whether each of its paths is one of `other`'s, where both are the same but for case.
+    /// Returns whether each of its paths is one of `other`'s, where both are equal but for case.
     fn is_within(&self, other: &Self) -> bool {
         other.matches.case == PathCase::Ignored
             || match (&self.path, &other.path) {
-                // Without letters, or with the same ones, there is nothing to tell apart.
+                // Without letters, or with the same ones, case makes no difference.
                 (PathClaim::Pattern(own), PathClaim::Pattern(theirs)) => {
                     own == theirs && (self.matches.case == PathCase::Kept || !own.has_letters())
                 }
@@ -198,8 +199,8 @@ impl<'r> ComparedRoute<'r> {
         first
     }
 
-    /// One client of each set that some condition tells from the others, of those that this route takes: blocks lie within one another or
-    /// apart, so each set begins where a block does, or behind the end of one.
+    /// Returns one client of each set that the conditions separate, of those that this route matches: blocks lie within one
+    /// another or apart, so each set begins where a block does, or after the end of one.
     fn clients(&self, others: &[&Self]) -> Vec<IpAddr> {
         let mut all: Vec<IpAddr> = vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         let conditions = others.iter().map(|other| &other.matches.client);
@@ -217,7 +218,7 @@ impl<'r> ComparedRoute<'r> {
     }
 }
 
-/// The address behind the last one of a block.
+/// Returns the address after the last one of a block.
 fn behind(block: &IpNet) -> Option<IpAddr> {
     match block.broadcast() {
         IpAddr::V4(last) => Some(Ipv4Addr::from_bits(last.to_bits().checked_add(1)?).into()),
@@ -225,7 +226,7 @@ fn behind(block: &IpNet) -> Option<IpAddr> {
     }
 }
 
-/// The methods that an entry takes: those that it names, or one that no route does.
+/// Returns the methods that an entry matches: those that it names, or one that no route names.
 fn methods(entry: &RouteEntry) -> Vec<Method> {
     match entry.methods() {
         MethodMatch::Any => Method::from_bytes(UNNAMED.as_bytes()).into_iter().collect(),
@@ -234,7 +235,7 @@ fn methods(entry: &RouteEntry) -> Vec<Method> {
     }
 }
 
-/// A parameter that meets a condition and, where any value does, no other condition on it.
+/// Returns a parameter that meets a condition and, where any value does, no other condition on it.
 fn spelled(condition: &crate::config::rules::QueryCondition) -> String {
     let escaped = |text: &str| -> String {
         let bytes = text.bytes().map(|byte| format!("%{byte:02X}"));
@@ -253,7 +254,7 @@ impl CompiledPattern {
         literals.any(|text| text.bytes().any(|byte| byte.is_ascii_alphabetic()))
     }
 
-    /// Returns the common beginning of its paths.
+    /// Returns the common prefix of its paths.
     fn beginning(&self) -> String {
         let mut beginning = "/".to_owned();
         for (at, step) in self.steps.iter().enumerate() {
@@ -261,7 +262,7 @@ impl CompiledPattern {
                 return beginning;
             };
             beginning.push_str(text);
-            // A slash follows another step.
+            // A slash precedes another step.
             if at + 1 < self.steps.len() {
                 beginning.push('/');
             }
@@ -275,7 +276,7 @@ mod tests {
     use super::*;
     use crate::config::parse;
 
-    /// The lines of the routes that are dead, each with that of the route before it; 0 for none.
+    /// Returns the lines of the unreachable routes, each with that of the route before it; 0 for none.
     fn dead(routes: &[&str]) -> Vec<(usize, usize)> {
         let mut text = "[[listener]]\naddress = \"127.0.0.1:80\"\n".to_owned();
         for route in routes {
@@ -295,7 +296,7 @@ mod tests {
     fn routes_that_nothing_reaches_are_found() {
         let some = usize::MAX;
         for (routes, expected) in [
-            // An expression stands before patterns, and one that is wider before one behind it.
+            // An expression precedes patterns, and a wider one the narrower one after it.
             (
                 &["path = \"/api/{id}\"", "path = \"~ ^/api/.*$\""][..],
                 (0, 1),
@@ -321,7 +322,7 @@ mod tests {
                 ],
                 (1, 0),
             ),
-            // Of blocks that begin alike the widest says how specific a condition is.
+            // Of blocks with a common prefix the widest determines how specific a condition is.
             (
                 &[
                     "path = \"/a\"\nclient = [\"10.0.0.0/8\", \"192.0.2.0/24\"]",
@@ -363,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Goal: no route is called dead that some request reaches. Method: neighbours of those above.
+    /// Goal: no reachable route is reported. Method: near misses of the cases that are reported.
     #[test]
     fn routes_that_something_reaches_are_left_alone() {
         for routes in [

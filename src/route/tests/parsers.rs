@@ -1,6 +1,7 @@
-//! The parsers of common origins, each modelled by itself, against the readings of a path.
+//! Models the parsers of common origins, and compares each with the readings of a path.
 //!
-//! The models are written from the parsers' sources and standards, in their own order of steps; tests/e2e/frameworks asks the real ones.
+//! The models are written from the parsers' sources and standards, in their own order of steps; tests/e2e/frameworks runs the
+//! real ones.
 
 use super::*;
 
@@ -108,7 +109,8 @@ fn path_of(target: &str) -> &str {
     target.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// The path that an application served at `base` finds in its query, where nothing of the path is left behind the base and its script.
+/// Returns the path that an application served at `base` finds in its query, where nothing of the path is left after the base
+/// and its script.
 fn in_query(target: &str, base: &str, read: fn(&str) -> String) -> Option<String> {
     let (path, query) = target.split_once('?')?;
     let path = read(path);
@@ -119,7 +121,7 @@ fn in_query(target: &str, base: &str, read: fn(&str) -> String) -> Option<String
     is_found.then(|| format!("{base}{}", merged(&decoded(path_in_query))))
 }
 
-/// WHATWG URL §4.4, from "relative state" on for a special scheme; hosts are not judged.
+/// Implements WHATWG URL §4.4, from "relative state" on for a special scheme; hosts are not checked.
 fn whatwg(path: &str, is_reference: bool) -> String {
     let is_slash = |character| matches!(character, '/' | '\\');
     let has_authority = is_reference
@@ -152,7 +154,7 @@ fn whatwg(path: &str, is_reference: bool) -> String {
     format!("/{}", stack.join("/"))
 }
 
-/// RFC 3986 §3: what follows the authority of a reference that has one.
+/// Returns the part after the authority of a reference that has one, RFC 3986 §3.
 fn behind_authority(path: &str) -> String {
     match path.strip_prefix("//") {
         Some(rest) => rest[rest.find('/').unwrap_or(rest.len())..].to_owned(),
@@ -173,7 +175,7 @@ fn resolved(path: &str, separator: char) -> String {
     format!("/{}", stack.join("/"))
 }
 
-/// RFC 3986 §5.2.4.
+/// Removes dot segments, RFC 3986 §5.2.4.
 fn removed_dots(path: &str) -> String {
     let mut stack = Vec::new();
     for segment in path.split('/').skip(1) {
@@ -270,8 +272,8 @@ proptest! {
         (before, between, behind) in (noise(), noise(), noise()),
         is_plain_between: bool,
     ) {
-        // Goal: whatever a parser takes for the limited path has its limit, or is refused. Method: targets that are mostly that path, and
-        // every parser alone, and decoded again as often as servers may stand behind each other.
+        // Goal: a target that some parser takes for the limited path has its limit, or is rejected. Method: targets that are
+        // mostly that path, and every parser alone, and decoded again as often as servers may follow each other.
         let between = if is_plain_between { "/" } else { &between };
         let target = format!("/{before}/auth{between}sendOTP{behind}").replace("/?/", "?/");
         let mut rules = [route(None, &[], LIMITED), route(None, &[], "/*")];

@@ -1,9 +1,9 @@
-//! Spellings of one path, and the properties of the normal form.
+//! Tests spellings of one path, and the properties of the normal form.
 
 use super::*;
 use crate::path::{LiteralError, PathError, literal};
 
-/// A reading of a path made with lists instead of one pass.
+/// Returns a reading of a path made with lists instead of one pass.
 pub(super) fn read(path: &str, split: bool, climb: bool) -> String {
     let decoded = path
         .replace("%2e", ".")
@@ -38,7 +38,7 @@ pub(super) fn read(path: &str, split: bool, climb: bool) -> String {
 
 #[test]
 fn every_spelling_of_a_limited_path_is_limited_or_refused() {
-    // Goal: nothing that a common origin takes for /auth/sendOTP reaches it by another route. Method: `true` must land on the
+    // Goal: no spelling that a common origin takes for /auth/sendOTP reaches it by another route. Method: `true` must find the
     // limited route; `false` may be an error, since origins disagree about it or none needs it.
     let mut rules = [
         route(None, &[Method::POST], "/auth/sendOTP"),
@@ -263,7 +263,7 @@ fn errors_say_where_they_are() {
         Err(PathError::Control { at: 3, byte: 13 })
     );
     assert_eq!(NormalPath::parse("a"), Err(PathError::NotAbsolute));
-    // Decoded once, and as often more as servers may stand behind each other.
+    // Decoded once, and as often again as servers may follow each other.
     assert!(NormalPath::parse("/%252561").is_ok());
     assert_eq!(NormalPath::parse("/%25252561"), Err(PathError::Nested));
 }
