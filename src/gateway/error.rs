@@ -30,7 +30,7 @@ pub(super) const OVERLOADED: &str = "as many requests are on their way to origin
 /// The cause of the error for [`GatewayProblem::Unread`].
 pub(super) const UNREAD: &str = "as many bytes wait for clients as may";
 
-/// Returns the error that [`Fault::of`] maps back to a problem that the gateway found itself.
+/// Returns the error that [`ProxyFault::of`] maps back to a problem that the gateway found itself.
 pub(super) fn error_for(problem: GatewayProblem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
 }
