@@ -18,6 +18,7 @@ pub mod server;
 pub mod address;
 pub mod host;
 pub mod jwt;
+pub mod normal_form;
 pub mod path;
 pub mod pki;
 pub mod proxy_fields;

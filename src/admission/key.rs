@@ -7,11 +7,12 @@ use http::{HeaderMap, Method};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
-use super::{normal, value};
+use super::value;
 use crate::address::{PrefixBits, prefix};
 use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
 use crate::jwt::PresentedToken;
+use crate::normal_form;
 use crate::rejection::MissingReason;
 
 /// The parts of a request that can be in keys. Client, host, path and method are in their normal form, so that two spellings share a
@@ -70,12 +71,12 @@ pub fn normal_value<'a>(
     part: &ValuePart,
     facts: &RequestFacts<'a>,
 ) -> Result<Cow<'a, [u8]>, MissingReason> {
-    value::find(&part.source, facts).and_then(|found| normal::apply(found, &part.normalisers))
+    value::find(&part.source, facts).and_then(|found| normal_form::apply(found, &part.normalisers))
 }
 
 /// Returns the normal form of `text` as the value of a part of a key; `None` where it has none.
 pub(crate) fn normal_text(part: &ValuePart, text: &str) -> Option<Vec<u8>> {
-    let normal = normal::apply(Cow::Borrowed(text.as_bytes()), &part.normalisers);
+    let normal = normal_form::apply(Cow::Borrowed(text.as_bytes()), &part.normalisers);
     normal.ok().map(Cow::into_owned)
 }
 

@@ -5,17 +5,19 @@
 
 use std::borrow::Cow;
 
-use super::fold::fold;
-use super::value::Value;
 use crate::config::rules::Normaliser;
 use crate::rejection::MissingReason;
 use crate::telephony;
 
+mod fold;
+
+pub(crate) use self::fold::fold;
+
 /// Returns `value` after `normalisers`, in their order.
-pub(super) fn apply<'a>(
-    mut value: Value<'a>,
+pub(crate) fn apply<'a>(
+    mut value: Cow<'a, [u8]>,
     normalisers: &[Normaliser],
-) -> Result<Value<'a>, MissingReason> {
+) -> Result<Cow<'a, [u8]>, MissingReason> {
     for normaliser in normalisers {
         if *normaliser == Normaliser::Fold && std::str::from_utf8(&value).is_err() {
             // Databases cut such a text, or drop what they cannot read of it.
