@@ -34,8 +34,8 @@ pub enum HostError {
 /// # Errors
 ///
 /// [`HostError`] when the text is not a host with an optional port. The empty text is one too: a request without a host has
-/// none to normalise.
-pub fn normalise(authority: &str) -> Result<Cow<'_, str>, HostError> {
+/// none to normalize.
+pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
     if let Some(inner) = authority.strip_prefix('[') {
         let (address, port) = inner.split_once(']').ok_or(HostError::Address)?;
         if !port.is_empty() {
@@ -85,7 +85,7 @@ pub fn normalise(authority: &str) -> Result<Cow<'_, str>, HostError> {
 
 /// The normal form of a host that a route names; the parser refuses one without, and as it is, it meets no request.
 pub(super) fn literal(host: &str) -> Box<str> {
-    normalise(host).map_or_else(|_| host.into(), Into::into)
+    normalize(host).map_or_else(|_| host.into(), Into::into)
 }
 
 /// RFC 3986 §3.2.3: a port may be empty.
@@ -146,10 +146,10 @@ mod tests {
             ("[2001:DB8::1]:443", "[2001:db8::1]"),
             ("[0:0:0:0:0:0:0:1]", "[::1]"),
         ] {
-            assert_eq!(normalise(text).as_deref(), Ok(normal), "{text}");
+            assert_eq!(normalize(text).as_deref(), Ok(normal), "{text}");
         }
-        assert!(matches!(normalise("example.com.:80"), Ok(Cow::Borrowed(_))));
-        assert!(matches!(normalise("[::1]:80"), Ok(Cow::Borrowed(_))));
+        assert!(matches!(normalize("example.com.:80"), Ok(Cow::Borrowed(_))));
+        assert!(matches!(normalize("[::1]:80"), Ok(Cow::Borrowed(_))));
     }
 
     #[test]
@@ -177,10 +177,10 @@ mod tests {
             ("[v1.x]", HostError::Address),
             ("[::1]80", HostError::Port),
         ] {
-            assert_eq!(normalise(text), Err(error), "{text}");
+            assert_eq!(normalize(text), Err(error), "{text}");
         }
         assert_eq!(
-            normalise(&"a".repeat(256)),
+            normalize(&"a".repeat(256)),
             Err(HostError::TooLong { length: 256 })
         );
     }
@@ -188,8 +188,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_normal_form_is_its_own(text in "[a-cA-C0-9.:\\[\\]_-]{0,20}") {
-            if let Ok(normal) = normalise(&text) {
-                prop_assert_eq!(normalise(&normal), Ok(Cow::Borrowed(&*normal)));
+            if let Ok(normal) = normalize(&text) {
+                prop_assert_eq!(normalize(&normal), Ok(Cow::Borrowed(&*normal)));
             }
         }
     }

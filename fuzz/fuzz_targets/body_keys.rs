@@ -77,7 +77,7 @@ type Found = Result<Vec<u8>, MissingReason>;
 fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found {
     let part = ValuePart {
         source: source.clone(),
-        normalisers: Vec::new(),
+        normalizers: Vec::new(),
     };
     let facts = RequestFacts {
         segments: "/",

@@ -1,7 +1,7 @@
 //! Fuzzes keys of heads: a request in another spelling takes the same route, and what one spent the other cannot spend again.
 //!
 //! A mask says where the second spelling escapes, doubles slashes, adds dots and parameters of segments, quotes cookies, repeats values,
-//! writes numbers with blanks and addresses with tags. Each is something that origins, or the normalisers, take for the same.
+//! writes numbers with blanks and addresses with tags. Each is something that origins, or the normalizers, take for the same.
 //!
 //! A case is text: a route's pattern, `METHOD target`, the mask, then one header field a line.
 #![no_main]

@@ -71,12 +71,12 @@ pub fn normal_value<'a>(
     part: &ValuePart,
     facts: &RequestFacts<'a>,
 ) -> Result<Cow<'a, [u8]>, MissingReason> {
-    value::find(&part.source, facts).and_then(|found| normal_form::apply(found, &part.normalisers))
+    value::find(&part.source, facts).and_then(|found| normal_form::apply(found, &part.normalizers))
 }
 
 /// Returns the normal form of `text` as the value of a part of a key; `None` where it has none.
 pub(crate) fn normal_text(part: &ValuePart, text: &str) -> Option<Vec<u8>> {
-    let normal = normal_form::apply(Cow::Borrowed(text.as_bytes()), &part.normalisers);
+    let normal = normal_form::apply(Cow::Borrowed(text.as_bytes()), &part.normalizers);
     normal.ok().map(Cow::into_owned)
 }
 
@@ -299,7 +299,7 @@ mod tests {
     fn header(name: &'static str) -> KeyPart {
         KeyPart::Value(ValuePart {
             source: ValueSource::Header(HeaderName::from_static(name)),
-            normalisers: Vec::new(),
+            normalizers: Vec::new(),
         })
     }
 

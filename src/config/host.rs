@@ -183,7 +183,7 @@ mod tests {
             "a_b~c.example",
         ] {
             let host = matched(text).unwrap().to_string();
-            assert_eq!(crate::host::normalise(&host).as_deref(), Ok(&*host));
+            assert_eq!(crate::host::normalize(&host).as_deref(), Ok(&*host));
         }
     }
 

@@ -1,13 +1,13 @@
 //! Owns how keys are written: `"client.ip"`, `"client.ip/24,/56"`, `["client.ip", "header.x-api-key"]`.
 //!
-//! What follows a `|` is read in [`super::normaliser`].
+//! What follows a `|` is read in [`super::normalizer`].
 
 use std::sync::Arc;
 
 use http::{HeaderName, header};
 
 use super::field::{Field, all, quoted};
-use super::normaliser;
+use super::normalizer;
 use super::problem::Mistake;
 use super::rules::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 use super::section::Section;
@@ -106,17 +106,17 @@ fn choice(field: &Field<'_>) -> Option<OnMissing> {
 
 /// One part.
 pub(super) fn part(text: &str) -> Result<KeyPart, Mistake> {
-    let (source, normalisers) = match text.split_once('|') {
+    let (source, normalizers) = match text.split_once('|') {
         Some((source, rest)) => (source.trim(), Some(rest)),
         None => (text, None),
     };
     let part = source_part(source)?;
-    let Some(normalisers) = normalisers else {
+    let Some(normalizers) = normalizers else {
         return Ok(part);
     };
     match part {
         KeyPart::Value(value) => Ok(KeyPart::Value(ValuePart {
-            normalisers: normaliser::all(normalisers)?,
+            normalizers: normalizer::all(normalizers)?,
             ..value
         })),
         _ => Err(Mistake::with_advice(
@@ -152,7 +152,7 @@ fn source_part(text: &str) -> Result<KeyPart, Mistake> {
 fn plain_value(source: ValueSource) -> KeyPart {
     KeyPart::Value(ValuePart {
         source,
-        normalisers: Vec::new(),
+        normalizers: Vec::new(),
     })
 }
 

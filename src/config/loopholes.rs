@@ -156,8 +156,8 @@ impl Sample {
         Some(Self {
             host: match &matches.host {
                 None => String::new(),
-                Some(HostMatch::Exact(name)) => host::normalise(name).ok()?.into_owned(),
-                Some(HostMatch::Under(parent)) => format!("x.{}", host::normalise(parent).ok()?),
+                Some(HostMatch::Exact(name)) => host::normalize(name).ok()?.into_owned(),
+                Some(HostMatch::Under(parent)) => format!("x.{}", host::normalize(parent).ok()?),
             },
             path: match &matches.regex {
                 Some(regex) => regex.sample()?,

@@ -31,7 +31,7 @@ mod lexer;
 mod line_filter;
 mod loopholes;
 mod memory;
-mod normaliser;
+mod normalizer;
 mod overlap;
 mod override_rows;
 mod overrides;

@@ -107,7 +107,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
     }
     match part {
         KeyPart::ClientIp { v4, v6 } => network(text, PrefixBits { v4: *v4, v6: *v6 }),
-        KeyPart::Host => host::normalise(text)
+        KeyPart::Host => host::normalize(text)
             .map(|host| host.into_owned().into_bytes())
             .map_err(|_| {
                 Mistake::with_advice(

@@ -212,7 +212,7 @@ fn candidates(
 ) -> Result<Vec<RouteCandidate>, BadRequest> {
     let host = match head.host() {
         "" => "".into(),
-        host => host::normalise(host).map_err(|error| BadRequest(error.to_string()))?,
+        host => host::normalize(host).map_err(|error| BadRequest(error.to_string()))?,
     };
     let fields = RequestFields {
         method: head.method,

@@ -180,7 +180,7 @@ pub fn locate<'a>(
     })?;
     let host = match head.host() {
         "" => Cow::Borrowed(""),
-        host => host::normalise(host).map_err(|_| GatewayProblem::BadHost)?,
+        host => host::normalize(host).map_err(|_| GatewayProblem::BadHost)?,
     };
     if peer.secured.is_some_and(|secured| !secured.covers(&host)) {
         return Err(GatewayProblem::Misdirected);

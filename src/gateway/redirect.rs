@@ -50,7 +50,7 @@ fn location(request: &RequestHead<'_>, port: u16) -> Result<HeaderValue, Gateway
     if !request.target.starts_with('/') {
         return Err(GatewayProblem::BadPath);
     }
-    let host = host::normalise(request.host()).map_err(|_| GatewayProblem::BadHost)?;
+    let host = host::normalize(request.host()).map_err(|_| GatewayProblem::BadHost)?;
     let target = request.target;
     let location = if port == HTTPS {
         format!("https://{host}{target}")

@@ -285,7 +285,7 @@ fn with_told<T>(
     let (client, _) = context.client_or_unspecified();
     then(&TemplateValues {
         client,
-        host: &host::normalise(head.host()).unwrap_or_default(),
+        host: &host::normalize(head.host()).unwrap_or_default(),
         path: path.as_ref().map_or("", NormalPath::as_str),
         query: head.query(),
         route: context

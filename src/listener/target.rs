@@ -108,7 +108,7 @@ impl<'a> Absolute<'a> {
     /// Returns host and port of an authority; `None` for an invalid one.
     fn place(&self, authority: &'a [u8]) -> Option<(std::borrow::Cow<'a, str>, u16)> {
         let text = std::str::from_utf8(authority).ok()?;
-        let name = host::normalise(text).ok()?;
+        let name = host::normalize(text).ok()?;
         let port = match text.rsplit_once(':') {
             Some((_, port)) if !port.is_empty() && !port.ends_with(']') => port.parse().ok()?,
             _ => self.default_port,

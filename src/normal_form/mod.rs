@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::config::rules::Normaliser;
+use crate::config::rules::Normalizer;
 use crate::rejection::MissingReason;
 use crate::telephony;
 
@@ -13,36 +13,36 @@ mod fold;
 
 pub(crate) use self::fold::fold;
 
-/// Returns `value` after `normalisers`, in their order.
+/// Returns `value` after `normalizers`, in their order.
 pub(crate) fn apply<'a>(
     mut value: Cow<'a, [u8]>,
-    normalisers: &[Normaliser],
+    normalizers: &[Normalizer],
 ) -> Result<Cow<'a, [u8]>, MissingReason> {
-    for normaliser in normalisers {
-        if *normaliser == Normaliser::Fold && std::str::from_utf8(&value).is_err() {
+    for normalizer in normalizers {
+        if *normalizer == Normalizer::Fold && std::str::from_utf8(&value).is_err() {
             // Databases cut such a text, or drop what they cannot read of it.
             return Err(MissingReason::Malformed);
         }
         let text = String::from_utf8_lossy(&value);
-        let normal = one(&text, normaliser).ok_or(MissingReason::Malformed)?;
+        let normal = one(&text, normalizer).ok_or(MissingReason::Malformed)?;
         value = Cow::Owned(normal.into_bytes());
     }
     Ok(value)
 }
 
-fn one(text: &str, normaliser: &Normaliser) -> Option<String> {
-    match normaliser {
-        Normaliser::Lower => Some(text.to_lowercase()),
-        Normaliser::Trim => Some(text.trim().to_owned()),
-        Normaliser::Fold => Some(fold(text)),
+fn one(text: &str, normalizer: &Normalizer) -> Option<String> {
+    match normalizer {
+        Normalizer::Lower => Some(text.to_lowercase()),
+        Normalizer::Trim => Some(text.trim().to_owned()),
+        Normalizer::Fold => Some(fold(text)),
         // Folded, since vendors read the digits of all scripts.
-        Normaliser::E164(region) => telephony::e164(&fold(text), *region),
-        Normaliser::Email => email(text),
-        Normaliser::First(count) => Some(text.chars().take(usize::from(count.get())).collect()),
-        Normaliser::Before(mark) => text
+        Normalizer::E164(region) => telephony::e164(&fold(text), *region),
+        Normalizer::Email => email(text),
+        Normalizer::First(count) => Some(text.chars().take(usize::from(count.get())).collect()),
+        Normalizer::Before(mark) => text
             .split_once(&**mark)
             .map(|(before, _)| before.to_owned()),
-        Normaliser::After(mark) => text.rsplit_once(&**mark).map(|(_, after)| after.to_owned()),
+        Normalizer::After(mark) => text.rsplit_once(&**mark).map(|(_, after)| after.to_owned()),
     }
 }
 
@@ -69,8 +69,8 @@ mod tests {
 
     use super::*;
 
-    fn normal(text: &str, normalisers: &[Normaliser]) -> Result<String, MissingReason> {
-        apply(Cow::Borrowed(text.as_bytes()), normalisers)
+    fn normal(text: &str, normalizers: &[Normalizer]) -> Result<String, MissingReason> {
+        apply(Cow::Borrowed(text.as_bytes()), normalizers)
             .map(|value| String::from_utf8(value.into_owned()).unwrap())
     }
 
@@ -78,7 +78,7 @@ mod tests {
     /// in many spellings, then slips and tricks.
     #[test]
     fn spellings_of_a_telephone_number_are_one() {
-        let german = [Normaliser::E164(Some("DE".parse().unwrap()))];
+        let german = [Normalizer::E164(Some("DE".parse().unwrap()))];
         for text in [
             "+4915112345678",
             "004915112345678",
@@ -118,7 +118,7 @@ mod tests {
                 "{text}"
             );
         }
-        let anywhere = [Normaliser::E164(None)];
+        let anywhere = [Normalizer::E164(None)];
         assert_eq!(
             normal("015112345678", &anywhere),
             Err(MissingReason::Malformed)
@@ -132,7 +132,7 @@ mod tests {
     /// Goal: one mailbox is one key. Method: the forms that providers deliver alike, and what is no address.
     #[test]
     fn spellings_of_a_mail_address_are_one() {
-        let email = [Normaliser::Email];
+        let email = [Normalizer::Email];
         for (text, mailbox) in [
             (" Ann@Example.COM ", "ann@example.com"),
             ("ann+shop@example.com.", "ann@example.com"),
@@ -160,7 +160,7 @@ mod tests {
     /// Goal: forms apply in the order written, and an empty value stays one. Method: chains over small texts.
     #[test]
     fn forms_follow_each_other() {
-        use Normaliser::*;
+        use Normalizer::*;
         let first = |count| First(std::num::NonZeroU16::new(count).unwrap());
         let at = || std::sync::Arc::from("@");
         assert_eq!(
@@ -189,8 +189,8 @@ mod tests {
         /// and addresses are made of.
         #[test]
         fn every_text_has_a_form_or_none(text in "\\PC{0,12}", phone in "[+0-9 ()/.-]{0,20}") {
-            let german = [Normaliser::E164(Some("DE".parse().unwrap()))];
-            for (text, form) in [(&phone, &german), (&text, &german), (&text, &[Normaliser::Email])] {
+            let german = [Normalizer::E164(Some("DE".parse().unwrap()))];
+            for (text, form) in [(&phone, &german), (&text, &german), (&text, &[Normalizer::Email])] {
                 if let Ok(normal_form) = normal(text, form) {
                     prop_assert_eq!(normal(&normal_form, form), Ok(normal_form.clone()));
                 }

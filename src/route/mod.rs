@@ -139,7 +139,7 @@ impl RouteTable {
 
     /// Returns the route of a request; `None` when there is none.
     ///
-    /// `host` is in the normal form of [`host::normalise`], or empty where the request named none. The path is at most
+    /// `host` is in the normal form of [`host::normalize`], or empty where the request named none. The path is at most
     /// [`longest_path`](Self::longest_path) long.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Owns what a key can be made of: the parts of a template, how their values are normalised, and what holds without them.
+//! Owns what a key can be made of: the parts of a template, how their values are normalized, and what holds without them.
 //!
 //! Equal templates share counters across a reload, so two ways to write one template are equal here. `Display` writes a template
 //! as one would in the configuration, which is also how a limit's files remember what their counters mean.
@@ -27,7 +27,7 @@ pub enum KeyPart {
     },
     /// `host`: the authority's host, lower case, without port.
     Host,
-    /// `path`: the normalised path without query.
+    /// `path`: the normalized path without query.
     Path,
     /// `method`.
     Method,
@@ -43,7 +43,7 @@ pub struct ValuePart {
     /// Where it stands in a request.
     pub source: ValueSource,
     /// What is done to it, in this order.
-    pub normalisers: Vec<Normaliser>,
+    pub normalizers: Vec<Normalizer>,
 }
 
 /// Where a value stands in a request.
@@ -77,7 +77,7 @@ pub struct Pointer(pub Vec<Arc<str>>);
 
 /// What is done to a value so that two spellings of one thing share a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Normaliser {
+pub enum Normalizer {
     /// `lower`
     Lower,
     /// `trim`
@@ -172,13 +172,13 @@ impl ValuePart {
     /// Whether there are requests without it.
     #[must_use]
     pub fn can_be_absent(&self) -> bool {
-        // A route's parameters are never empty, so only a normaliser can leave nothing of one.
+        // A route's parameters are never empty, so only a normalizer can leave nothing of one.
         let certain = matches!(self.source, ValueSource::PathParameter(_));
-        !certain || self.normalisers.iter().any(Normaliser::can_fail)
+        !certain || self.normalizers.iter().any(Normalizer::can_fail)
     }
 }
 
-impl Normaliser {
+impl Normalizer {
     /// Whether some values have no such form.
     #[must_use]
     pub fn can_fail(&self) -> bool {
@@ -219,8 +219,8 @@ impl fmt::Display for KeyPart {
 impl fmt::Display for ValuePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.source.fmt(f)?;
-        for normaliser in &self.normalisers {
-            write!(f, " | {normaliser}")?;
+        for normalizer in &self.normalizers {
+            write!(f, " | {normalizer}")?;
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ impl ValueSource {
     }
 }
 
-impl fmt::Display for Normaliser {
+impl fmt::Display for Normalizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lower => f.write_str("lower"),

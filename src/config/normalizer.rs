@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::field::quoted;
 use super::problem::Mistake;
-use super::rules::Normaliser;
+use super::rules::Normalizer;
 use super::suggest;
 use crate::telephony::{self, PhoneRegion};
 
@@ -23,7 +23,7 @@ const MOST: usize = 8;
 const LONGEST_MARK: usize = 32;
 
 /// What follows the first `|` of a part.
-pub(super) fn all(text: &str) -> Result<Vec<Normaliser>, Mistake> {
+pub(super) fn all(text: &str) -> Result<Vec<Normalizer>, Mistake> {
     let pieces = pieces(text);
     if pieces.len() > MOST {
         return Err(Mistake::with_advice(
@@ -53,33 +53,33 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-fn one(text: &str) -> Result<Normaliser, Mistake> {
+fn one(text: &str) -> Result<Normalizer, Mistake> {
     let (name, argument) = match text.split_once(' ') {
         Some((name, argument)) => (name, argument.trim()),
         None => (text, ""),
     };
-    let plain = |normaliser| {
+    let plain = |normalizer| {
         if argument.is_empty() {
-            Ok(normaliser)
+            Ok(normalizer)
         } else {
             let message = format!("{name} takes nothing, and got {}", quoted(argument));
             Err(Mistake::with_advice(message, format!("write {name} alone")))
         }
     };
     match name {
-        "lower" => plain(Normaliser::Lower),
-        "trim" => plain(Normaliser::Trim),
-        "fold" => plain(Normaliser::Fold),
-        "email" => plain(Normaliser::Email),
+        "lower" => plain(Normalizer::Lower),
+        "trim" => plain(Normalizer::Trim),
+        "fold" => plain(Normalizer::Fold),
+        "email" => plain(Normalizer::Email),
         "e164" => {
             let region = region(argument)?;
             // The numbering plan is compiled at its first use: now, rather than while a request waits.
             drop(telephony::e164("0", region));
-            Ok(Normaliser::E164(region))
+            Ok(Normalizer::E164(region))
         }
-        "first" => count(argument).map(Normaliser::First),
-        "before" => mark(name, argument).map(Normaliser::Before),
-        "after" => mark(name, argument).map(Normaliser::After),
+        "first" => count(argument).map(Normalizer::First),
+        "before" => mark(name, argument).map(Normalizer::Before),
+        "after" => mark(name, argument).map(Normalizer::After),
         _ => Err(unknown(text, name)),
     }
 }
@@ -146,9 +146,9 @@ mod tests {
     fn a_bar_in_quotes_separates_nothing() {
         assert_eq!(
             all(" before \"|\" | lower"),
-            Ok(vec![Normaliser::Before("|".into()), Normaliser::Lower])
+            Ok(vec![Normalizer::Before("|".into()), Normalizer::Lower])
         );
-        assert_eq!(all("after '|'"), Ok(vec![Normaliser::After("|".into())]));
+        assert_eq!(all("after '|'"), Ok(vec![Normalizer::After("|".into())]));
     }
 
     /// Goal: an unknown form is answered with those that exist. Method: slips of several kinds, each with a part of its advice.
