@@ -12,7 +12,7 @@ use crate::address::{PrefixBits, prefix};
 use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
 use crate::jwt::PresentedToken;
-use crate::normal_form;
+use crate::normal_form::{self, in_lower_case, in_upper_case};
 use crate::rejection::MissingReason;
 
 /// The parts of a request that can be in keys. Client, host, path and method are in their normal form, so that two spellings share a
@@ -71,13 +71,8 @@ pub fn normal_value<'a>(
     part: &ValuePart,
     facts: &RequestFacts<'a>,
 ) -> Result<Cow<'a, [u8]>, MissingReason> {
-    value::find(&part.source, facts).and_then(|found| normal_form::apply(found, &part.normalizers))
-}
-
-/// Returns the normal form of `text` as the value of a part of a key; `None` where it has none.
-pub(crate) fn normal_text(part: &ValuePart, text: &str) -> Option<Vec<u8>> {
-    let normal = normal_form::apply(Cow::Borrowed(text.as_bytes()), &part.normalizers);
-    normal.ok().map(Cow::into_owned)
+    let value = value::find(&part.source, facts)?;
+    normal_form::apply(value, &part.normalizers).ok_or(MissingReason::Malformed)
 }
 
 /// The secret under which one process hashes keys: without it nobody can tell which values share a bucket of a table.
@@ -183,25 +178,6 @@ fn fill_in<'t>(
         };
     }
     Ok(())
-}
-
-/// Returns a path as routes compare it: without regard to case, since some origins take `/A` for `/a`.
-pub(crate) fn in_lower_case(path: &str) -> Cow<'_, str> {
-    if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        Cow::Owned(path.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(path)
-    }
-}
-
-/// Returns a method as routes compare it: without regard to case, since some origins take `post` for `POST`.
-pub(crate) fn in_upper_case(method: &Method) -> Cow<'_, str> {
-    let text = method.as_str();
-    if text.bytes().any(|byte| byte.is_ascii_lowercase()) {
-        Cow::Owned(text.to_ascii_uppercase())
-    } else {
-        Cow::Borrowed(text)
-    }
 }
 
 /// Hashes the substitute for the values that a request lacks. It has more parts than any key of the template, so no value can be chosen

@@ -44,7 +44,6 @@ pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kin
 pub use evaluate::LimitEvaluation;
 pub use inspect::{KeyState, NamedKey};
 pub use key::{KeySeed, RequestFacts, normal_value};
-pub(crate) use key::{in_lower_case, in_upper_case, normal_text};
 pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use overrides::TierMatch;

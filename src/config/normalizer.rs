@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::field::quoted;
 use super::problem::Mistake;
-use super::rules::Normalizer;
 use super::suggest;
+use crate::normal_form::Normalizer;
 use crate::telephony::{self, PhoneRegion};
 
 /// As they are written.

@@ -7,8 +7,8 @@ use std::fmt;
 
 use super::rules::KeyPart;
 use crate::address::{PrefixBits, prefix};
-use crate::admission::{in_lower_case, in_upper_case, normal_text};
 use crate::host;
+use crate::normal_form::{self, in_lower_case, in_upper_case};
 use crate::path::NormalPath;
 
 use super::field::quoted;
@@ -131,7 +131,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
                     "write one such as POST",
                 )
             }),
-        KeyPart::Value(part) => normal_text(part, text).ok_or_else(|| {
+        KeyPart::Value(part) => normal_form::of_text(text, &part.normalizers).ok_or_else(|| {
             Mistake::with_advice(
                 format!("{} is no value of {part}", quoted(text)),
                 "write it as a request would have it",

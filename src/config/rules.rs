@@ -51,7 +51,7 @@ pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
 pub use self::compress::{Coding, CompressRules, Effort};
 pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use self::defence::{DefenceRules, OverrideFields, TrustedHeader, Underscores};
-pub use self::key::{KeyPart, KeyTemplate, Normalizer, OnMissing, Pointer, ValuePart, ValueSource};
+pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
 pub use self::list::{ListFile, ListRules};
 pub use self::listener::{Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName};

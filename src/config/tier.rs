@@ -15,8 +15,8 @@ use super::report::Placed;
 use super::rules::{KeyPart, Name, NamedTier, Tier, TierRules, ValuePart, ValueSource};
 use super::section::{Section, step};
 use super::suggest;
-use crate::admission::normal_text;
 use crate::bounds;
+use crate::normal_form;
 
 const EXAMPLE: &str = "{ pro = [\"600 per 1m\"] }";
 
@@ -124,7 +124,7 @@ fn one<'d>(
         value: value.get_ref(),
     };
     let said = named_by.map(|part| {
-        let said = normal_text(part, name).filter(|said| !said.is_empty());
+        let said = normal_form::of_text(name, &part.normalizers).filter(|said| !said.is_empty());
         if said.is_none() {
             let place = of.place.inside(&step(name), Some(span));
             let message = format!("\"{part}\" is never {}", quoted(name));

@@ -4,12 +4,11 @@
 //! as one would in the configuration, which is also how a limit's files remember what their counters mean.
 
 use std::fmt;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use http::HeaderName;
 
-use crate::telephony::PhoneRegion;
+use crate::normal_form::Normalizer;
 
 /// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,27 +73,6 @@ pub enum ValueSource {
 /// Where a value stands in JSON: the steps of a JSON pointer (RFC 6901), at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(pub Vec<Arc<str>>);
-
-/// What is done to a value so that two spellings of one thing share a counter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Normalizer {
-    /// `lower`
-    Lower,
-    /// `trim`
-    Trim,
-    /// `fold`: without case, accents, width and invisible characters.
-    Fold,
-    /// `e164`, or `e164 DE` with the country of numbers that are written without one.
-    E164(Option<PhoneRegion>),
-    /// `email`
-    Email,
-    /// `first N`: so many characters.
-    First(NonZeroU16),
-    /// `before "@"`: up to the first.
-    Before(Arc<str>),
-    /// `after "@"`: from the last on.
-    After(Arc<str>),
-}
 
 /// What holds for a request that lacks a part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,18 +156,6 @@ impl ValuePart {
     }
 }
 
-impl Normalizer {
-    /// Whether some values have no such form.
-    #[must_use]
-    pub fn can_fail(&self) -> bool {
-        match self {
-            Self::Lower | Self::Trim | Self::First(_) => false,
-            // Bytes that are no UTF-8 are no text to fold.
-            Self::Fold | Self::E164(_) | Self::Email | Self::Before(_) | Self::After(_) => true,
-        }
-    }
-}
-
 impl fmt::Display for KeyTemplate {
     /// As one would write it in the configuration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -264,21 +230,5 @@ impl ValueSource {
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         matches!(self, Self::Json(_) | Self::Form(_))
-    }
-}
-
-impl fmt::Display for Normalizer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lower => f.write_str("lower"),
-            Self::Trim => f.write_str("trim"),
-            Self::Fold => f.write_str("fold"),
-            Self::E164(None) => f.write_str("e164"),
-            Self::E164(Some(region)) => write!(f, "e164 {region}"),
-            Self::Email => f.write_str("email"),
-            Self::First(count) => write!(f, "first {count}"),
-            Self::Before(mark) => write!(f, "before \"{mark}\""),
-            Self::After(mark) => write!(f, "after \"{mark}\""),
-        }
     }
 }
