@@ -1,7 +1,7 @@
 //! Identifies a client's certificate by its subject, as text, and its fingerprint.
 //!
-//! The chain was verified in the handshake; here it is only read. The subject is written as RFC 4514 has it, the same text that
-//! `openssl x509 -nameopt RFC2253` prints, so that an operator can copy it into a file of overrides.
+//! The handshake has verified the chain; this module only reads it. The subject is written as RFC 4514 has it, the same text
+//! that `openssl x509 -nameopt RFC2253` prints, so that an operator can copy it into a file of overrides.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
-    /// Reads a certificate; its bytes alone where they make no sense.
+    /// Reads a certificate; a malformed one gets a fingerprint alone.
     #[must_use]
     pub fn of(der: &[u8]) -> Self {
         let subject = X509Certificate::from_der(der)
@@ -47,14 +47,14 @@ impl ClientCertificate {
 
 /// The hash of certificates for fingerprints.
 pub(super) fn sha256(bytes: &[u8]) -> Vec<u8> {
-    // The arithmetic of the handshake has it already; a crate for it alone would be one more.
+    // The TLS library includes this hash; a crate for it alone would be one more dependency.
     TLS13_AES_128_GCM_SHA256
         .tls13()
         .map(|suite| suite.common.hash_provider.hash(bytes).as_ref().to_vec())
         .unwrap_or_default()
 }
 
-/// RFC 4514 §2.1: the last part first.
+/// Returns the subject as text. RFC 4514 §2.1: the last part first.
 fn subject(name: &X509Name<'_>) -> String {
     let parts: Vec<_> = name.iter_rdn().collect();
     let mut text = String::new();
@@ -72,7 +72,7 @@ fn subject(name: &X509Name<'_>) -> String {
     text
 }
 
-/// RFC 4514 §2.3, §2.4: text under a name that all know, the encoding of all else.
+/// Appends an attribute. RFC 4514 §2.3, §2.4: text under a standard name, the encoding of all others.
 fn push_attribute(into: &mut String, attribute: &AttributeTypeAndValue<'_>) {
     let kind = attribute.attr_type().to_id_string();
     let short = SHORT.iter().find(|(id, _)| *id == kind);
@@ -103,7 +103,7 @@ fn push_escaped(into: &mut String, value: &str) {
             '"' | '+' | ',' | ';' | '<' | '>' | '\\' => into.extend(['\\', character]),
             '#' if at == 0 => into.push_str("\\#"),
             ' ' if at == 0 || at == last => into.push_str("\\ "),
-            // §2.4 asks it of NUL, and other control characters have no place in a log either.
+            // §2.4 requires it for NUL, and other control characters must not get into a log either.
             control if control.is_control() => {
                 let mut bytes = [0; 4];
                 for byte in control.encode_utf8(&mut bytes).bytes() {
@@ -115,7 +115,7 @@ fn push_escaped(into: &mut String, value: &str) {
     }
 }
 
-/// Bytes as hexadecimal digits, lower case.
+/// Returns bytes as hexadecimal digits, lower case.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -142,7 +142,7 @@ mod tests {
         params.self_signed(&key).unwrap().der().to_vec()
     }
 
-    /// Goal: a subject is the text that operators see elsewhere. Method: certificates with what RFC 4514 §4 has in its examples.
+    /// Goal: a subject is the text that other tools print. Method: certificates with the parts of RFC 4514's examples in §4.
     #[test]
     fn a_subject_is_written_as_rfc_4514_has_it() {
         for (attributes, text) in [

@@ -1,8 +1,7 @@
-//! Takes a forwarded chain apart, from the right.
+//! Splits a forwarded chain into elements, from the right.
 //!
-//! Cutting starts at the right end because that end was written by hops that are trusted: it is well formed, so each cut is
-//! sound whatever stands to its left. Read from the left, one stray quote in a forged part would swallow the commas behind it
-//! and with them the honest elements.
+//! The right end was written by trusted hops and is well formed, so each split is correct whatever stands to its left. Read from
+//! the left, one stray quote in a forged part would swallow the commas after it and with them the genuine elements.
 
 use std::iter::Rev;
 use std::net::IpAddr;
@@ -22,7 +21,7 @@ pub(super) enum QuoteSyntax {
     Delimit,
 }
 
-/// The elements of all fields of this name, last field first, each from its right end, within the bounds.
+/// Returns the elements of all fields of this name, last field first, each from its right end, within the bounds.
 pub(super) fn elements<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
@@ -37,7 +36,7 @@ pub(super) fn elements<'a>(
     }
 }
 
-/// See [`elements`].
+/// The iterator that [`elements`] returns.
 #[derive(Debug)]
 pub(super) struct ChainElements<'a> {
     fields: Rev<ValueIter<'a, HeaderValue>>,
@@ -64,7 +63,7 @@ impl<'a> Iterator for ChainElements<'a> {
                 &rest[unseen + comma + 1..]
             }
             None if unseen == 0 => rest,
-            // The element goes on beyond the bytes that may be looked at.
+            // The element goes on beyond the bytes that may be read.
             None => {
                 self.elements_left = 0;
                 return None;
@@ -76,7 +75,7 @@ impl<'a> Iterator for ChainElements<'a> {
     }
 }
 
-/// The last comma that separates.
+/// Returns the position of the last comma that separates elements.
 fn last_comma(text: &[u8], quotes: QuoteSyntax) -> Option<usize> {
     if quotes == QuoteSyntax::Plain {
         return text.iter().rposition(|&byte| byte == b',');
@@ -85,7 +84,7 @@ fn last_comma(text: &[u8], quotes: QuoteSyntax) -> Option<usize> {
     for (at, &byte) in text.iter().enumerate().rev() {
         match byte {
             b'"' => {
-                // RFC 9110 §5.6.4: a backslash quotes what follows it, so an odd run of them makes this quote part of the text.
+                // RFC 9110 §5.6.4: a backslash quotes the next byte, so an odd run of them makes this quote part of the text.
                 let escapes = text[..at]
                     .iter()
                     .rev()
@@ -102,9 +101,9 @@ fn last_comma(text: &[u8], quotes: QuoteSyntax) -> Option<usize> {
 
 /// Reads the `for` parameter of one element of `Forwarded`.
 ///
-/// RFC 7239 §4: pairs of a token and a token or a quoted string, separated by semicolons, names in any case, each at most
-/// once. `None` when the element breaks that, has no `for`, or names a hop by something other than an address. Unquoted values
-/// may hold `:`, `[` and `]`, which the grammar wants quoted and common proxies do not quote.
+/// RFC 7239 §4: pairs of a token and a token or a quoted string, separated by semicolons, names in any case, each at most once.
+/// `None` when the element breaks that, has no `for`, or names a hop by something other than an address. Unquoted values may
+/// contain `:`, `[` and `]`, which the grammar requires to be quoted and common proxies do not quote.
 pub(super) fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     let mut rest = node::trim_blanks(element);
     let mut told = None;
@@ -135,7 +134,7 @@ enum ParameterValue<'a> {
 }
 
 impl<'a> ParameterValue<'a> {
-    /// Splits a value from what follows it.
+    /// Splits a value from the text after it.
     fn take(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let Some(inner) = text.strip_prefix(b"\"") else {
             let end = text
@@ -174,7 +173,7 @@ impl<'a> ParameterValue<'a> {
     }
 }
 
-/// RFC 9110 §5.6.2.
+/// Returns whether a token may contain this byte, RFC 9110 §5.6.2.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -262,7 +261,7 @@ mod tests {
             elements(&headers, &name, QuoteSyntax::Plain).collect::<Vec<_>>(),
             [b"b"]
         );
-        // All elements count, not each: eight of a thousand bytes, with their commas, leave no room for a ninth.
+        // The bound is on all elements together: eight of a thousand bytes, with their commas, leave no room for a ninth.
         let element = format!(",{}", "a".repeat(1000));
         let chain = HeaderValue::from_str(&element.repeat(20)).unwrap();
         headers.insert(&name, chain);

@@ -1,18 +1,19 @@
-//! Decides which fields a request loses before anything reads it: limits, routes and the origin then see the same request.
+//! Decides which fields are removed from a request before any other stage: limits, routes and the origin then see the same
+//! request.
 //!
-//! Two kinds of fields say more than a client may say:
+//! Two kinds of fields assert more than a client may assert:
 //!
-//! * Fields that origins read as the word of the proxy in front of them ([`proxy_fields`](crate::proxy_fields)). A trusted proxy may write
-//!   the ones that the operator lists (`[client] trusted_headers`) and the one that carries the address; all others are merely passed on by
-//!   it, so a client wrote them. From other peers none passes.
-//! * Other spellings of a name that matters. CGI and what came of it (PHP, WSGI, Rack) write `HTTP_X_API_KEY` for `X-Api-Key` and for
-//!   `X_Api_Key`, some of them for `X.Api.Key` too. The gateway would count by one of them and the origin read the other.
+//! * Fields that origins trust as set by the proxy in front of them ([`proxy_fields`](crate::proxy_fields)). A trusted proxy may
+//!   set those that the operator lists (`[client] trusted_headers`) and the one with the address; it merely passes on all
+//!   others, so a client wrote them. From other peers none passes.
+//! * Other spellings of a protected name. CGI and its successors (PHP, WSGI, Rack) write `HTTP_X_API_KEY` for `X-Api-Key` and
+//!   for `X_Api_Key`, some of them for `X.Api.Key` too. The gateway would count by one of them and the origin read the other.
 //!
 //! # Invariants
 //!
 //! 1. Of a name that the configuration or the gateway itself writes or reads, only the spelling that is written there passes.
 //! 2. A field of a proxy passes only from a trusted peer, and only where the operator named it.
-//! 3. The common request costs one look at each name, and nothing is allocated.
+//! 3. An ordinary request costs one look at each name, and no allocation.
 
 use std::net::IpAddr;
 
@@ -24,7 +25,7 @@ use crate::proxy_fields::{
     self, NameFilter, OVERRIDES, X_FORWARDED_FOR, X_FORWARDED_PROTO, dashed, is_proxy_field,
 };
 
-/// Names that the gateway reads or writes, whatever the configuration says: their other spellings never pass.
+/// Names that the gateway reads or writes, whatever the configuration: their other spellings never pass.
 const OURS: [&str; 14] = [
     "accept-encoding",
     "access-control-request-headers",
@@ -42,12 +43,12 @@ const OURS: [&str; 14] = [
     "x-request-id",
 ];
 
-/// Which fields pass, compiled from one configuration.
+/// The fields that pass, compiled from one configuration.
 #[derive(Clone, Debug)]
 pub struct FieldPolicy {
-    /// Names that matter, as written, sorted.
+    /// Protected names, as written, sorted.
     written: Vec<HeaderName>,
-    /// Their form with dashes, sorted.
+    /// The same names in the form with dashes, sorted.
     canonical: Vec<Box<str>>,
     /// True if one of the protected names has another character than letters, digits and dashes.
     odd_is_written: bool,
@@ -59,7 +60,7 @@ pub struct FieldPolicy {
 /// The changes that a request needs.
 #[derive(Debug, Default)]
 pub struct FieldReview {
-    /// These go.
+    /// The fields to remove.
     pub remove: Vec<HeaderName>,
     /// The normalized `X-Forwarded-Proto` of a trusted proxy, where it is not one plain scheme.
     pub scheme: Option<HeaderValue>,
@@ -187,7 +188,7 @@ impl FieldPolicy {
     }
 }
 
-/// Names of what trusted proxies say about the URL of a request with these fields, which were reviewed; sorted.
+/// Returns the names of the fields by which trusted proxies describe the URL, among these fields, which were reviewed; sorted.
 #[must_use]
 pub fn told_about_url(fields: &HeaderMap) -> Vec<HeaderName> {
     let told = |name: &&HeaderName| proxy_fields::tells_url(name.as_str());
@@ -202,7 +203,8 @@ fn claims_to_forward(name: &HeaderName, client: &ClientRules) -> bool {
         || client.forwarded.field_name() == *name
 }
 
-/// Keeps one plain scheme. Of a list the trusted proxy wrote the last: what stands before it may be the client's.
+/// Reduces the field to one plain scheme. The trusted proxy wrote the last element of a list: those before it may be the
+/// client's.
 fn scheme(fields: &HeaderMap, review: &mut FieldReview) {
     const SCHEMES: [&str; 4] = ["http", "https", "ws", "wss"];
     let mut values = fields.get_all(X_FORWARDED_PROTO).iter();
@@ -273,7 +275,8 @@ mod tests {
         left.join(" ")
     }
 
-    /// Goal: a stranger says nothing that a proxy says, in no spelling. Method: fields of each kind beside fields that only look alike.
+    /// Goal: an untrusted peer cannot set a proxy's field, in no spelling. Method: fields of each kind beside fields that only
+    /// look similar.
     #[test]
     fn a_stranger_has_no_word_of_a_proxy() {
         let sent = "X-Original-URL X_Rewrite_Url X-HTTP-Method-Override X-Forwarded-For X-Forwarded_For X-Forwarded-Prefix X-Edge-Client \
@@ -284,8 +287,8 @@ mod tests {
         assert_eq!(left(PeerTrust::Stranger, LISTING, &[], sent), "x-user");
     }
 
-    /// Goal: a trusted proxy writes the address, the scheme and what is listed, and nothing that it merely passes on. Method: the fields of
-    /// a client and of its proxy, with the defaults and with a list.
+    /// Goal: a trusted proxy sets the address, the scheme and listed fields, and none that it merely passes on. Method: the
+    /// fields of a client and of its proxy, with the defaults and with a list.
     #[test]
     fn a_trusted_proxy_writes_what_is_listed() {
         let sent = "X-Original-URL X-Real-IP Forwarded X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X_Forwarded_Proto X-Edge-Client \
@@ -296,7 +299,8 @@ mod tests {
         assert_eq!(left(PeerTrust::Trusted, LISTING, &[], sent), kept);
     }
 
-    /// Goal: a name that matters has one spelling, whatever the operator writes of underscores. Method: every character that CGI folds.
+    /// Goal: a protected name has one spelling, whatever the operator's setting for underscores. Method: every character that
+    /// CGI folds.
     #[test]
     fn a_name_that_matters_has_one_spelling() {
         let sent = "X-Api-Key X_Api_Key X-Api_Key X.Api.Key X!Api~Key X_Other X-Other Content_Type";
@@ -308,15 +312,15 @@ mod tests {
         let passing = "[server]\nunderscores = \"pass\"\n";
         let kept = "x-api-key x-other x_other";
         assert_eq!(left(PeerTrust::Stranger, passing, &names, sent), kept);
-        // Where the operator writes underscores, that spelling is the one.
+        // Where the operator writes underscores, that spelling is the one that passes.
         let kept = "x-other x_api_key";
         assert_eq!(left(PeerTrust::Stranger, "", &["x_api_key"], sent), kept);
-        // Of a proxy's field the odd spelling never passes.
+        // An odd spelling of a proxy's field never passes.
         let sent = "X_Forwarded_Prefix Remote_User $WSRA X_Tenant";
         assert_eq!(left(PeerTrust::Stranger, passing, &[], sent), "x_tenant");
     }
 
-    /// Goal: an operator who needs the overrides has them, and no more. Method: `pass`.
+    /// Goal: an operator who needs the overrides gets them, and no more. Method: `pass`.
     #[test]
     fn overrides_pass_where_the_operator_says_so() {
         let sent = "X-HTTP-Method-Override X_Original_URL X-Original-Host X_Real_IP";
@@ -326,8 +330,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: no spelling that a server could fold to a name that matters, or to a proxy's, passes. Method: such names with arbitrary
-        /// characters for their dashes, under both settings.
+        /// Goal: no spelling passes that a server could fold to a protected name, or to a proxy's. Method: such names with
+        /// arbitrary characters for their dashes, under both settings.
         #[test]
         fn no_folded_spelling_passes(
             at in 0..4_usize,
@@ -349,7 +353,7 @@ mod tests {
         }
     }
 
-    /// Goal: the scheme that a trusted proxy says is one of four words, the last that was said. Method: values of each kind.
+    /// Goal: the scheme of a trusted proxy is one of four words, the last that was sent. Method: values of each kind.
     #[test]
     fn a_trusted_scheme_is_one_plain_word() {
         for (values, said) in [

@@ -1,9 +1,9 @@
 //! Computes the fingerprint of a TLS client, by FoxIO's JA4 method for TLS clients.
 //!
-//! What a library offers in its first message is the same for all who use it, whatever they call themselves: a limit by it counts the
-//! bots of one kind together, though each has an address of its own. The method is public (github.com/FoxIO-LLC/ja4, `ja4` alone of its
-//! family, BSD 3-Clause). Lists are sorted, since browsers shuffle them, and values that exist only to keep servers tolerant (GREASE, RFC
-//! 8701) are left out.
+//! The first message of a TLS library is the same for all programs that use it, whatever `User-Agent` they send: a limit by it
+//! counts the bots of one kind together, though each has an address of its own. The method is public (github.com/FoxIO-LLC/ja4,
+//! `ja4` alone of its family, BSD 3-Clause). Lists are sorted, since browsers shuffle them, and values that exist only to keep
+//! servers tolerant (GREASE, RFC 8701) are left out.
 
 use std::fmt::Write as _;
 
@@ -35,20 +35,20 @@ impl<'a> ByteReader<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    /// Reads a byte string behind a length of one byte.
+    /// Reads a byte string after a length of one byte.
     fn short(&mut self) -> Option<&'a [u8]> {
         let length = self.one()?;
         self.take(length)
     }
 
-    /// Reads a byte string behind a length of two bytes.
+    /// Reads a byte string after a length of two bytes.
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = usize::from(self.two()?);
         self.take(length)
     }
 }
 
-/// The fingerprint of a ClientHello, RFC 8446 §4.1.2, without the header of the handshake; `None` where it is broken.
+/// Returns the fingerprint of a ClientHello, RFC 8446 §4.1.2, without the header of the handshake; `None` where it is malformed.
 #[must_use]
 pub fn ja4(hello: &[u8]) -> Option<String> {
     let mut hello = ByteReader(hello);
@@ -99,14 +99,14 @@ fn sorted(mut values: Vec<u16>) -> Vec<u16> {
     values
 }
 
-/// The values of a list, without GREASE.
+/// Returns the values of a list, without GREASE.
 fn numbers(list: &[u8]) -> Vec<u16> {
     let pairs = list.as_chunks::<2>().0.iter();
     let values = pairs.map(|pair| u16::from_be_bytes(*pair));
     values.filter(|value| !is_grease(*value)).collect()
 }
 
-/// RFC 8701 §2: both bytes alike, and ending in `a`.
+/// Returns whether a value is GREASE. RFC 8701 §2: both bytes equal, and ending in `a`.
 fn is_grease(value: u16) -> bool {
     let [high, low] = value.to_be_bytes();
     high == low && low & 0x0f == 0x0a
@@ -124,7 +124,7 @@ fn short(version: u16) -> &'static str {
     }
 }
 
-/// The first and the last character of the protocol that the client would like best.
+/// Appends the first and the last character of the client's most preferred protocol.
 fn push_ends(into: &mut String, protocol: &[u8]) {
     let (Some(first), Some(last)) = (protocol.first(), protocol.last()) else {
         into.push_str("00");
@@ -138,7 +138,7 @@ fn push_ends(into: &mut String, protocol: &[u8]) {
     }
 }
 
-/// The beginning of the hash of a list, and of a second one behind it if there is any.
+/// Returns the beginning of the hash of a list, and of a second one after it if there is any.
 fn digest(values: Vec<u16>, behind: &[u16]) -> String {
     if values.is_empty() {
         return "0".repeat(DIGITS);
@@ -194,7 +194,7 @@ mod tests {
         .concat()
     }
 
-    /// The example of the method's description: a Chrome with GREASE in every list.
+    /// Returns the example of the method's description: a Chrome with GREASE in every list.
     fn chrome() -> Vec<u8> {
         let signatures = [
             0x0403, 0x0804, 0x0401, 0x0503, 0x0805, 0x0501, 0x0806, 0x0601,
@@ -216,7 +216,8 @@ mod tests {
         hello(&ciphers, &extensions)
     }
 
-    /// Goal: the fingerprint is the one of other tools, which blocklists have. Method: the example of the method's own description.
+    /// Goal: the fingerprint equals the one of other tools and of blocklists. Method: the example of the method's own
+    /// description.
     #[test]
     fn a_fingerprint_is_the_one_of_the_methods_description() {
         let found = ja4(&chrome());
@@ -226,7 +227,7 @@ mod tests {
         );
     }
 
-    /// Goal: clients that say little have one too. Method: no extensions at all, and a protocol that is no text.
+    /// Goal: clients with few options have a fingerprint too. Method: no extensions at all, and a protocol that is no text.
     #[test]
     fn what_is_not_said_is_zero() {
         let found = ja4(&hello(&[], &[]));
@@ -239,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: nothing that a client sends stops the process. Method: arbitrary bytes, and a sound message that is cut or altered.
+        /// Goal: no message of a client stops the process. Method: arbitrary bytes, and a valid message that is cut or altered.
         #[test]
         fn every_message_can_be_read(
             bytes in proptest::collection::vec(any::<u8>(), 0..200),

@@ -1,8 +1,8 @@
-//! Decides whether a client is allowed past the limits or blocked ahead of them, by the operator's lists of address blocks.
+//! Decides whether a client is exempt from the limits or blocked ahead of them, by the operator's lists of address blocks.
 //!
-//! Of all blocks that hold the address the longest decides, whichever list and table it is from; of two equally long ones that blocks.
-//! So a block-list of networks and an allow-list of single addresses in them mean what they say together, and a slip errs
-//! towards refusing.
+//! Of all blocks that contain the address the longest decides, whichever list and table it is from; of two equally long ones the
+//! one that blocks. So a block list of networks and an allow list of single addresses in them combine as expected, and a mistake
+//! errs towards rejecting.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ pub struct ClientLists(Vec<(Name, ListEffect, Arc<CidrSet>)>);
 /// The effect of a list on its clients, the stronger last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ListEffect {
-    /// They skip the limits.
+    /// The clients skip the limits.
     Allow,
-    /// They are refused.
+    /// The clients are rejected.
     Block,
 }
 
 /// The result of matching a client with the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListMatch<'l> {
-    /// No list names it.
+    /// No list contains it.
     Ordinary,
-    /// This list lets it past the limits.
+    /// This list exempts it from the limits.
     Allowed(&'l Name),
     /// This list blocks it.
     Blocked(&'l Name),
@@ -56,7 +56,7 @@ impl ClientLists {
 }
 
 impl<'l> ListMatch<'l> {
-    /// The list that decided.
+    /// Returns the list that decided.
     #[must_use]
     pub fn list(self) -> Option<&'l Name> {
         match self {
@@ -70,7 +70,7 @@ impl<'l> ListMatch<'l> {
 mod tests {
     use super::*;
 
-    /// Goal: the longest block decides, equal ones block. Method: an allow-list and a block-list that nest both ways.
+    /// Goal: the longest block decides, equal ones block. Method: an allow list and a block list that nest both ways.
     #[test]
     fn the_longest_block_of_all_lists_decides_and_a_tie_blocks() {
         let set = |blocks: &[&str]| {

@@ -1,9 +1,9 @@
 //! Identifies the client of a request: the one address that limits count by.
 //!
-//! Only the connection's peer counts, unless the operator trusts that peer by CIDR. Then the chain that it sent is read from the right,
-//! because every hop appends: the rightmost address was seen by the peer itself, the next by the hop before it. The walk goes on for as
-//! long as the hops are trusted and ends at the first that is not. Elements to the left of that come from an untrusted sender, and are
-//! never read.
+//! Only the connection's peer counts, unless the operator trusts that peer by CIDR. Then the chain that it sent is read from the
+//! right, because every hop appends: the peer itself saw the rightmost address, the hop before it the next. The walk continues
+//! as long as the hops are trusted and ends at the first that is not. Elements to the left of that come from an untrusted
+//! sender, and are never read.
 //!
 //! [`FieldPolicy`] decides which other fields such hops may write, and which fields never pass.
 //!
@@ -67,7 +67,7 @@ pub enum AddressSource {
 /// The trust in the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerTrust {
-    /// It is one of the operator's own proxies: fields that it writes say what the operator wants said.
+    /// It is one of the operator's own proxies, whose fields are trusted.
     Trusted,
     /// Any other peer.
     Stranger,
@@ -121,7 +121,7 @@ pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> Clien
     }
 }
 
-/// Walks hops from the nearest to the farthest; `None` stands for one that cannot be read.
+/// Returns the last hop of a walk from the nearest to the farthest; `None` stands for an unreadable one.
 fn last_hop(hops: impl Iterator<Item = Option<IpAddr>>, trusted: &[IpNet]) -> Option<IpAddr> {
     let mut reached = None;
     for hop in hops {
@@ -148,7 +148,7 @@ fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| match (address, network) {
         (IpAddr::V4(address), IpNet::V4(network)) => network.contains(&address),
         (IpAddr::V6(address), IpNet::V6(network)) => network.contains(&address),
-        // `::ffff:10.0.0.0/104` means 10.0.0.0/8; a shorter prefix such as `::/0` speaks of IPv6 only.
+        // `::ffff:10.0.0.0/104` means 10.0.0.0/8; a shorter prefix such as `::/0` covers IPv6 only.
         (IpAddr::V4(address), IpNet::V6(network)) => {
             network.prefix_len() >= 96 && network.contains(&address.to_ipv6_mapped())
         }

@@ -1,7 +1,7 @@
 //! Reads one hop's name into an address.
 //!
-//! Hops write addresses bare, with a port, or in brackets. The port says nothing about who asks and is checked only so that
-//! garbage is not taken for one.
+//! Hops write addresses bare, with a port, or in brackets. The port does not identify the client and is checked only so that
+//! garbage is not taken for a port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,8 +9,7 @@ use crate::bounds;
 
 /// Reads `1.2.3.4`, `1.2.3.4:567`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:567`, with blanks around it.
 ///
-/// Everything else is `None`: `unknown`, `_hidden`, zone identifiers, names, garbage. The address is folded to IPv4 where it
-/// is a mapped one.
+/// Returns `None` for everything else: `unknown`, `_hidden`, zone identifiers, names, garbage. Folds a mapped address to IPv4.
 pub(super) fn parse(element: &[u8]) -> Option<IpAddr> {
     let text = trim_blanks(element);
     if text.len() > bounds::FORWARDED_NODE_BYTES {
@@ -35,7 +34,7 @@ pub(super) fn parse(element: &[u8]) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Cuts blanks from both ends. RFC 9110 §5.6.3: optional whitespace is spaces and tabs.
+/// Trims blanks from both ends. RFC 9110 §5.6.3: optional whitespace is spaces and tabs.
 pub(super) fn trim_blanks(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
         text = rest;
@@ -43,7 +42,7 @@ pub(super) fn trim_blanks(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// RFC 7239 §6: a port is 1–5 digits, or `_` and a name that hides it.
+/// Returns whether the text is a port, RFC 7239 §6: 1–5 digits, or `_` and a name that hides it.
 fn is_port(text: &str) -> bool {
     match text.strip_prefix('_') {
         Some(hidden) => {

@@ -1,7 +1,7 @@
 //! Decides whether a request keeps the id that a hop gave it.
 //!
-//! With an id of its own choice a client could hide among the log lines of another, or write arbitrary text into logs. So an id is accepted
-//! from trusted hops only, whole or not at all: a truncated id could not be found.
+//! With an id of its own choice a client could hide among the log lines of another, or write arbitrary text into logs. So an id
+//! is accepted from trusted hops only, whole or not at all: a truncated id could not be found.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,8 @@ use super::{PeerTrust, hop};
 use crate::config::rules::ClientRules;
 use crate::request_id::RequestId;
 
-/// The id that `peer` gave a request with these fields; `None` where it gave none, may not, or gave what is none.
+/// Returns the id that `peer` gave a request with these fields; `None` without one, with an invalid one, or from an untrusted
+/// peer.
 #[must_use]
 pub fn given_request_id(
     peer: IpAddr,
@@ -36,7 +37,8 @@ mod tests {
     use super::*;
     use crate::config::rules::{ForwardedSource, ListUse};
 
-    /// Goal: only a trusted hop names a request, once and plainly. Method: both kinds of hops; none, one, two and a malformed id.
+    /// Goal: only a trusted hop sets a request's id, once and plainly. Method: both kinds of hops; none, one, two and a
+    /// malformed id.
     #[test]
     fn only_a_trusted_hop_names_a_request() {
         let name = HeaderName::from_static("x-request-id");

@@ -1,4 +1,4 @@
-//! The chain as attackers and honest hops write it.
+//! Tests chains as attackers and genuine hops write them.
 
 use http::HeaderValue;
 use proptest::prelude::*;

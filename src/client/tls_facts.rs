@@ -1,14 +1,14 @@
-//! Owns what a connection under TLS says about itself, as the stages behind the listener read it.
+//! Holds the facts of a TLS connection that the stages after the listener read.
 //!
-//! It is made once, when the handshake ends, and shared by all requests of the connection. Nothing in it comes from a request, so no
-//! field that a client writes can contradict it.
+//! They are collected once, when the handshake ends, and shared by all requests of the connection. None of them comes from a
+//! request, so no field of a client can contradict them.
 
 use http::HeaderValue;
 
 use super::certificate::ClientCertificate;
 use crate::url_scheme::UrlScheme;
 
-/// The other end of a connection: where it is, and what it proved.
+/// The other end of a connection: its address, and the facts of its handshake.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionPeer<'a> {
     /// Its address.
@@ -39,14 +39,14 @@ pub struct TlsFacts {
 /// A listener's policy on client certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertPolicy {
-    /// The listener asks for one: a request for another name on this connection may fall under other rules.
+    /// The listener requests one: a request for another name on this connection may fall under other rules.
     ForCertificate,
-    /// The listener asks for none.
+    /// The listener requests none.
     Nothing,
 }
 
 impl<'a> ConnectionPeer<'a> {
-    /// One at `address`, in clear text.
+    /// Returns a peer at `address`, in clear text.
     #[must_use]
     pub fn plain(address: std::net::IpAddr) -> Self {
         Self {
@@ -63,10 +63,11 @@ impl<'a> ConnectionPeer<'a> {
 }
 
 impl TlsFacts {
-    /// Returns whether a request for `host`, in normal form, may be served here.
+    /// Returns whether a request for `host`, in normal form, may be served on this connection.
     ///
-    /// RFC 9110 §7.4: a connection that proved a client's identity for one name is not one for another, whose listener might ask more
-    /// of it. Where no client is asked, and where none named a host when the connection began, there is nothing to walk around.
+    /// RFC 9110 §7.4: a connection that proved a client's identity for one name did not prove it for another, whose listener may
+    /// require more. Where no client certificate is requested, and where the client sent no server name, there is nothing to
+    /// bypass.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
         match (self.asked, &self.server_name) {

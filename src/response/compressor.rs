@@ -1,12 +1,14 @@
 //! Compresses a body, piece by piece.
 //!
-//! Pingora's own coders can only take a piece or end: an event of a stream would stay inside them until hundreds more have arrived. So this
-//! module drives the coders of the same libraries, and flushes a body of unknown length with every piece that the origin sends. One with a
-//! length comes as fast as it can, and is not: flushing costs some per cent of its size.
+//! Pingora's own coders can only accept a piece or end: an event of a stream would stay inside them until hundreds more have
+//! arrived. So this module drives the coders of the same libraries, and flushes a body of unknown length with every piece that
+//! the origin sends. A body with a length arrives as fast as it can, and is not flushed: flushing costs some per cent of its
+//! size.
 //!
 //! # Limits
-//! Windows are small for what the codings can: as long as its answer lasts, a coder takes some 300 KiB for gzip and 2 MiB for the others at
-//! their usual effort, several times that at the highest. What one piece becomes is held until it is written.
+//! Windows are small compared with the maxima of the codings: for the duration of an answer, a coder takes some 300 KiB for gzip
+//! and 2 MiB for the others at their usual effort, several times that at the highest. The output for one piece is held until it
+//! is written.
 
 use std::io::{self, Write};
 
@@ -19,21 +21,21 @@ use crate::config::rules::{Coding, Effort};
 
 /// Bits of the window of brotli: 256 KiB.
 const BROTLI_WINDOW: u32 = 18;
-/// Bits of the window of zstd: 1 MiB; RFC 9659 asks every decoder for 8.
+/// Bits of the window of zstd: 1 MiB; RFC 9659 requires every decoder to support 8 MiB.
 const ZSTD_WINDOW: u32 = 20;
 /// Bytes that brotli writes at once.
 const BROTLI_BUFFER: usize = 4096;
 
-/// When what a coder holds is given out.
+/// The times at which a coder outputs the bytes that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushMode {
-    /// With every piece.
+    /// After every piece.
     Always,
-    /// When it has enough, and at the end.
+    /// When its buffer is full, and at the end.
     WhenFull,
 }
 
-/// A body on its way.
+/// The compressor of one body.
 pub struct BodyCompressor {
     /// `None` once it has ended.
     coder: Option<BodyEncoder>,
@@ -47,10 +49,10 @@ enum BodyEncoder {
 }
 
 impl BodyCompressor {
-    /// One by `coding`, which tries as hard as `effort` says, or as is usual for it.
+    /// Returns a compressor for `coding`, with `effort`, or with the usual effort of that coding.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// There is no memory for it.
     pub fn new(coding: Coding, effort: Option<Effort>, flush: FlushMode) -> io::Result<Self> {
         let level = |usual: u8| effort.map_or(usual, |Effort(level)| level);
         let coder = match coding {
@@ -79,7 +81,7 @@ impl BodyCompressor {
     /// Compresses a piece and returns the bytes that can be sent, possibly none.
     ///
     /// # Errors
-    /// When the coder fails, which none does for what it is given; the answer cannot go on then.
+    /// The coder fails, which no coder does for such input; the answer cannot continue then.
     pub fn push(&mut self, piece: &[u8]) -> io::Result<Bytes> {
         let Some(coder) = &mut self.coder else {
             return Ok(Bytes::new());
@@ -94,10 +96,10 @@ impl BodyCompressor {
         Ok(Bytes::from(coder.take()))
     }
 
-    /// The end of the body; nothing where it has ended before.
+    /// Ends the body and returns the rest; empty where it has ended before.
     ///
     /// # Errors
-    /// As for [`push`](Self::push).
+    /// The errors of [`push`](Self::push).
     pub fn finish(&mut self) -> io::Result<Bytes> {
         let rest = match self.coder.take() {
             Some(BodyEncoder::Zstd(coder)) => coder.finish()?,
@@ -148,7 +150,7 @@ mod tests {
         plain
     }
 
-    /// Goal: an event is on its way when it is sent. Method: what is out after one piece, decoded as far as it goes.
+    /// Goal: an event is sent on at once. Method: the output after one piece, decoded as far as it goes.
     #[test]
     fn a_flushed_piece_can_be_read_at_once() {
         for coding in Coding::ALL {
@@ -175,7 +177,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: what comes out is what went in, whatever the pieces. Method: any pieces by every coding, either way of flushing.
+        /// Goal: the decoded output equals the input, whatever the pieces. Method: any pieces by every coding, either way of
+        /// flushing.
         #[test]
         fn any_body_comes_out_as_it_went_in(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..6),

@@ -1,9 +1,9 @@
 //! Decides the CORS fields for browsers, by the Fetch standard, §3.2.
 //!
-//! A browser that asks beforehand, in a preflight, is answered by the gateway, before the limits and without a charge: the request that
-//! follows is the one that counts. A preflight never reaches an origin and its answer holds nothing but the rules, so asking many of them
-//! wins nothing. Every other answer says who may read it, refusals and failures too: a page that cannot read a 429 cannot wait as it
-//! says. The rules decide alone: what an origin says of its own under these names does not reach the client.
+//! The gateway answers a preflight of a browser, before the limits and without a charge: the request that follows is the one
+//! that counts. A preflight never reaches an origin and its answer contains nothing but the rules, so many of them gain nothing.
+//! Every other answer says which pages may read it, rejections and failures too: a page that cannot read a 429 cannot obey its
+//! `Retry-After`. The rules decide alone: an origin's own fields of these names do not reach the client.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -24,7 +24,7 @@ pub const OWN: [HeaderName; 6] = [
     ACCESS_CONTROL_MAX_AGE,
 ];
 
-/// The method that a preflight asks about; `None` where the request is none.
+/// Returns the method that a preflight asks about; `None` where the request is no preflight.
 #[must_use]
 pub fn preflight(method: &Method, headers: &HeaderMap) -> Option<Method> {
     if method != Method::OPTIONS || !headers.contains_key(ORIGIN) {
@@ -34,7 +34,7 @@ pub fn preflight(method: &Method, headers: &HeaderMap) -> Option<Method> {
     Method::from_bytes(asked.as_bytes()).ok()
 }
 
-/// The fields of an answer to a request with these `headers`; to append, after all of [`OWN`] were removed.
+/// Returns the fields of an answer to a request with these `headers`; to append, after all of [`OWN`] were removed.
 #[must_use]
 pub fn fields(rules: &CorsRules, headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     let mut fields = Vec::new();
@@ -89,7 +89,7 @@ fn depends_on_origin(rules: &CorsRules) -> bool {
     rules.origins != PageOrigins::Any
 }
 
-/// The value of `Access-Control-Allow-Origin`; `None` where the page is not allowed, or no page asks.
+/// Returns the value of `Access-Control-Allow-Origin`; `None` where the page is not allowed, or no page asks.
 fn allowed(rules: &CorsRules, headers: &HeaderMap) -> Option<HeaderValue> {
     let PageOrigins::These(origins) = &rules.origins else {
         return Some(HeaderValue::from_static("*"));
@@ -168,7 +168,8 @@ mod tests {
         found.map(|(_, value)| value.to_str().expect("text").to_owned())
     }
 
-    /// Goal: exactly the pages that were meant. Method: names beside, above and below, other schemes and ports, and tricks.
+    /// Goal: exactly the configured pages are allowed. Method: names beside, above and below, other schemes and ports, and
+    /// tricks.
     #[test]
     fn a_star_stands_for_names_under_the_host_and_nothing_else() {
         for (origin, is_allowed) in [
@@ -200,7 +201,7 @@ mod tests {
         );
     }
 
-    /// Goal: where everybody may read, caches may keep one answer for all. Method: any origin, without one too.
+    /// Goal: where every page may read, caches may store one answer for all. Method: any origin, without one too.
     #[test]
     fn an_answer_for_everybody_does_not_vary() {
         for headers in [asking("https://a.test"), HeaderMap::new()] {
@@ -213,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Goal: a preflight is told what it asks about, and nothing else is one. Method: one of each kind.
+    /// Goal: a preflight gets the methods and fields that it asks about, and only preflights do. Method: one of each kind.
     #[test]
     fn a_preflight_is_told_methods_and_fields() {
         let mut headers = asking("https://app.example.com");

@@ -1,12 +1,12 @@
 //! Decides which answers are compressed, and by which coding (RFC 9110 §8.4, §12.5.3).
 //!
-//! A response that may be compressed has `Vary` for every client, since a cache in between would serve the one form to a client that
-//! accepts only the other. One that is compressed is no longer the same bytes: its strong validator becomes a weak one, and what speaks of
-//! bytes (length, ranges, digests) goes. Left alone is what has a coding already, what is a part of something, what says `no-transform`
-//! (RFC 9111 §5.2.2.6), and what would hardly become shorter.
+//! A response that may be compressed has `Vary` for every client, since a cache in between would serve the one form to a client
+//! that accepts only the other. A compressed response consists of other bytes: its strong validator becomes a weak one, and
+//! fields about bytes (length, ranges, digests) are removed. Not compressed are responses that have a coding already, parts of a
+//! representation, those with `no-transform` (RFC 9111 §5.2.2.6), and those that would hardly become shorter.
 //!
 //! # Limits
-//! [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) codings of `Accept-Encoding` are looked at.
+//! At most [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) codings of `Accept-Encoding` are read.
 
 use http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
@@ -21,7 +21,7 @@ use crate::config::rules::{Coding, CompressRules};
 /// The treatment of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodingPlan {
-    /// It is none that is ever compressed.
+    /// The response is of a kind that is never compressed.
     LeaveAlone,
     /// It could be compressed, but this client accepts no coding: only `Vary` is added.
     Vary,
@@ -51,7 +51,7 @@ pub fn plan(
     if rules.encodings.is_empty() || !is_compressible(rules, status, headers) {
         return EncodingPlan::LeaveAlone;
     }
-    // HTTP/1.0 knows no chunks, and a body of unknown length would cost its connection.
+    // HTTP/1.0 has no chunks, and a body of unknown length would cost its connection.
     let takes_any = asked.method != Method::HEAD
         && asked.version >= http::Version::HTTP_11
         && !has_token(asked.headers, &CACHE_CONTROL, "no-transform");
@@ -114,8 +114,8 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
         .any(|directive| directive.trim().eq_ignore_ascii_case(token))
 }
 
-/// The coding that the client likes best; of those that it likes equally the first of `ours`. `None`: it likes none as well as the plain
-/// answer.
+/// Returns the coding that the client prefers; of equally preferred ones the first of `ours`. `None` if it prefers the plain
+/// answer to all of them.
 fn choose(headers: &HeaderMap, ours: &[Coding]) -> Option<Coding> {
     let asked = || {
         let lines = headers.get_all(ACCEPT_ENCODING).iter();
@@ -130,7 +130,7 @@ fn choose(headers: &HeaderMap, ours: &[Coding]) -> Option<Coding> {
         own.map(|(_, weight)| weight)
     };
     let others = named("*");
-    // RFC 9110 §12.5.3: what is not listed goes by `*`; the plain answer is always welcome unless it is ruled out.
+    // RFC 9110 §12.5.3: `*` covers codings that are not listed; the plain answer is acceptable unless it is ruled out.
     let plain = named("identity").unwrap_or(0);
     let weight = |coding: Coding| {
         let own = match coding {
@@ -145,7 +145,7 @@ fn choose(headers: &HeaderMap, ours: &[Coding]) -> Option<Coding> {
     (best.0 > 0 && best.0 >= plain).then_some(best.1)
 }
 
-/// A coding with its weight in thousandths; `None` for what is none.
+/// Returns a coding with its weight in thousandths; `None` for an invalid one.
 fn weighed(text: &str) -> Option<(&str, u16)> {
     let mut parts = text.split(';').map(str::trim);
     let coding = parts.next().filter(|coding| !coding.is_empty())?;
@@ -167,7 +167,7 @@ pub struct EncodedHead {
     pub remove: &'static [HeaderName],
 }
 
-/// Fields that speak of the bytes as they were.
+/// Fields that describe the uncompressed bytes.
 static OF_BYTES: [HeaderName; 6] = [
     CONTENT_LENGTH,
     ACCEPT_RANGES,
@@ -182,7 +182,7 @@ static OF_BYTES: [HeaderName; 6] = [
 pub fn rewrite(coding: Coding, headers: &HeaderMap) -> EncodedHead {
     let mut insert = vec![
         (CONTENT_ENCODING, HeaderValue::from_static(coding.name())),
-        // Taken away again for HTTP/2.
+        // Removed again for HTTP/2.
         (TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
     ];
     if let Some(etag) = headers.get(ETAG)
@@ -197,7 +197,7 @@ pub fn rewrite(coding: Coding, headers: &HeaderMap) -> EncodedHead {
     }
 }
 
-/// The line of `Vary` to append for an answer that differs by the field `on`; `None` where it is said already.
+/// Returns the line of `Vary` to append for an answer that differs by the field `on`; `None` where it is there already.
 #[must_use]
 pub fn vary(headers: &HeaderMap, on: &'static str) -> Option<(HeaderName, HeaderValue)> {
     let said = has_token(headers, &VARY, on) || has_token(headers, &VARY, "*");
@@ -226,7 +226,8 @@ mod tests {
         )
     }
 
-    /// Goal: weights decide as the RFC says, and ours among equals. Method: what browsers and libraries send, and the corners.
+    /// Goal: weights decide as the RFC says, and our order among equals. Method: values of browsers and libraries, and the
+    /// corner cases.
     #[test]
     fn the_client_weighs_and_the_rules_decide_between_equals() {
         assert_eq!(chosen("gzip, deflate, br, zstd"), Some(Coding::Zstd));
@@ -266,7 +267,7 @@ mod tests {
         plan(&rules(), &asked, status, &of(fields))
     }
 
-    /// Goal: only what gains by it is compressed. Method: an answer that is, and one difference at a time.
+    /// Goal: only responses that gain by it are compressed. Method: one that is, and one difference at a time.
     #[test]
     fn what_is_encoded_short_or_a_part_is_left_alone() {
         let html = (CONTENT_TYPE, "Text/HTML; charset=utf-8");
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(get(200, &[]), EncodingPlan::LeaveAlone);
     }
 
-    /// Goal: what is said of the bytes stays true. Method: a strong validator, a weak one, and a Vary that says it already.
+    /// Goal: fields about bytes stay correct. Method: a strong validator, a weak one, and a Vary that has the field already.
     #[test]
     fn validators_become_weak_and_vary_is_said_once() {
         let etag = |value| {
@@ -328,7 +329,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: no client makes this fall over, or gets what it rules out. Method: any text, and a `q=0` for each coding.
+        /// Goal: no client causes a panic, or gets a coding that it rules out. Method: any text, and a `q=0` for each coding.
         #[test]
         fn any_accept_encoding_has_an_answer(text in "[ -~]{0,80}", weights in prop::collection::vec(0_u16..=1, 3)) {
             let _ = chosen(&text);

@@ -1,9 +1,9 @@
 //! Writes the `RateLimit-Policy` and `RateLimit` fields in the syntax of draft-ietf-httpapi-ratelimit-headers-11.
 //!
-//! Both are lists of String items (RFC 9651 §3.1, §3.3.3), one item per rate: `"otp";q=5;w=10` says the quota and the window in
-//! seconds, `"otp";r=0;t=7` what remains and in how many seconds more frees. A limit with several rates names each by its
-//! window: `"otp-3s"`, `"otp-60s"`. Names hold only letters, digits, `_`, `-` and `.`, so nothing needs an escape. Limits that show
-//! themselves otherwise, or not at all, have no item.
+//! Both are lists of String items (RFC 9651 §3.1, §3.3.3), one item per rate: `"otp";q=5;w=10` has the quota and the window in
+//! seconds, `"otp";r=0;t=7` the remaining quota and the seconds until more frees. A limit with several rates names each by its
+//! window: `"otp-3s"`, `"otp-60s"`. Names contain only letters, digits, `_`, `-` and `.`, so nothing needs an escape. Limits
+//! with another style, or none, have no item.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,16 +26,17 @@ pub static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-po
 /// The fields of a response about the limits of its request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitFields {
-    /// `RateLimit-Policy`; `None` where no limit is shown so.
+    /// `RateLimit-Policy`; `None` where no limit has this style.
     pub policy: Option<HeaderValue>,
-    /// `RateLimit`; `None` where no limit is shown so.
+    /// `RateLimit`; `None` where no limit has this style.
     pub standing: Option<HeaderValue>,
-    /// The `X-RateLimit` fields; `None` where no limit is shown so.
+    /// The `X-RateLimit` fields; `None` where no limit has this style.
     pub x: Option<XRateLimit>,
 }
 
 impl LimitFields {
-    /// The fields for `verdict` over `limits`, which are in the verdict's order; `policy` is what [`rate_limit_policy`] made of them.
+    /// Returns the fields for `verdict` over `limits`, which are in the verdict's order; `policy` is the result of
+    /// [`rate_limit_policy`] for them.
     #[must_use]
     pub fn new<'a>(
         policy: Option<HeaderValue>,
@@ -67,18 +68,18 @@ struct PolicyItem {
     quoted: Box<str>,
     /// `"otp";q=5;w=10`.
     policy: Box<str>,
-    /// The problem body when this rate refuses.
+    /// The problem body of a rejection by this rate.
     refusal: Bytes,
 }
 
 impl PolicyItems {
-    /// The items of the limit `name`, one for each of its rates, in their order.
+    /// Returns the items of the limit `name`, one for each of its rates, in their order.
     #[must_use]
     pub fn new(name: &str, rules: &LimitRules) -> Self {
         Self::of_rates(name, rules.policy.rates(), rules)
     }
 
-    /// The items of the limit `name` for keys that have `rates` instead of its own.
+    /// Returns the items of the limit `name` for keys that have `rates` instead of its own.
     #[must_use]
     pub fn of_rates(name: &str, rates: &Rates, rules: &LimitRules) -> Self {
         let items = rates
@@ -96,7 +97,7 @@ impl PolicyItems {
         }
     }
 
-    /// Those of a limit that clients do not get to see.
+    /// Returns the items without any field, for a limit that clients do not see.
     #[must_use]
     pub fn hidden(self) -> Self {
         Self {
@@ -105,7 +106,7 @@ impl PolicyItems {
         }
     }
 
-    /// These, shown where `own` is.
+    /// Returns these items in the style of `own`.
     #[must_use]
     pub fn shown_as(self, own: &Self) -> Self {
         Self {
@@ -122,7 +123,7 @@ impl PolicyItems {
         HeaderValue::from_maybe_shared(value).expect("names and numbers are visible ASCII")
     }
 
-    /// Appends how the limit stands, behind a comma where something stands before it.
+    /// Appends the state of the limit, after a comma unless it is the first.
     fn write(&self, decision: &Decision, into: &mut Vec<u8>) {
         let mut number = itoa::Buffer::new();
         for (item, standing) in self.items.iter().zip(decision.statuses()) {
@@ -133,20 +134,20 @@ impl PolicyItems {
             into.extend_from_slice(b";r=");
             into.extend_from_slice(number.format(standing.remaining).as_bytes());
             into.extend_from_slice(b";t=");
-            // Waits may pass the window by a fraction of a second, or by more for costs above 1: `Retry-After` says those.
+            // Waits may exceed the window by a fraction of a second, or by more for costs above 1: `Retry-After` has those.
             let wait = whole_seconds(standing.next_free);
             let window = u64::from(standing.rate.period().as_secs());
             into.extend_from_slice(number.format(wait.min(window)).as_bytes());
         }
     }
 
-    /// The limit's name.
+    /// Returns the limit's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// In which fields it is shown.
+    /// Returns the fields in which it is shown.
     #[must_use]
     pub fn style(&self) -> FieldStyle {
         self.style
@@ -158,7 +159,7 @@ impl PolicyItems {
         self.wording.as_ref()
     }
 
-    /// The problem body of a refusal with 429 by the rate at `index`.
+    /// Returns the problem body of a rejection with 429 by the rate at `index`.
     #[must_use]
     pub fn refusal_body(&self, index: usize) -> Bytes {
         self.items
@@ -167,13 +168,13 @@ impl PolicyItems {
             .unwrap_or_default()
     }
 
-    /// The problem body of a refusal with 429 by a ban.
+    /// Returns the problem body of a rejection with 429 by a ban.
     #[must_use]
     pub fn ban_body(&self) -> Bytes {
         self.ban.clone()
     }
 
-    /// The name that fields and problem bodies have for the rate at `index`.
+    /// Returns the name of the rate at `index` in fields and problem bodies.
     #[must_use]
     pub fn item_name(&self, index: usize) -> &str {
         self.items
@@ -201,7 +202,7 @@ fn item_name(limit: &str, rate: &Rate, rates: usize) -> String {
     }
 }
 
-/// The value of `RateLimit-Policy` for a route with these limits; `None` where none is shown so.
+/// Returns the value of `RateLimit-Policy` for a route with these limits; `None` where none has this style.
 #[must_use]
 pub fn rate_limit_policy<'a>(
     limits: impl IntoIterator<Item = &'a PolicyItems>,
@@ -216,13 +217,14 @@ pub fn rate_limit_policy<'a>(
     })
 }
 
-/// The value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order; `None` where none is shown so.
+/// Returns the value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order; `None` where none has this
+/// style.
 fn rate_limit<'a>(
     limits: impl IntoIterator<Item = &'a PolicyItems>,
     verdict: &Verdict,
 ) -> Option<HeaderValue> {
     thread_local! {
-        /// Most requests get such a value: it is written here and copied once, to its size.
+        /// Most requests need such a value: it is written here and copied once, to its size.
         static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
     DRAFT.with_borrow_mut(|draft| {
@@ -237,7 +239,7 @@ fn rate_limit<'a>(
     })
 }
 
-/// Returns seconds, rounded up, so that a client that heeds `Retry-After` is never early.
+/// Returns seconds, rounded up, so that a client that obeys `Retry-After` is never early.
 pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
@@ -277,7 +279,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The verdict over the last of `times` requests at one moment, each facing all of `limits`.
+    /// Returns the verdict over the last of `times` requests at one moment, each checked by all of `limits`.
     pub(in crate::response) fn verdict_after(limits: &[&LimitRules], times: usize) -> Verdict {
         let limits: Vec<Limit> = limits
             .iter()
@@ -298,7 +300,7 @@ pub(super) mod tests {
         decide()
     }
 
-    /// Goal: the draft's syntax. Method: one limit with one rate, one with two, one that is shown otherwise.
+    /// Goal: the draft's syntax. Method: one limit with one rate, one with two, one with another style.
     #[test]
     fn a_policy_lists_every_rate_with_quota_and_window() {
         let one = PolicyItems::new("otp", &rules(&[(5, 10)], FieldStyle::Ietf));
@@ -311,7 +313,7 @@ pub(super) mod tests {
         assert_eq!(rate_limit_policy([&hidden]), None);
     }
 
-    /// Goal: standings in the policy's order. Method: charge once in the middle of a window.
+    /// Goal: states in the policy's order. Method: charge once in the middle of a window.
     #[test]
     fn a_standing_says_what_remains_and_when_more_frees() {
         let shown = rules(&[(5, 10)], FieldStyle::Ietf);
@@ -327,8 +329,9 @@ pub(super) mod tests {
     }
 
     proptest! {
-        /// Goal: a client never reads that more frees later than a window from now. Method: counts and windows under each algorithm, of
-        /// several units at a time, at moments within a millisecond, until it is refused and once more; `t` and `w` as they are written.
+        /// Goal: no field says that more frees later than a window from now. Method: counts and windows under each algorithm, of
+        /// several units at a time, at moments within a millisecond, until a rejection and once more; `t` and `w` as they are
+        /// written.
         #[test]
         fn no_standing_is_longer_than_its_window(
             numbers in proptest::collection::btree_map(1u32..200, 1u32..40, 1..=3),

@@ -1,9 +1,10 @@
-//! Decides how callers that speak gRPC are answered: by a status of gRPC in a head without a body, since their libraries read nothing
-//! else ("Trailers-Only", gRPC over HTTP/2).
+//! Decides how gRPC clients are answered: by a gRPC status in a head without a body, since their libraries read nothing else
+//! ("Trailers-Only", gRPC over HTTP/2).
 //!
-//! A refusal is `RESOURCE_EXHAUSTED`. Other statuses follow gRPC's document "HTTP to gRPC Status Code Mapping", by which clients guess
-//! what an answer without a gRPC status means. A gateway knows more than they in three cases: a limit or a size that is exceeded is
-//! `RESOURCE_EXHAUSTED`, a time that is over is `DEADLINE_EXCEEDED`, and a ban or block list is `PERMISSION_DENIED` as there.
+//! A rejection is `RESOURCE_EXHAUSTED`. Other statuses follow gRPC's document "HTTP to gRPC Status Code Mapping", by which
+//! clients interpret an answer without a gRPC status. A gateway has more information in three cases: a limit or a size that is
+//! exceeded is `RESOURCE_EXHAUSTED`, a timeout is `DEADLINE_EXCEEDED`, and a ban or block list is `PERMISSION_DENIED` as in the
+//! document.
 
 use std::fmt::Write;
 
@@ -48,7 +49,7 @@ impl GrpcStatus {
         match http.as_u16() {
             413 | 429 | 431 => Self::RESOURCE_EXHAUSTED,
             504 => Self::DEADLINE_EXCEEDED,
-            // Below, as in the document.
+            // The statuses from here on follow the document.
             400 => Self::INTERNAL,
             401 => Self::UNAUTHENTICATED,
             403 => Self::PERMISSION_DENIED,
@@ -60,13 +61,13 @@ impl GrpcStatus {
 }
 
 impl GrpcDialect {
-    /// The dialect that a request with these fields speaks, if any.
+    /// Returns the dialect of a request with these fields, if it is gRPC.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
         Self::named(headers.get(CONTENT_TYPE)?.as_bytes())
     }
 
-    /// The dialect of a media type: `application/grpc+proto` is one of `application/grpc`.
+    /// Returns the dialect of a media type: `application/grpc+proto` is one of `application/grpc`.
     #[must_use]
     pub fn named(media_type: &[u8]) -> Option<Self> {
         const COMMON: &[u8] = b"application/grpc";
@@ -86,7 +87,7 @@ impl GrpcDialect {
         }
     }
 
-    /// The fields of an answer that says no more than this.
+    /// Returns the fields of an answer without a body.
     #[must_use]
     pub fn fields(self, status: GrpcStatus, message: &str) -> [(HeaderName, HeaderValue); 3] {
         let content_type = HeaderValue::from_static(match self {
@@ -102,14 +103,15 @@ impl GrpcDialect {
     }
 }
 
-/// gRPC over HTTP/2, "Responses": space to `~` but `%` as they are, every other byte as `%` with two hexadecimal digits.
+/// Percent-encodes a message by gRPC over HTTP/2, "Responses": space to `~` but `%` unchanged, every other byte as `%` with two
+/// hexadecimal digits.
 fn encoded(message: &str) -> HeaderValue {
     let mut text = String::with_capacity(message.len());
     for byte in message.bytes() {
         if (b' '..=b'~').contains(&byte) && byte != b'%' {
             text.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // A write into a string does not fail.
             let _ = write!(text, "%{byte:02X}");
         }
     }
@@ -120,7 +122,7 @@ fn encoded(message: &str) -> HeaderValue {
 mod tests {
     use super::*;
 
-    /// Goal: whoever speaks gRPC is known, and nobody else. Method: the dialects with their formats, and types near them.
+    /// Goal: gRPC clients are detected, and no others. Method: the dialects with their formats, and types near them.
     #[test]
     fn dialects_are_told_by_their_media_type() {
         for (text, expected) in [
@@ -138,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Goal: messages survive the way. Method: text with a percent sign, a line feed and letters beyond ASCII.
+    /// Goal: messages survive the encoding. Method: text with a percent sign, a line feed and letters beyond ASCII.
     #[test]
     fn messages_are_percent_encoded() {
         assert_eq!(encoded("50% of ä\n"), "50%25 of %C3%A4%0A");

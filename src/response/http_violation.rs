@@ -13,7 +13,7 @@ pub enum HttpViolation {
     Method,
     /// RFC 9110 §9.3.6: CONNECT asks for a tunnel.
     Connect,
-    /// RFC 9112 §2.3: the version is one that is spoken here.
+    /// RFC 9112 §2.3: the version is one that is supported here.
     Version,
     /// RFC 9112 §3.2: the target has one of four forms.
     Target,
@@ -49,7 +49,7 @@ pub enum HttpViolation {
     ConnectionOption,
     /// RFC 9113 §8.1.1: a request of HTTP/2.
     Http2,
-    /// Any other rule, which the proxy knows.
+    /// Any other rule, which the proxy checks.
     Other,
 }
 

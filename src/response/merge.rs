@@ -1,11 +1,11 @@
-//! Decides how the limits' fields stand beside those that an origin wrote itself: they are merged, never loosened.
+//! Merges the limits' fields with those that an origin sends, so that the result is never looser than either.
 //!
-//! An origin behind a gateway may have limits of its own, and a client has to heed both. `RateLimit-Policy` and `RateLimit` are lists
-//! (RFC 9651 §3.1), so ours are further members. Where the origin has an item of the same name the tighter one is sent, in both fields. A
-//! value that is no list, such as `limit=100, remaining=3` of older drafts, cannot take a member without becoming unreadable as a whole, so
-//! it stays alone. `X-RateLimit` has room for one rate: the three of the side with less left are sent.
+//! An origin may have limits of its own, and a client has to obey both. `RateLimit-Policy` and `RateLimit` are lists (RFC 9651
+//! §3.1), so ours are further members. Where the origin has an item of the same name the tighter one is sent, in both fields. A
+//! value that is no list, such as `limit=100, remaining=3` of older drafts, cannot take a member without becoming unreadable as
+//! a whole, so it stays alone. `X-RateLimit` has room for one rate: the three fields of the side with less remaining are sent.
 //!
-//! Most origins write none of these fields; then there is nothing to merge and nothing is parsed.
+//! Most origins send none of these fields; then there is nothing to merge and nothing is parsed.
 
 use std::cmp::Reverse;
 
@@ -18,11 +18,11 @@ use super::x_rate_limit::{X_RATE_LIMIT_REMAINING, XRateLimit};
 /// The change to a list field of an origin's response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MergeRule {
-    /// It stays as it is.
+    /// It stays unchanged.
     Keep,
-    /// This is added behind it.
+    /// This value is added after it.
     Append(HeaderValue),
-    /// This takes its place.
+    /// This value replaces it.
     Replace(HeaderValue),
 }
 
@@ -59,7 +59,7 @@ pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> MergedField {
             x,
         };
     };
-    // Both fields follow the same side, name by name, so that a standing is never read against the other's quota.
+    // Both fields follow the same side, name by name, so that a state is never read against the other side's quota.
     let side = |name: &str| {
         standings
             .tighter(name, |item| {
@@ -100,7 +100,7 @@ struct ListField {
 }
 
 impl ListField {
-    /// `None` when what the origin wrote is no list.
+    /// Returns `None` when the origin's value is no list.
     fn of(fields: &HeaderMap, name: &HeaderName, ours: Option<&HeaderValue>) -> Option<Self> {
         // RFC 9651 §4.2: several lines are one list.
         let lines: Vec<&[u8]> = fields
@@ -163,7 +163,7 @@ impl ListField {
             .iter()
             .filter(|entry| !loses(entry, FieldAuthor::Theirs));
         let list: List = theirs.chain(ours).cloned().collect();
-        // What was parsed can be written, so the value is kept only where there is nothing left to write.
+        // A parsed list can be serialized, so the value is kept only where there is nothing left to write.
         let text = list.serialize_value().ok();
         let value = text.and_then(|text| HeaderValue::try_from(text).ok());
         value.map_or(MergeRule::Keep, MergeRule::Replace)
@@ -177,7 +177,7 @@ fn named<'l>(list: &'l List, name: &str) -> impl Iterator<Item = &'l Item> {
     })
 }
 
-/// The draft names policies by strings; tokens are what some write instead.
+/// The draft names policies by strings; some implementations use tokens.
 fn name_of(entry: &ListEntry) -> Option<&str> {
     match entry {
         ListEntry::Item(item) => item
@@ -188,7 +188,7 @@ fn name_of(entry: &ListEntry) -> Option<&str> {
     }
 }
 
-/// An integer parameter; one that is absent weighs most, since it promises nothing that could be heeded.
+/// Returns an integer parameter; an absent one counts as the greatest, since it is no bound.
 fn integer(item: &Item, parameter: &str) -> i64 {
     let value = item.params.get(parameter);
     value.and_then(sfv::BareItem::as_int).unwrap_or(i64::MAX)
@@ -231,7 +231,7 @@ mod tests {
         lines.join(", ")
     }
 
-    /// Goal: an origin without limits costs no parsing, and one with others keeps them. Method: none, then another name.
+    /// Goal: an origin without limits costs no parsing, and one with other names keeps them. Method: none, then another name.
     #[test]
     fn what_does_not_collide_is_appended() {
         let none = merge(&HeaderMap::new(), ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
@@ -254,7 +254,7 @@ mod tests {
         );
     }
 
-    /// Goal: of two items of one name the tighter is told, in both fields. Method: the origin's is tighter, then ours.
+    /// Goal: of two items of one name the tighter is sent, in both fields. Method: the origin's is tighter, then ours.
     #[test]
     fn of_one_name_the_tighter_side_is_told() {
         let mine = ours(
@@ -323,8 +323,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: nothing is ever loosened. Method: random items of few names on both sides; whoever believes the least `r` of
-        /// a name reads the smaller of both sides, every name of either side is still there, and no name is told by both.
+        /// Goal: nothing is ever loosened. Method: random items of few names on both sides; a client that obeys the least `r` of
+        /// a name reads the smaller of both sides, every name of either side is still there, and no name comes from both.
         #[test]
         fn merging_never_loosens(
             theirs in prop::collection::btree_map("[abc]", (0..9_i64, 0..9_i64), 0..4),
@@ -347,7 +347,7 @@ mod tests {
             }
         }
 
-        /// Goal: an origin cannot make the gateway fall over. Method: any visible text in its fields.
+        /// Goal: no origin causes a panic. Method: any visible text in its fields.
         #[test]
         fn any_text_can_be_merged_with(line in "[ -~]{0,60}") {
             let origin = fields(&[("ratelimit", &line), ("ratelimit-policy", &line), ("x-ratelimit-remaining", &line)]);

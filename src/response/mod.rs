@@ -1,6 +1,6 @@
-//! Stage 6, what is answered: RateLimit fields, problem bodies, refusals in the operator's own words.
+//! Implements stage 6, the gateway's answers: RateLimit fields, problem bodies, rejections in the operator's own words.
 //!
-//! Everything here is pure and mostly made before a request comes; a refusal formats two numbers and a short list.
+//! All of it is pure and mostly computed before a request arrives; a rejection formats two numbers and a short list.
 
 pub mod compressor;
 pub mod cors;

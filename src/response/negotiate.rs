@@ -1,12 +1,12 @@
 //! Chooses among several bodies by what the client's `Accept` prefers, RFC 9110 §12.5.1.
 //!
-//! The first candidate is the default: it is sent where nothing is asked for, everything is taken, or nothing that exists is
-//! acceptable, for a refusal in a type that the client did not ask for says more than none. Among what a client likes equally, a type
-//! that it names goes before one that it merely does not rule out: browsers name `text/html` and take `*/*`. Parameters other than
-//! `q` are not compared.
+//! The first candidate is the default: it is sent where nothing is asked for, everything is accepted, or nothing that exists is
+//! acceptable, since a rejection in another type is more useful than an empty one. Among types that a client prefers equally,
+//! one that it names precedes one that a wildcard covers: browsers name `text/html` and accept `*/*`. Parameters other than `q`
+//! are not compared.
 //!
 //! # Limits
-//! [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) ranges are looked at.
+//! At most [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) ranges are read.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ use http::header::ACCEPT;
 
 use crate::bounds;
 
-/// The index of the candidate to send; `candidates` are media types, the default first. 0 where there are none.
+/// Returns the index of the candidate to send; `candidates` are media types, the default first. 0 where there are none.
 pub(super) fn choose<'a>(
     headers: &HeaderMap,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -30,7 +30,7 @@ pub(super) fn choose<'a>(
     };
     let candidates = candidates.into_iter().enumerate();
     let liked = candidates.filter_map(|(index, media_type)| {
-        // The most specific range that fits decides, of equal ones the first.
+        // The most specific matching range decides, of equal ones the first.
         let fit = ranges()
             .filter_map(|range| Some((range.fits(media_type)?, Reverse(range.quality))))
             .min()?;
@@ -57,7 +57,7 @@ enum RangeSpecificity {
 }
 
 impl<'a> MediaRange<'a> {
-    /// `None` for what is no range, which is as if it were not there.
+    /// Parses a range; `None` for an invalid one, which is ignored.
     fn parse(text: &'a str) -> Option<Self> {
         let mut parameters = text.split(';').map(str::trim);
         let (kind, subtype) = parameters.next()?.split_once('/')?;
@@ -89,7 +89,7 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// RFC 9110 §12.4.2: `0`, `0.`, up to three decimals, and no more than 1.
+/// Parses a weight, RFC 9110 §12.4.2: `0`, `0.`, up to three decimals, and no more than 1.
 pub(super) fn thousandths(weight: &str) -> Option<u16> {
     let (whole, decimals) = weight.split_once('.').unwrap_or((weight, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -128,7 +128,7 @@ mod tests {
             .expect("a type")
     }
 
-    /// Goal: clients in use get what they expect. Method: what browsers, curl and libraries send.
+    /// Goal: clients in use get the type that they expect. Method: values of browsers, curl and libraries.
     #[test]
     fn browsers_get_html_and_programs_the_default() {
         let chrome =
@@ -167,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: a client cannot make a refusal fall over. Method: any visible text, and lists longer than the bound.
+        /// Goal: no client causes a panic. Method: any visible text, and lists longer than the bound.
         #[test]
         fn any_accept_has_an_answer(line in "[ -~]{0,80}", times in 1..40_usize) {
             let mut headers = HeaderMap::new();

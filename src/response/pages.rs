@@ -1,6 +1,6 @@
-//! Chooses what a failure looks like to a client, among the operator's pages and the problem body.
+//! Chooses the body of a failure for a client, among the operator's pages and the problem body.
 //!
-//! What is filled in is digits, a phrase of the standard and hexadecimal digits, so nothing needs an escape in any type.
+//! The values that are filled in are digits, a standard phrase and hexadecimal digits, so nothing needs an escape in any type.
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -21,7 +21,7 @@ pub enum NegotiatedPage {
     Page(HeaderValue, Bytes),
 }
 
-/// The body of a failure with `status`, for a client that sent `headers`.
+/// Returns the body of a failure with `status`, for a client that sent `headers`.
 #[must_use]
 pub fn choose(
     pages: &ErrorPages,
@@ -29,7 +29,7 @@ pub fn choose(
     headers: &HeaderMap,
     request_id: RequestId,
 ) -> NegotiatedPage {
-    // The page of this very status, or else that of its class.
+    // The page of this status, or else that of its class.
     let Some(bodies) = pages.find(Failing::Status(status), Page::own_bodies) else {
         return NegotiatedPage::NoPage;
     };
@@ -111,7 +111,8 @@ mod tests {
         }
     }
 
-    /// Goal: the status goes before its class, and programs get the problem body. Method: pages for 502 and for 5xx.
+    /// Goal: a page of the status precedes that of its class, and programs get the problem body. Method: pages for 502 and for
+    /// 5xx.
     #[test]
     fn a_page_of_the_status_goes_before_that_of_its_class() {
         let browser = Some("text/html,application/xhtml+xml,*/*;q=0.8");
@@ -132,8 +133,8 @@ mod tests {
         assert_eq!(chosen(404, browser), None);
     }
 
-    /// Goal: a status that does not say whether it intercepts goes by its class, and what says no more than that has the other's bodies.
-    /// Method: the first of two pages for 404, of a class, and of a status that says the opposite.
+    /// Goal: a status without `intercept` uses that of its class, and one without bodies those of its class. Method: the first
+    /// of two pages for 404, of a class, and of a status with the opposite setting.
     #[test]
     fn what_a_status_does_not_say_its_class_says() {
         let client = |status| Failing::Status(StatusCode::from_u16(status).expect("a status"));

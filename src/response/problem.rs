@@ -1,4 +1,4 @@
-//! Owns the problem bodies, RFC 9457, of every answer that the gateway gives in its own name.
+//! Owns the problem bodies, RFC 9457, of every answer that the gateway itself gives.
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
@@ -11,14 +11,14 @@ use crate::rejection::{MissingKey, MissingReason};
 /// The content type of a problem body.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// Why the gateway answers itself, other than by a limit.
+/// The reason for which the gateway answers itself, other than a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatewayProblem {
-    /// The path or its escapes make no sense.
+    /// The path or its escapes are malformed.
     BadPath,
     /// Origins read the path in two ways, under different limits.
     AmbiguousPath,
-    /// The host is no host.
+    /// The host is invalid.
     BadHost,
     /// The request breaks a rule of HTTP.
     BadRequest(HttpViolation),
@@ -40,19 +40,19 @@ pub enum GatewayProblem {
     BodyTimeout,
     /// No route matches.
     NoRoute,
-    /// No server of the origin can be reached, or it answers nonsense.
+    /// No server of the origin can be reached, or its answer is malformed.
     BadGateway,
     /// Every server of the origin is out of service.
     NoServer,
-    /// Every server of the origin has all the requests that it may, and so many wait, or waited long enough.
+    /// Every server of the origin is at its bound on requests, and the queue is full, or the wait was too long.
     OriginFull,
     /// The origin did not answer in time.
     OriginTimeout,
-    /// The client wants what is stored, and nothing is.
+    /// The client accepts a stored answer only, and there is none.
     NotStored,
-    /// The request went in a circle.
+    /// The request was forwarded in a loop.
     Loop,
-    /// Too many requests are held back already.
+    /// Too many requests are delayed already.
     Crowded,
     /// The bound on requests in flight to origins is reached, in all or for the client.
     Overloaded,
@@ -63,7 +63,7 @@ pub enum GatewayProblem {
 }
 
 impl GatewayProblem {
-    /// The status that says so.
+    /// Returns the status.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
@@ -78,18 +78,18 @@ impl GatewayProblem {
             Self::HeadTimeout | Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
-            // RFC 9111 §5.2.1.7 names the status.
+            // RFC 9111 §5.2.1.7 defines this status.
             Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
             Self::NoServer | Self::OriginFull | Self::Crowded | Self::Overloaded | Self::Unread => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            // RFC 8586 leaves the status open; RFC 5842 §7.2 names this one.
+            // RFC 8586 leaves the status open; RFC 5842 §7.2 defines this one.
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    /// The value of `Retry-After` in seconds; `None` where the time is unknown.
+    /// Returns the value of `Retry-After` in seconds; `None` where the time is unknown.
     #[must_use]
     pub fn retry_after(self) -> Option<u64> {
         match self {
@@ -99,7 +99,7 @@ impl GatewayProblem {
         }
     }
 
-    /// The body.
+    /// Returns the body.
     #[must_use]
     pub fn body(self) -> Bytes {
         let mut body = about_blank_json(self.status(), self.detail());
@@ -151,7 +151,7 @@ impl GatewayProblem {
     }
 }
 
-/// The body of the answer to a request that lacks a part of a key. It names what to send, and neither limit nor value.
+/// Returns the body for a request that lacks a part of a key. It names the part to send, and neither limit nor value.
 #[must_use]
 pub fn key_missing(gap: &MissingKey) -> Bytes {
     let what = match &gap.source {
@@ -178,13 +178,13 @@ pub fn key_missing(gap: &MissingKey) -> Bytes {
     about_blank(StatusCode::BAD_REQUEST, &format!("{what} {wrong}"))
 }
 
-/// The body of an answer with `status` that is an origin's, and says nothing of the reason.
+/// Returns the body of an origin's answer with `status`, without a reason.
 #[must_use]
 pub fn problem_of_origin(status: StatusCode) -> Bytes {
     about_blank(status, "the origin answered with this status")
 }
 
-/// A body of the type `about:blank`, so the title is the status's own (RFC 9457 §4.2.1), where it has one.
+/// Returns a body of the type `about:blank`, so the title is the status's own (RFC 9457 §4.2.1), where it has one.
 fn about_blank(status: StatusCode, detail: &str) -> Bytes {
     Bytes::from(about_blank_json(status, detail).to_string())
 }
@@ -198,14 +198,14 @@ fn about_blank_json(status: StatusCode, detail: &str) -> Value {
     })
 }
 
-/// Why a limit refuses, as a problem type of draft-ietf-httpapi-ratelimit-headers-11.
+/// The reason of a limit's rejection, as a problem type of draft-ietf-httpapi-ratelimit-headers-11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitProblem {
     /// A quota is used up, of requests in a time or of requests in flight.
     Quota,
-    /// The client went on or came back so often that it is banned.
+    /// The client exceeded a limit so often that it is banned.
     Abnormal,
-    /// Nobody can say whether there is room, so there is none for now; the client did nothing.
+    /// The limit cannot be evaluated, so it rejects; the client is not the cause.
     Reduced,
 }
 
@@ -228,7 +228,7 @@ impl LimitProblem {
     }
 }
 
-/// The body of a refusal by the policy item `policy`, sent with `status`.
+/// Returns the body of a rejection by the policy item `policy`, sent with `status`.
 ///
 /// The draft, "Problem Types": both name the violated policies.
 pub(super) fn violated(policy: &str, excess: LimitProblem, status: StatusCode) -> Bytes {

@@ -1,8 +1,8 @@
-//! Makes the answer to a refused request: a status, the moment to come back, how the limits stand, and a body.
+//! Makes the answer to a rejected request: a status, `Retry-After`, the state of the limits, and a body.
 //!
-//! Route or limit may word it; the route's words go before the limit's, and without any it is 429 with a problem body. Callers that
-//! speak gRPC get a status of gRPC, whatever the wording. Two places write answers, the proxy and the listener for repeated refusals,
-//! so what is written is listed once, in [`RefusalResponse::each_field`].
+//! Route or limit may define its text; the route's text precedes the limit's, and without either it is 429 with a problem body.
+//! gRPC clients get a gRPC status, whatever the text. Two places write answers, the proxy and the listener's fast path for
+//! repeated rejections, so [`RefusalResponse::each_field`] lists the fields for both.
 
 use std::sync::Arc;
 
@@ -36,9 +36,9 @@ pub struct RefusalResponse {
 /// The rest of the response.
 #[derive(Debug)]
 enum RefusalContent {
-    /// The type of the body, and what the wording adds.
+    /// The type of the body, and the fields that the wording adds.
     Body(HeaderValue, Option<Arc<RefusalRules>>),
-    /// The status of gRPC.
+    /// The fields of a gRPC status.
     Grpc([(HeaderName, HeaderValue); 3]),
 }
 
@@ -51,7 +51,7 @@ pub struct RefusalContext<'a> {
     pub wording: Option<&'a Arc<RefusalRules>>,
     /// The fields of the request.
     pub headers: &'a HeaderMap,
-    /// Its identity.
+    /// The request id.
     pub request_id: RequestId,
 }
 
@@ -65,8 +65,8 @@ pub enum FieldText<'a> {
 }
 
 impl RefusalResponse {
-    /// Returns the response to a request that a limit rejects, whose items are `limit`; `fields` say how the limits stand, where that
-    /// tells when the client may come back.
+    /// Returns the response to a request that a limit rejects; `limit` are that limit's items, and `fields` are the limits'
+    /// fields, where those tell when the client may come back.
     #[must_use]
     pub fn new(
         rejection: &LimitRejection,
@@ -88,7 +88,7 @@ impl RefusalResponse {
             };
         }
         let rules = scene.wording.or(limit.and_then(PolicyItems::wording));
-        // What words a refusal speaks of what the client did.
+        // The operator's text is about requests that exceed a limit.
         let rules = rules.filter(|_| reason.is_caused_by_client());
         let status = rules.map_or(reason.status(), |rules| rules.status);
         let told = WordingValues {
@@ -109,10 +109,10 @@ impl RefusalResponse {
         }
     }
 
-    /// Calls `write` with every field of the answer but its length, in the order to write them.
+    /// Calls `write` with every field of the answer but its length, in order.
     ///
     /// # Errors
-    /// The first of `write`.
+    /// The first error of `write`.
     pub fn each_field<E>(
         &self,
         mut write: impl FnMut(&HeaderName, FieldText<'_>) -> Result<(), E>,
@@ -204,7 +204,7 @@ pub(crate) fn varies(rules: &RefusalRules) -> bool {
     !rules.alternatives.is_empty()
 }
 
-/// The body that `rules` have for a client with these fields; `None` is the problem body.
+/// Returns the body that `rules` have for a client with these fields; `None` is the problem body.
 fn worded(
     rules: &RefusalRules,
     headers: &HeaderMap,

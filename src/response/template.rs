@@ -1,8 +1,8 @@
-//! Fills in templates of fields, paths and redirects.
+//! Expands the templates of fields, paths and redirects.
 //!
-//! What clients sent comes in normal form: a path has escapes for all that means something elsewhere, a host is letters, digits and dots.
-//! So nothing that is filled in can end a field or begin another one. A path that is made is brought into normal form again, because pieces
-//! of one may make what the whole would not: two slashes, a `..`, half an escape.
+//! Values of clients are in normal form: a path has escapes for all bytes with another meaning, a host is letters, digits and
+//! dots. So no value can end a field or begin another one. A resulting path is brought into normal form again, because parts of
+//! a path can combine to something that the whole does not contain: two slashes, a `..`, half an escape.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -25,26 +25,26 @@ pub struct TemplateValues<'a> {
     pub host: &'a str,
     /// The path in normal form.
     pub path: &'a str,
-    /// The query behind the `?`; empty where there is none.
+    /// The query after the `?`; empty where there is none.
     pub query: &'a str,
     /// The name of the route; empty where there is none.
     pub route: &'a str,
-    /// The request's identity.
+    /// The request id.
     pub request_id: RequestId,
     /// The groups of the route's path, if it is an expression.
     pub groups: Option<&'a PathGroups>,
 }
 
-/// Why a path cannot be made. The client is to blame: answer 400.
+/// The reason for which a path is unusable. The client is to blame: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsafePath {
-    /// It is none, or too long.
+    /// It is malformed, or too long.
     Broken,
-    /// It would be read in two ways.
+    /// It has two readings.
     Ambiguous,
 }
 
-/// The value of a field; `None` where what is filled in cannot be part of one.
+/// Returns the value of a field; `None` where a value cannot be part of one.
 #[must_use]
 pub fn field(template: &Template, told: &TemplateValues<'_>) -> Option<HeaderValue> {
     match template {
@@ -53,7 +53,7 @@ pub fn field(template: &Template, told: &TemplateValues<'_>) -> Option<HeaderVal
     }
 }
 
-/// The target for the origin: a path in normal form that has one reading, and the query as it was sent.
+/// Returns the target for the origin: a path in normal form that has one reading, and the query as it was sent.
 ///
 /// # Errors
 /// [`UnsafePath`] where the template and this path make no such path.
@@ -64,7 +64,7 @@ pub fn target(template: &Template, told: &TemplateValues<'_>) -> Result<String, 
     bounded(target)
 }
 
-/// The `Location` of a redirect.
+/// Returns the `Location` of a redirect.
 ///
 /// # Errors
 /// [`UnsafePath`] where the template and this path make none.
@@ -80,7 +80,7 @@ pub fn location(rules: &RedirectRules, told: &TemplateValues<'_>) -> Result<Stri
     };
     let mut location = match rules.place {
         RedirectPlace::Path => normal(path)?,
-        // The rules have seen to it that no slot stands where the host is, but for that of the host.
+        // The configuration allows no slot in place of the host, but for that of the host.
         RedirectPlace::Url => path.to_owned(),
     };
     match (query, rules.query) {
@@ -134,7 +134,7 @@ fn fill(slots: &[Slot], told: &TemplateValues<'_>) -> String {
             Slot::Text(text) => made.push_str(text),
             Slot::ClientIp => made.push_str(&address_text(told.client)),
             Slot::Host => made.push_str(told.host),
-            // Writing into a text does not fail.
+            // A write into a text does not fail.
             Slot::RequestId => drop(write!(made, "{}", told.request_id)),
             Slot::Route => made.push_str(told.route),
             Slot::Segment(at) => {
@@ -207,7 +207,8 @@ mod tests {
         );
     }
 
-    /// Goal: a prefix goes, and what is left is a path with the query as it was. Method: paths with more and with nothing behind it.
+    /// Goal: a prefix is removed, and the rest is a path with the query unchanged. Method: paths with more and with nothing
+    /// after it.
     #[test]
     fn what_is_left_of_a_path_is_a_path() {
         let stripped = filled(&[words("/"), Slot::Rest(1)]);
@@ -221,7 +222,8 @@ mod tests {
         }
     }
 
-    /// Goal: pieces of a path cannot make what no request could ask for. Method: groups that cut at a slash, at dots and in an escape.
+    /// Goal: parts of a path cannot combine to a path that no request could send. Method: groups that cut at a slash, at dots
+    /// and in an escape.
     #[test]
     fn pieces_of_a_path_do_not_walk_around_it() {
         let expression = PathRegex::new("^/x(.*?)-(.*)$").expect("an expression");
@@ -265,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Goal: the query goes along unless the target has its own, and a path stays on its host. Method: one redirect of each kind.
+    /// Goal: the query is kept unless the target has its own, and a path stays on its host. Method: one redirect of each kind.
     #[test]
     fn a_redirect_keeps_the_query_and_the_host() {
         let url = [words("https://"), Slot::Host, words("/new/"), Slot::Rest(1)];
@@ -289,7 +291,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever is made for an origin has one reading, and stays as it is when read again. Method: any normal path, any cut.
+        /// Goal: every target for an origin has one reading, and is stable when read again. Method: any normal path, any cut.
         #[test]
         fn a_made_path_is_its_own_normal_form(path in "/[a-z.%/;+]{0,24}", behind in 0_usize..4, text in "/[a-z./%2]{0,6}") {
             let Ok(path) = NormalPath::parse(&path) else { return Ok(()); };

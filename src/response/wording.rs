@@ -1,7 +1,7 @@
-//! Fills in the templates of refusals.
+//! Expands the templates of rejections.
 //!
-//! Nothing that a client sent is filled in: the names of limit and route come from the configuration, the rest is digits. Names are
-//! escaped nevertheless, since a route may be called by its pattern, and an operator may have written quotes into that.
+//! No value of a client is filled in: the names of limit and route come from the configuration, the rest is digits. Names are
+//! escaped nevertheless, since a route may be named by its pattern, and an operator may have written quotes into that.
 
 use bytes::{Bytes, BytesMut};
 
@@ -18,7 +18,7 @@ pub(super) struct WordingValues<'a> {
     pub(super) request_id: RequestId,
 }
 
-/// The body.
+/// Returns the body.
 pub(super) fn fill_in(wording: &Wording, told: &WordingValues<'_>) -> Bytes {
     if let [Piece::Text(text)] = &*wording.template {
         return Bytes::copy_from_slice(text.as_bytes());
@@ -85,7 +85,7 @@ mod tests {
         String::from_utf8(fill_in(&wording, &told).to_vec()).expect("UTF-8")
     }
 
-    /// Goal: values stay values. Method: a name with everything that means something in HTML.
+    /// Goal: values stay values. Method: a name with every character that has a meaning in HTML.
     #[test]
     fn html_keeps_its_structure() {
         assert_eq!(
@@ -96,7 +96,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: JSON stays JSON, whatever a name holds. Method: read back what was filled in.
+        /// Goal: JSON stays valid, whatever a name contains. Method: read back the values that were filled in.
         #[test]
         fn any_name_reads_back_from_json(name in ".*") {
             let filled = filled(Escape::Json, &name);

@@ -1,9 +1,10 @@
-//! Decides what the `X-RateLimit` fields say: `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+//! Decides the values of the `X-RateLimit` fields: `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
 //!
-//! They have room for one rate, and a request may face many: the one nearest to refusal speaks, since that is what a client must
-//! heed. Of a refused request it is the rate that refuses longest; else the one with the fewest requests left, and of several the
-//! one that takes longest to free one. No document defines the fields. Here `Reset` is in seconds from now, as `t` of `RateLimit`
-//! is: then at least one more request fits, so a client that waits that long is not rejected again.
+//! They have room for one rate, and a request may be checked by many: the fields show the rate nearest to rejection, since the
+//! client must obey that one. For a rejected request it is the rate with the longest wait; otherwise the one with the fewest
+//! requests left, and of several the one that takes longest to free one. No document defines the fields. Here `Reset` is in
+//! seconds from now, as `t` of `RateLimit` is: then at least one more request fits, so a client that waits that long is not
+//! rejected again.
 
 use std::cmp::Reverse;
 
@@ -25,7 +26,7 @@ pub(super) static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ra
 pub struct XRateLimit {
     /// The count of the rate.
     pub limit: u32,
-    /// Requests that it would still admit.
+    /// Requests that it still admits.
     pub remaining: u32,
     /// Seconds until it admits one more, rounded up; 0 when nothing is used.
     pub reset: u64,
@@ -66,7 +67,7 @@ impl XRateLimit {
         }
     }
 
-    /// The fields by name.
+    /// Returns the fields by name.
     #[must_use]
     pub fn named(self) -> [(&'static HeaderName, u64); 3] {
         [
@@ -98,7 +99,7 @@ mod tests {
         XRateLimit::nearest(&items, &verdict).map(|x| (x.limit, x.remaining))
     }
 
-    /// Goal: the rate that a client must heed speaks. Method: two limits, three rates, before and at the refusal.
+    /// Goal: the fields show the rate that a client must obey. Method: two limits, three rates, before and at the rejection.
     #[test]
     fn the_rate_nearest_to_refusal_speaks() {
         let limits: &[(&[(u32, u32)], _)] = &[
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(told(limits, 4), Some((3, 0)));
     }
 
-    /// Goal: limits that are not shown so are not told. Method: the nearest is hidden; then all are.
+    /// Goal: limits of another style do not appear. Method: the nearest is hidden; then all are.
     #[test]
     fn a_limit_that_is_shown_otherwise_does_not_speak() {
         let hidden: (&[(u32, u32)], _) = (&[(3, HOUR)], FieldStyle::Ietf);
