@@ -1,7 +1,7 @@
-//! Gathers the body of an answer while it passes, and stores it once it is whole.
+//! Collects the body of an answer while it passes, and stores it once it is complete.
 //!
-//! What it gathers counts against the memory of the cache from the first byte. Where there is no room, or the body is not what its
-//! head announced, it is abandoned: the client gets its answer all the same, which is why no error is ever returned here.
+//! Its bytes count against the memory of the cache from the first one. Where there is no room, or the body is not as announced
+//! by its head, storing is aborted: the client gets its answer all the same, so this module never returns an error.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use pingora::cache::storage::{HandleMiss, MissFinishType};
 use super::memory_storage::{MemoryStorage, RoomResult};
 use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StoredHead, UrlHash};
 
-/// An answer that is being stored. Dropped before it is finished, it leaves nothing.
+/// An answer that is being stored. Dropped before it is finished, it stores nothing.
 pub(super) struct EntryWriter {
     storage: &'static MemoryStorage,
     url: UrlHash,
     identity: EntryId,
     filling: Arc<PendingEntry>,
-    /// `None` once it is stored or abandoned.
+    /// `None` once it is stored or aborted.
     answer: Option<WrittenResponse>,
 }
 
@@ -90,7 +90,8 @@ impl HandleMiss for EntryWriter {
         let body = Bytes::from(body.into_boxed_slice());
         let size = body.len();
         if head.header.status != StatusCode::NO_CONTENT {
-            // Known now, so ranges can be cut, and nothing need be sent in chunks. Two fields out of sixty thousand always fit.
+            // The length is known now, so ranges can be cut, and no chunks are needed. Two fields out of sixty thousand always
+            // fit.
             head.header.remove_header(&TRANSFER_ENCODING);
             let _ = head
                 .header

@@ -1,11 +1,11 @@
 //! Decides whether an answer may be stored, and until when it is fresh: RFC 9111 §3 and §4.2, RFC 5861.
 //!
-//! Only what is explicit counts: without `s-maxage`, `max-age` or `Expires` an answer is stored if the route has a `default_ttl`, and a
-//! guess from `Last-Modified` is never made. Where a rule can be read in two ways, the reading is taken that stores less: the cost of a
-//! miss is a request, that of a wrong hit is somebody else's page.
+//! Only explicit freshness counts: without `s-maxage`, `max-age` or `Expires` an answer is stored if the route has a
+//! `default_ttl`; there is no heuristic from `Last-Modified`. Where a rule has two readings, the module takes the one that
+//! stores less: a miss costs a request, a wrong hit shows one client's page to another.
 //!
-//! The age of an answer is what its `Age` says. That of its `Date` is left out: origins are near, and a clock that is some
-//! minutes late is more common than a cache behind the gateway that does not speak HTTP/1.1 (RFC 9111 §4.2.3 lets it be left out then).
+//! The age of an answer is the value of `Age`. The age by `Date` is ignored: origins are near, and a clock that is some minutes
+//! late is more common than a cache behind the gateway that does not speak HTTP/1.1 (RFC 9111 §4.2.3 allows that then).
 
 use std::time::{Duration, SystemTime};
 
@@ -45,8 +45,8 @@ impl CacheAudience {
         }
     }
 
-    /// Returns whether an answer with these fields may be shared between this asker and others. RFC 9111 §3.5 says so of credentials in
-    /// `Authorization`; a cookie is as often one, so the same holds for it.
+    /// Returns whether an answer with these fields may be shared between this client and others. RFC 9111 §3.5 requires it for
+    /// credentials in `Authorization`; a cookie often is a credential too, so the same applies to it.
     #[must_use]
     pub fn shares(self, answer: &HeaderMap) -> bool {
         self.shares_under(control(answer).as_ref(), answer)
@@ -82,30 +82,30 @@ pub struct OriginResponse<'a> {
 /// The state of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyState {
-    /// It does.
+    /// The body follows.
     Follows,
-    /// It was stored before, and is confirmed.
+    /// The body was stored before, and is confirmed.
     Stored,
 }
 
 /// The freshness lifetime of a response, RFC 9111 §4.2, and its grace periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreshnessLifetime {
-    /// When it was age 0.
+    /// The time at which it had age 0.
     pub born: SystemTime,
-    /// Until when it is fresh.
+    /// The end of its freshness.
     pub fresh_until: SystemTime,
-    /// Seconds after that in which it may be served while it is fetched anew.
+    /// Seconds after that in which it may be served during a refresh.
     pub stale_while_revalidate: u32,
     /// Seconds after that in which it may be served when the origin fails.
     pub stale_if_error: u32,
 }
 
-/// For how long `given` may be served that `asker` was given.
+/// Returns the lifetime of the response `given` to the audience `asker`.
 ///
 /// # Errors
-/// Why it may not be stored. Reasons of the answer's own are remembered of its URL; those that are the request's are
-/// [`NoCacheReason::Custom`], and are not.
+/// The reason for which it may not be stored. A reason in the answer is remembered for its URL; one in the request is
+/// [`NoCacheReason::Custom`], and is not.
 pub fn lifetime(
     given: &OriginResponse<'_>,
     asker: CacheAudience,
@@ -129,7 +129,7 @@ pub fn lifetime(
     let born = now.checked_sub(age(fields)).unwrap_or(now);
     let fresh_until = match born.checked_add(fresh) {
         Some(until) if !fresh.is_zero() => until,
-        // A moment that lies behind: whole seconds are compared.
+        // The expiry is in the past; the comparison is in whole seconds.
         _ => born.checked_sub(Duration::from_secs(1)).unwrap_or(born),
     };
     Ok(FreshnessLifetime {
@@ -140,7 +140,7 @@ pub fn lifetime(
     })
 }
 
-/// RFC 9111 §3.
+/// Checks that the answer may be stored, RFC 9111 §3.
 fn storable(
     given: &OriginResponse<'_>,
     control: Option<&CacheControl>,
@@ -159,7 +159,7 @@ fn storable(
         return Err(NoCacheReason::Custom("status"));
     }
     if let Some(control) = control {
-        // RFC 9111 §5.2.2.3: whoever knows the status goes by the other directives, which are there for caches that do not.
+        // RFC 9111 §5.2.2.3: a cache that understands the status obeys the other directives, which are for caches that do not.
         let understood = control.has_directive(&DirectiveKey::MustUnderstand) && is_usual(status);
         if control.private() || control.no_store() && !understood {
             return Err(NoCacheReason::OriginNotCache);
@@ -168,8 +168,8 @@ fn storable(
     if !asker.shares_under(control, given.fields) {
         return Err(NoCacheReason::Custom("personal"));
     }
-    // A client that gets the cookie of another can act as that other. The forms no-cache="set-cookie" and private="set-cookie" ask to store
-    // the rest.
+    // A client that gets the cookie of another can act as that other. The forms no-cache="set-cookie" and private="set-cookie"
+    // ask to store the rest.
     let is_set_aside = |control: &CacheControl| {
         let names = control.no_cache_field_names();
         let more = control.private_field_names();
@@ -188,7 +188,7 @@ fn storable(
     Ok(())
 }
 
-/// A body that ends with its connection may be truncated without a sign, so it is not stored.
+/// Checks the framing: a body that ends with its connection may be truncated without a sign, so it is not stored.
 fn framed(given: &OriginResponse<'_>, max_object: usize) -> std::result::Result<(), NoCacheReason> {
     let bodiless = given.status == StatusCode::NO_CONTENT;
     match given.fields.get(CONTENT_LENGTH) {
@@ -206,7 +206,7 @@ fn framed(given: &OriginResponse<'_>, max_object: usize) -> std::result::Result<
     }
 }
 
-/// RFC 9111 §4.2.1, for a shared cache; `None`: nothing is said.
+/// Returns the freshness lifetime for a shared cache, RFC 9111 §4.2.1; `None` without an explicit one.
 fn fresh_for(
     status: StatusCode,
     control: Option<&CacheControl>,
@@ -233,8 +233,8 @@ fn fresh_for(
     rules.default_ttl.filter(|_| is_usual(status))
 }
 
-/// RFC 9111 §5.3: several moments of expiry, and what is none, lie in the past. They are seen from the origin's own `Date`, since its clock
-/// may be wrong; where it says none, from when the answer came (RFC 9110 §6.6.1).
+/// Returns the time until `Expires`. RFC 9111 §5.3: several values, and an invalid one, count as past. The origin's own `Date`
+/// is the reference, since its clock may be wrong; without it, the arrival of the answer (RFC 9110 §6.6.1).
 fn until_expiry(fields: &HeaderMap, now: SystemTime) -> Duration {
     let date = |name: HeaderName| {
         let mut lines = fields.get_all(name).iter();
@@ -250,7 +250,7 @@ fn until_expiry(fields: &HeaderMap, now: SystemTime) -> Duration {
     expires.duration_since(begun).unwrap_or_default()
 }
 
-/// RFC 9111 §4.2: a cache reads a date in any case, though RFC 9110 §5.6.7 has names written in one only.
+/// Parses a date. RFC 9111 §4.2: a cache reads a date in any case, though RFC 9110 §5.6.7 has names written in one only.
 fn moment_of(date: &str) -> Option<SystemTime> {
     let in_its_case = || {
         let mut inside = false;
@@ -267,8 +267,9 @@ fn moment_of(date: &str) -> Option<SystemTime> {
     parsed.or_else(|| httpdate::parse_http_date(&in_its_case()).ok())
 }
 
-/// RFC 5861, and RFC 9111 §4.2.4: what must be confirmed is never served stale. What the route says holds where the origin says
-/// nothing, and not under `s-maxage`, which asks for confirmation unless the origin itself makes an exception.
+/// Returns the grace periods of RFC 5861, and RFC 9111 §4.2.4: an answer that must be confirmed is never served stale. The
+/// route's settings apply where the origin has none, and not under `s-maxage`, which requires confirmation unless the origin
+/// itself makes an exception.
 fn stale_for(control: Option<&CacheControl>, rules: &RouteCacheRules) -> (u32, u32) {
     let whole = |span: Duration| u32::try_from(span.as_secs()).unwrap_or(u32::MAX);
     let (mut while_revalidate, mut if_error) = (
@@ -302,24 +303,24 @@ fn must_confirm(control: &CacheControl) -> bool {
     control.must_revalidate() || control.proxy_revalidate() || control.no_cache()
 }
 
-/// RFC 9110 §15.1: the statuses that are cacheable without being told so.
+/// Returns whether the status is cacheable by default, RFC 9110 §15.1.
 fn is_usual(status: StatusCode) -> bool {
     const USUAL: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
     USUAL.contains(&status.as_u16())
 }
 
-/// RFC 9111 §5.1: the first value, where it is a number.
+/// Returns the first value of `Age`, RFC 9111 §5.1, where it is a number.
 fn age(fields: &HeaderMap) -> Duration {
     let seconds = fields.get(AGE).and_then(|age| {
         let first = age.to_str().ok()?.split(',').next()?.trim();
         let is_number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
-        // RFC 9111 §1.2.2: what is too large to be held is as old as can be.
+        // RFC 9111 §1.2.2: a number that does not fit counts as the greatest age.
         is_number.then(|| first.parse().unwrap_or(u32::MAX))
     });
     Duration::from_secs(seconds.unwrap_or(0).into())
 }
 
-/// The fields that the answer asks not to store: RFC 9111 §5.2.2.4 and §5.2.2.7.
+/// Returns the fields that the answer asks not to store: RFC 9111 §5.2.2.4 and §5.2.2.7.
 pub fn set_aside(fields: &HeaderMap) -> Vec<HeaderName> {
     let Some(control) = control(fields) else {
         return Vec::new();
@@ -338,7 +339,7 @@ fn control(fields: &HeaderMap) -> Option<CacheControl> {
     CacheControl::from_headers_named(CACHE_CONTROL.as_str(), fields)
 }
 
-/// The seconds of a directive; `None` where it is absent, or cannot be read.
+/// Returns the seconds of a directive; `None` where it is absent or malformed.
 fn said(seconds: Result<Option<u32>>) -> Option<u32> {
     seconds.ok().flatten()
 }

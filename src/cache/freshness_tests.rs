@@ -1,4 +1,4 @@
-//! Tests of what may be stored, and for how long: each rule at its edges, where end-to-end tests take one example.
+//! Tests which answers are stored, and for how long: each rule at its edges, where end-to-end tests take one example.
 
 use std::time::UNIX_EPOCH;
 
@@ -46,7 +46,7 @@ fn judged(
     lifetime(&given, asker, (rules, 1_000), UNIX_EPOCH + NOW)
 }
 
-/// Seconds that an answer is fresh from now on; negative when it is stale from the start.
+/// Returns the seconds for which an answer is fresh from now on; negative when it is stale from the start.
 fn fresh(all: &[(&'static str, &'static str)]) -> Option<i64> {
     let lifetime = judged(200, all, CacheAudience::Anybody, &rules()).ok()?;
     Some(
@@ -57,7 +57,7 @@ fn fresh(all: &[(&'static str, &'static str)]) -> Option<i64> {
     )
 }
 
-/// Goal: lifetime and age as RFC 9111 §4.2 computes them. Method: fields that agree, contradict each other, and make no sense.
+/// Goal: lifetime and age are those of RFC 9111 §4.2. Method: fields that agree, contradict each other, or are malformed.
 #[test]
 fn freshness_is_what_is_said_less_the_age() {
     let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
@@ -117,7 +117,7 @@ fn freshness_is_what_is_said_less_the_age() {
             &[date, ("expires", "sun, 06 nov 1994 08:50:37 cet")][..],
             Some(-1),
         ),
-        // Without a date of the origin's it counts from when the answer came.
+        // Without a date of the origin it counts from the arrival of the answer.
         (
             &[("expires", "Sun, 09 Sep 2001 01:47:40 GMT")][..],
             Some(60),
@@ -129,7 +129,7 @@ fn freshness_is_what_is_said_less_the_age() {
             ][..],
             Some(60),
         ),
-        // The second is no date of one that is: RFC 9111 §5.3.
+        // The second value is no date: RFC 9111 §5.3.
         (
             &[
                 date,
@@ -145,7 +145,7 @@ fn freshness_is_what_is_said_less_the_age() {
     }
 }
 
-/// Goal: what is not for everybody is stored for nobody. Method: askers against answers that say for whom they are.
+/// Goal: an answer for one client is not shared. Method: clients against answers that state their audience.
 #[test]
 fn answers_are_shared_as_far_as_they_say() {
     for (control, anybody, with_cookie, authorised) in [
@@ -167,7 +167,7 @@ fn answers_are_shared_as_far_as_they_say() {
             assert_eq!(stored, expected, "{control}: {asker:?}");
         }
     }
-    // Who does not know the status does not understand it, RFC 9111 §5.2.2.3.
+    // A cache that does not know the status does not understand it, RFC 9111 §5.2.2.3.
     let understood = [("cache-control", "max-age=60, no-store, must-understand")];
     assert!(judged(299, &understood, CacheAudience::Anybody, &rules()).is_err());
     let varies = [("cache-control", "max-age=60"), ("vary", "Cookie")];
@@ -175,7 +175,7 @@ fn answers_are_shared_as_far_as_they_say() {
     assert!(judged(200, &varies, CacheAudience::Authorised, &rules()).is_err());
 }
 
-/// Goal: what only the request made unstorable is not held against its URL. Method: the reasons, by kind.
+/// Goal: a reason in the request does not affect its URL. Method: the reasons, by kind.
 #[test]
 fn reasons_of_the_request_are_told_from_those_of_the_answer() {
     let max_age = ("cache-control", "max-age=60");
@@ -195,8 +195,8 @@ fn reasons_of_the_request_are_told_from_those_of_the_answer() {
     assert!(!custom(reason(&[], CacheAudience::Anybody)));
 }
 
-/// Goal: the windows of RFC 5861 are the origin's, then the route's, and none where confirmation is demanded. Method: both said, one said,
-/// forbidden.
+/// Goal: the grace periods of RFC 5861 are the origin's, then the route's, and none where confirmation is required. Method: both
+/// set, one set, forbidden.
 #[test]
 fn stale_windows_are_those_of_the_origin_then_of_the_route() {
     for (control, expected) in [
@@ -223,7 +223,7 @@ fn stale_windows_are_those_of_the_origin_then_of_the_route() {
     }
 }
 
-/// Goal: a body of which nobody can tell whether it is whole is not stored, nor one that is too large. Method: framings of HTTP/1.1 and 2.
+/// Goal: a body without a detectable end is not stored, nor one that is too large. Method: framings of HTTP/1.1 and 2.
 #[test]
 fn only_bodies_with_an_end_of_their_own_are_stored() {
     for (version, framing, expected) in [

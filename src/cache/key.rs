@@ -1,24 +1,25 @@
-//! Owns what a stored answer is known by: everything of a request that its answer may depend on and that `Vary` does not tell.
+//! Owns the key of a stored answer: all parts of a request on which its answer may depend, apart from the fields in `Vary`.
 //!
 //! | part | because |
 //! |---|---|
 //! | scheme, host, port | two sites behind one gateway are two sites (CVE-2026-2836 was a key without them) |
 //! | path and query, byte by byte as sent | the origin gets them so: `/a;v=1` and `/%61` may be other pages to it than `/a` |
 //! | the route's name | routes of one URL may lead to other origins, or change request and answer in other ways |
-//! | fields of `vary_on`, and what trusted hops say of scheme and host | the origin sees them, and may not say that it looks |
+//! | fields of `vary_on`, and the fields of trusted hops about scheme and host | the origin sees them, and may use them without
+//! `Vary` |
 //!
-//! Limits match paths in a normal form that is as wide as the widest reading of an origin; a key must be as narrow as the narrowest.
-//! The price is that two spellings of one page are stored twice.
+//! Limits match paths in a normal form that is as wide as the widest reading of an origin; a key must be as narrow as the
+//! narrowest. The price is that two spellings of one page are stored twice.
 //!
-//! The text begins with the URL, so that a purge by URL or prefix is a look at its beginning. Parts end in a zero byte, which none of
-//! them can hold.
+//! The text begins with the URL, so that a purge by URL or prefix compares its beginning. Parts end in a zero byte, which none
+//! of them can contain.
 
 use http::HeaderMap;
 use http::HeaderName;
 
 use crate::url_scheme::UrlScheme;
 
-/// A URL as stored answers are known by it.
+/// A URL in the form in which stored answers are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheUrl<'a> {
     /// The scheme that the client used.
@@ -30,7 +31,7 @@ pub struct CacheUrl<'a> {
 }
 
 impl CacheUrl<'_> {
-    /// Its text: the host in lower case, without the port that is meant anyway.
+    /// Returns its text: the host in lower case, without a default port.
     #[must_use]
     pub fn text(&self) -> Vec<u8> {
         let default = self.authority.rsplit_once(':');
@@ -48,7 +49,7 @@ impl CacheUrl<'_> {
     }
 }
 
-/// The port that is meant where none is written, RFC 9110 §4.2.
+/// Returns the default port, RFC 9110 §4.2.
 fn default_port(scheme: UrlScheme) -> &'static str {
     match scheme {
         UrlScheme::Http => "80",
@@ -56,7 +57,7 @@ fn default_port(scheme: UrlScheme) -> &'static str {
     }
 }
 
-/// The key of what `route` answers to `url` with these request fields, of which `names` matter.
+/// Returns the key of an answer of `route` to `url` for these request fields, of which `names` matter.
 #[must_use]
 pub fn key<'n>(
     url: &CacheUrl<'_>,
@@ -84,7 +85,7 @@ pub fn key<'n>(
     text
 }
 
-/// The URL of a key.
+/// Returns the URL of a key.
 #[must_use]
 pub fn url_of(key: &[u8]) -> &[u8] {
     key.split(|byte| *byte == 0).next().unwrap_or_default()
@@ -104,8 +105,8 @@ mod tests {
         String::from_utf8(url.text()).expect("text")
     }
 
-    /// Goal: one site has one spelling, and two sites never share one. Method: hosts in several cases, with ports that are meant anyway
-    /// and others, under both schemes.
+    /// Goal: one site has one spelling, and two sites never share one. Method: hosts in several cases, with default ports and
+    /// others, under both schemes.
     #[test]
     fn hosts_are_told_apart_and_ports_that_are_meant_anyway_are_not() {
         use UrlScheme::{Http, Https};
@@ -116,7 +117,8 @@ mod tests {
         assert_eq!(url(Http, "[::1]"), "http://[::1]/A?b=%61");
     }
 
-    /// Goal: what differs is stored apart, and the URL can be found again. Method: one URL under two routes and with a field present,
+    /// Goal: different answers have different keys, and the URL can be read back. Method: one URL under two routes and with a
+    /// field present, empty and absent.
     /// empty and absent.
     #[test]
     fn routes_and_named_fields_make_other_keys() {

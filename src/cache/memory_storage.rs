@@ -1,16 +1,17 @@
-//! Owns the memory of stored answers: bounded, in parts, each behind a lock of its own.
+//! Owns the memory of stored answers: bounded, in shards, each behind a lock of its own.
 //!
-//! Pingora's own storage is a map without bound, for tests. Here every byte counts: bodies, heads, keys, and the buffers of what is just
-//! being stored. The thread that brings the sum over the bound evicts, one response at a time, from one shard after the other.
+//! Pingora's own storage is a map without bound, for tests. Here every byte counts: bodies, heads, keys, and the buffers of
+//! answers that are being stored. The thread that brings the sum over the bound evicts, one response at a time, from one shard
+//! after the other.
 //!
-//! A body is handed out as a reference, so a lock is never held while bytes are copied; one that is evicted lives on for those that read
-//! it. Answers become visible when they are whole: a reader of half an answer would be bound to the pace of the client that fetches it,
-//! or to memory without bound where that client reads slowly and the length is not known (`super::writer`).
+//! A body is returned as a reference, so no lock is held while bytes are copied; an evicted body stays in memory while it is
+//! read. Answers become visible when they are complete: a reader of half an answer would depend on the pace of the client that
+//! fetches it, or on memory without bound where that client reads slowly and the length is unknown (`super::entry_writer`).
 //!
 //! # Concurrency
-//! `used` and the stats are sums that nobody else's memory depends on, so they are relaxed. What an answer weighs is added before
-//! it can be found, so it is never given back before it was counted. `used` may exceed the bound by what requests add between their
-//! adding and their making room, a piece of a body each.
+//! `used` and the statistics are sums on which no other memory depends, so they are relaxed. The size of an answer is added
+//! before it can be found, so it is never subtracted before it was added. `used` may exceed the bound by the bytes that requests
+//! add before they evict, a piece of a body each.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -30,7 +31,7 @@ use super::purge::PurgeScope;
 use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StorageShard, StoredHead, UrlHash};
 use super::stored_body::StoredBody;
 
-/// Parts: enough that threads seldom meet, few enough to walk them all.
+/// Number of shards: enough that threads seldom meet, few enough to walk them all.
 const SHARDS: usize = 64;
 
 /// The memory of stored answers.
@@ -40,7 +41,7 @@ pub struct MemoryStorage {
     hasher: RandomState,
     memory: AtomicUsize,
     used: AtomicUsize,
-    /// The part that makes room next.
+    /// The shard that evicts next.
     hand: AtomicUsize,
     numbers: AtomicU64,
     /// The statistics of the storage.
@@ -50,28 +51,28 @@ pub struct MemoryStorage {
 /// Statistics of stored answers.
 #[derive(Debug, Default)]
 pub struct StorageStats {
-    /// Those that made room for others.
+    /// Responses that were evicted.
     pub evicted: AtomicU64,
-    /// Answers that were not stored for want of room, or since they came other than announced.
+    /// Responses that were not stored: no memory left, or the body did not match its Content-Length.
     pub abandoned: AtomicU64,
-    /// Those that the operator took away.
+    /// Responses that the operator purged.
     pub purged: AtomicU64,
-    /// Those that a write to their URL took away.
+    /// Responses that an unsafe method on their URL invalidated.
     pub invalidated: AtomicU64,
-    /// Requests that waited for another that fetched the same.
+    /// Requests that waited for another request to fetch the same response.
     pub waited: AtomicU64,
-    /// Stale answers that were fetched anew in the background.
+    /// Stale responses that were refreshed in the background.
     pub refreshed: AtomicU64,
 }
 
 /// The current usage of the storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorageUsage {
-    /// The most that they may take, in bytes.
+    /// The maximum size in bytes.
     pub memory: u64,
-    /// Their size.
+    /// The current size in bytes.
     pub bytes: u64,
-    /// Stored answers.
+    /// Number of stored responses.
     pub objects: u64,
 }
 
@@ -84,7 +85,7 @@ pub(super) enum RoomResult {
 }
 
 impl MemoryStorage {
-    /// Empty ones that may take so many bytes.
+    /// Returns an empty storage for so many bytes.
     #[must_use]
     pub fn new(memory: usize) -> Self {
         Self {
@@ -98,7 +99,7 @@ impl MemoryStorage {
         }
     }
 
-    /// From now on they may take so many bytes.
+    /// Changes the maximum size.
     pub fn resize(&self, memory: usize) {
         self.memory.store(memory, Ordering::Relaxed);
         let _ = self.make_room();
@@ -115,7 +116,7 @@ impl MemoryStorage {
         }
     }
 
-    /// Takes away what is stored of one URL, which was written to; how many answers that were.
+    /// Removes the responses of one URL after an unsafe method on it; returns their number.
     pub fn invalidate(&self, url: &[u8]) -> usize {
         let hash = self.hash(url);
         let purge = PurgeScope::Url(url.to_owned());
@@ -127,7 +128,7 @@ impl MemoryStorage {
         count
     }
 
-    /// Takes away what `purge` names; how many answers that were. Looks at every key.
+    /// Removes the responses in the scope of `purge`; returns their number. Reads every key.
     pub fn purge(&self, purge: &PurgeScope) -> u64 {
         let mut count = 0;
         for shard in &self.shards {
@@ -139,24 +140,24 @@ impl MemoryStorage {
         count
     }
 
-    /// Reserves bytes of the memory, and makes room for them.
+    /// Reserves bytes of the memory, and evicts to make room for them.
     pub(super) fn reserve(&self, bytes: usize) -> RoomResult {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         self.make_room()
     }
 
-    /// Gives reserved bytes back.
+    /// Releases reserved bytes.
     pub(super) fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Gives back what was reserved for an answer that is not stored.
+    /// Releases the bytes of an answer that is not stored.
     pub(super) fn abandon(&self, bytes: usize) {
         self.give_back(bytes);
         self.stats.abandoned.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Begins to store what has this key.
+    /// Begins to store a response under this key.
     pub(super) fn begin(&self, key: &[u8]) -> (UrlHash, Arc<PendingEntry>) {
         let url = self.hash(url_of(key));
         let filling = Arc::new(PendingEntry::new(key));
@@ -164,7 +165,7 @@ impl MemoryStorage {
         (url, filling)
     }
 
-    /// Stores what [`Self::begin`] began, unless there is no room, or it was taken away meanwhile.
+    /// Stores the response of [`Self::begin`], unless there is no room, or it was removed meanwhile.
     pub(super) fn store(&self, url: UrlHash, filling: &PendingEntry, mut entry: CacheEntry) {
         // Room first, so that a response never evicts itself, and its size is counted before it can be evicted.
         let weight = entry.weight();
@@ -183,7 +184,7 @@ impl MemoryStorage {
         self.release(&displaced);
     }
 
-    /// Ends what [`Self::begin`] began, stored or not.
+    /// Ends the storing of [`Self::begin`], stored or not.
     pub(super) fn end(&self, url: UrlHash, filling: &Arc<PendingEntry>) {
         let mut shard = self.shard(url);
         shard.filling.retain(|other| !Arc::ptr_eq(other, filling));
@@ -202,8 +203,9 @@ impl MemoryStorage {
         self.give_back(entries.iter().map(CacheEntry::weight).sum());
     }
 
-    /// Each turn evicts an answer or passes a part in vain. What was used is spared on the first walk past all parts, since a part may
-    /// hold little else, and goes on the second; after that there is no more to be had.
+    /// Evicts until there is room. Each turn evicts a response or passes a shard without one. Responses in use stay during the
+    /// first walk over all shards, since a shard may have no others, and are evicted on the second; after that there is nothing
+    /// to evict.
     fn make_room(&self) -> RoomResult {
         let mut in_vain = 0;
         while self.used.load(Ordering::Relaxed) > self.memory.load(Ordering::Relaxed) {
@@ -252,7 +254,7 @@ impl Storage for MemoryStorage {
         Ok(Box::new(writer))
     }
 
-    /// Pingora purges by its own requests and its own eviction, and neither is in use. It knows no URL, so every part is searched.
+    /// Purges for Pingora's own requests and eviction, neither of which is used. It has no URL, so every shard is searched.
     async fn purge(
         &'static self,
         target: PurgeTarget<'_>,
@@ -309,7 +311,7 @@ fn identity(key: &CacheKey) -> EntryId {
     }
 }
 
-/// Poison is ignored: between two statements of a shard nothing can panic that leaves it half changed.
+/// Ignores poison: no statement of a shard can panic and leave it half changed.
 fn lock(shard: &Mutex<StorageShard>) -> MutexGuard<'_, StorageShard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

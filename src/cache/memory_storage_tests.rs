@@ -1,4 +1,4 @@
-//! Tests of the memory of stored answers: its bound, its order, and what is taken away while it is being stored.
+//! Tests the memory of stored answers: its bound, its order of eviction, and removal while an answer is being stored.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -48,7 +48,8 @@ async fn body(storage: &'static MemoryStorage, url: &str) -> Option<Vec<u8>> {
     Some(whole)
 }
 
-/// Goal: the memory is bounded, by answers that nobody uses. Method: ten times as much as fits, one of them read all the time.
+/// Goal: the memory is bounded, and unused answers are evicted. Method: ten times as much as fits, one of them read all the
+/// time.
 #[tokio::test]
 async fn what_is_used_stays_and_the_rest_makes_room() {
     let storage = storage(1_000_000);
@@ -67,8 +68,8 @@ async fn what_is_used_stays_and_the_rest_makes_room() {
     assert_eq!((usage.bytes, usage.objects), (0, 0));
 }
 
-/// Goal: in a small memory too, where an answer may be alone in its part, what is read all the time stays, and what was just stored is
-/// there. Method: many memories of five answers, and for each the last that came.
+/// Goal: in a small memory too, where a shard may have one answer, an answer in use stays, and a new one is stored. Method: many
+/// memories of five answers, and for each the last that came.
 #[tokio::test]
 async fn what_is_alone_in_its_part_does_not_make_room_first() {
     for _ in 0..100 {
@@ -82,7 +83,8 @@ async fn what_is_alone_in_its_part_does_not_make_room_first() {
     }
 }
 
-/// Goal: what is being stored counts too, and leaves nothing when it is dropped. Method: writers that hold more than there is.
+/// Goal: answers that are being stored count too, and leave nothing when they are dropped. Method: writers that hold more than
+/// there is.
 #[tokio::test]
 async fn what_is_being_stored_is_part_of_the_memory() {
     let storage = storage(100_000);
@@ -100,8 +102,8 @@ async fn what_is_being_stored_is_part_of_the_memory() {
     assert_eq!(storage.usage().bytes, 0);
 }
 
-/// Goal: nothing is visible before it is whole, and nothing that is not what it announced. Method: look between the pieces; then a
-/// length that is not kept.
+/// Goal: no answer is visible before it is complete, or with another length than announced. Method: look between the pieces;
+/// then a length that does not match.
 #[tokio::test]
 async fn answers_are_seen_when_they_are_whole() {
     let storage = storage(1_000_000);
@@ -140,7 +142,8 @@ async fn answers_are_seen_when_they_are_whole() {
     assert!(body(storage, "http://a/short").await.is_none());
 }
 
-/// Goal: a purge also takes what was asked for before it. Method: purge and write to a URL while it is being stored; another is left alone.
+/// Goal: a purge also removes answers that were requested before it. Method: purge and write to a URL while it is being stored;
+/// another stays.
 #[tokio::test]
 async fn what_is_taken_away_does_not_come_back() {
     let storage = storage(1_000_000);
@@ -162,7 +165,7 @@ async fn what_is_taken_away_does_not_come_back() {
     assert!(body(storage, "http://a/").await.is_some());
 }
 
-/// Goal: parts are those that were asked for, one after the other. Method: seek twice in one reader, and outside.
+/// Goal: a reader returns the requested ranges, one after the other. Method: seek twice in one reader, and outside.
 #[tokio::test]
 async fn parts_of_a_body_can_be_sought() {
     let storage = storage(1_000_000);

@@ -28,30 +28,30 @@ use crate::config::rules::CacheRules;
 use freshness::CacheAudience;
 use memory_storage::MemoryStorage;
 
-/// Parts of the memory of URLs whose answers are not stored.
+/// Number of parts of a predictor.
 const PARTS: usize = 16;
 
 /// The cache of the process.
 pub struct ResponseCache {
     /// The stored responses.
     pub storage: MemoryStorage,
-    /// Lets one request fetch what many wait for.
+    /// Lets one request fetch a response that others wait for.
     lock: CacheLock,
     /// URLs whose last answer could not be stored.
     unstorable: Predictor<PARTS>,
-    /// The same for requests with credentials, whose responses say nothing about those of other requests.
+    /// The same for requests with credentials, whose responses do not affect other requests.
     unstorable_for_somebody: Predictor<PARTS>,
 }
 
 impl ResponseCache {
-    /// An empty one. Pingora asks that it lives as long as the process, so it does; there is one a process.
+    /// Returns an empty cache. Pingora requires that it lives as long as the process; there is one per process.
     #[must_use]
     pub fn of_the_process(rules: &CacheRules) -> &'static Self {
         let keys = bounds::UNSTORABLE_URLS / PARTS;
         Box::leak(Box::new(Self {
             storage: MemoryStorage::new(rules.memory),
             lock: CacheLock::new(bounds::FILL_AGE),
-            // What depends on the request that was asked is not remembered of its URL.
+            // A reason in the request is not remembered for its URL.
             unstorable: Predictor::new(keys, Some(|_| true)),
             unstorable_for_somebody: Predictor::new(keys, None),
         }))
@@ -76,7 +76,7 @@ impl ResponseCache {
     }
 }
 
-/// A moment as Pingora's cache names it.
+/// Converts a time to the type of Pingora's cache.
 #[must_use]
 pub fn moment(at: Timestamp) -> SystemTime {
     let since = Duration::from_nanos(at.as_nanos());

@@ -19,7 +19,7 @@ pub enum PurgeScope {
 pub struct InvalidPurgeUrl;
 
 impl PurgeScope {
-    /// One URL, as a client would ask for it.
+    /// Returns the scope of one URL, as a client requests it.
     ///
     /// # Errors
     /// [`InvalidPurgeUrl`]
@@ -27,7 +27,7 @@ impl PurgeScope {
         normal(text).map(Self::Url)
     }
 
-    /// Every URL that begins like this one.
+    /// Returns the scope of every URL with this prefix.
     ///
     /// # Errors
     /// [`InvalidPurgeUrl`]
@@ -46,7 +46,7 @@ impl PurgeScope {
     }
 }
 
-/// Returns the text as keys begin with it. The path may be missing: then the prefix is the root of the site.
+/// Returns the text in the form in which keys begin with it. The path may be missing: then the prefix is the root of the site.
 fn normal(text: &str) -> Result<Vec<u8>, InvalidPurgeUrl> {
     let (scheme, rest) = text.split_once("://").ok_or(InvalidPurgeUrl)?;
     let scheme = [UrlScheme::Http, UrlScheme::Https]
@@ -74,7 +74,7 @@ fn normal(text: &str) -> Result<Vec<u8>, InvalidPurgeUrl> {
 mod tests {
     use super::*;
 
-    /// Goal: an operator takes away what was meant and nothing else. Method: keys of neighbouring URLs under a URL, a prefix and all.
+    /// Goal: a purge removes the named answers and no others. Method: keys of neighboring URLs under a URL, a prefix and all.
     #[test]
     fn a_purge_takes_what_it_names() {
         let key = |url: &str| [url.as_bytes(), b"\0route\0"].concat();

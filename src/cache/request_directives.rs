@@ -44,7 +44,7 @@ enum OriginPolicy {
 /// A stored answer at the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredAge {
-    /// Since it was age 0.
+    /// Time since it had age 0.
     pub age: Duration,
     /// Time until it becomes stale, or since.
     pub freshness: FreshnessLeft,
@@ -66,9 +66,9 @@ pub enum FreshnessLeft {
 pub enum StoredUse {
     /// The stored response's own freshness decides.
     AsStored,
-    /// It is stale, and good enough.
+    /// It is stale, and the request accepts that.
     Enough,
-    /// It is to be confirmed by the origin first.
+    /// The origin must confirm it first.
     Confirm,
 }
 
@@ -113,7 +113,7 @@ impl RequestCacheControl {
         };
         let is_said = |name: &str| control.has_directive(&DirectiveKey::from_lowercase(name));
         Self {
-            // What cannot be read asks for the newest there is.
+            // An unreadable value asks for the newest response.
             max_age: is_said("max-age").then(|| seconds("max-age").unwrap_or_default()),
             min_fresh: seconds("min-fresh").unwrap_or_default(),
             max_stale: is_said("max-stale").then(|| seconds("max-stale").unwrap_or(Duration::MAX)),
@@ -130,7 +130,7 @@ impl RequestCacheControl {
         }
     }
 
-    /// Returns whether its answer must not be stored, nor looked for.
+    /// Returns whether its answer must be neither stored nor looked up.
     #[must_use]
     pub fn forbids_storing(&self) -> bool {
         self.storing == StorePolicy::Forbidden
@@ -142,7 +142,7 @@ impl RequestCacheControl {
         self.asking == OriginPolicy::Forbidden
     }
 
-    /// Returns whether what is stored must be confirmed before it is served, so that it cannot be served meanwhile.
+    /// Returns whether a stored answer must be confirmed before it is served, so that it cannot be served meanwhile.
     #[must_use]
     pub fn is_strict(&self) -> bool {
         self.asking == OriginPolicy::Demanded || self.max_age.is_some() || !self.min_fresh.is_zero()
@@ -186,7 +186,7 @@ mod tests {
         })
     }
 
-    /// Goal: each directive of RFC 9111 §5.2.1 does what it says. Method: an answer of 10 seconds that is fresh for 20 more, or has
+    /// Goal: each directive of RFC 9111 §5.2.1 has its effect. Method: an answer of 10 seconds that is fresh for 20 more, or has
     /// been stale for 5, against directives on both sides of these numbers.
     #[test]
     fn directives_of_requests_bound_what_is_served() {
@@ -216,7 +216,8 @@ mod tests {
         assert!(wish("only-if-cached").forbids_asking());
     }
 
-    /// Goal: what the operator takes from clients they cannot do, and `only-if-cached` costs nobody anything. Method: the strictest
+    /// Goal: clients cannot use directives that the operator ignores, and `only-if-cached` costs nothing. Method: the strictest
+    /// directives under both settings.
     /// wishes under both settings.
     #[test]
     fn wishes_can_be_ignored() {

@@ -10,7 +10,7 @@ pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// The part of the cache in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheState {
-    /// It was stored. Seconds for which it is fresh yet; since when it is not, where negative.
+    /// It was stored. Seconds for which it is still fresh; negative for the time since it became stale.
     Hit(i64),
     /// Another request fetched it while this one waited.
     Collapsed,
@@ -20,12 +20,12 @@ pub enum CacheState {
     Fetched(ForwardReason, StoreResult, Coalescing),
 }
 
-/// Why the origin was asked.
+/// The reason for a request to the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardReason {
     /// This request, or this URL, is not looked up.
     Bypass,
-    /// Nothing fitting was stored.
+    /// No matching response was stored.
     Miss,
     /// The stored response was stale, or not good enough for this request.
     Stale,
@@ -43,9 +43,9 @@ pub enum StoreResult {
 /// Request coalescing: a request may wait for another one that fetches the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coalescing {
-    /// It went by itself.
+    /// It did not wait.
     Alone,
-    /// It waited, and then had to go itself.
+    /// It waited, and then had to fetch the response itself.
     InVain,
 }
 
@@ -87,7 +87,7 @@ impl Display for CacheState {
 mod tests {
     use super::*;
 
-    /// Goal: what operators and tools read is a list of structured fields. Method: one of each kind.
+    /// Goal: the field is a valid list of structured fields. Method: one of each kind.
     #[test]
     fn each_way_has_its_text() {
         assert_eq!(CacheState::Hit(-5).value(), "sluicegate; hit; ttl=-5");

@@ -26,7 +26,7 @@ const FIXED: usize = 512;
 /// Memory that a field takes beside its texts.
 const FIELD: usize = 96;
 
-/// A URL, hashed; two that collide share a list and are still told apart by their keys.
+/// A URL, hashed; two that collide share a list and still differ by their keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UrlHash(pub(super) u64);
 
@@ -37,7 +37,7 @@ pub(super) struct EntryId {
     pub(super) variance: Option<HashBinary>,
 }
 
-/// The head of an answer, with what Pingora remembers of it.
+/// The head of an answer, with Pingora's metadata.
 #[derive(Debug)]
 pub(super) struct StoredHead {
     fresh_until: SystemTime,
@@ -62,8 +62,8 @@ impl StoredHead {
         }
     }
 
-    /// Converts it to Pingora's form. Pingora uses the time of storing only to see whether a variant is older than the first of its family,
-    /// which the family's own time tells as well.
+    /// Converts it to Pingora's form. Pingora uses the time of storing only to see whether a variant is older than the first of
+    /// its family, for which the family's own time suffices.
     pub(super) fn meta(&self) -> CacheMeta {
         let mut meta = CacheMeta::new(
             self.fresh_until,
@@ -90,7 +90,7 @@ impl StoredHead {
 /// A stored answer.
 #[derive(Debug)]
 pub(super) struct CacheEntry {
-    /// Which of all that were ever stored.
+    /// The serial number of the entry.
     pub(super) number: u64,
     pub(super) identity: EntryId,
     pub(super) key: Box<[u8]>,
@@ -121,7 +121,7 @@ impl PendingEntry {
         }
     }
 
-    /// Returns whether it was taken away before it was whole. Read under the shard's lock, under which it is written.
+    /// Returns whether it was removed before it was complete. Read under the shard's lock, under which it is written.
     pub(super) fn is_spoilt(&self) -> bool {
         // Relaxed, here and below: the lock orders it.
         self.spoilt.load(Ordering::Relaxed)
@@ -173,8 +173,8 @@ impl StorageShard {
         displaced
     }
 
-    /// Removes the next response that was not used since the hand last passed; `None` where there is none. Those that it passes count as
-    /// unused from now on.
+    /// Removes the next response that was not used since the hand last passed; `None` where there is none. Responses that the
+    /// hand passes count as unused from now on.
     pub(super) fn evict(&mut self) -> Option<CacheEntry> {
         for _ in 0..self.order.len() {
             let (url, number) = self.order.pop_front()?;
@@ -253,7 +253,7 @@ impl StorageShard {
         }
     }
 
-    /// Keeps invariant 2: as many steps as there were answers stored since the last time.
+    /// Restores invariant 2: as many steps as answers were stored since the last time.
     fn tidy(&mut self) {
         if self.order.len() > 2 * self.count + 64 {
             let urls = &self.urls;

@@ -1,4 +1,4 @@
-//! Hands out a stored body, whole or in parts, in pieces that one write can take.
+//! Returns a stored body, whole or in parts, in pieces that one write can take.
 
 use std::any::Any;
 
@@ -19,7 +19,7 @@ pub(super) struct StoredBody {
 }
 
 impl StoredBody {
-    /// All of it.
+    /// Returns the whole body.
     pub(super) fn new(body: Bytes) -> Self {
         Self {
             rest: body.clone(),
@@ -51,7 +51,7 @@ impl HandleHit for StoredBody {
     fn seek(&mut self, start: usize, end: Option<usize>) -> Result<()> {
         let end = end.map_or(self.body.len(), |end| end.min(self.body.len()));
         if start >= end {
-            // The range was checked against the length of this very body.
+            // The range was checked against the length of this body.
             return Error::e_explain(ErrorType::InternalError, "a range outside of its body");
         }
         self.rest = self.body.slice(start..end);

@@ -1,7 +1,8 @@
-//! Decides which stored answer of a URL fits a request: RFC 9111 §4.1.
+//! Decides which stored answer of a URL matches a request: RFC 9111 §4.1.
 //!
-//! Values are compared after the one change that never changes what they mean: white space around the members of a list. An answer
-//! with `Content-Encoding` differs by `Accept-Encoding` even where it forgets to say so, since a client that cannot decode it gets nothing.
+//! Values are compared after a normalization that never changes their meaning: white space around the members of a list. An
+//! answer with `Content-Encoding` varies by `Accept-Encoding` even if its `Vary` lacks that name, since a client that cannot
+//! decode it could not use it.
 
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderName};
@@ -15,13 +16,13 @@ pub fn names(answer: &HeaderMap) -> impl Iterator<Item = HeaderName> {
     members(answer).filter_map(|name| HeaderName::from_bytes(name).ok())
 }
 
-/// Returns whether the response may differ by anything, or by more fields than are compared: no other request can get it.
+/// Returns whether the response varies by `*`, or by more fields than are compared: no other request can get it.
 #[must_use]
 pub fn is_of_everything(answer: &HeaderMap) -> bool {
     let mut count = 0;
     members(answer).any(|name| {
         count += 1;
-        // What is no name of a field cannot be compared either.
+        // An invalid field name cannot be compared either.
         name == b"*" || HeaderName::from_bytes(name).is_err() || count > bounds::VARY_FIELDS
     })
 }
@@ -69,7 +70,7 @@ mod tests {
         pairs.collect()
     }
 
-    /// Goal: requests share an answer when, and only when, the fields that it names are the same. Method: pairs of requests.
+    /// Goal: requests share an answer if and only if the fields that it names are equal. Method: pairs of requests.
     #[test]
     fn requests_share_what_does_not_differ_between_them() {
         let answer = fields(&[("vary", "Accept-Language, x-b")]);
@@ -93,7 +94,7 @@ mod tests {
         assert_ne!(of(&[("accept-encoding", "gzip")]), of(&[]));
     }
 
-    /// Goal: what cannot be compared is shared with nobody. Method: a star among names, a name that is none, and too many names.
+    /// Goal: an answer that cannot be compared is not shared. Method: a star among names, an invalid name, and too many names.
     #[test]
     fn what_differs_by_anything_is_nobodys() {
         assert!(is_of_everything(&fields(&[("vary", "accept, *")])));

@@ -67,7 +67,7 @@ struct CheckCounts {
 }
 
 impl CheckCommand {
-    /// Says everything that is wrong with the file.
+    /// Prints every error in the file.
     pub(super) fn run(&self) -> u8 {
         let result = match self.judge() {
             Ok(result) => result,

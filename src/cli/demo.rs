@@ -143,13 +143,13 @@ Metrics and status: http://{admin}/metrics and http://{admin}/status. Ctrl-C sto
     }
 }
 
-/// A new directory among the temporary ones, which only this user may look into.
+/// Creates a new temporary directory that only this user may read.
 fn private_directory() -> std::io::Result<PathBuf> {
     let id = std::process::id();
     let mut last = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
     for attempt in 0..ATTEMPTS {
         let path = std::env::temp_dir().join(format!("sluicegate-demo-{id}-{attempt}"));
-        // Fails where there is anything of that name, a symbolic link included.
+        // Fails where anything of that name exists, a symbolic link included.
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) => last = error,
@@ -158,14 +158,14 @@ fn private_directory() -> std::io::Result<PathBuf> {
     Err(last)
 }
 
-/// `port` on the loopback, or any other if it is taken.
+/// Returns `port` on the loopback, or any other if it is taken.
 fn free_address(port: u16) -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?
         .local_addr()
 }
 
-/// Sends no SMS, but counts what it would have sent.
+/// The demo's origin, which counts the SMS that it would have sent.
 #[derive(Default)]
 struct DemoOrigin {
     sent: AtomicU64,
@@ -175,7 +175,7 @@ struct DemoOrigin {
 impl ServeHttp for DemoOrigin {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
         let body = if session.req_header().uri.path() == "/auth/sendOTP" {
-            // Relaxed: a number to show, publishes nothing.
+            // Relaxed: the number is only shown, and publishes nothing.
             let sent = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
             format!("SMS number {sent} sent\n")
         } else {

@@ -1,6 +1,6 @@
 //! `sluicegate key FILE LIMIT VALUE…`
 //!
-//! Keys are hashed under a secret of the running process, so that process is asked, by its admin listener and with its token.
+//! Keys are hashed under a secret of the running process, so the command queries its admin listener, with its token.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ use crate::listener::reachable;
 /// The timeout of each step: the gateway may query its store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks the admin listener about the key.
+/// Queries the admin listener for the key.
 pub(super) fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
     let loaded = match config::load(file) {
         Ok(loaded) => loaded,
@@ -67,7 +67,7 @@ pub(super) fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
     }
 }
 
-/// The path and query of the question.
+/// Returns the path and query of the request.
 fn target(limit: &str, values: &[String]) -> String {
     let mut target = format!("/limits/{limit}/keys");
     for (index, value) in values.iter().enumerate() {
@@ -94,7 +94,7 @@ pub(super) struct AdminQuery<'a> {
     pub(super) patience: Duration,
 }
 
-/// The status and the body of the answer.
+/// Returns the status and the body of the response.
 pub(super) fn ask(asking: &AdminQuery<'_>) -> std::io::Result<(u16, String)> {
     let AdminQuery {
         method,

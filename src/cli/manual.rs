@@ -1,6 +1,8 @@
-//! `sluicegate man` and `sluicegate completions SHELL`: made from the definition of the command line, when the package is.
+//! Writes the output of `sluicegate man` and `sluicegate completions SHELL`, from the definition of the command line, when the
+//! package is built.
 //!
-//! The man page ends with sections that no definition holds (FILES, SIGNALS, …); their texts lie in `manual/`, in the format of man(7).
+//! The man page ends with sections that no definition contains (FILES, SIGNALS, …); their texts are in `manual/`, in the format
+//! of man(7).
 
 use std::io::Write;
 
@@ -23,7 +25,7 @@ pub(super) fn man() -> u8 {
         let help = each.render_long_help().to_string();
         page.extend(format!(".SH {}\n.nf\n", each.get_name().to_uppercase()).into_bytes());
         for line in help.lines() {
-            // A line that begins with one of these would be a request; `\&` is nothing of no width.
+            // A line that begins with one of these would be a macro; `\&` is an empty character.
             let guard = if line.starts_with(['.', '\'']) {
                 "\\&"
             } else {
@@ -50,7 +52,7 @@ const SECTIONS: [(&str, &str); 6] = [
     ("SEE ALSO", include_str!("manual/see_also.man")),
 ];
 
-/// All but the list of commands, which names a page for each: there is this one.
+/// Writes all but the list of commands, which names a page for each, though there is only this one.
 fn head(command: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     let man = Man::new(command.clone()).title("SLUICEGATE");
     man.render_title(page)?;

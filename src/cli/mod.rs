@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! Defines the command line: one file a command.
 
 mod check;
 mod demo;
@@ -21,11 +21,11 @@ use clap_complete::Shell;
 
 use crate::server::StartMode;
 
-/// Done.
+/// The exit code of success.
 const SUCCESS: u8 = 0;
-/// It failed for a reason outside the configuration.
+/// The exit code of a failure outside the configuration.
 const FAILED: u8 = 1;
-/// Bad configuration or usage; EX_USAGE of sysexits.h.
+/// The exit code of bad configuration or usage; EX_USAGE of sysexits.h.
 const USAGE: u8 = 64;
 
 /// The error where the running gateway has no admin listener.
@@ -143,7 +143,7 @@ pub fn main() -> ExitCode {
             Command::Ping { config } => ping::ping(&config),
         },
         Err(message) => {
-            // Help and version are no errors. A closed terminal is nobody's to tell.
+            // Help and version are no errors. An error of a closed terminal cannot be reported.
             let _ = message.print();
             if message.use_stderr() { USAGE } else { SUCCESS }
         }

@@ -12,7 +12,7 @@ use crate::listener::reachable;
 /// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Asks the admin listener's `/healthz`.
+/// Queries the admin listener's `/healthz`.
 pub(super) fn ping(file: &Path) -> u8 {
     let loaded = match config::load(file) {
         Ok(loaded) => loaded,
@@ -38,7 +38,7 @@ pub(super) fn ping(file: &Path) -> u8 {
     }
 }
 
-/// The status line of `GET /healthz`.
+/// Returns the status line of `GET /healthz`.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;

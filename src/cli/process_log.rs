@@ -1,15 +1,15 @@
-//! Starts the process log: what is written to the standard error, and in which format.
+//! Starts the process log: the lines on the standard error, and their format.
 //!
-//! `tracing` carries the lines of the gateway, and those of libraries that use it; `tracing-log` adds the lines of Pingora and of other
-//! libraries that use `log`. Two variables of the environment decide: `SLUICEGATE_LOG` the levels ([`levels`]), `SLUICEGATE_LOG_FORMAT`
-//! the format of a line ([`line`]).
+//! `tracing` carries the lines of the gateway, and those of libraries that use it; `tracing-log` adds the lines of Pingora and
+//! of other libraries that use `log`. Two environment variables decide: `SLUICEGATE_LOG` the levels ([`levels`]),
+//! `SLUICEGATE_LOG_FORMAT` the format of a line ([`line`]).
 //!
-//! The format is a variable, and not a key of the file, since lines are written before the file is read, and because of the file where it
-//! is wrong. It is not an option either: it belongs to the place where the process runs, as the level does, and both are set in the same
+//! The format is a variable, and not a key of the file, since lines are written before the file is read, and about errors in it.
+//! It is not an option either: it belongs to the place where the process runs, as the level does, and both are set in the same
 //! place of a unit, a container or a shell.
 //!
 //! # Errors
-//! A variable that cannot be read ends the start: an operator who asked for JSON would otherwise get lines that the collector drops.
+//! An invalid variable ends the start: an operator who asked for JSON would otherwise get lines that the collector drops.
 
 mod levels;
 mod line;
@@ -36,7 +36,7 @@ pub(super) struct ProcessLog {
     format: ProcessLogFormat,
 }
 
-/// A variable that does not say what to log.
+/// A variable with an invalid value.
 #[derive(Debug)]
 pub(super) enum BadLog {
     Levels(BadLevels),
@@ -56,10 +56,10 @@ impl Display for BadLog {
 }
 
 impl ProcessLog {
-    /// Sends the lines of the process to the standard error, as the environment says.
+    /// Sends the lines of the process to the standard error, with the level and format from the environment.
     ///
     /// # Errors
-    /// When one of the variables cannot be read.
+    /// One of the variables is invalid.
     pub(super) fn start() -> Result<Self, BadLog> {
         let format = match variable(FORMAT).as_deref() {
             None | Some("text") => ProcessLogFormat::Text,
@@ -83,7 +83,7 @@ impl ProcessLog {
     }
 }
 
-/// The value of a variable; an empty one counts as none.
+/// Returns the value of a variable; an empty one counts as none.
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?.to_string_lossy().into_owned();
     Some(value).filter(|value| !value.is_empty())
@@ -94,10 +94,11 @@ fn install(levels: EnvFilter, format: ProcessLogFormat) {
     let lines = fmt::layer()
         .event_format(ProcessLogLine(format))
         .with_writer(io::stderr)
-        // A line that the standard error does not take is lost: a word about it would go there too, and end the process.
+        // A line that cannot be written to the standard error is lost: an error about it would go there too, and end the
+        // process.
         .log_internal_errors(false);
     let subscriber = tracing_subscriber::registry().with(levels).with(lines);
-    // Both fail only when something is installed already, which then logs.
+    // Both fail only when a subscriber is installed already, which then logs.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let _ = LogTracer::builder().with_max_level(most.as_log()).init();
     if format == ProcessLogFormat::Json {

@@ -1,7 +1,7 @@
 //! `sluicegate reload --config FILE`
 //!
-//! The file is read here first, so that a broken one is told about where it can be seen, and the running gateway is asked by its admin
-//! listener. Its answer is that of the reload.
+//! The command reads the file first, so that errors in it are shown in the terminal, and then sends the request to the admin
+//! listener. It prints the answer of the reload.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::listener::reachable;
 /// The extra time beyond the gateway's own timeout for a reload.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// Has the running gateway read its configuration again.
+/// Makes the running gateway read its configuration again.
 pub(super) fn reload(file: &Path) -> u8 {
     let loaded = match config::load(file) {
         Ok(loaded) => loaded,

@@ -9,7 +9,7 @@ use super::{FAILED, USAGE, tell};
 use crate::config::{self, Loaded};
 use crate::server::{self, StartMode};
 
-/// Runs until a signal ends it. Refuses to start on a broken configuration.
+/// Runs until a signal ends it. Fails to start with an invalid configuration.
 pub(super) fn run(file: &Path, begin: StartMode) -> u8 {
     let log = match ProcessLog::start() {
         Ok(log) => log,

@@ -9,7 +9,7 @@ use sluicegate_redis_link::check::Severity;
 use crate::config;
 use crate::store;
 
-/// Tries out every server of the store, and says what was found.
+/// Tests every server of the store, and prints the findings.
 pub(super) fn check(file: &Path) -> u8 {
     let loaded = match config::load(file) {
         Ok(loaded) => loaded,
@@ -37,7 +37,7 @@ pub(super) fn check(file: &Path) -> u8 {
     };
     let mut out = std::io::stdout().lock();
     for finding in &findings {
-        // Who closes the pipe has read enough.
+        // A reader that closes the pipe has read enough.
         let _ = writeln!(out, "{finding}");
     }
     if findings

@@ -7,9 +7,9 @@ use crate::config;
 use crate::server::NO_UPGRADE_SOCKET;
 use crate::server::upgrade::ask;
 
-/// Has the running gateway replaced by this program.
+/// Replaces the running gateway by this program.
 pub(super) fn upgrade(file: &Path) -> u8 {
-    // Read here too: a broken file is told about where it can be seen, before the gateway is asked for anything.
+    // The file is read here too: errors in it are shown in the terminal, before the gateway gets a request.
     let loaded = match config::load(file) {
         Ok(loaded) => loaded,
         Err(problems) => {
@@ -22,7 +22,7 @@ pub(super) fn upgrade(file: &Path) -> u8 {
         tell(&format_args!("sluicegate: {NO_UPGRADE_SOCKET}"));
         return FAILED;
     };
-    // Not canonical: the gateway is to watch the path that was named, whatever it leads to later.
+    // Not canonical: the gateway watches the named path, whatever it leads to later.
     let paths = std::env::current_exe()
         .and_then(|program| Ok((program, std::path::absolute(file)?)))
         .and_then(|(program, file)| Ok((program, file, std::path::absolute(socket)?)));

@@ -1,4 +1,4 @@
-//! Explains what a limit counts, and what becomes of a request that it has no room for: docs/actions.md in a sentence each.
+//! Explains what a limit counts, and how it treats a request that exceeds it: docs/actions.md in a sentence each.
 
 use super::text::{count, listed, rates};
 use crate::config::rules::{CostRules, Counting, LimitRules, Name, OnMissing, Rules};
@@ -75,7 +75,7 @@ pub(super) fn shadow_rates(limit: &LimitRules) -> Option<String> {
     ))
 }
 
-/// The limits that ask `name` once they are exceeded.
+/// Returns the limits that use `name` as their fallback limit.
 pub(super) fn instead_of<'r>(name: &'r Name, rules: &'r Rules) -> impl Iterator<Item = &'r Name> {
     let asks = move |limit: &LimitRules| matches!(&limit.action, Action::Mark { then: Some(then), .. } if then == name);
     let limits = rules.limits.iter();

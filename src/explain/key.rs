@@ -5,7 +5,8 @@ use crate::admission::{RequestFacts, normal_value};
 use crate::config::rules::{KeyPart, KeyTemplate};
 use crate::normal_form::in_upper_case;
 
-/// `client.ip = 192.0.2.1/32, path = /auth/sendOTP`: the same values that [`KeySeed::hash`](crate::admission::KeySeed::hash) hashes.
+/// Returns `client.ip = 192.0.2.1/32, path = /auth/sendOTP`: the same values that
+/// [`KeySeed::hash`](crate::admission::KeySeed::hash) hashes.
 pub(super) fn shown(template: &KeyTemplate, facts: &RequestFacts<'_>) -> String {
     let parts = template.0.iter().map(|part| match part {
         KeyPart::ClientIp { v4, v6 } => {

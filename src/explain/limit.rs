@@ -1,7 +1,7 @@
-//! Explains one limit: a clause for each thing that its rules say, put together in one place.
+//! Explains one limit: a clause for each property of its rules, collected in one place.
 //!
-//! The numbers are those that docs/limiter.md derives. A field of the rules that changes what clients meet gets a clause of its own, and
-//! a line in [`LimitExplained::of`]; the clauses that are not about the rates stand in `action`, `tier` and `penalty`.
+//! The numbers are those that docs/limiter.md derives. A field of the rules that clients notice gets a clause of its own, and a
+//! line in [`LimitExplained::of`]; the clauses that are not about the rates are in `action`, `tier` and `penalty`.
 
 use serde::Serialize;
 use sluicegate_limiter::{Algorithm, Alignment, Limit, Policy, Rate, Refill};
@@ -20,9 +20,9 @@ pub struct LimitExplained {
     pub allows: String,
     /// The name of the algorithm.
     pub algorithm: &'static str,
-    /// In what way.
+    /// The algorithm's way to count.
     pub judged: String,
-    /// The most that a client can get out of each rate, by timing its requests.
+    /// The maximum that a client can get out of each rate, by timing its requests.
     pub worst_case: Vec<String>,
     /// The decider, where it is not the gateway alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct LimitExplained {
     /// The cost of a request, where it is not always one unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<String>,
-    /// Keys that a file judges otherwise.
+    /// Keys with other rates in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overrides: Option<String>,
     /// Tiers that requests name.
@@ -52,15 +52,15 @@ pub struct LimitExplained {
     pub concurrency: Option<String>,
     /// Maximum memory in bytes.
     pub memory_bytes: u64,
-    /// Keys that it is made for.
+    /// Number of keys for which it has room.
     pub capacity: u64,
     /// Maximum time in seconds for which a key keeps its slot after its last request.
     pub key_held_seconds: u64,
     /// The behavior with more active keys than slots.
     pub when_full: String,
-    /// The routes that ask it.
+    /// The routes that have it.
     pub routes: Vec<String>,
-    /// The limits that ask it once they are exceeded.
+    /// The limits that use it as their fallback limit.
     pub instead_of: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl LimitExplained {
         }
     }
 
-    /// Every clause, a line each.
+    /// Returns every clause, a line each.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}", self.allows, self.judged)];
         lines.extend(self.worst_case.iter().cloned());
@@ -191,7 +191,7 @@ fn judged(policy: &Policy) -> String {
     }
 }
 
-/// The most in any span of the rate's period: the table of docs/limiter.md, "The algorithms".
+/// Returns the maximum in any span of the rate's period: the table of docs/limiter.md, "The algorithms".
 fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
     let n = u64::from(rate.count());
     let period = span(rate.period().as_secs().into());
@@ -250,7 +250,7 @@ fn held_seconds(algorithm: &Algorithm, rate: &Rate) -> u64 {
     }
 }
 
-/// Contract C3: what a flood of new keys meets, and the capacity that holds it.
+/// Describes the effect of a flood of new keys, contract C3, and the capacity that withstands it.
 fn when_full(limit: &LimitRules, held: u64) -> String {
     if limit.key.0 == [KeyPart::Global] {
         return "There is one key, so it is never full.".to_owned();

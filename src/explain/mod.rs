@@ -1,8 +1,8 @@
-//! Says in plain sentences what a configuration does: each limit, each route, and what becomes of one request.
+//! Explains a configuration in plain sentences: each limit, each route, and the treatment of one request.
 //!
-//! The answer is taken from the compiled snapshot and from the router, the lists and the key parts that requests meet, so an explanation
-//! cannot say something that the gateway does not do. Only the tables are made as small as they can be: nothing is counted in them,
-//! and a limit of a million keys is explained in no memory.
+//! The explanation comes from the compiled snapshot and from the router, the lists and the key parts that requests use, so it
+//! cannot say something that the gateway does not do. Only the tables have the minimum size: nothing is counted in them, and the
+//! explanation of a limit of a million keys needs no memory for them.
 
 mod action;
 mod key;
@@ -38,7 +38,7 @@ pub struct ConfigExplanation {
     pub lists: Vec<ListExplained>,
     /// Every route, in the order of the file.
     pub routes: Vec<RouteExplained>,
-    /// The memory that all of it may take.
+    /// The maximum memory of all of it.
     pub memory: MemoryPlan,
     /// Probable mistakes: pointless rates, routes that others shadow, unused items.
     pub warnings: Vec<String>,
@@ -59,10 +59,10 @@ pub struct ListExplained {
 }
 
 impl ConfigExplanation {
-    /// Explains what was read, and what becomes of a request, if one is asked about.
+    /// Explains a configuration, and the treatment of a request, if there is one.
     ///
     /// # Errors
-    /// When that request cannot be asked about.
+    /// The request cannot be explained.
     pub fn of(loaded: &Loaded, question: Option<&RequestQuestion>) -> Result<Self, BadRequest> {
         let rules = &loaded.rules;
         let seed = KeySeed::from_seed(Seed::from_bytes([0; 16]));
@@ -98,7 +98,7 @@ impl ConfigExplanation {
     }
 }
 
-/// The snapshot that the gateway would take, with tables for one key; the seed is no secret.
+/// Returns the snapshot of the gateway, with tables for one key; the seed is no secret.
 fn compiled(rules: &Rules, seed: &KeySeed) -> Snapshot {
     let mut rules = rules.clone();
     if let Ok(least) = Capacity::new(1) {

@@ -1,4 +1,4 @@
-//! Explains what refuses beside the rates of a limit: its bans, and its bound on requests in flight.
+//! Explains rejections beside the rates of a limit: its bans, and its bound on requests in flight.
 
 use sluicegate_limiter::{BanFactor, BanRules};
 
@@ -43,7 +43,7 @@ fn lengths(rules: &BanRules) -> String {
     }
 }
 
-/// The bound on requests of a key in flight.
+/// Describes the bound on requests of a key in flight.
 pub(super) fn concurrency(limit: &LimitRules) -> Option<String> {
     let most = limit.concurrency?;
     Some(format!(
@@ -67,7 +67,7 @@ mod tests {
         lengths(&BanRules::new(first, factor, max).expect("rules"))
     }
 
-    /// Goal: an operator sees what his factor comes to. Method: one length, some, and more than are told.
+    /// Goal: an operator sees the effect of the factor. Method: one length, some, and more than are listed.
     #[test]
     fn the_lengths_of_bans_are_told_one_by_one() {
         assert_eq!(told(10, 100, 10), "for 10m");

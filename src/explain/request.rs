@@ -1,4 +1,4 @@
-//! Explains what becomes of one request, by sending it through the stages that requests go through.
+//! Explains the treatment of one request, by sending it through the stages of real requests.
 //!
 //! [`locate`] finds client, route and lists as for the proxy; the router lists its candidates from the same walk.
 
@@ -25,7 +25,7 @@ use crate::response::GatewayProblem;
 use crate::route::{RankCriterion, RequestFields, RouteCandidate, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};
 
-/// A request to ask about.
+/// A request to explain.
 #[derive(Clone, Debug)]
 pub struct RequestQuestion {
     method: Method,
@@ -35,7 +35,7 @@ pub struct RequestQuestion {
     peer: IpAddr,
 }
 
-/// Why a request cannot be asked about, and what to write instead.
+/// The reason for which a request cannot be explained, and what to write instead.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadRequest(pub String);
 
@@ -44,7 +44,7 @@ pub struct BadRequest(pub String);
 pub struct RequestExplained {
     /// The client and the source of its address.
     pub client: String,
-    /// The fields that it loses before anything reads them, each with the reason.
+    /// The fields that are removed before any stage reads them, each with the reason.
     pub removed: Vec<String>,
     /// The path that routes and keys see.
     pub path: String,
@@ -54,17 +54,17 @@ pub struct RequestExplained {
     pub why: Vec<String>,
     /// The list that decides about its client.
     pub list: Option<String>,
-    /// The limits that it faces, each with its key.
+    /// The limits that apply, each with its key.
     pub limits: Vec<String>,
-    /// Its fate.
+    /// The result.
     pub outcome: String,
 }
 
 impl RequestQuestion {
-    /// Reads `POST https://api.example.com/auth/sendOTP` or `POST /auth/sendOTP`, and headers such as `x-plan: free`.
+    /// Parses `POST https://api.example.com/auth/sendOTP` or `POST /auth/sendOTP`, and headers such as `x-plan: free`.
     ///
     /// # Errors
-    /// What cannot be read, and what to write instead.
+    /// The part that is invalid, and what to write instead.
     pub fn parse(request: &str, headers: &[String], peer: IpAddr) -> Result<Self, BadRequest> {
         let wrong = || {
             BadRequest(format!(
@@ -126,10 +126,10 @@ fn fields(written: &[String]) -> Result<HeaderMap, BadRequest> {
 }
 
 impl RequestExplained {
-    /// Explains the fate of `question` under `snapshot`, whose keys are hashed under `seed`.
+    /// Explains the result of `question` under `snapshot`, whose keys are hashed under `seed`.
     ///
     /// # Errors
-    /// When the head is malformed: broken escapes, an invalid host.
+    /// The head is malformed: invalid escapes, an invalid host.
     pub(super) fn of(
         snapshot: &Snapshot,
         seed: &KeySeed,
@@ -203,7 +203,7 @@ impl RequestExplained {
     }
 }
 
-/// Returns the routes whose host and path fit the request, the most specific first.
+/// Returns the routes whose host and path match the request, the most specific first.
 fn candidates(
     snapshot: &Snapshot,
     head: &RequestHead<'_>,
@@ -238,7 +238,7 @@ fn list_text(list: ListMatch<'_>) -> Option<String> {
     }
 }
 
-/// Says where the route sends a request that its limits admit.
+/// Returns where the route sends a request that its limits admit.
 fn action_text(located: &Located<'_>) -> String {
     match &located.route.action {
         ActiveAction::Forward(pool) => {
@@ -256,7 +256,7 @@ fn action_text(located: &Located<'_>) -> String {
     }
 }
 
-/// Takes from the request what the gateway takes from it, and says why.
+/// Removes the fields that the gateway removes, and returns the reasons.
 fn removed(snapshot: &Snapshot, question: &mut RequestQuestion) -> Vec<String> {
     let rules = &snapshot.rules.client;
     let review = (snapshot.field_policy).review(&question.headers, question.peer, rules);
@@ -296,7 +296,7 @@ fn tier_at<'s>(
     rules.tier_at(found.index)
 }
 
-/// `; in the tier "pro": 600 in 1m`, where the limit's own rates do not hold.
+/// Returns `; in the tier "pro": 600 in 1m`, where the limit's own rates do not apply.
 fn in_tier(found: TierMatch<'_>, tier: &Tier) -> String {
     let means = tier::means(tier);
     match found.name {
@@ -318,7 +318,7 @@ fn rejected(problem: GatewayProblem) -> String {
     format!("refused with {}: {why}", problem.status().as_u16())
 }
 
-/// The winner with what decided for it, and each of the others with what decided against it.
+/// Returns the winner with the criterion that decided for it, and each of the others with the one that decided against it.
 fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
     let mut reasons = Vec::new();
     let winner = candidates
@@ -338,7 +338,7 @@ fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
             }
             (None, Some(winner)) if at == winner => reasons.push(format!("{name:?} takes it")),
             (None, Some(winner)) => {
-                // The criterion that parts the winner from this one is the greatest between neighbours on the way.
+                // The criterion that separates the winner from this one is the greatest between neighbors on the way.
                 let between = candidates.get(winner..at).unwrap_or_default();
                 let decided = between
                     .iter()

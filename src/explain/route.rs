@@ -1,4 +1,4 @@
-//! Explains one route: what it takes, which limits apply in which order, and where it leads.
+//! Explains one route: its conditions, its limits in their order, and its action.
 
 use http::Method;
 use serde::Serialize;
@@ -18,15 +18,15 @@ pub struct RouteExplained {
     pub takes: Vec<String>,
     /// Lists whose clients skip the limits.
     pub allow: Vec<String>,
-    /// Lists whose clients are refused.
+    /// Lists whose clients are rejected.
     pub block: Vec<String>,
-    /// Its limits, in the order in which they are asked.
+    /// Its limits, in the order of evaluation.
     pub limits: Vec<String>,
-    /// Those of them that are in shadow.
+    /// The limits that are in shadow.
     pub shadow: Vec<String>,
-    /// Where an admitted request goes.
+    /// The destination of an admitted request.
     pub action: String,
-    /// Which answers are stored.
+    /// The answers that are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
     /// The changes to requests and responses.
@@ -93,7 +93,7 @@ impl RouteExplained {
         }
     }
 
-    /// A line for each thing that there is to say.
+    /// Returns a line for each property.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut lines = vec![format!("Takes {}.", listed(&self.takes))];
         for (lists, effect) in [
@@ -127,7 +127,7 @@ impl RouteExplained {
     }
 }
 
-/// Which answers of the route are stored, and what else there is to say of that.
+/// Describes which answers of the route are stored.
 fn stores(cache: &RouteCacheRules) -> String {
     let mut text = match cache.default_ttl {
         None => "Answers that say how long they are fresh are stored".to_owned(),

@@ -1,9 +1,9 @@
-//! Explains how a route shapes requests and answers.
+//! Explains how a route edits requests and answers.
 
 use super::text::listed;
 use crate::config::rules::{Failing, FieldEdits, PageOrigin, PageOrigins, ShapeRules};
 
-/// A sentence for each thing that there is to say.
+/// Returns a sentence for each property.
 pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {
     let mut lines = Vec::new();
     for (edits, whose) in [

@@ -57,7 +57,7 @@ fn paragraph(f: &mut fmt::Formatter<'_>, kind: &str, name: &str, lines: &[String
     writeln!(f)
 }
 
-/// `5 in 10s`, for each rate.
+/// Returns `5 in 10s`, for each rate.
 pub(super) fn rates(policy: &Policy) -> Vec<String> {
     let rates = policy.rates().iter().map(|rate| {
         let period = span(rate.period().as_secs().into());
@@ -66,7 +66,7 @@ pub(super) fn rates(policy: &Policy) -> Vec<String> {
     rates.collect()
 }
 
-/// `a, b and c`
+/// Returns `a, b and c`.
 pub(super) fn listed(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -75,7 +75,7 @@ pub(super) fn listed(items: &[String]) -> String {
     }
 }
 
-/// A number with its thousands apart: `262,144`.
+/// Returns a number with thousands separators: `262,144`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -88,7 +88,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// Seconds in the largest unit that holds them: `10m`, `90s`.
+/// Returns seconds in the largest unit that divides them: `10m`, `90s`.
 pub(super) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
     let whole = |(size, _): &&(u64, &str)| seconds > 0 && seconds.is_multiple_of(*size);
@@ -102,7 +102,7 @@ pub(super) fn span(seconds: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: numbers read as one would say them. Method: the edges of each unit.
+    /// Goal: numbers are readable. Method: the edges of each unit.
     #[test]
     fn numbers_are_written_for_people() {
         assert_eq!(

@@ -1,7 +1,7 @@
-//! Owns where bans live: beside the counters of their limit, in a file of their own.
+//! Owns the storage of bans: beside the counters of their limit, in a file of their own.
 //!
-//! A ban outlasts the rate that it is for, mostly by hours, so it must outlast the process more than any counter. Everything else is as
-//! with counters: bans are always made, and where their file fails they are kept in memory, and that is said.
+//! A ban lasts longer than the period of its rate, mostly by hours, so it must survive the process more than any counter. The
+//! rest is as with counters: bans always work, and where their file fails they are kept in memory, and the failure is reported.
 
 use sluicegate_limiter::{BanRules, Bans, Capacity, StateError, TableId, Timestamp};
 use tracing::warn;
@@ -9,7 +9,8 @@ use tracing::warn;
 use super::{CounterStorage, Persistence, StateDirectory, StorageKind, announce, handover};
 
 impl CounterStorage {
-    /// The bans of a limit; they go on from `before`, the same ones ahead of an edit, or without those from their file.
+    /// Returns the bans of a limit; they continue those of `before`, the same ones ahead of an edit, or without it those of
+    /// their file.
     #[must_use]
     pub fn bans(
         &self,
@@ -70,7 +71,7 @@ impl StateDirectory {
         now: Timestamp,
     ) -> (Bans, Persistence) {
         let (edited, kept) = before.edited_in(&self.files, meaning, rules, capacity, now);
-        // Only another capacity takes another table; what was said of this one still holds.
+        // Only another capacity needs another table; the report on this one still applies.
         if before.capacity() == capacity {
             return (edited, survival.clone());
         }

@@ -1,8 +1,9 @@
-//! Owns what a process without a state directory leaves to its successor: the counters, the seed of their keys, the time.
+//! Owns the handover from a process without a state directory to the next one: the counters, the seed of their keys, the time.
 //!
-//! Where a successor can come, counters lie in memory that it can be given (`AnonymousFiles`), from the start: nothing is copied when
-//! it comes, and both count in the same words while the old process drains. Where none can, they lie in memory of the process alone.
-//! Everything else works as with a directory: a limit whose memory cannot be shared counts all the same, and reports it.
+//! Where an upgrade is possible, counters are in memory that the next process can be given (`AnonymousFiles`), from the start:
+//! nothing is copied in an upgrade, and both processes count in the same words while the old one drains. Where it is not, they
+//! are in memory of the process alone. All else works as with a directory: a limit whose memory cannot be shared counts all the
+//! same, and reports it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,12 +24,13 @@ pub struct CounterHandover {
     pub seed: Seed,
     /// The clock mark at the handover.
     pub clock: ClockMark,
-    /// Memory of counters and bans, by the name of what they mean.
+    /// The memory of counters and bans, by the name of their table.
     pub counters: Vec<(String, OwnedFd)>,
 }
 
 impl CounterStorage {
-    /// In memory that a successor can be given; goes on from what the process before has left, if anything.
+    /// Returns storage in memory that the next process can be given; continues the handover of the process before, if there is
+    /// one.
     pub(super) fn heir(left: Option<CounterHandover>) -> Result<(Self, Seed), CounterStorageError> {
         let seed = match &left {
             Some(legacy) => legacy.seed,
@@ -46,10 +48,10 @@ impl CounterStorage {
         Ok((Self { kept }, seed))
     }
 
-    /// Returns the handover of this process; `None` where nothing has to be handed over, or nothing can be.
+    /// Returns the handover of this process; `None` where there is nothing to hand over.
     ///
     /// # Errors
-    /// The system's, out of descriptors.
+    /// The system's error, for lack of descriptors.
     pub fn legacy(&self) -> io::Result<Option<CounterHandover>> {
         let StorageKind::Anonymous(files) = &self.kept else {
             return Ok(None);
@@ -61,7 +63,7 @@ impl CounterStorage {
         }))
     }
 
-    /// Lets go of what was left and no limit of this process goes on with. Once its limits are made.
+    /// Drops the counters of the handover that no limit of this process has taken. To be called once its limits are made.
     pub fn settle(&self) {
         if let StorageKind::Anonymous(files) = &self.kept {
             for name in files.forget_unused() {
@@ -71,7 +73,7 @@ impl CounterStorage {
     }
 }
 
-/// The counters of a limit in `files`, or new ones there.
+/// Opens the counters of a limit in `files`, or creates them there.
 pub(super) fn open_limit(
     files: &AnonymousFiles,
     meaning: TableId<'_>,
@@ -91,7 +93,7 @@ pub(super) fn open_limit(
     }
 }
 
-/// The counters of a limit after an edit.
+/// Returns the counters of a limit after an edit.
 pub(super) fn edit_limit(
     files: &AnonymousFiles,
     meaning: TableId<'_>,
@@ -104,7 +106,7 @@ pub(super) fn edit_limit(
     (limit, told(meaning.name, "counters", kept))
 }
 
-/// The bans of a limit in `files`, or new ones there.
+/// Opens the bans of a limit in `files`, or creates them there.
 pub(super) fn open_bans(
     files: &AnonymousFiles,
     meaning: TableId<'_>,
@@ -124,7 +126,7 @@ pub(super) fn open_bans(
     }
 }
 
-/// The bans of a limit after an edit.
+/// Returns the bans of a limit after an edit.
 pub(super) fn edit_bans(
     files: &AnonymousFiles,
     meaning: TableId<'_>,
@@ -144,7 +146,7 @@ fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
     }
 }
 
-/// New ones are no news: without a directory that is how every process begins.
+/// Logs how memory was found. New memory is not logged: without a directory every process begins so.
 fn tell(limit: &str, what: &str, adopted: &OpenOutcome) {
     if *adopted == OpenOutcome::Joined {
         info!("limit {limit}: {what} taken over from the gateway before");
@@ -174,7 +176,7 @@ mod tests {
         decide(&[ask], NOW).outcome() == Outcome::Admitted
     }
 
-    /// The process after one with this storage. The clock of the tests' process stays as it is.
+    /// Returns the storage of the process after this one. The clock of the tests' process stays unchanged.
     fn heir_of(storage: &CounterStorage) -> CounterStorage {
         let left = storage
             .legacy()
@@ -189,8 +191,8 @@ mod tests {
         }
     }
 
-    /// Goal: what two processes admit while one drains is what one would have. Method: they ask in turn; a limit whose count was edited
-    /// between shares still, one whose period was moves with its counts, and is handed on so.
+    /// Goal: two processes admit together, while one drains, what one would. Method: requests to both in turn; a limit whose
+    /// count was edited in between still shares, one whose period was edited moves with its counts, and is handed over so.
     #[test]
     fn old_and_new_count_together() {
         let (old, _) =
@@ -217,7 +219,7 @@ mod tests {
         assert!(admits(&last) && !admits(&last) && !admits(&edited.0));
     }
 
-    /// Goal: an upgrade has nothing to hand over where a directory has it, or where no successor can come. Method: both homes.
+    /// Goal: an upgrade hands over nothing where a directory has it, or where no upgrade is possible. Method: both storages.
     #[test]
     fn only_what_lies_in_memory_of_its_own_is_left() {
         let (alone, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");

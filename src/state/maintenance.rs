@@ -1,6 +1,7 @@
-//! Keeps time that goes on from process to process, once a second, and the files of the state directory, once a day.
+//! Stores the clock mark once a second, so that time continues in the next process, and removes unused files of the state
+//! directory once a day.
 //!
-//! On a runtime of its own and in threads that may block, since a disk may be slow and another process may hold the directory's
+//! It has a runtime of its own and threads that may block, since a disk may be slow and another process may hold the directory's
 //! lock; requests never wait for either.
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ const SWEEP: u64 = 24 * 60 * 60;
 
 /// The background service.
 pub struct Maintenance {
-    /// Where counters live.
+    /// The storage of counters.
     pub storage: Arc<CounterStorage>,
     /// The files of the limits in force.
     pub survivals: InForce<Vec<Persistence>>,
@@ -35,7 +36,7 @@ pub struct Maintenance {
 #[async_trait]
 impl BackgroundService for Maintenance {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        // Nor was there one to go on from.
+        // Nor was there a stored clock to follow.
         if clock::followed().is_none() {
             return;
         }
@@ -70,7 +71,7 @@ enum ClockSkew {
     Behind,
 }
 
-/// Says once when the clocks have come apart, and once when they are together again.
+/// Logs once when the clocks diverge, and once when they agree again.
 fn announce(drift: Option<ClockDrift>, far: &mut Option<ClockSkew>) {
     let (now, apart) = match drift {
         None => return,

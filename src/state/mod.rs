@@ -1,12 +1,12 @@
 //! Owns the storage of counters: the memory of this process, memory that can be handed over to the next process, or the files of `[server]
 //! state_dir`, which outlive every process (contract C4).
 //!
-//! The limiter verifies, recovers, edits and shares the files between two processes; this module opens them for the gateway. It opens the
-//! directory before anything listens: counters that cannot be persisted as configured are an error then. Later no failure of a file stops
-//! the gateway: a limit whose file fails goes on in memory, and log, `/status` and metrics say so.
+//! The limiter verifies, recovers, edits and shares the files between two processes; this module opens them for the gateway. It
+//! opens the directory before any socket: counters that cannot be persisted as configured are an error then. Later no failure of
+//! a file stops the gateway: a limit whose file fails continues in memory, and log, `/status` and metrics report it.
 //!
 //! # Concurrency
-//! Limits are opened and edited by the start and by the reload service, time is kept by [`Maintenance`]; requests call nothing here.
+//! The start and the reload service open and edit limits, [`Maintenance`] stores the time; requests call nothing here.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ enum StorageKind {
 
 struct StateDirectory {
     files: StateDir,
-    /// Why the latest tick failed; `None` when it did not.
+    /// The error of the latest tick; `None` when it succeeded.
     trouble: Mutex<Option<String>>,
     troubles: AtomicU64,
 }
@@ -62,16 +62,16 @@ struct StateDirectory {
 /// The persistence of the counters of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// They lie in a file.
+    /// They are in a file.
     InFile {
-        /// Which.
+        /// The file.
         file: FileIdentity,
         /// The state in which the file was found, for the operator.
         found: String,
     },
     /// They end with the process.
     InMemory {
-        /// Why, for the operator.
+        /// The reason, for the operator.
         reason: String,
     },
 }
@@ -79,15 +79,15 @@ pub enum Persistence {
 /// The health of the state directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryHealth {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Why the latest tick failed; `None` when it did not.
+    /// The error of the latest tick; `None` when it succeeded.
     pub trouble: Option<String>,
     /// Ticks and sweeps that failed since the start.
     pub troubles: u64,
 }
 
-/// The reason why there is no storage for counters.
+/// The reason for which there is no storage for counters.
 #[derive(Debug)]
 pub enum CounterStorageError {
     /// The system has no random source.
@@ -104,11 +104,11 @@ impl CounterStorage {
         kept: StorageKind::Here,
     };
 
-    /// Opens the storage of counters, or makes it. A directory's clock, and one that was left, is the process's from now on. With it comes
-    /// the seed that keys must be hashed under.
+    /// Opens or creates the storage of counters. The process then follows the clock of a directory, or of a handover. Also returns
+    /// the seed under which keys must be hashed.
     ///
     /// # Errors
-    /// When there is no random source, or what is to go on cannot be used.
+    /// There is no random source, or the existing state cannot be used.
     pub fn open(lasting: PersistenceMode<'_>) -> Result<(Self, Seed), CounterStorageError> {
         match lasting {
             PersistenceMode::Process => Ok((Self::MEMORY, fresh_seed()?)),
@@ -137,9 +137,10 @@ impl CounterStorage {
         Ok((Self { kept }, seed))
     }
 
-    /// A limit that counts here; it goes on from `before`, the same limit ahead of an edit, or without one from its file.
+    /// Opens the counters of a limit here; they continue those of `before`, the same limit ahead of an edit, or without it those
+    /// of its file.
     ///
-    /// A limit is always made: where its file fails, in memory, and the failure is logged once.
+    /// This always succeeds: where the file fails, in memory, and the failure is logged once.
     #[must_use]
     pub fn limit(
         &self,
@@ -172,8 +173,7 @@ impl CounterStorage {
         }
     }
 
-    /// Takes a new look at the wall clock and keeps what time it is; `None` where the process goes by no clock that goes on. For a tick,
-    /// once a second.
+    /// Reads the wall clock and stores the time; `None` where the process follows no stored clock. For a tick, once a second.
     pub(crate) fn keep_time(&self) -> Option<ClockDrift> {
         let reading = clock::reading();
         let clock = clock::followed()?.retuned(reading);
@@ -191,7 +191,7 @@ impl CounterStorage {
         }
     }
 
-    /// Removes files that none of these limits, or their bans, uses and none has used for 30 days. Once a day.
+    /// Removes files that none of these limits, or their bans, uses and no process has used for 30 days. Once a day.
     pub(crate) fn sweep<'a>(&self, limits: impl Iterator<Item = &'a Persistence>) {
         let Some(directory) = self.directory() else {
             return;
@@ -204,7 +204,7 @@ impl CounterStorage {
                 info!("{path}: {removed} files that no limit used for long were removed");
             }
             Err(error) => {
-                // Relaxed: a number to show, publishes nothing.
+                // Relaxed: the number is only shown, and publishes nothing.
                 directory.troubles.fetch_add(1, Ordering::Relaxed);
                 warn!("{path}: cannot sweep: {error}");
             }
@@ -261,7 +261,7 @@ impl StateDirectory {
         now: Timestamp,
     ) -> (Limit, Persistence) {
         let (edited, kept) = before.edited_in(&self.files, meaning, policy.clone(), capacity, now);
-        // The same table lies where it lay, and what was said of it then still holds.
+        // The table is the same and unmoved, so the earlier report still applies.
         if edited.shares_counters_with(before) {
             return (edited, survival.clone());
         }
@@ -275,7 +275,7 @@ impl StateDirectory {
         (edited, survival)
     }
 
-    /// Remembers how a tick ended; the log hears when trouble begins, and when it is over.
+    /// Records the result of a tick; logs the first error, and the first success after it.
     fn note(&self, result: Result<(), StateError>) {
         let mut trouble = self.lock_trouble();
         match result {
@@ -284,7 +284,7 @@ impl StateDirectory {
             }
             Ok(()) => {}
             Err(error) => {
-                // Relaxed: a number to show, publishes nothing.
+                // Relaxed: the number is only shown, and publishes nothing.
                 self.troubles.fetch_add(1, Ordering::Relaxed);
                 let error = format!("the time is not kept: {error}");
                 if trouble.is_none() {
@@ -296,7 +296,7 @@ impl StateDirectory {
     }
 
     fn lock_trouble(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        // It is replaced whole, so a poisoned lock still holds one.
+        // The text is replaced as a whole, so a poisoned lock still holds a valid one.
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -310,7 +310,7 @@ impl Persistence {
         }
     }
 
-    /// The file, if there is one.
+    /// Returns the file, if there is one.
     #[must_use]
     pub fn file(&self) -> Option<&FileIdentity> {
         match self {
@@ -339,7 +339,7 @@ fn fresh_seed() -> Result<Seed, CounterStorageError> {
     Ok(Seed::from_bytes(fresh))
 }
 
-/// Says how something was found; a surprise is a warning.
+/// Logs how a file was found; an unexpected state is a warning.
 fn announce(what: &fmt::Arguments<'_>, adopted: &OpenOutcome) {
     match adopted {
         OpenOutcome::SetAside { .. } => warn!("{what} {adopted}"),
@@ -393,7 +393,7 @@ mod tests {
     use super::test_limits::{MEANING, NOW, capacity, open, policy};
     use super::*;
 
-    /// A storage that keeps no time, so that the tests of this process keep theirs.
+    /// Returns storage without a clock, so that the tests of this process keep theirs.
     fn storage(path: &Path) -> CounterStorage {
         let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
         CounterStorage {
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// 31 days before `now`, since the epoch.
+    /// Returns the time 31 days before `now`, since the epoch.
     fn long_before(now: Timestamp) -> Duration {
         Duration::from_nanos(now.as_nanos()) - Duration::from_secs(31 * 24 * 60 * 60)
     }
@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Goal: an operator can tell what became of the counters. Method: a file that is new, shared, kept by an edit of the count,
+    /// Goal: the report says where counters come from. Method: a file that is new, shared, kept by an edit of the count,
     /// replaced by one of the period, and found again.
     #[test]
     fn a_limit_says_where_its_counters_come_from() {
@@ -447,8 +447,8 @@ mod tests {
         assert_eq!(found(&open(&storage, &policy(9, 60)).1), "continued");
     }
 
-    /// Goal: a limit outlives its files. Method: the directory vanishes; a new limit and an edited one count in memory and say so,
-    /// one whose table stays does not, and time that cannot be kept is noted until it can.
+    /// Goal: a limit survives the loss of its files. Method: the directory vanishes; a new limit and an edited one count in
+    /// memory and report it, one whose table stays does not, and a clock that cannot be stored is an error until it can.
     #[test]
     fn a_limit_whose_file_fails_goes_on_in_memory() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -479,8 +479,8 @@ mod tests {
         assert_eq!((condition.trouble, condition.troubles), (None, 2));
     }
 
-    /// Goal: a directory does not grow with the history of its configuration. Method: two files that nobody has open, both dated 31 days
-    /// ago, of which one belongs to a limit in force, and a third of today.
+    /// Goal: the directory does not grow with the history of its configuration. Method: two files that no process has open, both
+    /// dated 31 days ago, of which one belongs to a limit in force, and a third of today.
     #[test]
     fn a_sweep_removes_what_no_limit_has_used_for_long() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -504,7 +504,7 @@ mod tests {
         );
     }
 
-    /// Goal: who does not ask for files gets none. Method: a storage without a directory, opened and edited.
+    /// Goal: without a directory there are no files. Method: storage without a directory, opened and edited.
     #[test]
     fn without_a_directory_counters_are_in_memory() {
         let (storage, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
@@ -517,7 +517,7 @@ mod tests {
         assert_eq!((storage.keep_time(), storage.condition()), (None, None));
     }
 
-    /// Goal: whoever reads the error knows what to do. Method: a file in the way, a missing parent, a directory open to others.
+    /// Goal: each error has its cure. Method: a file in the way, a missing parent, a directory open to others.
     #[test]
     fn a_directory_that_cannot_be_used_says_what_to_do() {
         use std::os::unix::fs::PermissionsExt;

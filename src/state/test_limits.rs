@@ -1,4 +1,4 @@
-//! The limit that tests of what outlives a process open, edit and find again.
+//! Defines the limit that tests of persistence open, edit and find again.
 
 use sluicegate_limiter::{Capacity, Limit, Period, Policy, Rate, Rates, TableId, Timestamp};
 

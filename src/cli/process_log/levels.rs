@@ -1,4 +1,4 @@
-//! Decides which lines are written: the levels that `SLUICEGATE_LOG` asks for, above those that libraries have by default.
+//! Decides which lines are written: the levels of `SLUICEGATE_LOG`, and the default levels of libraries.
 //!
 //! ```text
 //! levels    = directive { "," directive }
@@ -6,26 +6,29 @@
 //! level     = "off" | "error" | "warn" | "info" | "debug" | "trace"
 //! ```
 //!
-//! A level without a module is that of every module that has none of its own; without one it is `info`. A directive holds for the modules
-//! below its own; where two hold, the longer name wins. The language of `tracing-subscriber` has more (spans, fields), and takes a word
-//! that is no level for the name of a module at level `trace`: `SLUICEGATE_LOG=inof` would then write nothing, so it is an error here.
+//! A level without a module is that of every module that has none of its own; without one it is `info`. A directive applies to
+//! the modules below its own; where two apply, the longer name wins. The language of `tracing-subscriber` has more (spans,
+//! fields), and takes a word that is no level for the name of a module at level `trace`: `SLUICEGATE_LOG=inof` would then write
+//! nothing, so it is an error here.
 
 use std::fmt;
 
 use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
 
-/// The most that libraries write, unless the operator names them, or asks for less of everything.
+/// The maximum levels of libraries, unless the operator names them, or sets a lower level for all.
 ///
-/// What a client does wrong is told in the gateway's own words, rarely and with the address (`record::Notices`), and what becomes of a
-/// request is in the access log. The libraries tell both too, as errors, once for each time that a stranger pleases:
-/// - `pingora_core::apps` and `::protocols`: every handshake of HTTP/2 that fails, every answer that a client does not take.
-/// - `pingora_proxy`: every request that breaks off. What the gateway itself did wrong `gateway` tells.
-/// - `pingora_core::connectors`: idle connections to origins that are wanted just while they are being looked at, which costs a new
-///   connection and nobody anything else, and such that are closed, without a word whose they were.
-/// - `rustls`: alerts, and names that are none, of every client that pleases. Why a handshake failed is told, with the address.
-/// - `notify`: every directory that goes, as one does whenever Kubernetes swaps a config map. `process::watch` logs what it cannot watch.
-/// - `h2`: frames that a client may not send, each of them, such as acknowledgments of pings that there were not.
-/// - `hyper` speaks with ACME servers only; `acme` tells what comes of it.
+/// The gateway itself logs a client's errors, rarely and with the address (`record::Notices`), and the result of a request is in
+/// the access log. The libraries log both too, as errors, once for each occurrence, so any client can cause lines:
+/// - `pingora_core::apps` and `::protocols`: every failed handshake of HTTP/2, every answer that a client does not read.
+/// - `pingora_proxy`: every aborted request. The module `gateway` logs the gateway's own errors.
+/// - `pingora_core::connectors`: idle connections to origins that are requested while they are checked, which costs a new
+///   connection and nothing else, and connections that were closed, without the name of their server.
+/// - `rustls`: alerts, and invalid names, of every client. The reason of a failed handshake is logged by the gateway, with the
+///   address.
+/// - `notify`: every directory that is removed, as one is whenever Kubernetes swaps a config map. `process::watch` logs what it
+///   cannot watch.
+/// - `h2`: each invalid frame of a client, such as acknowledgments of pings that were not sent.
+/// - `hyper` talks to ACME servers only; `acme` logs the results.
 const LIBRARIES: [(&str, LevelFilter); 9] = [
     ("pingora", LevelFilter::WARN),
     ("pingora_core::apps", LevelFilter::OFF),
@@ -49,7 +52,7 @@ pub(in crate::cli) struct BadLevels {
 enum LevelError {
     /// It has no `=`, and is no level.
     NoLevel,
-    /// The text behind `=` is not a level.
+    /// The text after `=` is not a level.
     UnknownLevel,
     /// The text before `=` cannot be a module.
     NoModule,
@@ -70,7 +73,7 @@ impl fmt::Display for BadLevels {
     }
 }
 
-/// Returns the filter that a text asks for; the empty text asks for `info`.
+/// Returns the filter of a text; the empty text means `info`.
 ///
 /// # Errors
 /// The first part that is no directive.
@@ -93,7 +96,7 @@ pub(super) fn directives(text: &str) -> Result<EnvFilter, BadLevels> {
             }
         }
     }
-    // Whoever names a library, or all of a family, asks for it.
+    // A directive that names a library, or its whole family, overrides the default.
     let is_named = |library: &str| {
         modules
             .iter()
@@ -145,7 +148,7 @@ fn is_module(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The directives in force, sorted, as `tracing-subscriber` writes them.
+    /// Returns the directives in force, sorted, as `tracing-subscriber` writes them.
     fn filter(text: &str) -> Vec<String> {
         let filter = directives(text).expect(text).to_string();
         let mut all: Vec<String> = filter.split(',').map(str::to_owned).collect();
@@ -153,7 +156,7 @@ mod tests {
         all
     }
 
-    /// Goal: without a word of the operator libraries are quiet, and a level for all does not make them loud. Method: both.
+    /// Goal: libraries are quiet by default, and a level for all does not change that. Method: both.
     #[test]
     fn libraries_keep_their_levels_unless_they_are_named() {
         for (text, rest) in [
@@ -174,7 +177,8 @@ mod tests {
         }
     }
 
-    /// Goal: who names a library gets it, and its parts. Method: a family, a part of it, and a level below the library's own.
+    /// Goal: a directive that names a library applies to it and its modules. Method: a family, a part of it, and a level below
+    /// the library's own.
     #[test]
     fn a_named_library_is_heard() {
         let all = filter("pingora_core=info");
@@ -196,7 +200,7 @@ mod tests {
         assert!(filter("off").contains(&"pingora=off".to_owned()));
     }
 
-    /// Goal: every slip is told with its part. Method: one of each kind.
+    /// Goal: every error is reported with the part of the text. Method: one of each kind.
     #[test]
     fn a_slip_is_told_with_its_part() {
         for (text, part, why) in [

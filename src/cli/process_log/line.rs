@@ -5,9 +5,9 @@
 //! {"time":"2026-11-23T12:00:00.042Z","level":"WARN","target":"sluicegate::origin::pool","message":"origin app: …"}
 //! ```
 //!
-//! As text an event keeps the line feeds of its message, such as those of a report about the configuration; other control characters are
-//! escaped, so that no terminal obeys what a stranger sent. There are no colors. As JSON it is one line whatever it holds. Fields that a
-//! library adds stand behind the message, or in the object beside it.
+//! As text an event keeps the line feeds of its message, such as those of a report about the configuration; other control
+//! characters are escaped, so that bytes from clients cannot control a terminal. There are no colors. As JSON it is always one
+//! line. Fields that a library adds follow the message, or are members of the object beside it.
 
 use std::fmt::{self, Debug};
 
