@@ -1,4 +1,4 @@
-//! Opens the account at the ACME server: the one that is stored, or a new one, which is stored before anything is ordered with it.
+//! Opens the account at the ACME server: the stored one, or a new one, which is stored before anything is ordered with it.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,18 +11,18 @@ use super::order_error::OrderError;
 use super::storage::CertificateStorage;
 use crate::config::rules::{AcmeRules, Binding};
 
-/// The account as it lies on the disk.
+/// The account as it is stored on disk.
 #[derive(Serialize, Deserialize)]
 struct StoredAccount {
-    /// Whom the server was told it may write to.
+    /// The contact addresses that the server was given.
     contact: Vec<String>,
     credentials: AccountCredentials,
 }
 
-/// The account of `rules`; what refusals ask for is noted in `pauses`.
+/// Opens the account of `rules`; stores the pause that an error asks for in `pauses`.
 ///
 /// # Errors
-/// When the server refuses or does not answer, or the account cannot be read or stored.
+/// The server rejects the account or does not answer, or the account cannot be read or stored.
 pub(super) async fn open(
     rules: &AcmeRules,
     storage: &CertificateStorage,
@@ -35,7 +35,7 @@ pub(super) async fn open(
         let contact: Vec<&str> = rules.contact.iter().map(String::as_str).collect();
         let asked = NewAccount {
             contact: &contact,
-            // `[acme]` without the operator's word is refused when the configuration is read.
+            // The configuration is invalid without `accept_terms`.
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
@@ -55,7 +55,7 @@ pub(super) async fn open(
     if kept.contact != rules.contact {
         let contact: Vec<&str> = rules.contact.iter().map(String::as_str).collect();
         account.update_contacts(&contact).await?;
-        // Read again, since credentials cannot be copied.
+        // Parsed again, since credentials cannot be copied.
         let StoredAccount { credentials, .. } =
             serde_json::from_str(&text).map_err(OrderError::failed)?;
         keep(storage, rules, credentials)?;

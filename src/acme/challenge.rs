@@ -1,7 +1,7 @@
-//! Owns the proofs that are pending: what is shown to whoever checks that a name is the gateway's.
+//! Owns the pending proofs, by which an ACME server checks that a name is the gateway's.
 //!
-//! A proof is shown only between the moment that the server may come for it and the end of the order: whoever publishes one holds a
-//! [`PresentedProof`], and what it shows goes when that is dropped, however the order ends.
+//! A proof is served only between the moment that the server may request it and the end of the order: the code that publishes
+//! one holds a [`PresentedProof`], and the proof is withdrawn when that is dropped, however the order ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,14 @@ use tracing::warn;
 
 use crate::bounds;
 
-/// Where a proof by HTTP is asked for, RFC 8555 §8.3.
+/// The path of proofs by HTTP, RFC 8555 §8.3.
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";
 
-/// The answers of HTTP-01 that are pending, by token.
+/// The pending answers of HTTP-01, by token.
 #[derive(Clone, Debug, Default)]
 pub struct ChallengeResponses(Arc<Mutex<BTreeMap<String, Arc<str>>>>);
 
-/// Something that is shown as long as this lives.
+/// A proof that is served as long as this value lives.
 #[must_use = "what is shown goes with it"]
 pub(super) struct PresentedProof(Option<Box<dyn FnOnce() + Send>>);
 
@@ -40,7 +40,7 @@ impl ChallengeResponses {
         target.starts_with(WELL_KNOWN)
     }
 
-    /// Shows `key_authorization` for `token`; `None` where there is no room, or the token is none.
+    /// Serves `key_authorization` for `token`; `None` where there is no room, or the token is invalid.
     pub(super) fn show(&self, token: &str, key_authorization: &str) -> Option<PresentedProof> {
         // RFC 8555 §8.3: a token is base64url.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -60,13 +60,13 @@ impl ChallengeResponses {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<str>>> {
-        // An insertion or a removal is whole, even where the one who made it panicked.
+        // An insertion or a removal is complete, even where the thread that made it panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PresentedProof {
-    /// Runs `withdraw` in the end.
+    /// Returns a proof that runs `withdraw` at its end.
     pub(super) fn until(withdraw: impl FnOnce() + Send + 'static) -> Self {
         Self(Some(Box::new(withdraw)))
     }
@@ -80,11 +80,11 @@ impl Drop for PresentedProof {
     }
 }
 
-/// The certificate that proves `domain` by TLS-ALPN-01: self-signed, for that name alone, with the digest of the key authorization in the
-/// extension acmeIdentifier. RFC 8737 §3.
+/// Returns the certificate that proves `domain` by TLS-ALPN-01: self-signed, for that name alone, with the digest of the key
+/// authorization in the extension acmeIdentifier. RFC 8737 §3.
 ///
 /// # Errors
-/// When the name cannot stand in a certificate, or there is no random source.
+/// The name is invalid in a certificate, or there is no random source.
 pub(super) fn certificate(domain: &str, digest: &[u8]) -> Result<CertifiedKey, String> {
     let failed = |error: rcgen::Error| error.to_string();
     // The extension takes 32 bytes and panics at others.
@@ -96,7 +96,7 @@ pub(super) fn certificate(domain: &str, digest: &[u8]) -> Result<CertifiedKey, S
     let certificate = params.self_signed(&key).map_err(failed)?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let key = any_supported_type(&key).map_err(|error| error.to_string())?;
-    // Not by the constructor that compares the two: it does not know the critical extension, and refuses the certificate.
+    // The constructor that compares the two is not used: it rejects the certificate for its critical extension.
     Ok(CertifiedKey::new(vec![certificate.der().clone()], key))
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a proof is there as long as it is pending, and only for its token. Method: show, ask, drop, ask.
+    /// Goal: a proof is served as long as it is pending, and only for its token. Method: show, request, drop, request.
     #[test]
     fn a_proof_is_shown_until_its_order_ends() {
         let answers = ChallengeResponses::default();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(answer("/.well-known/acme-challenge/tok-en_1"), None);
     }
 
-    /// Goal: no server fills the memory, nor chooses a path. Method: one proof too many; tokens that are none.
+    /// Goal: no server fills the memory, nor chooses a path. Method: one proof too many; invalid tokens.
     #[test]
     fn proofs_are_bounded_and_tokens_are_tokens() {
         let answers = ChallengeResponses::default();
@@ -144,7 +144,7 @@ mod tests {
         assert!(answers.show("more", "x").is_some());
     }
 
-    /// Goal: what RFC 8737 §3 asks for. Method: the certificate, read by another library.
+    /// Goal: the certificate follows RFC 8737 §3. Method: the certificate, read by another library.
     #[test]
     fn the_certificate_of_a_proof_holds_the_name_and_the_digest() {
         let digest = [7; 32];

@@ -1,7 +1,8 @@
-//! Carries a request to the ACME server and its answer back: bounded, in time, and only from whom the operator believes.
+//! Sends a request to the ACME server and returns its answer: bounded, with a timeout, and only from a server that the operator
+//! trusts.
 //!
-//! `instant-acme` brings a client of its own, which takes answers of any length, waits for ever, and does not tell how long a refusal asks
-//! to wait. This one has a connection for each request: an order makes about twenty in some seconds, once in two months.
+//! The client of `instant-acme` accepts answers of any length, waits forever, and does not return `Retry-After`. This one opens
+//! a connection for each request: an order makes about twenty in some seconds, once in two months.
 
 use std::future::Future;
 use std::io;
@@ -23,7 +24,7 @@ use crate::clock;
 use crate::pki::Tls;
 use crate::retry_after::retry_after;
 
-/// The way to one ACME server.
+/// The client of one ACME server.
 pub(super) struct HttpsClient {
     trust: Tls,
     pauses: RetryAfterHint,
@@ -33,12 +34,12 @@ pub(super) struct HttpsClient {
 #[derive(Clone, Default)]
 pub(super) struct RetryAfterHint(Arc<Mutex<Option<Duration>>>);
 
-/// Why there is no answer, as an operator reads it.
+/// The reason for a missing answer, for an operator.
 #[derive(Debug)]
 struct HttpsError(String);
 
 impl HttpsClient {
-    /// A way that believes whom `trust` names, and notes what is asked for in `pauses`.
+    /// Returns a client that trusts the authorities of `trust`, and stores the requested pause in `pauses`.
     pub(super) fn new(trust: Tls, pauses: RetryAfterHint) -> Self {
         Self { trust, pauses }
     }
@@ -86,7 +87,7 @@ async fn ask(
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| error.to_string())?;
-    // It ends with the answer, or with the sender, which a timeout drops.
+    // The task ends with the answer, or with the sender, which a timeout drops.
     tokio::spawn(connection);
     let answer = sender.send_request(request).await;
     let (parts, body) = answer.map_err(|error| error.to_string())?.into_parts();
@@ -99,7 +100,8 @@ async fn ask(
         let problem = parts.headers.get(CONTENT_TYPE);
         let problem =
             problem.is_some_and(|kind| kind.as_bytes().starts_with(b"application/problem+json"));
-        // RFC 8555 §6.7: refusals are problem documents; what is none comes from something else on the way, or from no ACME server.
+        // RFC 8555 §6.7: errors are problem documents; any other error comes from an intermediary, or from a server that is no
+        // ACME server.
         if !problem || method != Method::POST {
             return Err(format!("it answers {}", parts.status));
         }
@@ -124,7 +126,7 @@ fn origin_form(uri: &Uri) -> Result<Uri, String> {
     target.parse().map_err(|_| format!("{uri} has no path"))
 }
 
-/// A handshake that fails is mostly one with a server that somebody else signed.
+/// Returns the cure for a failed handshake, which is mostly one with a server whose certificate another authority signed.
 fn distrust(error: &io::Error) -> String {
     let text = error.to_string();
     if text.contains("UnknownIssuer") {
@@ -142,7 +144,7 @@ impl RetryAfterHint {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
-        // It is replaced whole.
+        // It is replaced as a whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -159,7 +161,7 @@ impl std::error::Error for HttpsError {}
 mod tests {
     use super::*;
 
-    /// Goal: no request goes elsewhere than over TLS to the host that is named. Method: URLs as a directory may hold them.
+    /// Goal: requests go only over TLS to the named host. Method: URLs as a directory may contain them.
     #[test]
     fn only_https_urls_are_followed() {
         let of = |url: &str| place(&url.parse().unwrap());

@@ -1,4 +1,4 @@
-//! Decides whether a certificate that came from the server or from the disk can be used.
+//! Decides whether a certificate from the server or from the disk can be used.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::secret::Secret;
 /// A certificate with its key, both good for TLS.
 pub(super) struct IssuedCertificate(ServerCertificate);
 
-/// Why a certificate cannot be used.
+/// The reason for which a certificate is unusable.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CertificateProblem {
-    /// There is no chain and key in the text, or they do not belong together.
+    /// The text contains no chain and key, or they do not match.
     Malformed(CertificateError),
-    /// It is not for this name.
+    /// It does not cover this name.
     Lacks(Name),
-    /// It is over.
+    /// It has expired.
     Ended,
 }
 
 impl IssuedCertificate {
-    /// The chain and the key in `pem`.
+    /// Parses the chain and the key in `pem`.
     pub(super) fn read(pem: &str) -> Result<Self, CertificateProblem> {
         let texts = CertificateTexts {
             chain: pem.into(),
@@ -36,7 +36,7 @@ impl IssuedCertificate {
             .map_err(CertificateProblem::Malformed)
     }
 
-    /// From when until when it holds.
+    /// Returns its validity.
     pub(super) fn validity(&self) -> Validity {
         self.0.validity()
     }
@@ -102,7 +102,7 @@ mod tests {
         (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
     }
 
-    /// Goal: what renewal goes by is what the certificate says. Method: one of ten days, asked before and after its end.
+    /// Goal: renewal follows the certificate. Method: one of ten days, checked before and after its end.
     #[test]
     fn validity_and_names_are_read_from_the_certificate() {
         let (chain, key) = pair();
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(check(&["a.test"], 10), Err(CertificateProblem::Ended));
     }
 
-    /// Goal: no half of a pair is served. Method: a chain alone, a key alone, a chain with another's key, text that is neither.
+    /// Goal: half a pair is never served. Method: a chain alone, a key alone, a chain with another's key, text that is neither.
     #[test]
     fn what_does_not_belong_together_is_refused() {
         let (chain, key) = pair();

@@ -1,9 +1,9 @@
-//! Gets certificates from an ACME server (RFC 8555), keeps them, and renews them ahead.
+//! Gets certificates from an ACME server (RFC 8555), stores them, and renews them ahead of time.
 //!
-//! `instant-acme` speaks the protocol; decided here is when something is ordered (`renewal`), how it is proved (`challenge`), where it is
-//! kept (`storage`), and what happens when it fails. One service (`service`) does it all, one order after the other, on no request's
-//! thread; requests meet only [`ChallengeResponses`], handshakes only the certificates that were installed. Decision 0015 says why it is
-//! shaped so.
+//! `instant-acme` implements the protocol; the modules here decide when to order (`renewal`), how to prove a name (`challenge`),
+//! where to store (`storage`), and what follows a failure. One service (`service`) does it all, one order after the other, on no
+//! request's thread; requests read only [`ChallengeResponses`], handshakes only installed certificates. Decision 0015 has the
+//! reasons.
 
 mod account;
 mod challenge;
@@ -29,7 +29,7 @@ pub use service::{CertificateOrders, RenewalService};
 /// The state that the service shares with requests and with the admin pages.
 #[derive(Debug, Default)]
 pub struct AcmeState {
-    /// The proofs that are pending.
+    /// The pending proofs.
     pub answers: ChallengeResponses,
     board: Mutex<Vec<RenewalStatus>>,
     tallies: [AtomicU64; OrderOutcome::ALL.len()],
@@ -40,13 +40,13 @@ pub struct AcmeState {
 pub struct RenewalStatus {
     /// The names that it covers.
     pub names: NameSet,
-    /// The one that is served; `None` before the first.
+    /// The validity of the certificate in use; `None` before the first.
     pub validity: Option<Validity>,
-    /// When the next is ordered, by the wall clock.
+    /// The time of the next order, by the wall clock.
     pub next_order: Timestamp,
-    /// Orders that failed in a row.
+    /// Failed orders in a row.
     pub failures: u32,
-    /// Why the latest failed.
+    /// The error of the latest order.
     pub error: Option<String>,
 }
 
@@ -55,11 +55,11 @@ pub struct RenewalStatus {
 pub enum OrderOutcome {
     /// A certificate.
     Issued,
-    /// The server said no.
+    /// The server rejected the order.
     Refused,
-    /// The server said that it was too much.
+    /// The server rejected it by a rate limit.
     RateLimited,
-    /// No answer, or none that could be used.
+    /// There was no usable answer.
     Failed,
 }
 
@@ -86,15 +86,15 @@ impl AcmeState {
         self.lock().clone()
     }
 
-    /// Orders so far that ended so.
+    /// Returns the number of orders with this outcome.
     #[must_use]
     pub fn orders(&self, outcome: OrderOutcome) -> u64 {
-        // Relaxed: a number to show, publishes nothing.
+        // Relaxed: the number is only shown, and publishes nothing.
         self.tallies[outcome as usize].load(Ordering::Relaxed)
     }
 
     fn count(&self, outcome: OrderOutcome) {
-        // Relaxed: as above.
+        // Relaxed, like the load: the number is only shown.
         self.tallies[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -103,7 +103,7 @@ impl AcmeState {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<RenewalStatus>> {
-        // The board is replaced whole.
+        // The board is replaced as a whole.
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

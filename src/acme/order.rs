@@ -1,4 +1,5 @@
-//! Takes one order from its names to its certificate, RFC 8555 §7.4: proves each name, asks with a new key, fetches the chain.
+//! Takes one order from its names to its certificate, RFC 8555 §7.4: proves each name, sends a request with a new key, fetches
+//! the chain.
 
 use std::time::Duration;
 
@@ -22,18 +23,18 @@ pub(super) struct RequestedProof<'a> {
     pub(super) domain: &'a str,
     pub(super) token: &'a str,
     pub(super) key_authorization: &'a str,
-    /// Its SHA-256.
+    /// The SHA-256 of the key authorization.
     pub(super) digest: &'a [u8],
 }
 
-/// Shows what the server wants to see, as long as the answer lives.
+/// A function that serves a proof as long as its result lives.
 pub(super) type PresentProof<'a> =
     &'a (dyn Fn(&RequestedProof<'_>) -> Result<PresentedProof, OrderError> + Send + Sync);
 
-/// Orders a certificate for `names`: its chain and its key, as PEM.
+/// Orders a certificate for `names`; returns its chain and its key, as PEM.
 ///
 /// # Errors
-/// When the server refuses, finds a name not to be ours, or does not answer.
+/// The server rejects the order, fails to validate a name, or does not answer.
 pub(super) async fn order(
     account: &Account,
     names: &NameSet,
@@ -50,7 +51,7 @@ pub(super) async fn order(
     match order.poll_ready(&POLLS).await {
         Ok(OrderStatus::Ready) => {}
         Ok(_) => return Err(reason(&mut order).await),
-        // Of an order that failed the server says less than of the name that it failed for.
+        // For an invalid order the server reports less than for the name that caused it.
         Err(instant_acme::Error::Api(_)) if order.state().status == OrderStatus::Invalid => {
             return Err(reason(&mut order).await);
         }
@@ -63,7 +64,7 @@ pub(super) async fn order(
     Ok(format!("{}\n{key}", chain.trim_end()))
 }
 
-/// Shows every proof that the server still wants, then tells it to come and see.
+/// Serves every proof that the server requires, then asks the server to validate.
 async fn prove(
     order: &mut Order,
     proof: Proof,
@@ -79,7 +80,7 @@ async fn prove(
         let mut authorization = authorization?;
         match authorization.status {
             AuthorizationStatus::Pending => {}
-            // The server remembers an earlier proof.
+            // The server kept an earlier validation.
             AuthorizationStatus::Valid => continue,
             status => {
                 return Err(OrderError::denied(format!(
@@ -106,7 +107,7 @@ async fn prove(
     Ok(shown)
 }
 
-/// Why the server found the order invalid.
+/// Returns the reason for which the server calls the order invalid.
 async fn reason(order: &mut Order) -> OrderError {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -124,8 +125,8 @@ async fn reason(order: &mut Order) -> OrderError {
     OrderError::denied("the server found the order invalid and does not say why")
 }
 
-/// A signing request for `names` in DER, and its new key as PEM. ECDSA P-256: every client of today knows it, and it costs a handshake a
-/// tenth of what RSA does.
+/// Returns a signing request for `names` in DER, and its new key as PEM. ECDSA P-256: every current client supports it, and a
+/// handshake costs a tenth of one with RSA.
 fn request(names: &NameSet) -> Result<(Vec<u8>, String), rcgen::Error> {
     let names: Vec<String> = names.names().iter().map(ToString::to_string).collect();
     let mut params = CertificateParams::new(names)?;

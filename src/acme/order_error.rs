@@ -1,10 +1,10 @@
-//! Says why there is no certificate: in words for the operator, and in kinds for what is done next.
+//! Describes why an order failed: a text for the operator, and a kind that decides the next step.
 
 use std::fmt;
 
 use instant_acme::{Error, Problem};
 
-/// Why an order came to nothing.
+/// The failure of an order.
 #[derive(Debug)]
 pub(super) struct OrderError {
     pub(super) kind: OrderErrorKind,
@@ -14,18 +14,18 @@ pub(super) struct OrderError {
 /// The kind of an order's failure, which decides what the service does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OrderErrorKind {
-    /// The server says no.
+    /// The server rejects the order.
     Refused,
-    /// The server counts, and it was too much.
+    /// A rate limit of the server rejects it.
     RateLimited,
-    /// The server does not know the account that it once made.
+    /// The server does not know the account.
     AccountUnknown,
-    /// There was no answer, or nobody could use it, or it could not be kept.
+    /// There was no answer, or no usable one, or it could not be stored.
     Failed,
 }
 
 impl OrderError {
-    /// A failure that is not the server's word.
+    /// Returns a failure that the server did not report.
     pub(super) fn failed(why: impl fmt::Display) -> Self {
         Self {
             kind: OrderErrorKind::Failed,
@@ -42,7 +42,7 @@ impl OrderError {
         }
     }
 
-    /// A refusal in our own words.
+    /// Returns a rejection with a text of the gateway.
     pub(super) fn denied(why: impl fmt::Display) -> Self {
         Self {
             kind: OrderErrorKind::Refused,
@@ -61,11 +61,11 @@ impl From<&Problem> for OrderError {
             _ => OrderErrorKind::Refused,
         };
         let text = problem.to_string();
-        // `Problem` opens every text with this.
+        // `Problem` begins every text with this.
         let text = text.strip_prefix("API error: ").unwrap_or(&text);
         Self {
             kind,
-            // The server's words go into one line of the log.
+            // The server's text goes into one line of the log.
             text: text.escape_debug().to_string(),
         }
     }
@@ -91,7 +91,7 @@ impl fmt::Display for OrderError {
 mod tests {
     use super::*;
 
-    /// Goal: what is done next follows from the server's word. Method: problems as servers send them.
+    /// Goal: the kind follows from the server's error type. Method: problems as servers send them.
     #[test]
     fn refusals_are_told_apart_by_their_type() {
         for (name, kind) in [

@@ -1,7 +1,7 @@
-//! Decides when a certificate is ordered: ahead of its end, and after a failure not before some patience.
+//! Decides when a certificate is ordered: ahead of its end, and after a failure not before a pause.
 //!
-//! Pure: what time it is and what chance says are arguments. Moments are of the wall clock, since certificates end by it, right or
-//! wrong.
+//! The module is pure: time and random numbers are arguments. Times are of the wall clock, since certificates expire by it,
+//! right or wrong.
 
 use std::time::Duration;
 
@@ -9,33 +9,33 @@ use sluicegate_limiter::Timestamp;
 
 use crate::pki::Validity;
 
-/// The first wait after a failure; each further one doubles it.
+/// The pause after the first failure; each further one doubles it.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
-/// The longest wait after a failure, whatever the server asks for.
+/// The longest pause after a failure, whatever the server asks for.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The pause after a rate-limit error without `Retry-After`: such limits are counted by the hour or the week.
 const RATE_LIMITED: Duration = Duration::from_secs(60 * 60);
 
-/// A number that decides where within its span something happens: 0 at the beginning, the largest at the end.
+/// A random number that places an event within its span: 0 at the beginning, the largest at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JitterFraction(pub(super) u32);
 
 /// The pause that a failure asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryAdvice {
-    /// Nothing in particular.
+    /// No particular pause.
     Nothing,
-    /// That nothing is asked for so long.
+    /// No request for so long.
     Wait(Duration),
-    /// That less is asked; how long is not said.
+    /// Fewer requests, without a time.
     Less,
 }
 
-/// When a certificate is renewed.
+/// Returns when a certificate is renewed.
 ///
-/// A third of its lifetime before its end, or `renew_before`, but never before half of it is over: one that is good for six days and
-/// renewed 30 days ahead would be ordered without end. Chance puts it up to a twentieth of the lifetime earlier, so that certificates that
-/// were ordered together are not renewed together.
+/// A third of its lifetime before its end, or `renew_before`, but never before half of it has passed: one with a lifetime of six
+/// days and renewed 30 days ahead would be ordered without end. `chance` moves it up to a twentieth of the lifetime earlier, so
+/// that certificates that were ordered together are not renewed together.
 pub(super) fn due(
     validity: Validity,
     renew_before: Option<Duration>,
@@ -50,7 +50,8 @@ pub(super) fn due(
 
 /// Returns the pause after so many failures in a row, the latest included.
 ///
-/// One minute, doubled up to a day, and up to a fifth longer by chance; at least what the server asks for, at most a day.
+/// One minute, doubled up to a day, and up to a fifth longer at random; at least the pause that the server asks for, at most a
+/// day.
 pub(super) fn patience(
     failures: u32,
     asked: RetryAdvice,
@@ -67,7 +68,7 @@ pub(super) fn patience(
     wait.max(least).min(LONGEST_PATIENCE)
 }
 
-/// `chance` of `whole`, in 2³² parts.
+/// Returns `chance` of `whole`, in 2³² parts.
 fn share(whole: Duration, chance: u32) -> Duration {
     let nanos = (whole.as_nanos() * u128::from(chance)) >> 32;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -89,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Goal: what is documented. Method: the lifetimes that certificate authorities give, without chance.
+    /// Goal: renewal is as documented. Method: the lifetimes that certificate authorities use, without chance.
     #[test]
     fn a_certificate_is_due_when_a_third_of_its_lifetime_is_left() {
         for (days, due_after) in [(90, 60), (6, 4), (45, 30)] {
@@ -99,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Goal: an operator's word holds as long as it makes sense. Method: 30 days before the end of 90, and of 6.
+    /// Goal: `renew_before` applies as long as it is reasonable. Method: 30 days before the end of 90, and of 6.
     #[test]
     fn renew_before_never_asks_before_half_of_the_lifetime() {
         for (days, due_after) in [(90, 60), (6, 3)] {
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Goal: nobody is hammered, nobody forgotten. Method: the waits of failures in a row.
+    /// Goal: retries are neither frequent nor given up. Method: the pauses of failures in a row.
     #[test]
     fn patience_doubles_from_a_minute_to_a_day() {
         let waits = [1, 2, 3, 11, 12, u32::MAX]
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(waits, [60, 120, 240, 61_440, 86_400, 86_400]);
     }
 
-    /// Goal: Retry-After is a floor, and a server cannot put an order off for ever. Method: waits below, between and above.
+    /// Goal: Retry-After is a lower bound, and a server cannot delay an order forever. Method: pauses below, between and above.
     #[test]
     fn what_the_server_asks_for_is_honoured_up_to_a_day() {
         let after = |asked| patience(1, asked, JitterFraction(0)).as_secs();
@@ -128,7 +129,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: no order without end. Method: any lifetime, wish and chance; the renewal lies in the second half of the lifetime.
+        /// Goal: orders do not repeat without end. Method: any lifetime, setting and chance; the renewal lies in the second half
+        /// of the lifetime.
         #[test]
         fn a_renewal_lies_in_the_second_half_of_the_lifetime(
             lifetime in 1u64..1 << 56,
@@ -141,7 +143,7 @@ mod tests {
             prop_assert!(after >= Duration::from_nanos(lifetime / 2) && due <= validity.ends);
         }
 
-        /// Goal: chance spreads waits and does not shorten them. Method: any failures and chance.
+        /// Goal: chance spreads pauses and does not shorten them. Method: any failures and chance.
         #[test]
         fn chance_only_adds_patience(failures: u32, chance: u32) {
             let exact = patience(failures, RetryAdvice::Nothing, JitterFraction(0));

@@ -1,8 +1,8 @@
-//! Looks after every certificate that a listener asks for: takes it from the disk, orders it when it is due, and says how it stands.
+//! Maintains every certificate that a listener needs: reads it from the disk, orders it when it is due, and reports its status.
 //!
-//! One order at a time: a hundred certificates are renewed in a quarter of an hour, and no server is asked by many at once. The disk is
-//! read before listeners open, so that a restart serves at once what was there, and again before each order: who shares the directory
-//! may have renewed meanwhile.
+//! One order at a time: a hundred certificates are renewed in a quarter of an hour, and no server gets many requests at once.
+//! The disk is read before listeners open, so that a restart serves the stored certificates at once, and again before each
+//! order: another gateway with the same directory may have renewed meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// The background service.
 pub struct RenewalService(Mutex<RenewalLoop>);
 
-/// The certificates that a configuration asks for.
+/// The certificates that a configuration needs.
 pub struct CertificateOrders {
     /// The number of the configuration.
     pub generation: u64,
@@ -52,7 +52,7 @@ struct RenewalLoop {
     in_force: InForce<CertificateOrders>,
     certificates: Arc<Certificates>,
     acme: Arc<AcmeState>,
-    /// The configuration that the entries are of.
+    /// The configuration to which the entries belong.
     generation: u64,
     rules: Option<AcmeRules>,
     entries: BTreeMap<NameSet, RenewalEntry>,
@@ -70,7 +70,7 @@ struct RenewalEntry {
 }
 
 impl RenewalService {
-    /// The service of this process. Reads what the disk has, and serves it from now on.
+    /// Returns the service of this process. Reads the certificates on the disk, and serves them from now on.
     #[must_use]
     pub fn new(
         in_force: InForce<CertificateOrders>,
@@ -100,7 +100,7 @@ impl BackgroundService for RenewalService {
                 _ = shutdown.changed() => return,
             }
             desk.follow();
-            // An order that is cut off is begun anew by the next process; the server forgets it.
+            // The next process repeats an interrupted order; the server drops it.
             tokio::select! {
                 () = desk.turn() => {}
                 _ = shutdown.changed() => return,
@@ -110,7 +110,7 @@ impl BackgroundService for RenewalService {
 }
 
 impl RenewalLoop {
-    /// Takes over what the configuration in force asks for.
+    /// Applies the configuration in force.
     fn follow(&mut self) {
         let orders = self.in_force.load();
         if orders.generation != self.generation {
@@ -127,7 +127,7 @@ impl RenewalLoop {
         if let Some(rules) = self.rules.clone() {
             let place = |rules: &AcmeRules| (rules.directory.clone(), rules.dir.clone());
             if before.as_ref().map(place) != Some(place(&rules)) {
-                // Another server, or another directory: what is known is of the one before.
+                // With another server, or another directory, the entries are of the one before.
                 old.clear();
             }
             for names in orders.names {
@@ -143,9 +143,9 @@ impl RenewalLoop {
         self.publish();
     }
 
-    /// Reads the stored certificate of names that the configuration asks for from now on.
+    /// Reads the stored certificate of names that are new in the configuration.
     ///
-    /// Where the one for all the names is missing, those that some of the names had before are better than none until it is there.
+    /// While the one for all the names is missing, older certificates of some of the names are served.
     fn found(&self, rules: &AcmeRules, names: &NameSet, now: Timestamp) -> RenewalEntry {
         let storage = CertificateStorage::of(rules);
         for name in names.names() {
@@ -167,7 +167,7 @@ impl RenewalLoop {
         RenewalEntry::due_at(now)
     }
 
-    /// Orders what is due, the longest due first; at most one.
+    /// Places the order that is due for the longest time; at most one.
     async fn turn(&mut self) {
         let Some(rules) = self.rules.clone() else {
             return;
@@ -186,7 +186,7 @@ impl RenewalLoop {
         self.publish();
     }
 
-    /// A certificate that somebody else has put where ours are, if it is good for a while.
+    /// Returns a certificate that another gateway has stored, if it is valid for long enough.
     fn stored_meanwhile(
         &self,
         rules: &AcmeRules,
@@ -240,7 +240,7 @@ impl RenewalLoop {
         }
     }
 
-    /// A new certificate, stored.
+    /// Orders a certificate and stores it.
     async fn obtain(
         &self,
         rules: &AcmeRules,
@@ -256,7 +256,7 @@ impl RenewalLoop {
             .check(names, clock::wall())
             .map_err(OrderError::failed)?;
         if let Err(failure) = storage.keep_certificate(names, &pem) {
-            // It is good all the same; after a restart another will be ordered.
+            // It is valid all the same; after a restart another will be ordered.
             error!(
                 "acme: {names}: the new certificate is in use but could not be stored: {failure}"
             );
@@ -317,7 +317,7 @@ impl RenewalLoop {
         }
     }
 
-    /// Serves a certificate from now on, for those of the names that it is for.
+    /// Serves a certificate from now on, for those of the names that it covers.
     fn install(
         &self,
         rules: &AcmeRules,
@@ -341,7 +341,7 @@ impl RenewalLoop {
         }
     }
 
-    /// Serves nothing any more that no listener asks for.
+    /// Stops serving certificates that no listener needs.
     fn remove_unasked(&self) {
         let asked: BTreeSet<&str> = self
             .entries
@@ -356,7 +356,7 @@ impl RenewalLoop {
         }
     }
 
-    /// Shows a proof until the answer is dropped.
+    /// Serves a proof until the result is dropped.
     fn show(
         &self,
         proof: Proof,
@@ -399,7 +399,7 @@ impl RenewalLoop {
 }
 
 impl RenewalEntry {
-    /// One that nothing is known of but when it is ordered.
+    /// Returns an entry of which only the time of its order is known.
     fn due_at(due: Timestamp) -> Self {
         Self {
             held: None,
@@ -410,7 +410,8 @@ impl RenewalEntry {
         }
     }
 
-    /// An edit of `[acme]` may have been what an order failed for, so that it is due at once, unless the server counts.
+    /// Makes the order due at once, since an edit of `[acme]` may have cured its failure, unless the server's rate limit
+    /// rejected it.
     fn after_edit(mut self, rules: &AcmeRules, now: Timestamp) -> Self {
         match self.held {
             _ if self.failures > 0 && !self.is_rate_limited => self.due = now,
@@ -424,6 +425,6 @@ impl RenewalEntry {
 }
 
 fn chance() -> JitterFraction {
-    // Without a random source renewals are together rather than never.
+    // Without a random source all renewals happen together, rather than none.
     JitterFraction(getrandom::u32().unwrap_or_default())
 }

@@ -1,10 +1,10 @@
 //! Owns the files: the account's key, and each certificate with its key in one file.
 //!
-//! One file, so that the rename that puts it in place puts both there: a certificate beside the key of another would be worse than
-//! none. Every server has a directory of its own, so that what a staging server issued never stands in for the real one's.
+//! One file, so that one rename replaces both: a certificate beside the key of another would be worse than none. Every server
+//! has a directory of its own, so that a certificate of a staging server never replaces one of the real server.
 //!
-//! Directories are made with mode 0700, files with 0600. A file is written beside its place, synced and renamed, and then the
-//! directory is synced: after a crash there is the old one or the new one, whole.
+//! Directories are made with mode 0700, files with 0600. A file is written under another name, synced and renamed, and then the
+//! directory is synced: after a crash there is the old one or the new one, complete.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -28,14 +28,14 @@ pub(super) struct StorageError {
 }
 
 impl CertificateStorage {
-    /// That of the server and the directory of `rules`. Nothing is read or made yet.
+    /// Returns the storage for the server and the directory of `rules`. Reads and creates nothing yet.
     pub(super) fn of(rules: &AcmeRules) -> Self {
         Self {
             directory: rules.dir.join(folder(&rules.directory)),
         }
     }
 
-    /// The account as it was stored; `None` where there is none yet.
+    /// Returns the account as it was stored; `None` where there is none yet.
     pub(super) fn account(&self) -> Result<Option<String>, StorageError> {
         read(&self.account_path())
     }
@@ -45,7 +45,7 @@ impl CertificateStorage {
         write(&self.account_path(), text)
     }
 
-    /// Puts the account aside, where the server does not know it any more.
+    /// Renames the account's file, when the server no longer knows the account.
     pub(super) fn set_account_aside(&self) -> Result<(), StorageError> {
         let path = self.account_path();
         let aside = path.with_extension("unknown");
@@ -56,7 +56,7 @@ impl CertificateStorage {
         })
     }
 
-    /// The chain and the key of the certificate that is called `name`, as PEM; `None` where there is none yet.
+    /// Returns the chain and the key of the certificate `name`, as PEM; `None` where there is none yet.
     pub(super) fn certificate(&self, name: &Name) -> Result<Option<String>, StorageError> {
         read(&self.certificate_path(name))
     }
@@ -66,11 +66,11 @@ impl CertificateStorage {
         write(&self.certificate_path(names.first()), pem)
     }
 
-    /// Makes sure that files can be written, before anything is asked of the server that could then not be kept.
+    /// Checks that files can be written, before an order whose result could not be stored.
     pub(super) fn prepare(&self) -> Result<(), StorageError> {
         let path = self.directory.join("writable");
         write(&path, "")?;
-        // Whether it goes again does not matter.
+        // A failed removal does not matter.
         let _ = fs::remove_file(path);
         Ok(())
     }
@@ -80,12 +80,12 @@ impl CertificateStorage {
     }
 
     fn certificate_path(&self, name: &Name) -> PathBuf {
-        // Names are letters, digits, hyphens and dots, and begin with none of the last: none leads elsewhere.
+        // Names are letters, digits, hyphens and dots, and do not begin with a dot: none leads elsewhere.
         self.directory.join(format!("{name}.pem"))
     }
 }
 
-/// A URL as the name of a directory: `acme-v02.api.letsencrypt.org-directory`.
+/// Returns a URL as the name of a directory: `acme-v02.api.letsencrypt.org-directory`.
 fn folder(url: &str) -> String {
     let bare = url.strip_prefix("https://").unwrap_or(url);
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
@@ -94,7 +94,7 @@ fn folder(url: &str) -> String {
         .chars()
         .map(|c| if plain(c) { c } else { '-' })
         .collect();
-    // File systems take names of 255 bytes.
+    // File systems allow names of 255 bytes.
     named.trim_start_matches('.').chars().take(200).collect()
 }
 
@@ -175,7 +175,8 @@ mod tests {
         NameSet::new(vec![name.into()]).unwrap()
     }
 
-    /// Goal: what is stored is there for the gateway alone. Method: store into an empty directory, read back, look at the modes.
+    /// Goal: stored files are readable by the gateway alone. Method: store into an empty directory, read back, look at the
+    /// modes.
     #[test]
     fn what_is_stored_is_read_back_and_closed_to_others() {
         let directory = tempfile::tempdir().unwrap();
@@ -198,7 +199,8 @@ mod tests {
         assert_eq!(mode(&storage.account_path()), 0o600);
     }
 
-    /// Goal: what a crash left half-written is in nobody's way, and lends no mode. Method: a file open to all where the next is written.
+    /// Goal: a file that a crash left half-written is harmless, and its mode is not reused. Method: a file open to all where the
+    /// next is written.
     #[test]
     fn a_half_written_file_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!((mode.mode() & 0o777, left.exists()), (0o600, false));
     }
 
-    /// Goal: an account that is gone there does not stand in the way of a new one. Method: put it aside.
+    /// Goal: an account that the server lost does not prevent a new one. Method: rename it.
     #[test]
     fn an_account_that_is_put_aside_is_kept_but_not_read() {
         let directory = tempfile::tempdir().unwrap();
@@ -241,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Goal: the operator knows where to look. Method: a file where the directory should be.
+    /// Goal: an error names the file. Method: a file where the directory should be.
     #[test]
     fn a_failure_names_the_file() {
         let directory = tempfile::tempdir().unwrap();

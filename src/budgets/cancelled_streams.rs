@@ -1,7 +1,7 @@
-//! Counts the requests of one HTTP/2 connection that its client gave up (CVE-2023-44487, "rapid reset").
+//! Counts the requests of one HTTP/2 connection that its client cancelled (CVE-2023-44487, "rapid reset").
 //!
 //! # Concurrency
-//! Each stream is a task of its own. Its request finds the tally of its connection in a local of that task.
+//! Each stream is a task of its own. Its request finds the counts of its connection in a local of that task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 use crate::bounds;
 
 tokio::task_local! {
-    /// The tally of the connection whose request this task serves.
+    /// The counts of the connection whose request this task serves.
     static TALLY: Arc<CancelledStreams>;
 }
 
-/// What became of the requests of one connection.
+/// The outcomes of the requests of one connection.
 #[derive(Default)]
 pub(crate) struct CancelledStreams {
     begun: AtomicU32,
@@ -27,11 +27,11 @@ pub(crate) struct CancelledStreams {
 impl CancelledStreams {
     /// Counts a request.
     pub(crate) fn begin(&self) {
-        // Relaxed, here and below: two counts that need not agree; being off by the streams under way changes nothing that matters.
+        // Relaxed, here and below: two counts that need not agree; an error by the streams in flight does not matter.
         self.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends when no request has begun for so long; never once one has.
+    /// Completes when no request has begun for so long; never once one has.
     pub(crate) async fn silence(&self, patience: Duration) {
         tokio::time::sleep(patience).await;
         if self.begun.load(Ordering::Relaxed) > 0 {
@@ -39,7 +39,7 @@ impl CancelledStreams {
         }
     }
 
-    /// Completes when the client has given up so many of its requests that the connection must end.
+    /// Completes when the client has cancelled so many of its requests that the connection must end.
     pub(crate) async fn exceeded(&self) {
         self.exceeded.notified().await;
     }
@@ -60,14 +60,14 @@ impl CancelledStreams {
     }
 }
 
-/// Whether that is no client changing its mind: there are many, and they are most of its requests.
+/// Returns whether the cancellations are abuse: there are many, and they are most of the requests.
 fn is_abuse(given_up: u32, of: u32) -> bool {
     given_up >= bounds::CLIENT_GIVEN_UP && given_up > of / 2
 }
 
-/// Notes that the client gave up the request of this task before it was answered.
+/// Records that the client cancelled the request of this task before it was answered.
 pub(crate) fn note_given_up() {
-    // Requests of HTTP/1 have no tally: there giving up costs the connection.
+    // Requests of HTTP/1 have no such counts: there a cancellation costs the connection.
     let _ = TALLY.try_with(|tally| tally.give_up());
 }
 
@@ -75,7 +75,8 @@ pub(crate) fn note_given_up() {
 mod tests {
     use super::*;
 
-    /// Goal: whoever cancels now and then is served, whoever does little else is not. Method: counts on both sides of the two bounds.
+    /// Goal: a client that cancels now and then is served, one that does little else is not. Method: counts on both sides of the
+    /// two bounds.
     #[test]
     fn only_many_streams_given_up_among_few_answered_are_abuse() {
         let most = bounds::CLIENT_GIVEN_UP;

@@ -1,19 +1,19 @@
-//! Decides which connections are let in: so many in all, and so many of one client.
+//! Decides which connections are accepted: a maximum in all, and a maximum of one client.
 //!
-//! A connection counts from its acceptance to its close, whatever is spoken on it. One too many is closed without a byte: whoever
-//! floods should get the least that there is, and under TLS an answer would cost a handshake. It is counted in a metric and nowhere
-//! else, since a line of a log for each would be the flood's second victim.
+//! A connection counts from its acceptance to its close, whatever its protocol. One beyond the maximum is closed without a byte:
+//! a flood should cost as little as possible, and under TLS an answer would cost a handshake. It is counted in a metric and not
+//! logged, since a line for each would flood the log too.
 //!
-//! A client is an address, or an IPv6 /64, as `client.ip` in a key. Trusted proxies are exempt by their own address: behind one are
-//! many. So is nobody else; the default of a quarter of all is so wide that a proxy which nobody named trusted still works, and so
-//! narrow that no single client shuts everybody out.
+//! A client is an address, or an IPv6 /64, as `client.ip` in a key. Trusted proxies are exempt by their own address, since each
+//! carries many clients. No other address is exempt; the default of a quarter of all is so wide that a proxy which is not
+//! configured as trusted still works, and so narrow that no single client shuts out all others.
 //!
 //! # Concurrency
-//! The number of connections is one atomic: a place is taken by adding oneself, and given back by being dropped, so that none is lost
+//! The number of connections is one atomic: a permit is taken by adding one, and released by being dropped, so that none is lost
 //! whichever way a connection ends. Those of a client are [`Permits`], which are exact under any interleaving.
 //!
 //! # Limits
-//! Memory is fixed at the start: [`COUNTED_CLIENTS`] of clients. With more clients at the same time newcomers are counted together.
+//! Memory is fixed at the start, for [`COUNTED_CLIENTS`] clients. With more clients at the same time new ones share counters.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ pub struct ConnectionLimiter {
     refused: [AtomicU64; ConnectionLimitExceeded::ALL.len()],
     of_client: Permits,
     files: OpenFiles,
-    /// What the files that may be open allow, beside those that the configuration takes.
+    /// The maximum that the file descriptor limit allows, less the descriptors that the configuration needs.
     allowed: AtomicU32,
 }
 
@@ -49,27 +49,28 @@ pub struct ClientConnectionPermit<'a> {
 /// The limit by which a connection is closed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionLimitExceeded {
-    /// There are as many as may be.
+    /// The maximum in all.
     All,
-    /// There are as many of this client.
+    /// The maximum of this client.
     Client,
 }
 
-/// How many connections there may be.
+/// The maximum numbers of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionCaps {
     /// In all.
     pub all: Concurrency,
-    /// Of one client.
+    /// For one client.
     pub of_client: Concurrency,
 }
 
-/// What was counted of connections.
+/// Statistics of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionTallies {
-    /// Those that are open.
+    /// Number of open connections.
     pub open: u64,
-    /// Those that were closed at once, by [`ConnectionLimitExceeded`] in the order of [`ConnectionLimitExceeded::ALL`].
+    /// Number of connections that were closed at once, by [`ConnectionLimitExceeded`] in the order of
+    /// [`ConnectionLimitExceeded::ALL`].
     pub refused: [u64; ConnectionLimitExceeded::ALL.len()],
 }
 
@@ -77,7 +78,7 @@ impl ConnectionLimitExceeded {
     /// Every reason.
     pub const ALL: [Self; 2] = [Self::All, Self::Client];
 
-    /// The key of the configuration that says how many there may be.
+    /// Returns the configuration key that sets this maximum.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,7 +89,7 @@ impl ConnectionLimitExceeded {
 }
 
 impl ConnectionLimiter {
-    /// Nobody is there yet.
+    /// Returns a limiter without connections.
     #[must_use]
     pub fn new(files: OpenFiles, rules: &Rules) -> Self {
         let allowed = allowed(files, rules);
@@ -102,13 +103,13 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Follows rules that take other files than those before.
+    /// Applies rules that need another number of descriptors.
     pub fn follow(&self, rules: &Rules) {
         let allowed = allowed(self.files, rules);
         self.allowed.store(allowed.get(), Ordering::Relaxed);
     }
 
-    /// How many there may be.
+    /// Returns the maximum numbers.
     #[must_use]
     pub fn caps(&self, rules: &DefenceRules) -> ConnectionCaps {
         // Relaxed: a bound, publishes nothing.
@@ -120,10 +121,10 @@ impl ConnectionLimiter {
         ConnectionCaps { all, of_client }
     }
 
-    /// A place among all, before anything is read.
+    /// Returns a permit for one connection, before anything is read.
     ///
     /// # Errors
-    /// There are as many as may be. It is counted.
+    /// The maximum is reached. It is counted.
     pub fn enter(
         &self,
         rules: &DefenceRules,
@@ -141,7 +142,7 @@ impl ConnectionLimiter {
         }
     }
 
-    /// What was counted.
+    /// Returns the statistics.
     #[must_use]
     pub fn tallies(&self) -> ConnectionTallies {
         let refused = self.refused.each_ref();
@@ -158,9 +159,10 @@ impl ConnectionLimiter {
 }
 
 impl ClientConnectionPermit<'_> {
-    /// Makes it the place of the client at `address`, once that is known: at the acceptance, or behind a PROXY header.
+    /// Counts the connection for the client at `address`, once that is known: at the acceptance, or after a PROXY header.
     ///
     /// # Errors
+    /// The client's maximum is reached. It is counted.
     /// The client has as many as may be. It is counted.
     pub fn belongs_to(
         &mut self,
@@ -169,7 +171,7 @@ impl ClientConnectionPermit<'_> {
         seed: &KeySeed,
     ) -> Result<(), ConnectionLimitExceeded> {
         let connection_limiter = self.connection_limiter;
-        // Before another is taken, so that a connection has one.
+        // Released before another is taken, so that a connection has one.
         self.of_client = None;
         if hop(address, &rules.client) == PeerTrust::Trusted {
             return Ok(());
@@ -177,7 +179,7 @@ impl ClientConnectionPermit<'_> {
         let max = connection_limiter.caps(&rules.server.defence).of_client;
         let of_client = &connection_limiter.of_client;
         let key = client_key(b"connections", address, seed);
-        // An edit of the number alone keeps the table and costs a lock, which a connection can bear.
+        // An edit of the number alone keeps the table and costs a lock, which is cheap for a connection.
         let taken = if of_client.max() == max {
             of_client.take(key)
         } else {
@@ -199,15 +201,15 @@ impl Drop for ClientConnectionPermit<'_> {
     }
 }
 
-/// Connections that the files allow under these rules.
+/// Returns how many connections the descriptors allow under these rules.
 fn allowed(files: OpenFiles, rules: &Rules) -> Concurrency {
-    // Each may need a second file, for its request to an origin.
+    // Each may need a second descriptor, for its request to an origin.
     let half = files.for_connections(OwnFiles::of(rules)) / 2;
     let half = u32::try_from(half).unwrap_or(u32::MAX);
     at_least_one(half.min(DEFAULT_CONNECTIONS))
 }
 
-/// What one client may have of `all`: four of them are needed to take everything.
+/// Returns the maximum of one client out of `all`: it takes four clients to use all.
 fn a_quarter_of(all: Concurrency) -> Concurrency {
     at_least_one(all.get() / 4)
 }
@@ -245,7 +247,7 @@ mod tests {
         )
     }
 
-    /// Goal: the defaults follow what may be open and never come to nothing. Method: few files, many, and without end.
+    /// Goal: the defaults follow the descriptor limit and are never zero. Method: few descriptors, many, and no limit.
     #[test]
     fn half_of_the_files_are_for_clients_and_a_quarter_of_that_for_one() {
         let rules = rules("").server.defence;
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!(caps(0), (1, 1));
     }
 
-    /// Goal: what is written holds, and a client's share follows it. Method: one number, the other, both.
+    /// Goal: a configured number applies, and a client's share follows it. Method: one number, the other, both.
     #[test]
     fn a_quarter_of_what_is_written_is_for_one_client() {
         let caps = |lines: &str| {
@@ -275,8 +277,8 @@ mod tests {
         assert_eq!(caps(both), (400, 7));
     }
 
-    /// Goal: a place is taken once and given back on every way out. Method: two may be; the third is counted as refused and leaves
-    /// nothing behind.
+    /// Goal: a permit is taken once and released on every path. Method: the maximum is two; the third is counted as rejected and
+    /// leaves nothing behind.
     #[test]
     fn the_connection_too_many_is_refused_and_leaves_nothing() {
         let rules = rules("[server]\nmax_connections = 2").server.defence;
@@ -299,8 +301,8 @@ mod tests {
         assert!(connection_limiter.enter(&rules).is_ok());
     }
 
-    /// Goal: one client cannot shut others out, and whoever owns an IPv6 /64 is one. Method: two of each may be; the third of an address
-    /// and of a network are refused, others pass, and a trusted proxy is nobody's client.
+    /// Goal: one client cannot shut others out, and an IPv6 /64 is one client. Method: the maximum of each is two; the third of
+    /// an address and of a network are rejected, others pass, and a trusted proxy is not a client.
     #[test]
     fn a_client_has_its_share_and_a_trusted_proxy_no_bound() {
         let rules = rules(
@@ -348,7 +350,8 @@ mod tests {
         );
     }
 
-    /// Goal: a place behind a PROXY header is its client's, not its sender's. Method: the same place belongs to one after the other.
+    /// Goal: a permit after a PROXY header counts for its client, not for its sender. Method: the same permit belongs to one
+    /// after the other.
     #[test]
     fn a_place_changes_hands_whole() {
         let rules = rules("[server]\nmax_connections_per_client = 1");
@@ -367,7 +370,7 @@ mod tests {
             next.belongs_to(address("192.0.2.1"), &rules, &seed()),
             Ok(())
         );
-        // Nor does it stand in its own way.
+        // Nor does the permit count against itself.
         assert_eq!(
             next.belongs_to(address("192.0.2.1"), &rules, &seed()),
             Ok(())

@@ -1,13 +1,13 @@
-//! Orders the requests that leaky buckets hold back: one queue for each key of each limit.
+//! Orders the requests that leaky buckets delay: one queue for each key of each limit.
 //!
-//! A leaky bucket says how long a request has to wait for those before it. When one of those leaves, its charge is given back, and all
-//! behind it are due earlier by as much as its cost would have taken. So a queue keeps one moment, the turn of its first request, and the
-//! distance that each request keeps from the next. Whichever way the first request goes, the second takes over: at the same moment when the
-//! first one left, and one distance later when it had its turn. A request whose own moment comes goes in any case.
+//! A leaky bucket computes how long a request has to wait for those before it. When one of those leaves, its charge is refunded,
+//! and all behind it are due earlier by the time of its cost. So a queue stores one time, the turn of its first request, and the
+//! distance that each request keeps from the next. When the first request goes, the second takes over: at the same time if the
+//! first one left, and one distance later if it had its turn. A request whose own time has come goes in any case.
 //!
 //! # Limits
-//! Requests are counted in all, by limit, and by client. Each operation costs the logarithm of the queue's length, so a client that comes
-//! and goes makes no work for others.
+//! Requests are counted in all, by limit, and by client. Each operation costs the logarithm of the queue's length, so a client
+//! that comes and goes causes no work for others.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -23,7 +23,7 @@ use crate::admission::QueuePlace;
 use crate::bounds::{WAITERS, WAITERS_OF_CLIENT, WAITERS_OF_LIMIT};
 use crate::config::rules::Name;
 
-/// The requests of the process that are held back, in their queues.
+/// The delayed requests of the process, in their queues.
 #[derive(Debug, Default)]
 pub struct DelayedRequests(Mutex<DelayQueues>);
 
@@ -40,14 +40,14 @@ impl DelayedRequests {
     }
 }
 
-/// The requests that are held back.
+/// The queues of delayed requests.
 #[derive(Debug, Default)]
 pub(crate) struct DelayQueues {
     all: usize,
     of_limit: HashMap<Name, usize>,
     of_client: HashMap<AddressPrefix, usize>,
     queues: HashMap<(Name, KeyHash), Queue>,
-    /// Numbers requests, so that two with one moment have an order.
+    /// A serial number, which orders requests with one time.
     next: u64,
 }
 
@@ -56,36 +56,36 @@ pub(crate) struct DelayQueues {
 struct Queue {
     /// The turn of the first.
     turn: Instant,
-    /// By the turn that each has if nobody leaves.
+    /// Requests by the turn that each has if no other leaves.
     waiting: BTreeMap<(Instant, u64), Arc<Notify>>,
 }
 
-/// One request that is held back.
+/// One delayed request.
 #[derive(Debug)]
 pub(crate) struct Delayed {
     number: u64,
     client: AddressPrefix,
     places: Vec<(QueuePlace, Instant)>,
-    /// Says that its turn may be another.
+    /// Notifies that its turn may have changed.
     pub(crate) moved: Arc<Notify>,
 }
 
 /// The way in which a request leaves its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Departure {
-    /// It goes on; the next one keeps its distance.
+    /// It is forwarded; the next one keeps its distance.
     Admitted,
-    /// It is gone, and its charge is given back.
+    /// It has left, and its charge is refunded.
     Withdrawn,
 }
 
 impl DelayQueues {
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub(crate) fn count(&self) -> usize {
         self.all
     }
 
-    /// Adds a request of this client to its queues; `None` where there are as many as may be.
+    /// Adds a request of this client to its queues; `None` at the maximum.
     pub(crate) fn enter(
         &mut self,
         client: AddressPrefix,
@@ -129,7 +129,7 @@ impl DelayQueues {
         })
     }
 
-    /// When it is the turn of a request, as things are.
+    /// Returns the current turn of a request.
     pub(crate) fn turn(&self, request: &Delayed) -> Option<Instant> {
         let turn = |(place, turn): &(QueuePlace, Instant)| {
             let queue = self.queues.get(&place.name());
@@ -139,7 +139,7 @@ impl DelayQueues {
         request.places.iter().map(turn).max()
     }
 
-    /// Takes a request out of its queues.
+    /// Removes a request from its queues.
     pub(crate) fn leave(&mut self, request: &Delayed, departure: Departure) {
         self.all -= 1;
         subtract(&mut self.of_client, &request.client);
@@ -218,14 +218,14 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    /// Requests that wait 10, 20, 30 … seconds in one queue.
+    /// Returns requests that wait 10, 20, 30 … seconds in one queue.
     fn waiting(queues: &mut DelayQueues, now: Instant, count: u64) -> Vec<Delayed> {
         let enter = |n| queues.enter(client(1), vec![place("a", 10 * n)], now);
         (1..=count).filter_map(enter).collect()
     }
 
-    /// Goal: when one leaves, those behind it are due one distance earlier, those before it as they were, and a request that had its turn
-    /// keeps the next one at its distance. Method: five wait; the second leaves, then the first; the third goes.
+    /// Goal: when one leaves, those behind it are due one distance earlier, those before it unchanged, and a request that had
+    /// its turn keeps the next one at its distance. Method: five wait; the second leaves, then the first; the third goes.
     #[test]
     fn those_behind_move_up() {
         let (mut queues, now) = (DelayQueues::default(), Instant::now());
@@ -247,8 +247,8 @@ mod tests {
         assert!(queues.of_client.is_empty() && queues.count() == 0);
     }
 
-    /// Goal: a request of two queues waits for both, and holds nobody up beyond the turn that the bucket gave. Method: it is first in one
-    /// queue and second in the other.
+    /// Goal: a request in two queues waits for both, and delays no other beyond the turn that the bucket gave. Method: it is
+    /// first in one queue and second in the other.
     #[test]
     fn a_request_waits_in_all_its_queues() {
         let (mut queues, now) = (DelayQueues::default(), Instant::now());
@@ -262,7 +262,8 @@ mod tests {
         assert_eq!(queues.turn(&both), Some(now + seconds(40)));
     }
 
-    /// Goal: neither a client nor a limit takes all that there is. Method: fill the share of one client, of one limit, of all; leave once.
+    /// Goal: neither a client nor a limit takes all places. Method: fill the share of one client, of one limit, of all; leave
+    /// once.
     #[test]
     fn waiters_have_a_share_by_client_and_by_limit() {
         let (mut queues, now) = (DelayQueues::default(), Instant::now());

@@ -1,6 +1,8 @@
-//! Bounds what clients hold of the process: connections, requests on their way to origins, descriptors, unread bytes, delayed requests.
+//! Bounds the resources of the process that clients hold: connections, requests in flight to origins, descriptors, unread bytes,
+//! delayed requests.
 //!
-//! Each budget has a cap for the whole process and a share per client. A permit takes from a budget and gives back when it is dropped.
+//! Each budget has a maximum for the whole process and a share per client. A permit takes from a budget and returns to it when
+//! it is dropped.
 
 pub(crate) mod cancelled_streams;
 mod connections;
@@ -26,7 +28,8 @@ pub use origin_requests::{
 };
 pub use unread::{UnreadAnswers, UnreadCap, UnreadPermit, UnreadTallies};
 
-/// Returns the key by which this `kind` of thing is counted of the client at `address`: an address of IPv4, a /64 of IPv6.
+/// Returns the key under which this `kind` of resource is counted for the client at `address`: an address of IPv4, a /64 of
+/// IPv6.
 fn client_key(kind: &[u8], address: IpAddr, seed: &KeySeed) -> KeyHash {
     let network = prefix(address, PrefixBits::default());
     seed.hash_parts([kind, network.as_bytes()].into_iter())

@@ -1,35 +1,35 @@
-//! Raises how many files the process may have open to what the system allows, and says how many that are.
+//! Raises the limit of open files to the hard limit of the system, and reports it.
 //!
-//! A connection is a file, and so is the one to the origin behind it. Service managers start processes with a soft limit of 1,024 for
-//! the sake of programs that use `select`, which this one does not; the hard limit is what the operator meant.
+//! A connection needs a descriptor, and so does the one to the origin for it. Service managers start processes with a soft limit
+//! of 1,024 for programs that use `select`, which this one does not; the hard limit is the one that the operator set.
 
 use crate::bounds::{
     FEWEST_FILES, FILES_OF_LISTENER, FILES_OF_LISTENER_THREAD, FILES_OF_THREAD, OTHER_FILES,
 };
 use crate::config::rules::{LimitRules, OriginRules, Rules};
 
-/// How many files the process may have open.
+/// The limit of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
-    /// As it was started.
+    /// The limit at the start.
     pub before: u64,
-    /// Now.
+    /// The limit now.
     pub now: u64,
 }
 
-/// The files that a configuration takes beside those of connections for requests.
+/// The descriptors that a configuration needs beside those of connections for requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnFiles {
     threads: u64,
-    /// Of further listeners, of counters in files, and of checks of health and look-ups of names.
+    /// Descriptors of further listeners, of counters in files, and of health checks and name look-ups.
     further: u64,
 }
 
-/// What POSIX promises where nothing can be read, `_POSIX_OPEN_MAX` rounded up to what every system gives.
+/// The assumed limit if it cannot be read: `_POSIX_OPEN_MAX`, rounded up to the number that every system allows.
 const UNKNOWN: u64 = 256;
 
 impl OwnFiles {
-    /// Counts those of `rules`.
+    /// Counts the descriptors of `rules`.
     #[must_use]
     pub fn of(rules: &Rules) -> Self {
         let threads = rules.server.threads as u64;
@@ -47,7 +47,7 @@ impl OwnFiles {
     }
 }
 
-/// Checks of health that may be under way at an origin: one of each server.
+/// Returns the number of concurrent health checks of an origin: one of each server.
 fn checks(origin: &OriginRules) -> u64 {
     if origin.health.is_none() {
         return 0;
@@ -56,24 +56,25 @@ fn checks(origin: &OriginRules) -> u64 {
     servers.map(|entry| entry.addresses.len() as u64).sum()
 }
 
-/// Look-ups of names that may be under way at an origin: one after the other, each for as long as the resolver takes.
+/// Returns the number of concurrent name look-ups of an origin: one after the other, each for as long as the resolver takes.
 fn look_ups(origin: &OriginRules) -> u64 {
     u64::from(origin.servers.iter().any(|entry| entry.name.is_some()))
 }
 
 impl OpenFiles {
-    /// Files for connections of clients and to origins. The rest is for everything else, which takes those of `own`.
+    /// Returns the number of descriptors for connections of clients and to origins, after those of `own`.
     #[must_use]
     pub fn for_connections(self, own: OwnFiles) -> u64 {
         let others = OTHER_FILES.max(OTHER_FILES / 2 + FILES_OF_THREAD * own.threads);
         let left = self.now.saturating_sub(own.further);
-        // Of a small number half, so that something is left to serve with.
+        // Half of a small number, so that some are left for connections.
         left - others.min(left / 2)
     }
 
-    /// Whether the process can start at all.
+    /// Checks that the process can start.
     ///
     /// # Errors
+    /// The number of descriptors that it needs, if there are fewer.
     /// It cannot; the number of files that it takes.
     pub fn suffice(self, own: OwnFiles) -> Result<(), u64> {
         let fewest = FEWEST_FILES + FILES_OF_THREAD * own.threads + own.further;
@@ -84,7 +85,7 @@ impl OpenFiles {
         }
     }
 
-    /// Raises the soft limit to the hard one. Where that fails, what was stays.
+    /// Raises the soft limit to the hard one; on failure the limit stays.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn raise() -> Self {
@@ -102,7 +103,7 @@ impl OpenFiles {
         Self { before, now }
     }
 
-    /// Elsewhere the limit is left as it is, and taken to be small.
+    /// Leaves the limit unchanged on other systems, and assumes a small one.
     #[cfg(not(target_os = "linux"))]
     #[must_use]
     pub fn raise() -> Self {
@@ -113,7 +114,7 @@ impl OpenFiles {
     }
 }
 
-/// As where nothing can be read.
+/// Returns the limit that is assumed where it cannot be read.
 impl Default for OpenFiles {
     fn default() -> Self {
         Self {
@@ -128,8 +129,8 @@ mod tests {
     use super::*;
     use crate::config::parse;
 
-    /// Goal: whatever keeps files open for itself is counted. Method: the fewest files of a small configuration, and of one with more of
-    /// each kind.
+    /// Goal: every use of descriptors is counted. Method: the minimum of a small configuration, and of one with more of each
+    /// kind.
     #[test]
     fn what_takes_files_is_counted() {
         let fewest = |lines: &str| {

@@ -1,17 +1,18 @@
-//! Decides how many requests may be on their way to origins: so many in all, and so many of one client.
+//! Decides how many requests may be in flight to origins: a maximum in all, and a maximum of one client.
 //!
-//! A request on its way to an origin needs a connection there, and so a file, as a client's connection does. Over HTTP/2 a client has a
-//! hundred of them on one connection of its own, so a bound on connections alone does not keep it from taking every file of the process,
-//! and every port towards an origin. One request too many is answered with 503, and counted by the cap that it met.
+//! A request in flight to an origin needs a connection there, and so a descriptor, like a client's connection. Over HTTP/2 a
+//! client has a hundred of them on one connection of its own, so a bound on connections alone does not keep it from taking every
+//! descriptor of the process, and every port towards an origin. One request beyond the maximum is answered with 503, and counted
+//! by the cap that it exceeded.
 //!
-//! A client is an address, or an IPv6 /64, as the limits see it: behind a trusted proxy it is the proxy's client. A trusted proxy that
-//! names no client has no bound of its own.
+//! A client is an address, or an IPv6 /64, as in the limits: behind a trusted proxy it is the proxy's client. A trusted proxy
+//! that names no client has no bound of its own.
 //!
-//! The files of the process are shared out by [`FileShares`]. What is not for clients' connections is for those to origins: three quarters
-//! for requests, one quarter for connections that idle.
+//! [`FileShares`] divides the descriptors of the process. Those that are not for clients' connections are for connections to
+//! origins: three quarters for requests, one quarter for idle connections.
 //!
 //! # Concurrency
-//! As [`super::ConnectionLimiter`] has it.
+//! The same as for [`super::ConnectionLimiter`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,66 +31,66 @@ use crate::bounds::{
 use crate::client::{PeerTrust, hop};
 use crate::config::rules::Rules;
 
-/// The files that are for connections to origins, by use.
+/// The descriptors for connections to origins, by use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileShares {
-    /// For requests on their way.
+    /// For requests in flight.
     pub requests: u64,
-    /// For connections that idle.
+    /// For idle connections.
     pub idle: u64,
 }
 
-/// The requests on their way to origins, and how many there may be.
+/// The requests in flight to origins, and their maximum.
 #[derive(Debug)]
 pub struct OriginRequests {
     files: OpenFiles,
-    /// What they allow beside the files that the configuration takes.
+    /// The maximum that the descriptor limit allows, less the descriptors that the configuration needs.
     allowed: AtomicU64,
-    /// Files that they may need.
+    /// Descriptors that the requests in flight may need.
     open: AtomicU64,
     refused: [AtomicU64; RequestCap::ALL.len()],
     /// Replaced where the bound changes, with the same counts.
     of_client: ArcSwap<Permits>,
 }
 
-/// The right of one request to be on its way; dropping it gives it back.
+/// The permit of one request in flight; dropping it releases it.
 #[derive(Debug)]
 pub struct RequestPermit {
     requests: Arc<OriginRequests>,
     files: u64,
-    /// The client's; `None` of a trusted proxy.
+    /// The client's permit; `None` for a trusted proxy.
     _of_client: Option<Permit>,
 }
 
-/// The bound that a request met.
+/// The cap that a request exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestCap {
-    /// On all.
+    /// On all requests.
     All,
     /// On those of its client.
     Client,
 }
 
-/// The numbers of requests that there may be.
+/// The maximum numbers of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestCaps {
     /// In all.
     pub all: u64,
-    /// Of one client.
+    /// For one client.
     pub of_client: Concurrency,
 }
 
-/// What was counted.
+/// Statistics of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTallies {
-    /// Files that requests on their way may need.
+    /// Descriptors that requests in flight may need.
     pub open: u64,
     /// Requests that were answered with 503, by [`RequestCap`] in the order of [`RequestCap::ALL`].
     pub refused: [u64; RequestCap::ALL.len()],
 }
 
 impl FileShares {
-    /// The shares under these rules.
+    /// Returns the shares under these rules.
     #[must_use]
     pub fn of(files: OpenFiles, rules: &Rules) -> Self {
         let both = files.for_connections(OwnFiles::of(rules));
@@ -97,7 +98,7 @@ impl FileShares {
             || (both / 2).min(DEFAULT_CONNECTIONS.into()),
             |all| all.get().into(),
         );
-        // What is written may be more than there is; `check` warns.
+        // The configured number may exceed the limit; `check` warns.
         let origins = both.saturating_sub(connections).max(both / 4);
         let idle = (origins / 4).min(ORIGIN_IDLE_CONNECTIONS as u64 * pools(rules));
         Self {
@@ -106,7 +107,7 @@ impl FileShares {
         }
     }
 
-    /// Connections that one pool may keep.
+    /// Returns the maximum number of connections that one pool may keep.
     #[must_use]
     pub fn idle_of_pool(&self, rules: &Rules) -> usize {
         let each = (self.idle / pools(rules)).clamp(1, ORIGIN_IDLE_CONNECTIONS as u64);
@@ -114,7 +115,7 @@ impl FileShares {
     }
 }
 
-/// Pools of idle connections: the framework has two for each listener, by version of HTTP.
+/// Returns the number of pools of idle connections: Pingora has two for each listener, by version of HTTP.
 fn pools(rules: &Rules) -> u64 {
     2 * rules.listeners.len().max(1) as u64
 }
@@ -123,7 +124,7 @@ impl RequestCap {
     /// Every bound.
     pub const ALL: [Self; 2] = [Self::All, Self::Client];
 
-    /// The key of the configuration that sets it.
+    /// Returns the configuration key that sets it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -134,7 +135,7 @@ impl RequestCap {
 }
 
 impl OriginRequests {
-    /// No request is on its way yet.
+    /// Returns a budget without requests.
     #[must_use]
     pub fn new(files: OpenFiles, rules: &Rules) -> Self {
         let capacity = Capacity::new(COUNTED_CLIENTS).unwrap_or_default();
@@ -150,13 +151,13 @@ impl OriginRequests {
         }
     }
 
-    /// Follows rules that take other files than those before.
+    /// Applies rules that need another number of descriptors.
     pub fn follow(&self, rules: &Rules) {
         let allowed = FileShares::of(self.files, rules).requests;
         self.allowed.store(allowed, Ordering::Relaxed);
     }
 
-    /// The numbers of requests that there may be under these rules.
+    /// Returns the maximum numbers of requests under these rules.
     #[must_use]
     pub fn caps(&self, rules: &Rules) -> RequestCaps {
         let defence = &rules.server.defence;
@@ -172,10 +173,10 @@ impl OriginRequests {
         RequestCaps { all, of_client }
     }
 
-    /// Lets a request of the client at `address` on its way, for which this many files may be needed.
+    /// Returns a permit for a request of the client at `address` that may need so many descriptors.
     ///
     /// # Errors
-    /// There are as many as may be. It is counted.
+    /// The maximum is reached. It is counted.
     pub fn enter(
         self: &Arc<Self>,
         address: IpAddr,
@@ -213,7 +214,7 @@ impl OriginRequests {
         }
     }
 
-    /// What was counted.
+    /// Returns the statistics.
     #[must_use]
     pub fn tallies(&self) -> RequestTallies {
         let refused = self.refused.each_ref();

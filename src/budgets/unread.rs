@@ -1,20 +1,20 @@
-//! Decides how many bytes of answers may wait for clients to read them: so many in all, and of one client no more than is left.
+//! Decides how many bytes of answers may be unread by clients: a maximum in all, and for one client no more than is left.
 //!
-//! An origin sends faster than a client reads, and what lies between is memory of the gateway. Each answer holds little, but a client may
-//! have a thousand of them, and there are many clients. So an answer takes what it may come to hold from one account, and gives
-//! it back when it is over. One for which there is no room is counted, and answered with 503 or cut off.
-//! What needs room, and when, is decided in `crate::gateway::unread`.
+//! An origin sends faster than a client reads, and the bytes between them are in the gateway's memory. Each answer holds little,
+//! but a client may have a thousand of them, and there are many clients. So an answer reserves the maximum that it may hold in
+//! one budget, and releases it at its end. An answer for which there is no room is counted, and replaced by 503 or cut off.
+//! `crate::gateway::unread` decides when an answer needs a reservation, and of which size.
 //!
-//! One client may take as much as nobody has taken yet. So one alone has half of the account, two have a third each, and a newcomer always
-//! finds room: nobody needs to say what a client's share is. A client is an address, or an IPv6 /64, as the limits see it. A trusted proxy
-//! that names no client has no bound of its own.
+//! One client may reserve as much as is left. So one alone has half of the budget, two have a third each, and a new client
+//! always finds room: no share per client has to be configured. A client is an address, or an IPv6 /64, as in the limits. A
+//! trusted proxy that names no client has no bound of its own.
 //!
 //! # Concurrency
-//! Two requests that enter at the same time may both be let in beyond the bound, by one answer each.
+//! Two requests that enter at the same time may both be admitted beyond the bound, by one answer each.
 //!
 //! # Limits
-//! What clients hold is counted in two rows of [`COUNTED_CLIENTS`] numbers, and the smaller of a client's two numbers counts: where two
-//! clients share both, each has less. The numbers are never too small.
+//! The bytes of clients are counted in two rows of [`COUNTED_CLIENTS`] numbers, and the smaller of a client's two numbers
+//! counts: where two clients share both, each has less. The numbers are never too small.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,26 +29,26 @@ use crate::client::{PeerTrust, hop};
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 
-/// The account of bytes that wait for clients.
+/// The budget of unread bytes.
 #[derive(Debug)]
 pub struct UnreadAnswers {
-    /// Where the configuration says nothing.
+    /// The maximum without a configured one.
     most: u64,
     all: AtomicU64,
     of_clients: [Box<[AtomicU64]>; 2],
     refused: [AtomicU64; UnreadCap::ALL.len()],
 }
 
-/// What one answer takes; dropping it gives it back.
+/// The reservation of one answer; dropping it releases it.
 #[derive(Debug)]
 pub struct UnreadPermit {
     account: Arc<UnreadAnswers>,
     bytes: u64,
-    /// The numbers of the client; `None` of a trusted proxy.
+    /// The indexes of the client's numbers; `None` for a trusted proxy.
     of_client: Option<[usize; 2]>,
 }
 
-/// The bound that an answer met.
+/// The cap that an answer exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadCap {
     /// On all answers.
@@ -57,10 +57,10 @@ pub enum UnreadCap {
     Client,
 }
 
-/// What was counted.
+/// Statistics of answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnreadTallies {
-    /// Bytes that answers under way may come to hold.
+    /// Bytes that current answers may come to hold.
     pub held: u64,
     /// Answers for which there was no room, by [`UnreadCap`] in the order of [`UnreadCap::ALL`].
     pub refused: [u64; UnreadCap::ALL.len()],
@@ -70,7 +70,7 @@ impl UnreadCap {
     /// Every bound.
     pub const ALL: [Self; 2] = [Self::All, Self::Client];
 
-    /// Its name in metrics.
+    /// Returns its name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,7 +81,7 @@ impl UnreadCap {
 }
 
 impl UnreadAnswers {
-    /// Nothing waits yet. A quarter of this memory is for what will.
+    /// Returns an empty budget of a quarter of this memory.
     #[must_use]
     pub fn new(memory: Option<&AvailableMemory>) -> Self {
         let row = || (0..COUNTED_CLIENTS).map(|_| AtomicU64::new(0)).collect();
@@ -93,16 +93,17 @@ impl UnreadAnswers {
         }
     }
 
-    /// The bytes that may wait under these rules.
+    /// Returns the maximum of unread bytes under these rules.
     #[must_use]
     pub fn most(&self, rules: &Rules) -> u64 {
         rules.server.defence.max_unread_bytes.unwrap_or(self.most)
     }
 
-    /// Takes room for an answer to the client at `address` whose body has so many bytes; `None` where that is not known beforehand. A small
-    /// one needs none.
+    /// Reserves room for an answer to the client at `address` whose body has so many bytes; `None` where that is not known
+    /// beforehand. A small answer needs no reservation.
     ///
     /// # Errors
+    /// There is no room. It is counted.
     /// There is no room. It is counted.
     pub fn enter(
         self: &Arc<Self>,
@@ -124,7 +125,7 @@ impl UnreadAnswers {
             of_client: None,
         };
         let held = others.saturating_add(bytes);
-        // One answer is always let in, however little may wait.
+        // One answer is always admitted, however small the budget.
         if held > most.max(bytes) {
             return self.count(UnreadCap::All);
         }
@@ -143,7 +144,7 @@ impl UnreadAnswers {
         Ok(Some(permit))
     }
 
-    /// What was counted.
+    /// Returns the statistics.
     #[must_use]
     pub fn tallies(&self) -> UnreadTallies {
         let refused = self.refused.each_ref();
@@ -170,7 +171,7 @@ impl Drop for UnreadPermit {
     }
 }
 
-/// Bytes that an answer with such a body may come to hold.
+/// Returns how many bytes an answer with such a body may come to hold.
 fn held_by(body: Option<u64>) -> u64 {
     match body {
         Some(body) if body <= SMALL_ANSWER => 0,
@@ -179,7 +180,7 @@ fn held_by(body: Option<u64>) -> u64 {
     }
 }
 
-/// The client's number in each row.
+/// Returns the client's index in each row.
 fn places(hash: u64) -> [usize; 2] {
     let place = |half: u64| usize::try_from(half % COUNTED_CLIENTS).unwrap_or(0);
     [place(hash >> 32), place(hash & 0xffff_ffff)]
@@ -194,7 +195,7 @@ mod tests {
 
     const ANSWER: u64 = ANSWER_PIPE + ANSWER_OVERHEAD;
 
-    /// An account with room for so many answers without an announced length, and what asks for it.
+    /// A budget with room for so many answers of unknown length, and the rules.
     struct Room(Arc<UnreadAnswers>, Rules);
 
     impl Room {
@@ -213,7 +214,7 @@ mod tests {
             self.0.enter(from.parse().unwrap(), body, &self.1, &seed)
         }
 
-        /// How many answers this client gets.
+        /// Returns how many answers this client gets.
         fn fill(&self, from: &str, kept: &mut Vec<UnreadPermit>) -> usize {
             let before = kept.len();
             while let Ok(Some(permit)) = self.enter(from, None) {
@@ -223,8 +224,8 @@ mod tests {
         }
     }
 
-    /// Goal: one client leaves room for others, who find it however many there are. Method: clients that take what they get, one after the
-    /// other; IPv6 by /64; then all give back.
+    /// Goal: one client leaves room for others, who find it however many there are. Method: clients that take what they get, one
+    /// after the other; IPv6 by /64; then all release.
     #[test]
     fn a_client_has_as_much_as_is_left() {
         let room = Room::of(64, "");
@@ -246,8 +247,8 @@ mod tests {
         assert_eq!(room.fill("192.0.2.1", &mut kept), 32);
     }
 
-    /// Goal: the bound on all holds for those too who have no share of their own. Method: a trusted proxy takes all; a client gets nothing,
-    /// small answers pass.
+    /// Goal: the bound on all also applies to trusted proxies. Method: a trusted proxy takes all; a client gets nothing, small
+    /// answers pass.
     #[test]
     fn a_trusted_proxy_may_take_everything() {
         let room = Room::of(10, "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]");
@@ -261,7 +262,7 @@ mod tests {
         );
     }
 
-    /// Goal: an answer takes what it may come to hold, and one is always served. Method: lengths around the bounds; an account of one byte.
+    /// Goal: an answer reserves its maximum, and one is always served. Method: lengths around the bounds; a budget of one byte.
     #[test]
     fn an_answer_takes_what_it_may_hold() {
         assert_eq!(held_by(Some(SMALL_ANSWER)), 0);

@@ -1,4 +1,4 @@
-//! Holds how far the process is between its start and its end.
+//! Holds the phase of the process, between its start and its end.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -43,8 +43,8 @@ impl Lifecycle {
         }
     }
 
-    /// Returns whether what `[store] required_for_ready` asks for has come, once for all: a later change of `[store]`, or a store that
-    /// goes away, does not take a gateway out of service.
+    /// Returns whether the condition of `[store] required_for_ready` has been met, once for all: a later change of `[store]`, or
+    /// a store that becomes unavailable, does not take a gateway out of service.
     #[must_use]
     pub fn is_store_ready(&self, snapshot: &Snapshot) -> bool {
         // Relaxed, here and below: advice to load balancers, publishes nothing.
@@ -61,13 +61,13 @@ impl Lifecycle {
         has
     }
 
-    /// Goes on to `phase`; never back.
+    /// Enters `phase`; never returns to an earlier one.
     pub fn enter(&self, phase: Phase) {
         // Relaxed: advice to load balancers, publishes nothing.
         self.phase.fetch_max(phase as u8, Ordering::Relaxed);
     }
 
-    /// Returns the phase of now.
+    /// Returns the current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
@@ -77,13 +77,13 @@ impl Lifecycle {
         }
     }
 
-    /// Has this directory removed when the process ends.
+    /// Registers a directory that is removed when the process ends.
     pub fn remove_at_end(&self, directory: PathBuf) {
         // One a process; a second would be the same.
         let _ = self.scratch.set(directory);
     }
 
-    /// Removes what goes with the process.
+    /// Removes the registered directory.
     pub fn clean_up(&self) {
         if let Some(directory) = self.scratch.get()
             && let Err(error) = std::fs::remove_dir_all(directory)

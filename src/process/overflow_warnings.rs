@@ -9,9 +9,9 @@ use tracing::warn;
 use crate::admission::{ActiveLimit, AdmissionReport, OverflowNews};
 use crate::clock;
 
-/// Counts each refusal by a counter that new keys share, and says once a limit that its new keys do (contract C3): in the log now,
-/// in metric and status as long as it lasts. The same of new keys of a client that has taken its share, once a minute. To be called
-/// once for each request that limits were asked about.
+/// Counts each rejection by a counter that new keys share, and warns once a limit when its new keys share counters (contract
+/// C3): in the log now, in metric and status as long as it lasts. Does the same, once a minute, for new keys of a client that
+/// has used up its share. To be called once for each request that limits checked.
 pub fn warn_of_overflow(limits: &[Arc<ActiveLimit>], judged: &AdmissionReport, client: IpAddr) {
     let asked = judged.asked(limits);
     let in_verdict = asked
@@ -35,7 +35,7 @@ pub fn warn_of_overflow(limits: &[Arc<ActiveLimit>], judged: &AdmissionReport, c
     }
 }
 
-/// Says that newcomers of a limit share counters.
+/// Warns that new keys of a limit share counters.
 fn tell_overflow(active: &ActiveLimit) {
     if active.announce_overflow() == OverflowNews::First {
         warn!(
@@ -47,7 +47,7 @@ fn tell_overflow(active: &ActiveLimit) {
     }
 }
 
-/// Says that a client invents keys of a limit, or has many.
+/// Warns that a client invents keys of a limit, or has many.
 fn tell_share(active: &ActiveLimit, client: IpAddr) {
     if active.share_news.is_due(client, clock::now()) {
         warn!(

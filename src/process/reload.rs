@@ -1,4 +1,4 @@
-//! Reads the configuration again and puts it in force, and reports how that went.
+//! Reads the configuration again, puts it in force, and reports the result.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::supervisor;
 
 /// Reloads the configuration.
 pub struct Reloader {
-    /// Where the limits' counters live.
+    /// The storage of the limits' counters.
     pub storage: Arc<CounterStorage>,
     /// The files as they were when the process started.
     pub version_at_start: FilesVersion,
@@ -33,12 +33,12 @@ pub struct Reloader {
     last_reload: Mutex<Option<ReloadReport>>,
 }
 
-/// What only a restart can change.
+/// Settings that only a restart can change.
 struct Bound {
     addresses: BTreeSet<SocketAddr>,
     admin: Option<SocketAddr>,
     threads: usize,
-    /// Of HTTP/2 connections.
+    /// The keep-alive of HTTP/2 connections.
     keepalive: Duration,
     state_dir: Option<PathBuf>,
 }
@@ -46,13 +46,13 @@ struct Bound {
 /// The result of a reload.
 #[derive(Clone, Debug)]
 pub struct ReloadReport {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Why it failed; `None` when it did not.
+    /// The error; `None` when it succeeded.
     pub error: Option<String>,
     /// Settings of the file in force that wait for a restart.
     pub pending_restart: Vec<String>,
-    /// What it changed.
+    /// Its changes.
     pub changes: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Reloader {
     }
 
     pub(super) fn reload(&self, shared: &SharedState, lifecycle: &Lifecycle) {
-        // Before that READY is not this one's to say.
+        // Another process, or the start, reports READY before that phase.
         let told = lifecycle.phase() == Phase::Serving;
         if told {
             supervisor::reloading();
@@ -170,18 +170,18 @@ impl Reloader {
     }
 
     fn lock_report(&self) -> MutexGuard<'_, Option<ReloadReport>> {
-        // The report is replaced whole, so a poisoned lock still holds one.
+        // The report is replaced as a whole, so a poisoned lock still holds one.
         self.last_reload
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The files whose change is a change of the configuration, those that `include` would name now among them.
+/// Returns the files whose change is a change of the configuration, and those that `include` would name now.
 fn files_of(file: &Path, rules: &Rules) -> Vec<PathBuf> {
     let mut files = vec![file.to_owned()];
     files.extend(rules.files());
-    // A pattern is watched as the name that it is.
+    // A pattern is watched by its own name.
     files.extend(rules.patterns.iter().cloned());
     files.extend(config::matching(&rules.patterns));
     files.sort();
@@ -189,14 +189,14 @@ fn files_of(file: &Path, rules: &Rules) -> Vec<PathBuf> {
     files
 }
 
-/// Says which files are broken, and what holds meanwhile.
+/// Logs which files are invalid, and what applies meanwhile.
 fn tell_broken(rules: &Rules) {
     for broken in rules.broken_files() {
         error!("{broken}");
     }
 }
 
-/// Where the rules have a listener; what is spoken there follows a reload.
+/// Returns the addresses of the listeners; their protocols follow a reload.
 fn addresses(rules: &Rules) -> BTreeSet<SocketAddr> {
     let listeners = rules.listeners.iter();
     listeners.map(|listener| listener.address).collect()

@@ -1,15 +1,15 @@
-//! Carries the wish for a reload to the one service that reloads, and its end back to who wished.
+//! Passes requests for a reload to the service that reloads, and its end back to the callers.
 //!
 //! # Concurrency
-//! Wishes are numbered. A reload that begins after a wish was counted fulfills it, so whoever waits sees the file as it was at the wish, or
-//! later.
+//! Requests are numbered. A reload that begins after a request was counted fulfills it, so a caller that waits sees the file as
+//! it was at the request, or later.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Wishes for reloads.
+/// Requests for reloads.
 #[derive(Debug, Default)]
 pub struct ReloadRequests {
     counts: Mutex<Counts>,
@@ -17,7 +17,7 @@ pub struct ReloadRequests {
     bell: Notify,
 }
 
-/// How many wishes there were, and how many of them are fulfilled.
+/// The number of requests, and how many of them are fulfilled.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     wished: u64,
@@ -25,7 +25,7 @@ struct Counts {
 }
 
 impl ReloadRequests {
-    /// Wishes for a reload and blocks until it has ended. Returns false when that takes longer than `patience`.
+    /// Requests a reload and blocks until it has ended. Returns false when that takes longer than `patience`.
     pub fn wish(&self, patience: Duration) -> bool {
         let mut counts = self.lock();
         counts.wished += 1;
@@ -38,12 +38,12 @@ impl ReloadRequests {
         counts.fulfilled >= mine
     }
 
-    /// Completes when there is a wish.
+    /// Completes when there is a request.
     pub async fn wished(&self) {
         self.bell.notified().await;
     }
 
-    /// Does `reload`, which fulfills every wish that was counted before.
+    /// Runs `reload`, which fulfills every request that was counted before.
     pub fn fulfill(&self, reload: impl FnOnce()) {
         let wished = self.lock().wished;
         reload();
@@ -52,7 +52,7 @@ impl ReloadRequests {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Counts> {
-        // Two numbers that are written whole, so a poisoned lock still holds them.
+        // Two numbers that are written as a whole, so a poisoned lock still holds them.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -63,7 +63,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: nobody is told of a reload that began before they wished. Method: a wish during a reload, then the next reload.
+    /// Goal: a caller does not get the result of a reload that began before its request. Method: a request during a reload, then
+    /// the next reload.
     #[test]
     fn a_reload_fulfills_the_wishes_from_before_it() {
         let wishes = Arc::new(ReloadRequests::default());

@@ -24,23 +24,23 @@ use crate::tls::Certificates;
 pub struct SharedState {
     /// The secret of the limits' keys.
     pub seed: KeySeed,
-    /// The name of this process towards origins.
+    /// The name of this process in `CDN-Loop`.
     pub hop: HopName,
     /// Access log and metrics.
     pub recorder: Recorder,
-    /// The certificates that come at run time.
+    /// The certificates that are installed at run time.
     pub certificates: Arc<Certificates>,
     /// The cache of responses.
     pub cache: &'static ResponseCache,
-    /// Connections of clients.
+    /// Limits the connections of clients.
     pub connection_limiter: ConnectionLimiter,
-    /// Requests on their way to origins.
+    /// Bounds the requests in flight to origins.
     pub origin_requests: Arc<OriginRequests>,
-    /// Bytes of answers that wait for clients.
+    /// Bounds the unread bytes of answers.
     pub unread_answers: Arc<UnreadAnswers>,
-    /// Requests that are held back.
+    /// The delayed requests.
     pub delayed: DelayedRequests,
-    /// The proofs and the state of certificates that are ordered.
+    /// The pending proofs and the state of ordered certificates.
     pub acme: Arc<AcmeState>,
     snapshot: ArcSwap<Snapshot>,
 }
@@ -84,7 +84,7 @@ impl SharedState {
         self.snapshot.load_full()
     }
 
-    /// Returns what reads a part of the snapshot in force, for a task in the background.
+    /// Returns a reader of a part of the snapshot in force, for a background task.
     #[must_use]
     pub fn in_force<T>(
         self: &Arc<Self>,
@@ -100,7 +100,7 @@ impl SharedState {
     }
 
     /// Compiles `rules` into the snapshot that follows `previous`, puts it in force, and returns its generation. Only the reload calls
-    /// this, so compile and swap see the same predecessor.
+    /// this, so compile and swap see the same previous snapshot.
     pub(super) fn put_in_force(
         &self,
         rules: Rules,

@@ -1,7 +1,9 @@
-//! Decides when the configuration is read again: at SIGHUP, when an operator asks for it, and when one of its files has changed.
+//! Decides when the configuration is read again: at SIGHUP, at a request of the admin listener, and when one of its files has
+//! changed.
 //!
-//! Lists and the keys of tokens lie in files of their own, which are read with it. Directories are watched rather than files, so that
-//! atomic renames and the symbolic links of mounted config maps are seen: that of each file, and those of the symbolic links on its way.
+//! Lists and the keys of tokens are in files of their own, which are read with it. Directories are watched rather than files, so
+//! that atomic renames and the symbolic links of mounted config maps are detected: the directory of each file, and those of the
+//! symbolic links on its path.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -29,13 +31,13 @@ mod portable;
 #[cfg(not(target_os = "linux"))]
 use self::portable::PortableWatcher as NameWatcher;
 
-/// The time from a change to the look at the files: several files are often written one after the other.
+/// The time from a change to the check of the files: several files are often written one after the other.
 const SETTLE: Duration = Duration::from_millis(20);
 /// The least time between two reloads that changes of files cause.
 const REST: Duration = Duration::from_secs(1);
-/// The period of looks at the files where a directory cannot be watched.
+/// The period of checks of the files where a directory cannot be watched.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
-/// The number of symbolic links that are followed on the way to a file, as in Linux.
+/// The maximum number of symbolic links on the path of a file, as in Linux.
 const MAX_LINKS: usize = 40;
 
 /// The background service.
@@ -45,7 +47,7 @@ pub struct Reloads {
 }
 
 impl Reloads {
-    /// Reloads `process` when its files change, and when `hangup` says that SIGHUP came.
+    /// Reloads `process` when its files change, and when `hangup` reports SIGHUP.
     #[must_use]
     pub fn new(process: Arc<GatewayProcess>, hangup: Arc<Notify>) -> Self {
         Self { process, hangup }
@@ -56,7 +58,7 @@ impl Reloads {
 impl BackgroundService for Reloads {
     async fn start(&self, mut shutdown: ShutdownWatch) {
         let mut watch = Watch::new(&self.process);
-        // A change from before the watch began is looked for at once.
+        // A change from before the watch began is checked for at once.
         let mut due = Some(Box::pin(sleep(Duration::ZERO)));
         let mut rest = Duration::ZERO;
         loop {
@@ -89,7 +91,7 @@ impl BackgroundService for Reloads {
     }
 }
 
-/// Waits for the time that is `due`, for ever where none is.
+/// Waits for the time that is `due`, forever where none is.
 async fn elapsed(due: &mut Option<Pin<Box<Sleep>>>) {
     match due {
         Some(due) => due.await,
@@ -97,7 +99,7 @@ async fn elapsed(due: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// The files of the configuration in force, and the watch over them.
+/// The files of the configuration in force, and the watcher of their directories.
 struct Watch {
     files: Vec<PathBuf>,
     names: BTreeSet<WatchedName>,
@@ -117,7 +119,7 @@ impl Watch {
         }
     }
 
-    /// Completes when one of the names may have another content. Where not every directory can be watched, every second.
+    /// Completes when one of the names may have another content; every second where not every directory can be watched.
     async fn changed(&mut self) {
         if self.watcher.is_complete() {
             self.watcher.changed().await;
@@ -128,7 +130,7 @@ impl Watch {
 
     /// Reloads `process` if a file has changed.
     fn look(&mut self, process: &GatewayProcess) -> bool {
-        // Of the moment: a pattern may name another file than before.
+        // The files at this moment: a pattern may match another file than before.
         let version = FilesVersion::of(&process.files());
         if version == self.seen {
             return false;
@@ -138,7 +140,8 @@ impl Watch {
         true
     }
 
-    /// Watches the files that `process` names now. Returns true if they must be looked at again, since they may have changed unwatched.
+    /// Watches the files that `process` names now. Returns true if they must be checked again, since they may have changed
+    /// unwatched.
     fn follow(&mut self, process: &GatewayProcess) -> bool {
         let files = process.files();
         let names = names_of(&files);
@@ -162,16 +165,16 @@ struct WatchedName {
     name: OsString,
 }
 
-/// Tells two contents of the files apart without reading them; other files of their directories change too.
+/// A version of the files, which differs if one changed, without reading them; other files of their directories change too.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct FilesVersion(Vec<Option<FileFacts>>);
 
-/// Device, number, time of the last change in seconds and nanoseconds, size. The time is that of the inode, which nobody can set back:
-/// `cp --preserve` and archives bring the time of the content along.
+/// Device, number, time of the last change in seconds and nanoseconds, size. The time is that of the inode, which cannot be set
+/// back: `cp --preserve` and archives copy the time of the content.
 type FileFacts = (u64, u64, i64, i64, u64);
 
 impl FilesVersion {
-    /// Follows symbolic links, so that a swapped config map is a new version.
+    /// Returns the version; follows symbolic links, so that a swapped config map is a new version.
     #[must_use]
     pub fn of(files: &[PathBuf]) -> Self {
         let version = |file: &PathBuf| {

@@ -1,7 +1,7 @@
 //! Watches names in directories by inotify.
 //!
-//! The kernel is asked for finished changes only: a file that was written is closed, a name comes or goes. A file that is written to all
-//! the time costs neither its writer nor the gateway anything.
+//! The watch covers finished changes only: a written file is closed, a name is added or removed. A file that is written
+//! continuously causes no work.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -15,9 +15,9 @@ use tracing::warn;
 
 use super::WatchedName;
 
-/// The pause after a batch of events that concern other names: the kernel joins equal events meanwhile, and drops those beyond 16,384.
+/// The pause after a batch of events about other names: the kernel joins equal events meanwhile, and drops those beyond 16,384.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The time in which a file that was created is expected to be closed: a symbolic link, and a file that was linked, never is.
+/// The time in which a created file is expected to be closed: a symbolic link, and a hard link, never is.
 const UNFINISHED: Duration = Duration::from_secs(1);
 /// The size of the buffer that events are read into, in bytes.
 const BUFFER: usize = 16 * 1024;
@@ -25,7 +25,7 @@ const BUFFER: usize = 16 * 1024;
 /// A watch over names in directories.
 pub(super) struct InotifyWatcher {
     events: Option<Events>,
-    /// The directories that cannot be watched, each told once.
+    /// The directories that cannot be watched, each logged once.
     unwatched: BTreeSet<PathBuf>,
     lost: bool,
 }
@@ -51,7 +51,7 @@ impl InotifyWatcher {
     /// Watches other names.
     pub(super) fn replace(&mut self, names: &BTreeSet<WatchedName>) {
         let told = std::mem::take(&mut self.unwatched);
-        // The former instance goes first, so that no more than one counts against the limit of the user.
+        // The former instance is closed first, so that no more than one counts against the limit of the user.
         self.events = None;
         self.lost = false;
         let mut events = match Events::new() {
@@ -87,7 +87,7 @@ impl InotifyWatcher {
         self.unwatched.is_empty()
     }
 
-    /// Returns true if directories are to be watched again: one is gone, or could not be watched.
+    /// Returns true if directories must be watched again: one was removed, or could not be watched.
     pub(super) fn is_lost(&self) -> bool {
         self.lost || !self.is_complete()
     }
@@ -131,7 +131,7 @@ impl Events {
         Ok(())
     }
 
-    /// Waits for an event that concerns one of the names. Returns true if a directory is gone.
+    /// Waits for an event about one of the names. Returns true if a directory was removed.
     async fn next(&mut self) -> io::Result<bool> {
         let mut found = self.batch().await?;
         if found == WatchEvent::Created
@@ -142,7 +142,7 @@ impl Events {
         Ok(found == WatchEvent::Lost)
     }
 
-    /// Waits for a batch of events in which one concerns one of the names.
+    /// Waits for a batch of events in which one is about one of the names.
     async fn batch(&mut self) -> io::Result<WatchEvent> {
         loop {
             let mut ready = self.inotify.readable_mut().await?;
@@ -159,7 +159,7 @@ impl Events {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum WatchEvent {
     Nothing,
-    /// A name is new, and its file may still be written.
+    /// A name was added, and its file may still be written.
     Created,
     Finished,
     Lost,
@@ -176,7 +176,7 @@ fn read(
     Ok(found.unwrap_or(WatchEvent::Nothing))
 }
 
-/// Whether a name fits a pattern of `include`, which stands among the names.
+/// Returns whether a name matches a pattern of `include`, which is one of the names.
 fn fits(pattern: &OsStr, name: &OsStr) -> bool {
     let Some((pattern, name)) = pattern.to_str().zip(name.to_str()) else {
         return false;

@@ -12,7 +12,7 @@ use super::WatchedName;
 /// A watch over names in directories.
 pub(super) struct PortableWatcher {
     changes: mpsc::Receiver<()>,
-    /// Ends with its value.
+    /// The system's watcher, which stops when it is dropped.
     _system: Option<RecommendedWatcher>,
     complete: bool,
 }
@@ -20,7 +20,7 @@ pub(super) struct PortableWatcher {
 impl PortableWatcher {
     /// Watches the directories of `names`, and warns of each that cannot be watched.
     pub(super) fn new(names: &BTreeSet<WatchedName>) -> Self {
-        // One pending event is enough: it means "look again".
+        // One pending event is enough: it means "check again".
         let (events, changes) = mpsc::channel(1);
         let watched = names.clone();
         let notice = move |event: notify::Result<Event>| {
@@ -59,7 +59,7 @@ impl PortableWatcher {
         self.complete
     }
 
-    /// Returns true if directories are to be watched again.
+    /// Returns true if directories must be watched again.
     pub(super) fn is_lost(&self) -> bool {
         false
     }
