@@ -45,12 +45,12 @@ use crate::record::{AccessLog, Metrics, Recorder};
 use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
 use crate::supervisor;
 
-/// Why the gateway could not start.
+/// The reason for which the gateway could not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// The address of a listener cannot be bound.
     Bind(SocketAddr, std::io::Error),
-    /// The operator's address cannot be listened on.
+    /// The address of the admin listener cannot be bound.
     Admin(SocketAddr, std::io::Error),
     /// The access log cannot be opened.
     AccessLog(std::io::Error),
@@ -58,11 +58,11 @@ pub enum StartError {
     Home(CounterStorageError),
     /// A socket of the service manager cannot be used.
     Activation(std::io::Error),
-    /// Signals cannot be heard.
+    /// Signal handlers cannot be installed.
     Signals(std::io::Error),
-    /// There is no path at which a running gateway could be asked.
+    /// There is no socket at which a running gateway accepts an upgrade.
     NoUpgradeSocket,
-    /// So many files must be open at the same time, and may not.
+    /// The configuration needs so many descriptors, and the limit is lower.
     FewFiles(u64),
     /// The gateway at this path does not hand over.
     Takeover(PathBuf, std::io::Error),
@@ -73,7 +73,7 @@ pub enum StartError {
 pub enum StartMode {
     /// It binds them, or gets them from the service manager.
     Alone,
-    /// It takes them over from the gateway that runs.
+    /// It takes them over from the running gateway.
     AsSuccessor,
 }
 
@@ -113,7 +113,7 @@ impl std::fmt::Display for StartError {
     }
 }
 
-/// Says what ports below 1024 take, where that is what failed.
+/// Returns the privilege that ports below 1024 need, where its lack is the cause.
 fn low_port(
     address: SocketAddr,
     cause: &std::io::Error,
@@ -130,15 +130,15 @@ fn low_port(
 
 impl std::error::Error for StartError {}
 
-/// The advice where no upgrade is possible.
+/// The cure where no upgrade is possible.
 pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; write [server] \
      state_dir = \"/var/lib/sluicegate/state\", or \
      upgrade_socket = \"/run/sluicegate/upgrade.sock\", and restart once";
 
-/// Runs the gateway with `rules` from `file` until a signal, or a successor, ends it.
+/// Runs the gateway with `rules` from `file` until a signal, or an upgrade, ends it.
 ///
 /// # Errors
-/// When it cannot start; a gateway that it was to succeed then goes on. The process ends by itself, so there is no other return.
+/// It cannot start; the gateway that it should replace then continues. The process ends by itself, so there is no other return.
 pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, StartError> {
     check_files(&rules)?;
     let log = AccessLog::start(&rules.log).map_err(StartError::AccessLog)?;
@@ -150,8 +150,8 @@ pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, St
     serve(file, rules, Recorder::new(metrics, log), begin, extras)
 }
 
-/// Checks that the process may open the files that it needs. Call it before anything is opened, since what fails later for want of a file
-/// is hard to understand.
+/// Checks that the process may open the descriptors that it needs. Call it before anything is opened, since a later failure for
+/// lack of a descriptor is hard to understand.
 fn check_files(rules: &Rules) -> Result<(), StartError> {
     OpenFiles::raise()
         .suffice(OwnFiles::of(rules))
@@ -160,16 +160,16 @@ fn check_files(rules: &Rules) -> Result<(), StartError> {
 
 /// The additions of a caller to a gateway.
 pub struct ServerExtras<A> {
-    /// A directory that goes with the process.
+    /// A directory that is removed at the end of the process.
     pub scratch: Option<PathBuf>,
     /// Adds services.
     pub add_services: A,
 }
 
-/// Does the same as [`run`] with a recorder and further services of the caller's.
+/// Runs the gateway as [`run`] does, with a recorder and further services of the caller.
 ///
 /// # Errors
-/// When it cannot start.
+/// It cannot start.
 pub fn serve(
     file: &Path,
     rules: Rules,
@@ -179,7 +179,7 @@ pub fn serve(
 ) -> Result<Infallible, StartError> {
     check_files(&rules)?;
     let upgrade_socket = rules.server.upgrade_socket.clone();
-    // What is handed over takes descriptors.
+    // The handover needs descriptors.
     let files = OpenFiles::raise();
     let (takeover, InheritedState { sockets, legacy }) = match begin {
         StartMode::Alone => {
@@ -196,7 +196,7 @@ pub fn serve(
             (Some(takeover), inherited)
         }
     };
-    // A start that waits for the gateway before can be broken off; from here on something is open.
+    // A start that waits for the old process can be interrupted; from here on something is open.
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let addresses = rules.listeners.iter().map(|listener| listener.address);
     let addresses = addresses.chain(rules.admin.address);
@@ -207,7 +207,7 @@ pub fn serve(
         other => other,
     })?;
     let sockets = Arc::new(sockets);
-    // Before anything asks what time it is: counters that go on have a clock of their own.
+    // Before the first reading of the time: counters that continue have a clock of their own.
     let (storage, seed) =
         CounterStorage::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
@@ -229,9 +229,9 @@ pub fn serve(
         let service = gateway_at(listener.address, &process, &conf);
         server.add_service(opening.add(service, CloseWhen::AtDrain));
     }
-    // Probes and scrapes are answered while the process drains, but by the successor once there is one.
+    // This process answers probes and scrapes while it drains, unless a new process has taken over.
     let (retire, retired) = watch::channel(false);
-    // Pingora drops what ends the process before it ends; a listener whose channel is gone would close.
+    // Pingora drops its services before it ends; a listener whose channel is dropped would close.
     let unretired = retire.clone();
     if let Some(address) = rules.admin.address {
         let desk = AdminApp::service(&process, address);
@@ -285,18 +285,18 @@ pub fn serve(
     if let Some(warning) = memory.warning() {
         warn!("{warning}");
     }
-    // The server runs for ever: kept here, the first configuration's tables and connections would never go.
+    // The server runs forever: a snapshot held here would keep the first configuration's tables and connections alive.
     drop(snapshot);
     server.run(RunArgs {
         shutdown_signal: Box::new(stop),
     });
-    // Signals and successors end the process while the server runs; what follows is for a server that ends by itself.
+    // Signals and upgrades end the process while the server runs; the rest is for a server that ends by itself.
     drop(unretired);
     save_log(&process);
     std::process::exit(0)
 }
 
-/// Returns the persistence of counters that the operator configured; logs a warning where the predecessor's are lost by that.
+/// Returns the persistence of counters that the operator configured; logs a warning where it drops the old process's counters.
 fn lasting(
     rules: &Rules,
     begin: StartMode,
@@ -334,7 +334,7 @@ struct StartTask {
 }
 
 impl StartTask {
-    /// Turns `/readyz` to 200 once every listener accepts, and takes the predecessor's place.
+    /// Turns `/readyz` to 200 once every listener accepts, and completes the upgrade.
     fn complete(self, opened: AllListening) {
         std::thread::spawn(move || {
             if opened.wait().is_err() {
@@ -350,7 +350,7 @@ impl StartTask {
                     SocketClaim::FromPredecessor
                 }
                 Some(Err(cause)) => {
-                    // Invariant 2 of the hand-over: the predecessor goes on.
+                    // Invariant 2 of the handover: the old process continues.
                     error!("upgrade failed: the old process continues: {cause}");
                     save_log(&self.process);
                     std::process::exit(1);
@@ -371,10 +371,10 @@ fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
         // Measured: one runtime a thread without stealing costs 5–10 % less CPU a request.
         work_stealing: false,
         upstream_keepalive_pool_size: FileShares::of(files, rules).idle_of_pool(rules),
-        // Pingora's own timers are fired for all threads by one, and what they share is locked and fetched at each wait for an origin. A
-        // timer of tokio's belongs to the thread that waits.
+        // One thread fires Pingora's own timers for all threads, and each wait for an origin locks and fetches their shared
+        // state. A timer of tokio belongs to the thread that waits.
         fast_timeout_to_tokio_threshold_seconds: Some(0),
-        // Looks for a connection are tries too, to Pingora. Those end with `pending_timeout`; what is a try to us has its own bound.
+        // To Pingora, lookups of a connection are tries too. `pending_timeout` ends those; attempts have a bound of their own.
         max_retries: usize::MAX,
         // The drain below ends the process earlier, as soon as nothing is in flight.
         grace_period_seconds: Some(bounds::LONGEST_DRAIN.as_secs()),
@@ -383,7 +383,7 @@ fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
     }
 }
 
-/// The service of one listener. Each has an intake of its own, which knows its address and thereby what is spoken there.
+/// Returns the service of one listener. Each has an intake of its own, which knows its address and thereby its protocols.
 fn gateway_at(
     address: SocketAddr,
     process: &Arc<GatewayProcess>,
@@ -401,13 +401,13 @@ fn gateway_at(
 
 fn server_options(rules: &Rules) -> HttpServerOptions {
     let mut options = HttpServerOptions::default();
-    // Whether a connection may speak HTTP/2 is the intake's question, by the listener and the configuration in force.
+    // The intake decides whether a connection may speak HTTP/2, by the listener and the configuration in force.
     options.h2c = true;
     options.h2_idle_timeout = Some(rules.server.keepalive_timeout);
     options
 }
 
-/// Ends the process: when a signal asks for a drain, or a successor has taken over.
+/// Ends the process when a signal asks for a drain, or a new process has taken over.
 struct StopTask {
     process: Arc<GatewayProcess>,
     sockets: Arc<ListenerSockets>,
@@ -423,11 +423,11 @@ impl ShutdownSignalWatch for StopTask {
         tokio::select! {
             () = self.drain.notified() => {}
             () = self.succession.handed_over() => {
-                // Nobody holds the receiver when the admin listener failed.
+                // The receiver is dropped if the admin listener failed.
                 let _ = self.retire.send(true);
             }
         }
-        // A listener that is only being opened would find its socket gone. A start that fails ends the process itself.
+        // A listener that is just being opened would find its socket closed. A start that fails ends the process itself.
         let _ = self.opened.clone().wait_for(|opened| *opened).await;
         self.process.lifecycle.enter(Phase::Draining);
         self.sockets.close();
@@ -441,7 +441,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: who may not bind port 80 reads what to write. Method: the refusal of the system, for a low port and for a high one.
+    /// Goal: an operator without the right to bind port 80 gets the cure. Method: the system's error, for a low port and for a
+    /// high one.
     #[test]
     fn a_low_port_that_is_refused_names_the_capability() {
         let refused = |port| {

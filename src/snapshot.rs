@@ -1,7 +1,7 @@
-//! Owns the snapshot: one configuration compiled into what a request needs, whole and immutable.
+//! Owns the snapshot: one configuration compiled for requests, complete and immutable.
 //!
-//! A request takes it once and keeps it to its end, so it never sees half a reload. Compiling carries over what must survive one:
-//! the counters of limits whose key is unchanged, and pools whose rules are, with their health.
+//! A request takes it once and keeps it to its end, so it never sees half a reload. Compiling carries over the state that must
+//! survive: the counters of limits whose key is unchanged, and pools whose rules are, with their health.
 
 mod addresses;
 mod named_fields;
@@ -34,11 +34,11 @@ pub use self::addresses::keep_addresses;
 
 /// One compiled configuration.
 pub struct Snapshot {
-    /// The rules that it was made of.
+    /// The rules that it was compiled from.
     pub rules: Rules,
     /// Counts configurations since the start of the process, from 1.
     pub generation: u64,
-    /// When it was compiled.
+    /// The time of its compilation.
     pub compiled_at: Timestamp,
     /// Finds the index of a request's route in [`Self::routes`].
     pub router: RouteTable,
@@ -48,15 +48,15 @@ pub struct Snapshot {
     pub limits: BTreeMap<Name, Arc<ActiveLimit>>,
     /// Every pool.
     pub pools: BTreeMap<Name, Arc<ServerPool>>,
-    /// What is spoken at the addresses that are bound.
+    /// The configuration of each bound address.
     pub listeners: Listeners,
-    /// The certificates that come at run time; the same in every snapshot.
+    /// The certificates that are installed at run time; the same in every snapshot.
     pub certificates: Arc<Certificates>,
-    /// The store; `None` without `[store]`. Whoever puts the snapshot in force starts it.
+    /// The store; `None` without `[store]`. The code that puts the snapshot in force starts it.
     pub store: Option<Arc<Store>>,
-    /// Whether answers of some route are stored.
+    /// True if some route caches.
     pub stores: bool,
-    /// The request fields, other than `Host`, that a refusal may depend on.
+    /// The request fields, other than `Host`, on which a rejection may depend.
     fields: Vec<HeaderName>,
     /// The request fields that may pass.
     pub field_policy: FieldPolicy,
@@ -70,46 +70,46 @@ pub struct ActiveRoute {
     pub lists: ClientLists,
     /// Its limits, in the order written.
     pub limits: RouteLimits,
-    /// What happens to an admitted request.
+    /// The action for an admitted request.
     pub action: ActiveAction,
-    /// `RateLimit-Policy`; `None` where no limit is shown so, or where it differs between requests.
+    /// `RateLimit-Policy`; `None` where no limit has this style, or where it differs between requests.
     policy: Option<HeaderValue>,
-    /// How refusals are worded; `None` leaves that to the limit that refuses.
+    /// The text of rejections; `None` leaves that to the limit that rejects.
     pub refusal: Option<Arc<RefusalRules>>,
-    /// Whether a limit counts by a parameter of the path, or a template repeats one, which then must have one reading.
+    /// True if a limit counts by a parameter of the path, or a template uses one, which then must have one reading.
     pub reads_parameters: bool,
     /// The parameters of the path that its limits count by.
     pub parameters: Box<[Arc<str>]>,
-    /// Whether a limit counts by the path or by a parameter of it, which no client may then choose.
+    /// True if a limit counts by the path or by a parameter of it, which no client may then choose.
     pub counts_by_path: bool,
-    /// Whether a limit reads a claim.
+    /// True if a limit reads a claim.
     pub reads_token: bool,
-    /// Whether a limit counts by what is in the body, which is then read before the decision.
+    /// True if a limit takes its key from the body, which is then read before the decision.
     pub reads_body: bool,
-    /// Whether a key of its limits is in the query, with which frameworks merge the parameters of a body.
+    /// True if a key of its limits is in the query, with which frameworks merge the parameters of a body.
     pub compares_body: bool,
     /// Largest request body, in bytes.
     pub max_body_bytes: u64,
-    /// How its answers are stored; `None`: not at all.
+    /// The caching rules; `None` for no caching.
     pub cache: Option<RouteCacheRules>,
-    /// How requests and answers are shaped; `None` where they pass as they are.
+    /// The edits of requests and answers; `None` where they pass unchanged.
     pub shape: Option<Arc<ShapeRules>>,
-    /// Its handles of the metrics, which also know its name and those of its limits.
+    /// Its handles of the metrics, which also contain its name and those of its limits.
     pub metrics: RouteMetrics,
 }
 
-/// What happens to an admitted request.
+/// The action for an admitted request.
 pub enum ActiveAction {
     /// It is forwarded to the pool.
     Forward(Arc<ServerPool>),
     /// It is answered here.
     Respond(FixedResponse),
-    /// Its client is sent elsewhere.
+    /// It is answered with a redirect.
     Redirect(Arc<RedirectRules>),
 }
 
 impl ActiveRoute {
-    /// `RateLimit-Policy` of what was judged: on most routes the same for every request.
+    /// Returns `RateLimit-Policy` for the limits in the report: on most routes the same for every request.
     #[must_use]
     pub fn policy(&self, judged: &AdmissionReport) -> Option<HeaderValue> {
         if self.limits.are_together() {
@@ -152,7 +152,7 @@ impl ActiveRoute {
 }
 
 impl Snapshot {
-    /// Compiles `rules`; `previous` is the snapshot in force, if any, `storage` where counters live; keys that the rules
+    /// Compiles `rules`; `previous` is the snapshot in force, if any, `storage` the storage of counters; keys that the rules
     /// name are hashed under `seed`.
     #[must_use]
     pub fn compile(
@@ -201,7 +201,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether a refusal, or its line in the access log, may depend on the request field `name`.
+    /// Returns whether a rejection, or its line in the access log, may depend on the request field `name`.
     #[must_use]
     pub fn reads_field(&self, name: &str) -> bool {
         let mut fields = self.fields.iter();
@@ -229,9 +229,9 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
             ValueSource::Cookie(_) => Some(http::header::COOKIE),
             ValueSource::Claim(_) => Some(http::header::AUTHORIZATION),
             ValueSource::Query(_) | ValueSource::PathParameter(_) => None,
-            // What is in a body is left to the proxy.
+            // Keys in bodies are left to the proxy.
             ValueSource::Json(_) | ValueSource::Form(_) => None,
-            // The connection has it, not the request.
+            // The value belongs to the connection, not to the request.
             ValueSource::CertificateSubject
             | ValueSource::CertificateFingerprint
             | ValueSource::Ja4 => None,
@@ -248,7 +248,7 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     }
     let mut shapes = rules.routes.iter().filter_map(|route| route.shape.as_ref());
     if shapes.any(|shape| shape.cors.is_some()) {
-        // They make a preflight, which may be another route's.
+        // These fields make a preflight, which may be another route's.
         fields.push(http::header::ORIGIN);
         fields.push(http::header::ACCESS_CONTROL_REQUEST_METHOD);
     }
@@ -257,7 +257,7 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     fields
 }
 
-/// Whatever the route: an origin believes a mark wherever it comes from.
+/// Returns the marks of all routes, since an origin trusts a mark on every route.
 fn marks(rules: &Rules) -> Vec<HeaderName> {
     let fields = rules
         .limits
@@ -272,14 +272,14 @@ fn marks(rules: &Rules) -> Vec<HeaderName> {
     marks
 }
 
-/// A pool whose rules are unchanged is kept; where they changed, what is known of its servers is.
+/// Keeps a pool whose rules are unchanged; where they changed, keeps the state of its servers.
 fn compile_pools(
     rules: &Rules,
     previous: Option<&Snapshot>,
     seed: &KeySeed,
     now: Timestamp,
 ) -> BTreeMap<Name, Arc<ServerPool>> {
-    // Gateways that share a store's secret share the values of sticky cookies.
+    // Gateways with one store secret use the same values of sticky cookies.
     let secret = |rules: &Rules| rules.store.as_ref().and_then(|store| store.secret);
     let seed = match secret(rules) {
         Some(secret) => KeySeed::from_seed(Seed::from_bytes(secret.0)),
@@ -310,7 +310,7 @@ fn compile_pools(
         .collect()
 }
 
-/// A store whose rules are unchanged is kept, with its connections.
+/// Keeps a store whose rules are unchanged, with its connections.
 fn compile_store(
     rules: &Rules,
     previous: Option<&Snapshot>,
@@ -414,7 +414,7 @@ fn compile_route(
     }
 }
 
-/// The lists of a route and those of every route; one that both name with one effect counts once.
+/// Returns the lists of a route and those of every route; one that both name with one effect counts once.
 fn lists_of(route: &RouteRules, rules: &Rules) -> ClientLists {
     let mut lists = ClientLists::default();
     let (of_all, of_route) = (&rules.client.lists, &route.lists);

@@ -41,7 +41,7 @@ pub(super) struct Cause {
     pub(super) reason: Cow<'static, str>,
 }
 
-/// How far an attempt got.
+/// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// No connection yet.

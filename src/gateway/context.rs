@@ -68,7 +68,7 @@ pub struct Context {
     pub(super) body: Option<Prefix>,
     /// Body bytes that were read early and that Pingora does not send to the origin by itself.
     pub(super) held: Option<Bytes>,
-    /// Whether `100 Continue` was sent.
+    /// True if `100 Continue` was sent.
     pub invited: bool,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,

@@ -77,7 +77,7 @@ struct Account {
     shared: Arc<SharedState>,
     peer: Option<IpAddr>,
     secured: Option<Arc<TlsFacts>>,
-    /// Whether the reason of its end was logged.
+    /// True if the reason of its end was logged.
     is_told: AtomicBool,
 }
 

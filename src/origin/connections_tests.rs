@@ -206,7 +206,7 @@ async fn looks_go_round_in_order() {
     assert_eq!(bench.connections.state().looks, 0);
 }
 
-/// Goal: a server without a connection is exhausted, all that wait there are told, and a release ends that. Method: the only
+/// Goal: a server without a connection is exhausted, all that wait there are woken, and a release ends that. Method: the only
 /// permitted connection is used; one request is refused twice while another waits; the use ends.
 #[tokio::test(start_paused = true)]
 async fn a_server_without_a_connection_is_exhausted() {

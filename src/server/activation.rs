@@ -1,7 +1,8 @@
 //! Takes over listening sockets that the service manager opened before it started this process (sd_listen_fds(3)).
 //!
-//! A listener whose address is that of such a socket uses it instead of binding. The manager keeps the socket, so connections that come
-//! while the gateway restarts wait in the kernel's queue and are not refused, and the gateway needs no right to bind its ports.
+//! A listener whose address is that of such a socket uses it instead of binding. The service manager keeps the socket, so
+//! connections that arrive while the gateway restarts wait in the kernel's queue and are not refused, and the gateway needs no
+//! right to bind its ports.
 
 use std::io;
 
@@ -12,12 +13,12 @@ use tracing::warn;
 use super::sockets::ListenerMap;
 use crate::config::rules::Rules;
 
-/// The sockets that were passed to this process, by their addresses; mostly none.
+/// Returns the sockets that were passed to this process, by their addresses; mostly none.
 ///
 /// # Errors
-/// When one is no TCP socket, or does not listen.
+/// A descriptor is no TCP socket, or does not listen.
 pub(super) fn sockets() -> io::Result<ListenerMap> {
-    // Forgets what it has read, so that no program that the gateway starts takes it for its own.
+    // This removes the variables, so that no program that the gateway starts takes the sockets for its own.
     let mut passed = ListenFd::from_env();
     let mut sockets = ListenerMap::new();
     for place in 0..passed.len() {
@@ -34,7 +35,7 @@ pub(super) fn sockets() -> io::Result<ListenerMap> {
     Ok(sockets)
 }
 
-/// Says which of them nobody asks for: they will be closed here, and nobody accepts there.
+/// Warns about sockets that no listener uses: they are closed here, and nothing accepts there.
 pub(super) fn tell_unused(sockets: &ListenerMap, rules: &Rules) {
     for address in sockets.keys() {
         let is_asked_for = Some(*address) == rules.admin.address

@@ -1,4 +1,4 @@
-//! Says at the start what will be served: a line for each listener, limit and origin, and how many routes there are.
+//! Logs at the start what will be served: a line for each listener, limit and origin, and the number of routes.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use tracing::info;
 use crate::config::rules::{Http2, ListenerRules, OriginRules, Rules};
 use crate::explain::LimitExplained;
 
-/// Lines of one kind. `/status`, `/routes` and `/config` tell of the others.
+/// Maximum lines of one kind. `/status`, `/routes` and `/config` list the others.
 const LINES: usize = 50;
 
-/// Logs what the configuration is.
+/// Logs the configuration.
 pub(super) fn announce(file: &Path, rules: &Rules) {
     info!(
         "sluicegate {} runs with {}",
@@ -51,7 +51,7 @@ fn each(mut lines: impl Iterator<Item = String>, what: &str) {
     }
 }
 
-/// `0.0.0.0:443: TLS for www.example.com, HTTP/1.1 and HTTP/2`
+/// Returns `0.0.0.0:443: TLS for www.example.com, HTTP/1.1 and HTTP/2`.
 fn of_listener(listener: &ListenerRules) -> String {
     let spoken = match listener.http2 {
         Http2::Accepted => "HTTP/1.1 and HTTP/2",

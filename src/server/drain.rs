@@ -1,8 +1,8 @@
-//! Decides when a process that drains may end: when the last connection is gone, or after `shutdown_timeout`.
+//! Decides when a process that drains may end: when the last connection is closed, or after `shutdown_timeout`.
 //!
-//! A request under way is finished. Every answer then closes its connection (HTTP/2: GOAWAY), so a client that is busy comes back on a
-//! new one, to a successor if there is one. A connection that is idle may just be getting a request, which is on its way while this
-//! process looks elsewhere; closing it at once would lose it. Idle ones therefore have [`bounds::DRAIN_IDLE`] to say something.
+//! A request in flight is finished. Every answer then closes its connection (HTTP/2: GOAWAY), so an active client opens a new
+//! one, to the new process if there is one. An idle connection may just be receiving a request that this process has not read
+//! yet; closing it at once would lose that request. Idle ones therefore stay open for [`bounds::DRAIN_IDLE`].
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::bounds;
 use crate::clock;
 use crate::process::GatewayProcess;
 
-/// Pingora sleeps its whole grace period; this ends the process as soon as nobody is served any more, or at the timeout.
+/// Ends the process as soon as no client is served any more, or at the timeout; Pingora would sleep its whole grace period.
 pub(super) fn exit_when_drained(
     server: &Server,
     process: Arc<GatewayProcess>,
@@ -41,7 +41,7 @@ fn wait(process: &GatewayProcess) {
     let start = clock::now();
     let timeout = process.shared.snapshot().rules.server.shutdown_timeout;
     let mut busy = start;
-    // A connection that was just accepted is not counted yet; two looks in a row let it enter.
+    // A connection that was just accepted is not counted yet; two checks in a row let it enter.
     let mut empty = 0;
     while clock::since(start) < timeout {
         if process.shared.recorder.metrics.requests_in_flight() > 0 {
@@ -63,7 +63,7 @@ fn wait(process: &GatewayProcess) {
     }
 }
 
-/// Writes the lines that are still buffered, tells the collector of the last spans, and removes what goes with the process.
+/// Writes the buffered lines, sends the last spans to the collector, and removes the directories that end with the process.
 pub(super) fn save_log(process: &GatewayProcess) {
     process.lifecycle.clean_up();
     #[cfg(feature = "otlp")]

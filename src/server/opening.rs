@@ -1,8 +1,8 @@
-//! Wraps a service that listens: gives it its socket, says when it accepts, and decides when its listener closes.
+//! Wraps a service that listens: passes it its socket, reports when it accepts, and decides when its listener closes.
 //!
-//! Pingora tells when a service was started, not when it accepts. Its service of a listener builds the listener, starts the loop that
-//! accepts, and then waits for that loop's end: when it waits for the first time, it accepts. A service that fails before drops its
-//! end of the channel, so a start that will never be one is known at once.
+//! Pingora reports when a service was started, not when it accepts. Its service of a listener builds the listener, starts the
+//! loop that accepts, and then waits for that loop's end: when it waits for the first time, it accepts. A service that fails
+//! before drops its end of the channel, so a failed start is detected at once.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ pub(super) struct AllListening {
     services: usize,
 }
 
-/// When a listener closes.
+/// The time at which a listener closes.
 pub(super) enum CloseWhen {
     /// When the process drains.
     AtDrain,
-    /// When this says so: what operators ask while it drains is answered too.
+    /// When this channel signals it: requests of operators are answered during a drain too.
     When(ShutdownWatch),
 }
 
@@ -57,7 +57,7 @@ impl ListenerStartup {
         }
     }
 
-    /// One more service.
+    /// Adds a service.
     pub(super) fn add<S: Service>(&mut self, service: S, closes: CloseWhen) -> ReportingService<S> {
         self.services += 1;
         ReportingService {
@@ -68,7 +68,7 @@ impl ListenerStartup {
         }
     }
 
-    /// No more services.
+    /// Ends the list of services.
     pub(super) fn complete(self) -> AllListening {
         AllListening {
             accepting: self.accepting,
@@ -81,7 +81,7 @@ impl AllListening {
     /// Waits until every service accepts, or one never will.
     ///
     /// # Errors
-    /// When one never will.
+    /// A service ended before it accepted.
     pub(super) fn wait(self) -> Result<(), NeverAccepts> {
         for _ in 0..self.services {
             self.accepting.recv().map_err(|_| NeverAccepts)?;
@@ -90,7 +90,7 @@ impl AllListening {
     }
 }
 
-/// A service ended before it accepted. Pingora's panic, in the log, says why.
+/// A service ended before it accepted. Pingora's panic, in the log, has the reason.
 #[derive(Debug)]
 pub(super) struct NeverAccepts;
 
@@ -123,7 +123,7 @@ impl<S: Service> Service for ReportingService<S> {
             if polled.is_pending()
                 && let Some(accepts) = accepts.take()
             {
-                // Nobody hears it when the start was given up.
+                // The receiver is dropped if the start was given up.
                 let _ = accepts.send(());
             }
             polled
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::server::sockets::ListenerMap as Handed;
 
-    /// Accepts for ever, or fails.
+    /// Accepts forever, or fails.
     struct Stub(bool);
 
     #[async_trait]
@@ -186,7 +186,8 @@ mod tests {
         told
     }
 
-    /// Goal: a successor neither takes over too early nor waits for ever. Method: two services that accept; one that ends before.
+    /// Goal: a new process neither takes over too early nor waits forever. Method: two services that accept; one that ends
+    /// before.
     #[test]
     fn a_start_is_complete_when_all_accept_and_failed_when_one_never_will() {
         assert!(opened([true, true]).is_ok());

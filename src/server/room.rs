@@ -1,4 +1,4 @@
-//! Says how many connections there is room for, and where the configuration asks for more files than the process may open.
+//! Logs how many connections are possible, and where the configuration needs more descriptors than the process may open.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::config::rules::Rules;
 
 use super::StartError;
 
-/// Logs the caps, and what does not fit.
+/// Logs the caps, and the settings that exceed them.
 pub(super) fn log_room(
     files: OpenFiles,
     rules: &Rules,
@@ -30,7 +30,7 @@ pub(super) fn log_room(
     }
 }
 
-/// The files that the numbers of a configuration need beyond those that may be open, and what to write; `None` where they fit.
+/// Returns the descriptors that a configuration needs beyond the limit, and what to write; `None` where they suffice.
 #[must_use]
 pub fn shortage(files: OpenFiles, rules: &Rules) -> Option<String> {
     let own = OwnFiles::of(rules);
@@ -40,7 +40,7 @@ pub fn shortage(files: OpenFiles, rules: &Rules) -> Option<String> {
     let defence = &rules.server.defence;
     let connections = defence.max_connections.map(|all| u64::from(all.get()));
     let requests = defence.max_origin_requests.map(|all| u64::from(all.get()));
-    // Each has a second handle.
+    // Each connection has a duplicate.
     let origins = 2 * connections_of_origins(rules);
     let others = files.now - files.for_connections(own);
     let needed = others
@@ -52,7 +52,7 @@ pub fn shortage(files: OpenFiles, rules: &Rules) -> Option<String> {
     let mut text = String::new();
     let mut add = |what: std::fmt::Arguments<'_>| {
         let comma = if text.is_empty() { "" } else { ", " };
-        // Writing to a string does not fail.
+        // A write into a string does not fail.
         let _ = write!(text, "{comma}{what}");
     };
     if let Some(connections) = connections {
@@ -75,7 +75,7 @@ pub fn shortage(files: OpenFiles, rules: &Rules) -> Option<String> {
     ))
 }
 
-/// Connections that servers may have where their origin bounds them.
+/// Returns how many connections servers may have where their origin bounds them.
 fn connections_of_origins(rules: &Rules) -> u64 {
     let of_origin = |origin: &crate::config::rules::OriginRules| {
         let servers: usize = origin

@@ -1,7 +1,7 @@
-//! Hears what is asked of the process by signals, and does it.
+//! Receives signals and acts on them.
 //!
-//! A signal that nobody hears ends a process on the spot, so they are heard before a socket is opened, and obeyed once the services are
-//! there. A thread of its own hears them to the end: Pingora listens to none any more when it drains.
+//! An unhandled signal ends a process at once, so handlers are installed before a socket is opened, and signals are acted on
+//! once the services exist. A thread of its own handles them to the end: Pingora handles none any more when it drains.
 
 use std::io;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::bounds;
 use crate::process::GatewayProcess;
 use crate::supervisor;
 
-/// The signals of the process, heard and not obeyed yet.
+/// The installed handlers, with signals not acted on yet.
 pub(super) struct ProcessSignals {
     runtime: Runtime,
     heard: SignalStreams,
 }
 
-/// Whom they are passed to.
+/// The receivers of the signals.
 pub(super) struct SignalTargets {
     pub(super) process: Arc<GatewayProcess>,
     pub(super) succession: Arc<UpgradeServer>,
-    /// Where a successor would ask to take over; without one SIGQUIT is SIGTERM.
+    /// The possibility of an upgrade; without it SIGQUIT is SIGTERM.
     pub(super) successors: UpgradePolicy,
-    /// The configuration is to be read again.
+    /// Requests a reload of the configuration.
     pub(super) reload: Arc<Notify>,
-    /// The process is to drain.
+    /// Requests a drain.
     pub(super) drain: Arc<Notify>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct SignalTargets {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpgradePolicy {
     Possible,
-    /// There is no socket to hand over by.
+    /// There is no socket for a handover.
     Impossible,
 }
 
@@ -52,10 +52,10 @@ struct SignalStreams {
 }
 
 impl ProcessSignals {
-    /// From here on no signal is lost, and none ends the process by itself.
+    /// Installs the handlers: from here on no signal is lost, and none ends the process by itself.
     ///
     /// # Errors
-    /// When the system does not let the process listen.
+    /// The system does not allow it.
     pub(super) fn listen() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
@@ -70,7 +70,7 @@ impl ProcessSignals {
         Ok(Self { runtime, heard })
     }
 
-    /// Obeys them for the rest of the process, those that came meanwhile first.
+    /// Acts on signals for the rest of the process, those that arrived meanwhile first.
     pub(super) fn obey(self, asked: SignalTargets) {
         let Self { runtime, heard } = self;
         std::thread::spawn(move || runtime.block_on(heard.obey(asked)));
@@ -99,7 +99,7 @@ impl SignalTargets {
         info!("SIGINT: stopping");
         supervisor::stopping();
         save_log(&self.process);
-        // Pingora's way out would drop the runtimes under its accept loops, which then spin on errors, sometimes for ever.
+        // Pingora's exit would drop the runtimes under its accept loops, which then spin on errors, sometimes forever.
         std::process::exit(0)
     }
 
@@ -109,8 +109,8 @@ impl SignalTargets {
         self.drain.notify_one();
     }
 
-    /// SIGQUIT is how Pingora's servers are told that a successor was started. Here that one may come at any time, and if it does not
-    /// come nothing ends.
+    /// Handles SIGQUIT, by which Pingora's servers learn that a new process was started. Here a new process may start at any
+    /// time, and without one nothing ends.
     fn make_way(&self) {
         if self.successors == UpgradePolicy::Impossible {
             let why = super::NO_UPGRADE_SOCKET;

@@ -1,10 +1,10 @@
-//! Owns the listening sockets: bound here, or taken over from the process before or from the service manager.
+//! Owns the listening sockets: bound here, or taken over from the old process or from the service manager.
 //!
-//! Pingora would bind by itself, and try an address that is taken for half a minute. Bound here, a start fails early and clearly, and
-//! there is something to hand to a successor. Pingora gets a duplicate of each; the kernel keeps a socket, and the connections that wait
-//! in its queue, until the last duplicate in any process is closed.
+//! Pingora would bind by itself, and retry an address in use for half a minute. Bound here, a start fails early and clearly, and
+//! there are sockets to hand over. Pingora gets a duplicate of each; the kernel keeps a socket, and the connections that wait in
+//! its queue, until the last duplicate in any process is closed.
 //!
-//! What is set on a listening socket holds for every connection that it accepts, so the bound on bytes that wait in the kernel for a client
+//! An option of a listening socket applies to every connection that it accepts, so the bound on unsent bytes in the kernel
 //! ([`CLIENT_UNSENT`]) is set here, once.
 
 use std::collections::BTreeMap;
@@ -24,9 +24,11 @@ pub(super) type ListenerMap = BTreeMap<SocketAddr, TcpListener>;
 pub(super) struct ListenerSockets(Mutex<ListenerMap>);
 
 impl ListenerSockets {
-    /// A socket for each of the `addresses`, taken from the `inherited` ones or bound. Inherited ones that none asks for are closed here.
+    /// Returns a socket for each of the `addresses`, taken from the `inherited` ones or bound. Closes inherited ones that are
+    /// not needed.
     ///
     /// # Errors
+    /// An address cannot be bound.
     /// When an address cannot be listened on.
     pub(super) fn open(
         addresses: impl IntoIterator<Item = SocketAddr>,
@@ -46,13 +48,13 @@ impl ListenerSockets {
         Ok(Self(Mutex::new(sockets?)))
     }
 
-    /// Gives Pingora a duplicate of the sockets for these addresses, which it then does not bind.
+    /// Passes Pingora a duplicate of the sockets for these addresses, which it then does not bind.
     pub(super) fn give(&self, fds: &ListenFds, addresses: &[String]) -> std::io::Result<()> {
         for (address, socket) in &*self.lock() {
             let address = address.to_string();
             if addresses.contains(&address) {
                 let duplicate = socket.try_clone()?;
-                // Its runtime waits for them by epoll.
+                // Pingora's runtime waits for them by epoll.
                 duplicate.set_nonblocking(true)?;
                 fds.lock().add(address, duplicate.into_raw_fd());
             }
@@ -60,7 +62,7 @@ impl ListenerSockets {
         Ok(())
     }
 
-    /// Duplicates of all, for a successor.
+    /// Returns duplicates of all, for a new process.
     pub(super) fn duplicates(&self) -> std::io::Result<ListenerMap> {
         self.lock()
             .iter()
@@ -68,19 +70,19 @@ impl ListenerSockets {
             .collect()
     }
 
-    /// Closes what is held here. An address is free once Pingora, and every successor, has closed its duplicate too.
+    /// Closes the sockets. An address is free once Pingora, and every other process, has closed its duplicate too.
     pub(super) fn close(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, ListenerMap> {
-        // Every change of the map is one call of its own, so a poisoned lock still holds a whole one.
+        // Every change of the map is one call, so a poisoned lock still holds a complete one.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bounds what the kernel keeps of an answer that is not sent, on each connection of this listener. Without the bound it keeps as much as
-/// its send buffer may grow to, 4 MiB on Linux, of every answer that is not read.
+/// Bounds the unsent bytes of an answer in the kernel, on each connection of this listener. Without the bound the kernel keeps
+/// as much as its send buffer may grow to, 4 MiB on Linux, of every answer that is not read.
 #[cfg(target_os = "linux")]
 fn bound_unsent(socket: &TcpListener) {
     // A kernel without the option keeps more, and is otherwise the same.
@@ -96,8 +98,8 @@ fn bound_unsent(_: &TcpListener) {
 mod tests {
     use super::*;
 
-    /// Goal: a successor needs no address to be free, and binds what is new. Method: one address inherited, one not; and the same one
-    /// without inheritance, while it is taken.
+    /// Goal: a new process needs no free address, and binds new ones. Method: one address inherited, one not; and the same one
+    /// without inheritance, while it is in use.
     #[test]
     fn an_inherited_address_is_not_bound_again() {
         let old = TcpListener::bind("127.0.0.1:0").expect("a free port");

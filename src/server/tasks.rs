@@ -1,4 +1,4 @@
-//! Starts every task in the background, and gives each the part of the process that it works on.
+//! Starts every background task, and passes each the part of the process that it needs.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::state::Maintenance;
 use crate::store::SyncService;
 use crate::supervisor::Watchdog;
 
-/// Adds the tasks to `server`. `hangup` says that SIGHUP came.
+/// Adds the tasks to `server`. `hangup` reports SIGHUP.
 pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &Arc<Notify>) {
     let reloads = Reloads::new(Arc::clone(process), Arc::clone(hangup));
     server.add_service(background_service("reload", reloads));

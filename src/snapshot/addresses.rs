@@ -1,12 +1,12 @@
-//! Carries over the addresses of servers whose names do not resolve any more.
+//! Carries over the addresses of servers whose names no longer resolve.
 
 use super::Snapshot;
 use crate::config::rules::{OriginRules, Rules};
 use crate::origin::ServerPool;
 
-/// Gives the servers without an address in `rules` those that `before` has for their names, whichever origin that is.
+/// Gives the servers without an address in `rules` the addresses of the same names in `before`, of whichever origin.
 ///
-/// An origin that is otherwise unchanged gets exactly its rules, so that its pool is kept whole.
+/// An origin that is otherwise unchanged gets exactly its old rules, so that its pool is kept.
 pub fn keep_addresses(rules: &mut Rules, before: &Snapshot) {
     for (name, origin) in &mut rules.origins {
         if !origin.servers.iter().any(|entry| entry.is_unknown()) {
@@ -27,7 +27,7 @@ pub fn keep_addresses(rules: &mut Rules, before: &Snapshot) {
     }
 }
 
-/// Whether the rules differ by nothing but addresses that are not known now.
+/// Returns whether the rules differ by nothing but addresses that are unknown now.
 fn is_same(origin: &OriginRules, before: &OriginRules) -> bool {
     let mut filled = origin.clone();
     for (entry, known) in filled.servers.iter_mut().zip(&before.servers) {
@@ -38,7 +38,7 @@ fn is_same(origin: &OriginRules, before: &OriginRules) -> bool {
     filled == *before
 }
 
-/// The addresses that a name has in a pool.
+/// Returns the addresses of a name in a pool.
 fn addresses(pool: &ServerPool, name: &str) -> Vec<std::net::SocketAddr> {
     let entries = &pool.rules.servers;
     let is_of_name = |entry: usize| {
@@ -69,7 +69,7 @@ mod tests {
     use crate::record::Metrics;
     use crate::state::CounterStorage;
 
-    /// A machine whose resolver knows every name, or none.
+    /// A resolver that knows every name, or none.
     struct Resolver {
         answers: bool,
     }
@@ -108,8 +108,8 @@ mod tests {
         parse_in("", &text, resolver).unwrap().rules
     }
 
-    /// Goal: a reload while the resolver is away takes no server away. Method: the same file, another origin with the same name, and a name
-    /// that was never known.
+    /// Goal: a reload while the resolver is unavailable removes no server. Method: the same file, another origin with the same
+    /// name, and a name that was never known.
     #[test]
     fn known_addresses_stay_while_the_resolver_is_away() {
         let same = "origin.a = { servers = ['app.test:80'] }\n";

@@ -1,5 +1,5 @@
-//! Lists the request fields that a configuration names: those that decide something here, and those that it writes for origins. Another
-//! spelling of such a name must not reach an origin that takes it for the same.
+//! Lists the request fields that a configuration names: those that it reads, and those that it writes for origins. Another
+//! spelling of such a name must not reach an origin that equates the two.
 
 use http::HeaderName;
 
@@ -7,7 +7,7 @@ use crate::config::Action;
 use crate::config::rules::{Balance, Rules, ValuePart, ValueSource};
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
 
-/// All of them; some may be there twice.
+/// Returns all of them; some may occur twice.
 pub(super) fn of(rules: &Rules) -> Vec<HeaderName> {
     let mut names: Vec<HeaderName> = Vec::new();
     let of_key = |part: &ValuePart| match &part.source {

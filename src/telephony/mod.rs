@@ -1,9 +1,10 @@
-//! Owns the numbering plans of all countries, and decides which telephone number a text is.
+//! Owns the numbering plans of all countries, and converts texts to telephone numbers.
 //!
-//! The steps are those of Google's libphonenumber, whose metadata this reads: the international prefix, the country code, then the national
-//! prefix, which is dropped only where what remains is a number. The purpose differs. A counter needs one form for all spellings of a
-//! number, and a number that is not in the metadata, because its plan has changed since, must still have a form: so a number of plausible
-//! length is one, and digits behind the longest number of a plan, which networks ignore, are ignored here too.
+//! The steps are those of Google's libphonenumber, whose metadata this uses: the international prefix, the country code, then
+//! the national prefix, which is dropped only if the rest is a number. The purpose differs. A counter needs one form for all
+//! spellings of a number, and a number that is not in the metadata, because its plan has changed since, must still have a form:
+//! so a number of plausible length is accepted, and digits after the longest number of a plan, which networks ignore, are
+//! ignored here too.
 //!
 //! # Invariants
 //! 1. The form of a form is the form itself.
@@ -26,7 +27,7 @@ const PLANS: &str = include_str!("plans.tsv");
 const LEAST_DIGITS: usize = 4;
 const MOST_DIGITS: usize = 15;
 
-/// Most times that a national prefix is looked for: people write `+49 (0) 151`, and not more.
+/// Maximum number of national prefixes that are dropped: people write `+49 (0) 151`, and not more.
 const PREFIXES: usize = 4;
 
 /// A country or territory with a numbering plan, by its two letters (ISO 3166-1).
@@ -76,7 +77,7 @@ fn at_start(expression: &'static str) -> Option<LazyRegex> {
     (!expression.is_empty()).then(|| lazily(format!("^(?:{expression})")))
 }
 
-/// The expressions are ours, and a test compiles them all.
+/// Compiles an expression when needed. The expressions are ours, and a test compiles them all.
 fn lazily(expression: String) -> LazyRegex {
     LazyLock::new(Box::new(move || {
         RegexBuilder::new(&expression).unicode(false).build().ok()
@@ -110,11 +111,11 @@ impl fmt::Debug for PhoneRegion {
     }
 }
 
-/// The number that `text` is, as `+4915112345678`; `None` where it can be no number. Numbers that are written without a country code are
-/// those of `region`.
+/// Returns the number in `text`, as `+4915112345678`; `None` where it cannot be a number. Numbers without a country code belong
+/// to `region`.
 ///
-/// Only digits and marks between them are taken: an extension, letters, or a URI are read as one number by some origins and as another
-/// by others.
+/// Only digits and marks between them are accepted: some origins read an extension, letters, or a URI as one number and others
+/// as another.
 #[must_use]
 pub fn e164(text: &str, region: Option<PhoneRegion>) -> Option<String> {
     if text.len() > bounds::TELEPHONE_BYTES {
@@ -129,9 +130,9 @@ pub fn e164(text: &str, region: Option<PhoneRegion>) -> Option<String> {
     for letter in text.chars() {
         match letter {
             '0'..='9' => digits.push(letter),
-            // What NFKC leaves of the dashes and spaces of other scripts.
+            // The dashes and spaces of other scripts that NFKC leaves.
             ' ' | '-' | '.' | '/' | '(' | ')' | '\u{2010}'..='\u{2015}' | '\u{2212}' => {}
-            // `(+49) 151`: nothing but brackets stood before it.
+            // `(+49) 151`: only brackets stood before it.
             '+' if digits.is_empty() && !is_international => return plus_in_brackets(text),
             _ => return None,
         }
@@ -151,7 +152,7 @@ fn plus_in_brackets(text: &str) -> Option<String> {
         .flatten()
 }
 
-/// A number without `+`, as it is dialled in a country.
+/// Returns the number behind digits without `+`, as dialled in a country.
 fn from_home(digits: &str, home: &NumberingPlan) -> Option<String> {
     if let Some(rest) = behind_international_prefix(digits, home) {
         return international(rest);
@@ -180,7 +181,7 @@ fn from_home(digits: &str, home: &NumberingPlan) -> Option<String> {
     international(&format!("{}{national}", home.code))
 }
 
-/// Returns the digits behind the international prefix; a country code begins with no zero.
+/// Returns the digits after the international prefix; a country code does not begin with a zero.
 fn behind_international_prefix<'d>(digits: &'d str, home: &NumberingPlan) -> Option<&'d str> {
     let prefix = home.international_prefix.as_ref()?;
     let found = LazyLock::force(prefix).as_ref()?.find(digits)?;
@@ -188,13 +189,13 @@ fn behind_international_prefix<'d>(digits: &'d str, home: &NumberingPlan) -> Opt
     (!rest.starts_with('0') && plan_of(rest).is_some()).then_some(rest)
 }
 
-/// The main plan whose country code `digits` begin with. No code is the beginning of another.
+/// Returns the main plan whose country code `digits` begin with. No code is a prefix of another.
 fn plan_of(digits: &str) -> Option<&'static NumberingPlan> {
     ALL.iter()
         .find(|plan| plan.is_main && digits.starts_with(plan.code))
 }
 
-/// A number with its country code.
+/// Returns a number with its country code.
 fn international(digits: &str) -> Option<String> {
     let plan = plan_of(digits)?;
     let mut national = without_prefix(digits[plan.code.len()..].to_owned(), plan);
@@ -206,7 +207,7 @@ fn international(digits: &str) -> Option<String> {
     (national.len() >= least).then(|| format!("+{}{national}", plan.code))
 }
 
-/// A number without the national prefix, which some write behind a country code too: `+49 (0) 151`.
+/// Removes the national prefix, which some write after a country code too: `+49 (0) 151`.
 fn without_prefix(mut national: String, plan: &NumberingPlan) -> String {
     for _ in 0..PREFIXES {
         match plan.without_one_prefix(&national) {
@@ -253,7 +254,7 @@ mod tests {
         e164(text, region.parse().ok())
     }
 
-    /// Goal: the table is whole. Method: every line is a plan, whose expressions compile.
+    /// Goal: the table is complete. Method: every line is a plan, whose expressions compile.
     #[test]
     fn every_plan_compiles() {
         let lines = PLANS.lines().filter(|line| !line.starts_with('#')).count();
@@ -271,8 +272,8 @@ mod tests {
         }
     }
 
-    /// Goal: no country is locked out, and the spellings of its numbers are one. Method: libphonenumber's example numbers of all kinds
-    /// and regions, as people there write them, abroad and with prefixes of other countries.
+    /// Goal: numbers of every country are accepted, and their spellings are one. Method: libphonenumber's example numbers of all
+    /// kinds and regions, as people there write them, abroad and with prefixes of other countries.
     #[test]
     fn numbers_of_all_countries_have_their_form() {
         let mut wrong = Vec::new();
@@ -314,7 +315,8 @@ mod tests {
         );
     }
 
-    /// Goal: spellings of one number are one, and what can be none has no form. Method: the ways in which people and tricksters write.
+    /// Goal: spellings of one number are one, and a text that cannot be a number has no form. Method: spellings that people and
+    /// attackers use.
     #[test]
     fn spellings_of_a_number_are_one() {
         for (region, text, expected) in [
@@ -332,7 +334,7 @@ mod tests {
             ("US", "1 650 253 0000", "+16502530000"),
             ("US", "(650) 253‑0000", "+16502530000"),
             ("MX", "+52 1 55 1234 5678", "+525512345678"),
-            // Behind the longest number of a plan nothing counts.
+            // Digits after the longest number of a plan do not count.
             ("US", "+1 650 253 0000 1", "+16502530000"),
             ("CI", "+225 0102030405 9", "+2250102030405"),
         ] {
@@ -363,7 +365,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: invariant 1, and nothing a client sends stops the process. Method: digits and marks, of several homes.
+        /// Goal: invariant 1, and no text of a client stops the process. Method: digits and marks, of several regions.
         #[test]
         fn a_form_is_its_own_form(text in "(\\+|00|011)?[0-9 ()/.-]{0,20}", home in 0usize..245) {
             let home = PhoneRegion(ALL[home].region);

@@ -1,10 +1,10 @@
-//! Decides which certificate a client is shown, by the name that it asks for.
+//! Decides which certificate a client gets, by the name that it asks for.
 //!
-//! A listener has those of its rules, which a reload replaces whole; beside them, for all listeners, stand those that come while the
-//! process runs. An exact name goes before a wildcard, and what the operator wrote before what came by itself.
+//! A listener has the certificates of its rules, which a reload replaces as a whole; beside them, for all listeners, are those
+//! that are installed at run time. An exact name precedes a wildcard, and a configured certificate an installed one.
 //!
 //! # Concurrency
-//! What comes at run time is one map behind one pointer: handshakes read it without waiting, and a change replaces it.
+//! The installed certificates are one map behind one pointer: handshakes read it without waiting, and a change replaces it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,42 +17,42 @@ use rustls::sign::CertifiedKey;
 use crate::config::rules::{Name, UnknownName};
 use crate::pki::{ServerCertificate, Validity, served, validity};
 
-/// RFC 8737 §6.2: the protocol of a certificate authority that checks who serves a name.
+/// The protocol of a certificate authority that validates a name: RFC 8737 §6.2.
 pub(super) const ACME_TLS: &[u8] = b"acme-tls/1";
 
 type ByName = BTreeMap<Box<str>, Arc<CertifiedKey>>;
 
-/// The certificates that come at run time, for all listeners.
+/// The certificates that are installed at run time, for all listeners.
 #[derive(Debug, Default)]
 pub struct Certificates {
     installed: ArcSwap<ByName>,
-    /// Answers to certificate authorities, by the name they ask about.
+    /// Answers to certificate authorities, by the name that they validate.
     challenges: ArcSwap<ByName>,
 }
 
 impl Certificates {
-    /// Serves `certified` for `name` from the next handshake on, instead of what was installed for it before. A first label `*` stands
-    /// for any one label; what is no name is never asked for.
+    /// Serves `certified` for `name` from the next handshake on, instead of the one installed for it before. A first label `*`
+    /// matches any one label; an invalid name is never requested.
     pub fn install(&self, name: Name, certified: Arc<CertifiedKey>) {
         put(&self.installed, &name, Some(certified));
     }
 
-    /// Serves nothing that was installed for `name` any more.
+    /// Removes the certificate that was installed for `name`.
     pub fn remove(&self, name: &str) {
         put(&self.installed, name, None);
     }
 
-    /// Shows `certified` to whoever asks for `domain` by TLS-ALPN-01 (RFC 8737), and to nobody else.
+    /// Serves `certified` to a client that validates `domain` by TLS-ALPN-01 (RFC 8737), and to no other.
     pub fn answer_challenge(&self, domain: &str, certified: Arc<CertifiedKey>) {
         put(&self.challenges, domain, Some(certified));
     }
 
-    /// Ends that.
+    /// Removes the answer for `domain`.
     pub fn forget_challenge(&self, domain: &str) {
         put(&self.challenges, domain, None);
     }
 
-    /// What was installed, by name, and from when until when it holds.
+    /// Returns the installed certificates, by name, with their validity.
     #[must_use]
     pub fn installed(&self) -> Vec<(Box<str>, Validity)> {
         let all = self.installed.load();
@@ -64,7 +64,7 @@ impl Certificates {
         known
     }
 
-    /// The answer to a certificate authority, where `hello` is a question of one.
+    /// Returns the answer to a certificate authority, where `hello` is a validation.
     pub(super) fn challenge(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let mut protocols = hello.alpn()?;
         // RFC 8737 §3: this protocol and no other.
@@ -97,7 +97,8 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Of `certificates`, the first of which is the default where unknown names have one. Of two for one name the first is served.
+    /// Indexes `certificates`, the first of which is the default where unknown names have one. Of two for one name the first is
+    /// served.
     pub(super) fn new(
         certificates: &[ServerCertificate],
         unknown: UnknownName,
@@ -122,13 +123,13 @@ impl Served {
         }
     }
 
-    /// What a client is shown that asks for `name`, or for none.
+    /// Returns the certificate for a client that asks for `name`, or for none.
     pub(super) fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let known = name.and_then(|name| {
             let name = lower(name);
             let installed = self.installed.installed.load();
             let exact = self.written.get(&*name).or_else(|| installed.get(&*name));
-            // RFC 6125 §6.4.3: `*` stands for one label, the first.
+            // RFC 6125 §6.4.3: `*` matches one label, the first.
             let under = || {
                 let (_, parent) = name.split_once('.')?;
                 let any = format!("*.{parent}");
@@ -146,7 +147,7 @@ impl ResolvesServerCert for Served {
     }
 }
 
-/// The one answer to a certificate authority.
+/// A resolver with one certificate, the answer to a certificate authority.
 #[derive(Debug)]
 pub(super) struct Only(pub(super) Arc<CertifiedKey>);
 
@@ -189,7 +190,8 @@ mod tests {
         }
     }
 
-    /// Goal: who asks for a name is shown its certificate. Method: exact names, wildcards, names under a wildcard's child, others, none.
+    /// Goal: a client gets the certificate of its name. Method: exact names, wildcards, names under a wildcard's child, others,
+    /// none.
     #[test]
     fn an_exact_name_goes_before_a_wildcard_of_one_label_and_all_else_meets_the_default() {
         let certificates = [
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Goal: what comes at run time is served at once, and what the operator wrote goes before it. Method: install beside both, remove.
+    /// Goal: an installed certificate is served at once, and a configured one precedes it. Method: install beside both, remove.
     #[test]
     fn an_installed_certificate_is_served_where_none_is_written() {
         let written = [certificate(&["written.test"])];

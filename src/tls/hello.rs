@@ -1,8 +1,8 @@
-//! Looks at the first message of a client before the handshake begins: rustls tells what it understands of it, and a fingerprint is made
-//! of all that was said.
+//! Reads the first message of a client before the handshake begins: for rustls, which parses it, and for a fingerprint of the
+//! whole message.
 //!
 //! # Limits
-//! [`HELLO`](bounds::HELLO) bytes are looked at; a longer message goes without a fingerprint.
+//! At most [`HELLO`](bounds::HELLO) bytes are read; a longer message has no fingerprint.
 
 use bytes::BytesMut;
 use pingora::protocols::Stream;
@@ -12,25 +12,25 @@ use tokio::io::AsyncReadExt;
 use crate::bounds;
 use crate::client::ja4;
 
-/// RFC 8446 §5.1: kind, version, length.
+/// Bytes of a record's header, RFC 8446 §5.1: type, version, length.
 const RECORD_HEADER: usize = 5;
 const HANDSHAKE_RECORD: u8 = 22;
-/// §4: kind, length.
+/// Bytes of a message's header, §4: type, length.
 const MESSAGE_HEADER: usize = 4;
 const CLIENT_HELLO: u8 = 1;
 
-/// What was read so far.
+/// The result of parsing the bytes read so far.
 #[derive(Debug, PartialEq, Eq)]
 enum Hello {
-    /// More bytes decide.
+    /// A partial message.
     Partial,
-    /// The message is whole.
+    /// A complete message.
     Whole(Vec<u8>),
-    /// It is something else, or too long; what the handshake says to that is not decided here.
+    /// Another message, or one that is too long; the handshake decides about it.
     Other,
 }
 
-/// Reads the first message and puts it back; with its fingerprint, where it has one. `None` when the stream ends before.
+/// Reads the first message and puts it back. Returns its fingerprint, where it has one; `None` when the stream ends before.
 pub(super) async fn look(stream: Stream) -> Option<(Stream, Option<Box<str>>)> {
     let mut stream = match stream.into_any().downcast::<TcpStream>() {
         Ok(stream) => *stream,
@@ -55,7 +55,7 @@ pub(super) async fn look(stream: Stream) -> Option<(Stream, Option<Box<str>>)> {
 }
 
 impl Hello {
-    /// Puts the records of the first message together, as many of their bytes as are here.
+    /// Joins the records of the first message, as far as their bytes are here.
     fn find(read: &[u8]) -> Self {
         let mut message = Vec::new();
         let mut rest = read;
@@ -80,7 +80,7 @@ impl Hello {
                 return Self::Partial;
             };
             let end = RECORD_HEADER + usize::from(u16::from_be_bytes([high, low]));
-            // §5.1 forbids empty ones, of which there could be any number.
+            // §5.1 forbids empty records, of which there could be any number.
             if end == RECORD_HEADER || read.len() > bounds::HELLO + bounds::HEAD_READ {
                 return Self::Other;
             }
@@ -112,7 +112,7 @@ mod tests {
             .collect()
     }
 
-    /// `message` in records of at most `most` bytes.
+    /// Returns `message` in records of at most `most` bytes.
     fn records(message: &[u8], most: usize) -> Vec<u8> {
         let record = |part: &[u8]| {
             let length = u16::try_from(part.len()).unwrap().to_be_bytes();
@@ -121,7 +121,8 @@ mod tests {
         message.chunks(most).flat_map(record).collect()
     }
 
-    /// Goal: a message is whole at its last byte, however it is split into records. Method: records of several sizes, cut everywhere.
+    /// Goal: a message is complete at its last byte, however it is split into records. Method: records of several sizes, cut
+    /// everywhere.
     #[test]
     fn a_message_is_put_together_from_its_records() {
         let message = message(300);
@@ -135,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Goal: what is no first message is left to the handshake. Method: a request, an empty record, other kinds, and too long a message.
+    /// Goal: other messages are left to the handshake. Method: a request, an empty record, other types, and too long a message.
     #[test]
     fn what_is_something_else_is_not_waited_for() {
         for other in [
@@ -149,7 +150,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: nothing that a client sends stops the process. Method: arbitrary bytes behind the beginning of a record.
+        /// Goal: no bytes of a client stop the process. Method: arbitrary bytes after the beginning of a record.
         #[test]
         fn every_beginning_can_be_judged(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             Hello::find(&bytes);

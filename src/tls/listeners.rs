@@ -1,7 +1,7 @@
-//! Owns a listener as the configuration in force has it.
+//! Owns a listener of the configuration in force.
 //!
-//! An address is bound once and for the life of the process; what is spoken there follows every reload. So a connection asks the
-//! snapshot in force for the listener at its address when it begins, and keeps what it got.
+//! An address is bound once and for the life of the process; its protocols follow every reload. So a connection takes the
+//! listener of its address from the snapshot in force when it begins, and keeps it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,16 +16,16 @@ pub type Listeners = BTreeMap<SocketAddr, Arc<ActiveListener>>;
 /// A listener in force.
 #[derive(Debug)]
 pub struct ActiveListener {
-    /// The rules that it was made of.
+    /// The rules that it was made from.
     pub rules: ListenerRules,
-    /// How TLS ends here; `None` where connections are in clear text.
+    /// The TLS termination; `None` where connections are in clear text.
     pub tls: Option<Termination>,
 }
 
-/// Makes the listeners of `rules`; `installed` are the certificates that come at run time.
+/// Compiles the listeners of `rules`; `installed` are the certificates that are installed at run time.
 ///
-/// One whose rules are unchanged is kept. So is one that the file does not name any more: its address stays bound until a restart, and
-/// whoever comes there is served as before.
+/// A listener whose rules are unchanged is kept. So is one that was removed from the file: its address stays bound until a
+/// restart, and connections there are served as before.
 #[must_use]
 pub fn compile(
     rules: &[ListenerRules],

@@ -1,12 +1,12 @@
-//! Ends TLS: from a connection that was accepted to one that speaks HTTP.
+//! Terminates TLS: from an accepted connection to one that speaks HTTP.
 //!
-//! The handshake is ours rather than Pingora's listener's, so that the PROXY protocol can stand before it, and so that it has tickets,
-//! versions, a deadline and a cap; decision 0014 says more. Its first message is read before anything is decided: by it a certificate
-//! authority that checks a name is told from a client, and a name that nobody serves ends in a count of its own.
+//! The handshake is ours rather than that of Pingora's listener, so that the PROXY protocol can precede it, and so that it has
+//! tickets, versions, a deadline and a cap; decision 0014 has the details. Its first message is read before anything is decided:
+//! it distinguishes a certificate authority that validates a name from a client, and an unknown name has a count of its own.
 //!
 //! # Limits
-//! A handshake takes at most [`HANDSHAKE_TIME`](bounds::HANDSHAKE_TIME), and [`HANDSHAKES`](bounds::HANDSHAKES) are under way at once:
-//! each costs as much arithmetic as a hundred requests. rustls bounds its messages, at 64 KiB.
+//! A handshake takes at most [`HANDSHAKE_TIME`](bounds::HANDSHAKE_TIME), and at most [`HANDSHAKES`](bounds::HANDSHAKES) run at
+//! once: each costs as much CPU time as a hundred requests. rustls bounds its messages, at 64 KiB.
 
 mod certificates;
 mod hello;
@@ -35,10 +35,10 @@ use crate::client::{ClientCertificate, TlsFacts};
 use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 use stream::SecuredStream;
 
-/// Lets a client prove what it must, and gives the connection under TLS; `None` where it was a question of a certificate authority.
+/// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority.
 ///
 /// # Errors
-/// Why the handshake failed, which is counted.
+/// The reason of the failure, which is counted.
 pub(crate) async fn shake_hands(
     stream: Stream,
     termination: &Termination,
@@ -56,7 +56,7 @@ pub(crate) async fn shake_hands(
     ended.inspect_err(|failure| handshakes.failed(*failure))
 }
 
-/// `None` where it was a question of a certificate authority, which is answered by then.
+/// Returns `None` where it was a validation by a certificate authority, which is answered by then.
 async fn shake(
     stream: Stream,
     termination: &Termination,
@@ -76,7 +76,7 @@ async fn shake(
         handshakes.challenged();
         return Ok(None);
     }
-    // rustls ends the handshake of an unknown name itself, by the alert that says so; here it is only told from others.
+    // rustls itself ends the handshake of an unknown name, by the alert for it; here it only gets a count of its own.
     let why: fn(&io::Error) -> HandshakeFailure = if termination.knows(hello.server_name()) {
         failure
     } else {
@@ -99,7 +99,7 @@ async fn shake(
     }
 }
 
-/// What the handshake said.
+/// Returns the facts of the handshake.
 fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts {
     let version = session.protocol_version();
     let suite = session.negotiated_cipher_suite();
@@ -120,7 +120,7 @@ fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts
     }
 }
 
-/// Why a handshake failed, for the count. Nothing is logged above debug: anybody can make handshakes fail.
+/// Returns why a handshake failed, for the count. Nothing is logged above debug: any client can make handshakes fail.
 fn failure(error: &io::Error) -> HandshakeFailure {
     debug!("handshake: {error}");
     let reason = error
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// What a client that offers `protocols` is shown, if it is shown anything, and whether the connection goes on.
+    /// Returns the certificate that a client gets which offers `protocols`, if any, and whether the connection continues.
     async fn shown(
         protocols: &[&[u8]],
         (termination, installed): (&Termination, &Certificates),
@@ -230,7 +230,8 @@ mod tests {
         tokio::join!(client, server)
     }
 
-    /// Goal: TLS-ALPN-01 (RFC 8737). Method: a certificate authority and browsers ask before, while and after an answer is there.
+    /// Goal: TLS-ALPN-01 (RFC 8737) works. Method: a certificate authority and browsers connect before, while and after an
+    /// answer is there.
     #[tokio::test]
     async fn a_certificate_authority_is_shown_its_answer_and_nobody_else_is() {
         let ((site, site_der), (answer, answer_der)) = (certificate(), certificate());
@@ -243,7 +244,7 @@ mod tests {
             shown(protocols, (&termination, &installed), &trusted).await
         };
         let authority: &[&[u8]] = &[b"acme-tls/1"];
-        // Nothing in common, RFC 7301 §3.2.
+        // No common protocol, RFC 7301 §3.2.
         assert_eq!(ask(authority).await, (None, false));
         installed.answer_challenge("A.test", Arc::clone(answer.certified()));
         assert_eq!(ask(authority).await, (Some(answer_der), false));

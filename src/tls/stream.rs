@@ -1,7 +1,8 @@
-//! Gives a connection under TLS the shape that Pingora's sessions ask for.
+//! Adapts a connection under TLS to the trait of Pingora's sessions.
 //!
-//! Reading and writing is tokio-rustls' own. What the handshake said travels to the request in the one place of Pingora's digest that
-//! takes a value of any type: the account of a proxy that a connection was made through, which a client's connection has none of.
+//! tokio-rustls reads and writes. The facts of the handshake travel to the request in the one field of Pingora's digest that
+//! accepts a value of any type: the digest of a proxy that a connection was made through, which a client's connection does not
+//! have.
 
 use std::any::Any;
 use std::io;
@@ -23,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::client::TlsFacts;
 
-/// A connection whose handshake is over.
+/// A connection whose handshake has ended.
 #[derive(Debug)]
 pub(super) struct SecuredStream {
     tls: TlsStream<Stream>,
@@ -33,7 +34,7 @@ pub(super) struct SecuredStream {
 }
 
 impl SecuredStream {
-    /// `secured` is what the handshake said.
+    /// Wraps a connection; `secured` are the facts of the handshake.
     pub(super) fn new(tls: TlsStream<Stream>, secured: Arc<TlsFacts>) -> pingora::Result<Self> {
         let protocol = tls.get_ref().1.alpn_protocol();
         Ok(Self {
@@ -61,12 +62,12 @@ impl SecuredStream {
     }
 }
 
-/// What the handshake of a connection said; `None` in clear text.
+/// Returns the facts of a connection's handshake; `None` in clear text.
 pub(crate) fn secured_by(account: Option<&Arc<ProxyDigest>>) -> Option<&Arc<TlsFacts>> {
     account?.user_data.as_ref()?.downcast_ref()
 }
 
-/// As [`secured_by`], for a request of Pingora's.
+/// Returns the same as [`secured_by`], for a request of Pingora's.
 pub(crate) fn secured(digest: Option<&Digest>) -> Option<&Arc<TlsFacts>> {
     secured_by(digest?.proxy_digest.as_ref())
 }
@@ -114,7 +115,7 @@ impl AsyncWrite for SecuredStream {
 #[async_trait]
 impl Shutdown for SecuredStream {
     async fn shutdown(&mut self) {
-        // RFC 8446 §6.1: says that nothing follows. Whoever is gone already need not hear it.
+        // Sends close_notify, RFC 8446 §6.1. It is lost if the client has left already.
         let _ = AsyncWriteExt::shutdown(self).await;
     }
 }
@@ -135,7 +136,7 @@ impl Ssl for SecuredStream {
     }
 }
 
-/// What is read ahead is read above, by the connection.
+/// Empty: the connection above this stream reads ahead.
 impl Peek for SecuredStream {}
 
 impl GetTimingDigest for SecuredStream {

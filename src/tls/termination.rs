@@ -1,11 +1,12 @@
-//! Owns what the handshakes of one listener follow: versions, certificates, whom to ask for one, and the memory of sessions.
+//! Owns the TLS settings of one listener: versions, certificates, the client certificate policy, and the session storage.
 //!
-//! A change of the configuration makes a new one; connections that stand are not touched. Sessions go on across a change of
-//! certificates, so that a renewal does not cost every client a full handshake. They end where the question to clients changes: a
-//! session proves what its first handshake proved, and must not outlive the trust in who signed that (CVE-2025-23419 is that mistake).
+//! A change of the configuration makes a new one; established connections are unchanged. Sessions survive a change of
+//! certificates, so that a renewal does not cost every client a full handshake. They end where the client certificate policy
+//! changes: a session stands for the proof of its first handshake, and must not outlive the trust in the authority that signed
+//! it (CVE-2025-23419 is that mistake).
 //!
 //! # Limits
-//! Tickets leave the sessions with the clients. [`TLS_SESSIONS`](bounds::TLS_SESSIONS) are kept here for those that take none.
+//! Tickets keep the sessions at the clients. [`TLS_SESSIONS`](bounds::TLS_SESSIONS) are stored here for clients without tickets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,25 +22,26 @@ use crate::bounds;
 use crate::client::ClientCertPolicy;
 use crate::config::rules::{Http2, ListenerRules, MinVersion, TlsRules};
 
-/// How one listener ends TLS.
+/// The TLS termination of one listener.
 pub struct Termination {
-    /// The rules that it was made of.
+    /// The rules that it was made from.
     pub rules: TlsRules,
     config: Arc<ServerConfig>,
     served: Arc<Served>,
     sessions: Sessions,
 }
 
-/// The memory of sessions.
+/// The storage of sessions.
 #[derive(Clone)]
 struct Sessions {
-    /// `None` where the machine has no random bytes to make keys of.
+    /// `None` where the machine has no random bytes for keys.
     tickets: Option<Arc<dyn ProducesTickets>>,
     kept: Arc<dyn StoresServerSessions>,
 }
 
 impl Termination {
-    /// Makes it; `previous` is what the listener had, `installed` what comes at run time.
+    /// Builds it; `previous` is the listener's termination before, `installed` are the certificates that are installed at run
+    /// time.
     #[must_use]
     pub(crate) fn new(
         listener: &ListenerRules,
@@ -65,17 +67,17 @@ impl Termination {
         }
     }
 
-    /// What its handshakes follow.
+    /// Returns the settings of its handshakes.
     pub(super) fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }
 
-    /// Whether there is a certificate for a client that asks for `name`.
+    /// Returns whether there is a certificate for a client that asks for `name`.
     pub(super) fn knows(&self, name: Option<&str>) -> bool {
         self.served.find(name).is_some()
     }
 
-    /// Whether clients are asked for certificates.
+    /// Returns the client certificate policy.
     pub(super) fn asked(&self) -> ClientCertPolicy {
         match self.rules.clients {
             Some(_) => ClientCertPolicy::ForCertificate,
@@ -87,7 +89,7 @@ impl Termination {
 impl Sessions {
     fn new() -> Self {
         Self {
-            // Its keys change every six hours, and tickets of the last are taken for another six.
+            // Its keys change every six hours, and tickets of the previous key are accepted for another six.
             tickets: Ticketer::new().ok(),
             kept: ServerSessionMemoryCache::new(bounds::TLS_SESSIONS),
         }
@@ -100,7 +102,7 @@ impl fmt::Debug for Termination {
     }
 }
 
-/// What a certificate authority is answered that asks by TLS-ALPN-01: neither sessions, nor questions to it.
+/// Returns the settings that answer a certificate authority's TLS-ALPN-01: without sessions and client certificates.
 pub(super) fn challenge(answer: Arc<CertifiedKey>) -> Arc<ServerConfig> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13, &TLS12])
@@ -129,7 +131,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// RFC 7301 §3.2: the server's preference decides.
+/// Returns the protocols; by RFC 7301 §3.2 the server's preference decides.
 fn protocols(http2: Http2) -> Vec<Vec<u8>> {
     match http2 {
         Http2::Accepted => vec![b"h2".to_vec(), b"http/1.1".to_vec()],

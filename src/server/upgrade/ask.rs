@@ -1,4 +1,4 @@
-//! Asks a running gateway to start a successor and hand over to it.
+//! Requests a running gateway to start a new process and hand over to it.
 
 use std::fmt;
 use std::io;
@@ -9,23 +9,24 @@ use super::START;
 use super::line::UpgradeChannel;
 use crate::bounds;
 
-/// Why there is no successor.
+/// The reason for a failed upgrade.
 #[derive(Debug)]
 pub enum AskError {
-    /// Nobody answers.
+    /// No process answers.
     Nobody(io::Error),
-    /// A path that cannot be said in a line.
+    /// The path contains a line feed.
     Path,
-    /// The conversation broke; the log of the gateway says what became of it.
+    /// The connection broke; the log of the gateway has the result.
     Broken(io::Error),
-    /// The gateway goes on, for this reason.
+    /// The gateway continues, for this reason.
     Failed(String),
 }
 
-/// Asks the gateway at `socket` to start `program` with `configuration`, and waits until that one serves. Its process id.
+/// Requests the gateway at `socket` to start `program` with `configuration`, and waits until the new process serves. Returns its
+/// process id.
 ///
 /// # Errors
-/// When it does not; the gateway then goes on as before, unless the conversation broke.
+/// The upgrade failed; the gateway then continues, unless the connection broke.
 pub fn ask(socket: &Path, program: &Path, configuration: &Path) -> Result<u32, AskError> {
     let text = |path: &'_ Path| {
         path.to_str()
@@ -35,7 +36,7 @@ pub fn ask(socket: &Path, program: &Path, configuration: &Path) -> Result<u32, A
     };
     let (program, configuration) = (text(program)?, text(configuration)?);
     let stream = UnixStream::connect(socket).map_err(AskError::Nobody)?;
-    // It answers when the successor is ready, or at the end of its own patience.
+    // It answers when the new process is ready, or at its own timeout.
     let patience = bounds::UPGRADE_PATIENCE * 2;
     let mut lines = UpgradeChannel::over(stream, patience).map_err(AskError::Broken)?;
     for line in [START, &program, &configuration] {

@@ -1,21 +1,21 @@
-//! Counts the conversations with successors that are open, so that they have a bound.
+//! Counts the open connections of upgrades, so that they have a bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The conversations of the process.
+/// The number of open connections.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionCap(AtomicUsize);
 
-/// One conversation; it counts until this is dropped.
+/// One connection; it counts until this is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionGuard(Arc<ConnectionCap>);
 
 impl ConnectionCap {
-    /// One more.
+    /// Counts one more connection.
     #[must_use]
     pub(super) fn enter(self: &Arc<Self>) -> ConnectionGuard {
-        // Relaxed, here and below: a count to look at, publishes nothing.
+        // Relaxed, here and below: the count publishes nothing.
         self.0.fetch_add(1, Ordering::Relaxed);
         ConnectionGuard(Arc::clone(self))
     }

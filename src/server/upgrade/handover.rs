@@ -1,7 +1,7 @@
-//! Says and hears what a process without a state directory leaves to its successor, among the lines of the hand-over.
+//! Sends and receives the handover of a process without a state directory, among the lines of an upgrade.
 //!
-//! The seed is a secret; who hears it may start programs as this user anyway ([`serve`](super::serve)). No line that could hold it is
-//! ever told again.
+//! The seed is a secret; a receiver may start programs as this user anyway ([`serve`](super::serve)). No line that could contain
+//! it is logged.
 
 use std::io;
 
@@ -16,7 +16,7 @@ const SEED: &str = "seed ";
 const CLOCK: &str = "clock ";
 const COUNTERS: &str = "counters ";
 
-/// Says what is left, each table's memory with its line.
+/// Sends the handover, each table's memory with its line.
 pub(super) fn pass(lines: &UpgradeChannel, legacy: &CounterHandover) -> io::Result<()> {
     lines.say(&format!("{SEED}{}", BASE64.encode(legacy.seed.bytes())))?;
     lines.say(&format!(
@@ -38,7 +38,7 @@ pub(super) struct HandoverReader {
 }
 
 impl HandoverReader {
-    /// Takes a line that was just heard, if it is one of these; whether it is.
+    /// Reads a line that was just received, if it is part of the handover. Returns whether it is.
     pub(super) fn take(&mut self, line: &str, lines: &mut UpgradeChannel) -> io::Result<bool> {
         if let Some(text) = line.strip_prefix(SEED) {
             let bytes = BASE64.decode(text).ok();
@@ -56,7 +56,7 @@ impl HandoverReader {
         Ok(true)
     }
 
-    /// All of it, if the predecessor leaves anything.
+    /// Returns the complete handover, if the old process has one.
     pub(super) fn whole(self) -> Option<CounterHandover> {
         Some(CounterHandover {
             seed: self.seed?,
@@ -86,8 +86,8 @@ mod tests {
         (over(one), over(other))
     }
 
-    /// Goal: what is left arrives whole. Method: said at one end and heard at the other, with two pieces of memory that can be told
-    /// apart.
+    /// Goal: a handover arrives complete. Method: sent at one end and received at the other, with two different pieces of
+    /// memory.
     #[test]
     fn what_is_passed_is_heard() {
         let (said, mut heard) = pair();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(sizes.collect::<Vec<_>>(), expected);
     }
 
-    /// Goal: no half of it is taken, and no secret is told. Method: lines that are cut off, or lack their memory.
+    /// Goal: half a handover is rejected, and no secret is printed. Method: lines that are cut off, or lack their memory.
     #[test]
     fn a_broken_line_is_an_error_without_its_text() {
         for line in ["seed c2VjcmV0", "clock c2VjcmV0", "counters otp.counters"] {

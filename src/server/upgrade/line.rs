@@ -1,7 +1,7 @@
-//! Lines between two processes of this machine, some with a descriptor: a listening socket, or memory.
+//! Exchanges lines between two processes of this machine, some with a descriptor: a listening socket, or memory.
 //!
-//! It travels as ancillary data (`SCM_RIGHTS`, unix(7)) beside the bytes of its line. A receiver may get a line in pieces, or
-//! several at once; the kernel keeps descriptors in the order of the bytes that they came with, so the n-th is of the n-th line that
+//! The descriptor travels as ancillary data (`SCM_RIGHTS`, unix(7)) beside the bytes of its line. A receiver may get a line in
+//! pieces, or several at once; the kernel keeps descriptors in the order of their bytes, so the n-th is of the n-th line that
 //! has one.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use rustix::net::{
 
 use crate::bounds;
 
-/// One end of the conversation.
+/// One end of the connection.
 pub(super) struct UpgradeChannel {
     stream: UnixStream,
     read: VecDeque<u8>,
@@ -27,7 +27,7 @@ pub(super) struct UpgradeChannel {
 }
 
 impl UpgradeChannel {
-    /// Waits `patience` at most, for each line that is heard and said.
+    /// Wraps `stream`, with a timeout of `patience` for each line in either direction.
     pub(super) fn over(stream: UnixStream, patience: Duration) -> io::Result<Self> {
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
@@ -38,17 +38,17 @@ impl UpgradeChannel {
         })
     }
 
-    /// Says a line.
+    /// Sends a line.
     pub(super) fn say(&self, line: &str) -> io::Result<()> {
         self.send(line, &[])
     }
 
-    /// Says a line and passes a descriptor with it.
+    /// Sends a line with a descriptor.
     pub(super) fn pass(&self, line: &str, descriptor: impl AsFd) -> io::Result<()> {
         self.send(line, &[descriptor.as_fd()])
     }
 
-    /// The next line, without its end. An end of the conversation is an error.
+    /// Returns the next line, without its end. The end of the connection is an error.
     pub(super) fn hear(&mut self) -> io::Result<String> {
         loop {
             if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
@@ -65,12 +65,12 @@ impl UpgradeChannel {
         }
     }
 
-    /// The process at the other end.
+    /// Returns the process id of the other end.
     pub(super) fn peer(&self) -> io::Result<i32> {
         Ok(socket_peercred(&self.stream)?.pid.as_raw_nonzero().get())
     }
 
-    /// The descriptor of the line that was just heard, if it had one.
+    /// Returns the descriptor of the line that was just received, if it had one.
     pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.pop_front()
     }
@@ -100,7 +100,7 @@ impl UpgradeChannel {
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::io::retry_on_intr(|| {
             let mut room = [IoSliceMut::new(&mut bytes)];
-            // A program that the gateway starts inherits none by accident.
+            // Close-on-exec, so that no program that the gateway starts inherits one by accident.
             recvmsg(
                 &self.stream,
                 &mut room,
@@ -132,8 +132,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Goal: sockets arrive with their lines, whatever the kernel glues together. Method: a line without, many with one and one without
-    /// are said before any is heard; each socket must have the address that its line says.
+    /// Goal: sockets arrive with their lines, however the kernel joins them. Method: a line without, many with one and one
+    /// without are sent before any is received; each socket must have the address of its line.
     #[test]
     fn each_socket_arrives_with_its_line() {
         let (one, other) = UnixStream::pair().expect("a pair");
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// Goal: a peer that talks nonsense costs no memory. Method: bytes without an end.
+    /// Goal: a peer that sends garbage costs no memory. Method: bytes without an end.
     #[test]
     fn a_line_without_end_is_refused() {
         let (one, other) = UnixStream::pair().expect("a pair");

@@ -1,28 +1,29 @@
-//! Owns the hand-over of a running gateway to its successor, by a Unix socket at `[server] upgrade_socket`.
+//! Owns the handover of a running gateway to a new process, by a Unix socket at `[server] upgrade_socket`.
 //!
-//! The *incumbent* serves; the *successor* was started with `run --upgrade`, by hand or by the incumbent itself when `sluicegate upgrade`
-//! asked for it. What is said, line by line (an upgrade of a version to another speaks across it, so lines are only ever added):
+//! The *old process* serves; the *new process* was started with `run --upgrade`, by hand or by the old process itself at a
+//! request of `sluicegate upgrade`. The protocol, line by line (versions must understand each other, so lines are only ever
+//! added):
 //!
 //! ```text
-//! successor    take 1
-//! incumbent    listener 0.0.0.0:8080          with the socket; a line for each
-//! incumbent    seed …, clock …                where counters lie in no directory; and then
-//! incumbent    counters otp.5f0c….counters    with the memory; a line for each table
-//! incumbent    end
-//!              … the successor reads its configuration, opens its counters, and accepts on the sockets …
-//! successor    ready
-//! incumbent    yours                          from here on the incumbent drains
+//! new process    take 1
+//! old process    listener 0.0.0.0:8080          with the socket; a line for each
+//! old process    seed …, clock …                only without a state directory, as is
+//! old process    counters otp.5f0c….counters    with the memory; a line for each table
+//! old process    end
+//!                … the new process reads its configuration, opens its counters, and accepts on the sockets …
+//! new process    ready
+//! old process    yours                          from here on the old process drains
 //!
-//! command      start 1 / PROGRAM / CONFIGURATION      three lines
-//! incumbent    done PID   or   failed REASON
+//! command        start 1 / PROGRAM / CONFIGURATION      three lines
+//! old process    done PID   or   failed REASON
 //! ```
 //!
 //! # Invariants
-//! 1. Until `yours` the incumbent accepts; whatever becomes of a successor that has not heard it, nothing is lost.
-//! 2. A successor that does not hear `yours` ends.
+//! 1. Until `yours` the old process accepts; if a new process fails before it has received that, nothing is lost.
+//! 2. A new process that does not receive `yours` ends.
 //! 3. Sockets are passed, not bound again: connections in the kernel's queue belong to both, and none is reset when one closes.
 //!
-//! Pingora's own hand-over keeps neither of the first two: its old process ends even if the new one never came.
+//! Pingora's own handover guarantees neither of the first two: its old process ends even if the new one never came.
 
 mod ask;
 mod connection_cap;

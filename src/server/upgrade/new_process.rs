@@ -1,4 +1,5 @@
-//! The successor: takes the sockets and the counters over, and tells the incumbent when it accepts on them.
+//! Implements the new process of an upgrade: takes the sockets and the counters over, and reports to the old process when it
+//! accepts.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,21 +14,21 @@ use crate::server::StartError;
 use crate::server::sockets::ListenerMap;
 use crate::state::CounterHandover;
 
-/// A hand-over that has begun.
+/// A handover that has begun.
 pub(in crate::server) struct PendingTakeover(UpgradeChannel);
 
 /// The state that the old process handed over.
 pub(in crate::server) struct InheritedState {
     pub(in crate::server) sockets: ListenerMap,
-    /// `None` where it has nothing of that kind: its counters lie in a directory.
+    /// `None` where its counters are in a directory.
     pub(in crate::server) legacy: Option<CounterHandover>,
 }
 
 impl PendingTakeover {
-    /// Asks the incumbent at `path` for what it has.
+    /// Requests the handover from the old process at `path`.
     ///
     /// # Errors
-    /// When there is no incumbent, or it hands nothing over.
+    /// There is no such process, or it hands nothing over.
     pub(in crate::server) fn begin(path: &Path) -> Result<(Self, InheritedState), StartError> {
         let failed = |cause| StartError::Takeover(path.to_owned(), cause);
         let stream = UnixStream::connect(path).map_err(failed)?;
@@ -37,10 +38,10 @@ impl PendingTakeover {
         Ok((Self(lines), inherited))
     }
 
-    /// Says that every listener accepts, and hears that the incumbent drains.
+    /// Reports that every listener accepts, and waits for the old process to drain.
     ///
     /// # Errors
-    /// When it does not: then it goes on, and this process must end.
+    /// The old process does not drain: then it continues, and this process must end.
     pub(in crate::server) fn complete(mut self) -> io::Result<()> {
         self.0.say("ready")?;
         match self.0.hear()?.as_str() {

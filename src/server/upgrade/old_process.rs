@@ -1,8 +1,8 @@
-//! The incumbent: hands its sockets and counters to a successor, and starts one when asked to.
+//! Implements the old process of an upgrade: hands its sockets and counters over, and starts the new process on request.
 //!
 //! # Concurrency
-//! Each conversation has a thread of its own, which may block: there are at most [`bounds::UPGRADE_CONVERSATIONS`], with this user and
-//! with root. Who hands over to whom is one [`UpgradeStage`] under one lock, so that there is one successor at a time.
+//! Each connection has a thread of its own, which may block: there are at most [`bounds::UPGRADE_CONVERSATIONS`], with this user
+//! and with root. The progress is one [`UpgradeStage`] under one lock, so that there is one new process at a time.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +32,7 @@ pub(in crate::server) struct UpgradeServer {
     process: Arc<GatewayProcess>,
     stage: Mutex<UpgradeStage>,
     handed_over: Notify,
-    /// Conversations with who asked for a successor.
+    /// Connections of commands that requested an upgrade.
     asking: Arc<ConnectionCap>,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::server) struct UpgradeServer {
 enum UpgradeStage {
     /// This process serves.
     Serving,
-    /// A successor has the sockets and does not accept yet.
+    /// A new process has the sockets and does not accept yet.
     HandingOver,
     /// The process with this id serves.
     HandedOver(i32),
@@ -48,12 +48,12 @@ enum UpgradeStage {
     Stopping,
 }
 
-/// Whose the path of the socket is.
+/// The owner of the socket's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum SocketClaim {
-    /// Nobody's, unless somebody answers there.
+    /// No process, unless one answers there.
     IfUnanswered,
-    /// The predecessor's, which has handed over.
+    /// The old process, which has handed over.
     FromPredecessor,
 }
 
@@ -72,12 +72,12 @@ impl UpgradeServer {
         })
     }
 
-    /// Waits until a successor has taken over.
+    /// Waits until a new process has taken over.
     pub(in crate::server) async fn handed_over(&self) {
         self.handed_over.notified().await;
     }
 
-    /// No successor gets the sockets any more.
+    /// Forbids further handovers.
     pub(in crate::server) fn stop(&self) {
         let mut stage = self.stage();
         if !matches!(*stage, UpgradeStage::HandedOver(_)) {
@@ -90,7 +90,8 @@ impl UpgradeServer {
         *self.stage() == UpgradeStage::Serving
     }
 
-    /// Gives those who asked for a successor a moment to be told: a process that has nothing to drain ends at once.
+    /// Gives the commands that requested the upgrade a moment to read the result: a process that has nothing to drain ends at
+    /// once.
     pub(in crate::server) fn answer(&self) {
         let began = clock::now();
         while self.asking.open() > 0 && clock::since(began) < bounds::DRAIN_IDLE {
@@ -99,7 +100,7 @@ impl UpgradeServer {
     }
 
     fn stage(&self) -> MutexGuard<'_, UpgradeStage> {
-        // It is replaced whole, so a poisoned lock still holds one.
+        // It is replaced as a whole, so a poisoned lock still holds one.
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,12 +119,12 @@ impl UpgradeServer {
                         format!("failed {reason}")
                     }
                 };
-                // Who asked may have left; the log has it too.
+                // The command may have left; the log has the result too.
                 let _ = lines.say(&told);
             }
-            // Another version, which understands this.
+            // Another version, which understands this line.
             Ok(_) => drop(lines.say("failed this gateway speaks version 1 of the hand-over")),
-            // Somebody looked whether there is anybody.
+            // A connection that only tested whether a process answers.
             Err(_) => {}
         }
     }
@@ -172,7 +173,7 @@ impl UpgradeServer {
         }
     }
 
-    /// Passes the sockets and the counters, and waits until the successor accepts. Its process id.
+    /// Passes the sockets and the counters, and waits until the new process accepts. Returns its process id.
     fn offer(&self, lines: &mut UpgradeChannel) -> io::Result<i32> {
         for (address, socket) in self.sockets.duplicates()? {
             lines.pass(&format!("listener {address}"), &socket)?;
@@ -191,7 +192,7 @@ impl UpgradeServer {
         }
     }
 
-    /// Starts the successor that is asked for, and waits for what becomes of it. Its process id.
+    /// Starts the requested process, and waits for its result. Returns its process id.
     fn start(&self, lines: &mut UpgradeChannel) -> Result<i32, String> {
         let (program, configuration) = lines
             .hear()
@@ -203,7 +204,7 @@ impl UpgradeServer {
         info!("upgrade: starting {program} with {configuration}");
         let child = Command::new(&program)
             .args(["run", "--upgrade", "--config", &configuration])
-            // The watchdog asks for the main process, which that one is to be.
+            // The watchdog is bound to the main process, which the new one will be.
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::null())
             .spawn()
@@ -215,7 +216,7 @@ impl UpgradeServer {
         let began = clock::now();
         loop {
             if let UpgradeStage::HandedOver(successor) = *self.stage() {
-                // The child is left to whoever adopts it: this process ends before it does.
+                // The child is left to the process that adopts it: this process ends before it does.
                 return Ok(successor);
             }
             match child.try_wait() {
@@ -239,8 +240,8 @@ impl UpgradeServer {
     }
 }
 
-/// Answers at `path` for the rest of the process. Where that is not possible it is said, and upgrades are not: a gateway that can
-/// serve is to serve.
+/// Answers at `path` for the rest of the process. Where that is impossible, it logs so and upgrades are unavailable: the gateway
+/// still serves.
 pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc<UpgradeServer>) {
     let listener = match listen(path, claim) {
         Ok(listener) => listener,
@@ -256,7 +257,7 @@ pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
-                // Out of descriptors, perhaps: the next look may do better.
+                // Out of descriptors, perhaps: the next try may succeed.
                 std::thread::sleep(bounds::DRAIN_LOOKS);
                 continue;
             };
@@ -272,7 +273,7 @@ pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc
     });
 }
 
-/// Binds beside the path and renames, so that the path leads to somebody at any time.
+/// Binds a temporary path and renames it, so that the path always has a listener.
 fn listen(path: &Path, claim: SocketClaim) -> io::Result<UnixListener> {
     if claim == SocketClaim::IfUnanswered && UnixStream::connect(path).is_ok() {
         let message = "another gateway answers there; give each a path of its own";
