@@ -1,17 +1,18 @@
-//! Owns every hard cap of the process: what a client or an origin can grow, how far, and what happens there.
+//! Owns every hard cap of the process: the resources that a client or an origin can grow, their maximum, and the policy at the
+//! maximum.
 //!
-//! Each constant names its unit, the reason for its size, and the policy at the bound. Caps that an operator may set live
-//! in the configuration; these are the ones nobody needs to turn.
+//! Each constant names its unit, the reason for its size, and the policy at the bound. Caps that an operator may set are in the
+//! configuration; these are the ones that no operator needs to change.
 
 use std::time::Duration;
 
-/// Elements of a forwarded chain that are looked at, from the right.
+/// Elements of a forwarded chain that are read, from the right.
 ///
-/// Real chains have fewer than ten hops; 64 leaves room and keeps the walk below a few microseconds. At the bound the walk
-/// ends, and the client is the last hop reached.
+/// Real chains have fewer than ten hops; 64 leaves room and keeps the walk below a few microseconds. At the bound the walk ends,
+/// and the client is the last hop reached.
 pub const FORWARDED_ELEMENTS: usize = 64;
 
-/// Bytes of a forwarded chain that are looked at, from the right.
+/// Bytes of a forwarded chain that are read, from the right.
 ///
 /// 64 elements of 128 bytes: a `Forwarded` element with `for`, `by`, `host` and `proto` is about 100 bytes. At the bound the
 /// walk ends, and the client is the last hop reached.
@@ -22,30 +23,30 @@ pub const FORWARDED_BYTES: usize = 8 * 1024;
 /// The longest address, `[` 45 `]:65535`, has 53. A longer one is malformed and ends the walk.
 pub const FORWARDED_NODE_BYTES: usize = 64;
 
-/// Bytes of all readings of one path together, and of the paths that they are made of.
+/// Bytes of all readings of one path together, and of the paths from which they derive.
 ///
-/// An odd path of the longest target that is accepted by default (8 KiB) has room for 15. Each costs a look-up, so a path that was
-/// made to have many takes about a millisecond at most; one with more is answered with 400.
+/// An unusual path of the longest target that is accepted by default (8 KiB) has room for 15. Each costs a look-up, so an
+/// artificial path with many takes about a millisecond at most; one with more is answered with 400.
 pub const PATH_READING_BYTES: usize = 128 * 1024;
 
-/// Segments of a path pattern, which is how deep the trie of the routes can be.
+/// Segments of a path pattern, which is the maximum depth of the trie of routes.
 ///
-/// It bounds the recursion of a look-up. The deepest public APIs use about 15. A request may have more segments: these are
-/// left to tails. A pattern with more keeps its first 128 and takes anything behind them, so that no limit gets lost.
+/// It bounds the recursion of a look-up. The deepest public APIs use about 15. A request may have more segments: only tails
+/// match these. A pattern with more keeps its first 128 and matches anything after them, so that no limit gets lost.
 pub const PATH_SEGMENTS: usize = 128;
 
 /// Bytes that one regular expression over paths may compile to.
 ///
-/// `^/v[0-9]+/otp$` takes one kilobyte. It bounds the states that a path can be matched against where no automaton fits the cache. A
-/// larger one is refused when the configuration is read.
+/// `^/v[0-9]+/otp$` takes one kilobyte. It bounds the states that a path can be matched against where no automaton fits the
+/// cache. A larger one is rejected when the configuration is read.
 pub const PATH_REGEX_BYTES: usize = 64 * 1024;
 
-/// Bytes that an expression over paths may compile to where a template repeats its groups, which it is compiled a second time for. With
-/// them it takes some times as much. A larger one is refused when the configuration is read.
+/// Bytes that an expression over paths may compile to where a template uses its groups, for which it is compiled a second time.
+/// With groups it takes several times as much. A larger one is rejected when the configuration is read.
 pub const PATH_GROUPS_BYTES: usize = 8 * PATH_REGEX_BYTES;
 
-/// Routes whose path is a regular expression. More are refused when the configuration is read: their automaton would no longer
-/// fit a cache, and thousands of paths are what patterns are for.
+/// Routes whose path is a regular expression. More are rejected when the configuration is read: their automaton would no longer
+/// fit a cache, and patterns serve thousands of paths better.
 pub const PATH_REGEXES: usize = 1000;
 
 /// Bytes of a path, in normal form, where any route has a regular expression.
@@ -70,13 +71,13 @@ pub const HOST_BYTES: usize = 255;
 
 /// Bytes of a value that a key counts by.
 ///
-/// A cookie has at most 4 KiB, a token in a header mostly less. Of a longer value the beginning counts, so that what is behind it
-/// gives nobody a fresh counter.
+/// A cookie has at most 4 KiB, a token in a header mostly less. Only the beginning of a longer value counts, so that bytes after
+/// it do not give a client a fresh counter.
 pub const KEY_VALUE_BYTES: usize = 8 * 1024;
 
-/// Bytes of a body that are read for keys: the most that `max_key_body_bytes` can ask for.
+/// Bytes of a body that are read for keys: the maximum of `max_key_body_bytes`.
 ///
-/// Pingora's buffer for what is sent to the origin again has 64 KiB, and a frame of HTTP/2 brings up to 16 KiB more than asked for.
+/// Pingora's buffer for retries has 64 KiB, and a frame of HTTP/2 brings up to 16 KiB more than requested.
 pub const BODY_KEY_BYTES: usize = 32 * 1024;
 
 /// Bytes of a telephone number, as it is written in a request.
@@ -93,26 +94,28 @@ pub const TOKEN_BYTES: usize = 8 * 1024;
 /// Keys of a JWKS: those in use and the next. A file with more is refused.
 pub const TOKEN_KEYS: usize = 32;
 
-/// Bytes of a request body that are read after a refusal so that the connection stays usable. What is larger is left unread and the
-/// connection closed: reading a 10 MB upload only to refuse it would make a refusal dear.
+/// Bytes of a request body that are read after a rejection so that the connection stays usable. A larger body is left unread and
+/// the connection closed: reading a 10 MB upload only to reject it would make a rejection expensive.
 pub const DRAIN_BYTES: usize = 16 * 1024;
 
-/// How long a refusal waits for those bytes: enough for a body that was sent together with its head, too little to be of use to a
-/// slow sender. Then the connection is closed after the answer.
+/// Time for which a rejection waits for those bytes: enough for a body that was sent together with its head, too little to be of
+/// use to a slow sender. Then the connection is closed after the answer.
 pub const DRAIN_TIME: Duration = Duration::from_millis(20);
 
 /// Bytes that are discarded after the answer before the connection closes; then it is reset.
 pub const LINGER_BYTES: usize = 256 * 1024;
 
-/// How long a closing connection discards them; then it is reset.
+/// Time for which a closing connection discards them; then it is reset.
 pub const LINGER_TIME: Duration = Duration::from_millis(500);
 
-/// Idle connections to origins kept in all. Pingora's default of 128 a thread is too few for many origins; what is over it is closed.
+/// Idle connections to origins kept in all. Pingora's default of 128 a thread is too few for many origins; those beyond it are
+/// closed.
 pub const ORIGIN_IDLE_CONNECTIONS: usize = 4096;
 
 /// Servers of one origin, those of names included.
 ///
-/// Their states are walked by a choice at worst, and each has series of metrics. More are refused when the configuration is read; of
+/// A pick walks their states at worst, and each has series of metrics. More are rejected when the configuration is read;
+/// addresses that a name gets later are left out beyond it, with a warning.
 /// what a name says later, what is over is left out, with a warning.
 pub const POOL_SERVERS: usize = 512;
 
@@ -129,14 +132,14 @@ pub const DEFAULT_CONNECTIONS: u32 = 128 * 1024;
 /// answered with 508.
 pub const OWN_PASSES: usize = 2;
 
-/// Passes of one request through gateways like this one, whichever they are: more tiers than anybody has. Then it is answered with 508.
+/// Passes of one request through all gateways together: more tiers than exist in practice. Then it is answered with 508.
 pub const ALL_PASSES: usize = 8;
 
-/// Lines about strangers in the process log, a minute: enough to see what goes on, too few to fill a disk. What is left out is counted,
-/// and told with the next.
+/// Lines per minute about untrusted clients in the process log: enough to see what happens, too few to fill a disk. The omitted
+/// ones are counted, and reported with the next.
 pub const NOTICES: u32 = 10;
 
-/// Seconds between two lines about clients that take more than their share of one limit's slots: who floods does so for minutes.
+/// Seconds between two lines about clients that take more than their share of one limit's slots: a flood lasts for minutes.
 pub const SHARE_NEWS_SECONDS: u64 = 60;
 
 /// Descriptors that are not for connections, with one listener: its own, log, store, and a reload that opens files beside those in use.
@@ -184,15 +187,15 @@ pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
 /// Over HTTP/2, where a connection carries [`ORIGIN_STREAMS`], it is so many times more.
 pub const SERVER_REQUESTS: u32 = 16 * 1024;
 
-/// Clients whose connections are counted apart from others', for `max_connections_per_client`: 2 MB. Beyond it newcomers are counted
-/// together, which errs towards refusing.
+/// Clients whose connections are counted separately, for `max_connections_per_client`: 2 MB. Beyond it new clients share
+/// counters, which errs towards rejecting.
 pub const COUNTED_CLIENTS: u64 = 64 * 1024;
 
 /// Bytes of a chunked request body that carry nothing, sizes, extensions and line ends, beyond 16 a chunk and twice its data. More is
 /// a flood of tiny chunks or long extensions; the request is answered with 400.
 pub const CHUNK_OVERHEAD: usize = 16 * 1024;
 
-/// Bytes of the trailer of a chunked request body, which nobody gets to see. More is answered with 400.
+/// Bytes of the trailer of a chunked request body, which is not forwarded. More is answered with 400.
 pub const TRAILER_BYTES: usize = 8 * 1024;
 
 /// Bytes asked for in one read of a head: most heads fit. A larger one takes several reads, up to the rules' `max_header_bytes`.
@@ -204,63 +207,66 @@ pub const REPEAT_ANSWERS: usize = 8 * 1024;
 /// Header fields of a repeated refused request; one with more goes to the proxy.
 pub const REPEAT_FIELDS: usize = 64;
 
-/// How long the end of the process waits for the access log: a disk that hangs may not hold up a shutdown. Then the lines are lost.
+/// Time for which the end of the process waits for the access log: a disk that hangs may not delay a shutdown. Then the lines
+/// are lost.
 pub const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// How long a process that drains leaves idle connections open: a request that is on its way to one is heard and answered, for
-/// clients as far away as a second. Then the process ends.
+/// Time for which a process that drains leaves idle connections open: a request that is on its way to one is read and answered,
+/// for clients as far away as a second. Then the process ends.
 pub const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
-/// How often a process that drains, or follows a successor, looks how far it is.
+/// Interval at which a process that drains, or follows an old process, checks its progress.
 pub const DRAIN_LOOKS: Duration = Duration::from_millis(10);
 
-/// How long a hand-over waits for the other process. The tables of ten thousand limits are opened in a few seconds. At the bound the old
-/// process goes on, and the new one ends.
+/// Time for which a handover waits for the other process. The tables of ten thousand limits are opened in a few seconds. At the
+/// bound the old process continues, and the new one ends.
 pub const UPGRADE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of a line of the hand-over: a path, `PATH_MAX` of Linux, has 4096. A longer one ends the conversation.
+/// Bytes of a line of the handover: a path, `PATH_MAX` of Linux, has 4096. A longer one ends the connection.
 pub const UPGRADE_LINE: usize = 8 * 1024;
 
-/// Descriptors of one hand-over that were received before their lines were read: more than lines can have come. It ends the conversation.
+/// Descriptors of one handover that were received before their lines were read: more than lines can have come. It ends the
+/// connection.
 pub const UPGRADE_DESCRIPTORS: usize = 1024;
 
-/// Conversations at the upgrade socket at the same time: one with a successor, one with a command, and some that only look. Others are
-/// closed at once.
+/// Connections at the upgrade socket at the same time: one with a new process, one with a command, and some that only probe.
+/// Others are closed at once.
 pub const UPGRADE_CONVERSATIONS: usize = 8;
 
-/// How long Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules' `shutdown_timeout`.
+/// Maximum time that Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules'
+/// `shutdown_timeout`.
 pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Keys that `/limits/NAME/top` shows at most; a question for more is refused. Each is some 300 bytes of JSON.
+/// Keys that `/limits/NAME/top` shows at most; a request for more is rejected. Each is some 300 bytes of JSON.
 pub const TOP_KEYS: usize = 1000;
 
-/// Bytes of one body that the configuration words for refusals: a refusal is to cost little, and the answers to repeated ones are
-/// gathered in a buffer of every connection. More is refused when the configuration is read.
+/// Bytes of one body that the configuration defines for rejections: a rejection must cost little, and the answers to repeated
+/// ones are collected in a buffer of every connection. More is rejected when the configuration is read.
 pub const REFUSAL_BODY: usize = 16 * 1024;
 
-/// Fields that the configuration adds to a refusal. More are refused when the configuration is read.
+/// Fields that the configuration adds to a rejection. More are rejected when the configuration is read.
 pub const REFUSAL_FIELDS: usize = 16;
 
 /// Edits of fields on one route, those of every route included. Each costs a request a look-up. More are refused when the configuration is
 /// read.
 pub const FIELD_EDITS: usize = 64;
 
-/// Bytes of a path and its query that a template makes for the origin, or of a redirect: what a template repeats is as long as the request
-/// had it, and it may be repeated. A longer one is answered with 400.
+/// Bytes of a path and its query that a template makes for the origin, or of a redirect: a value has its length in the request,
+/// and may be used repeatedly. A longer one is answered with 400.
 pub const SHAPED_TARGET: usize = 64 * 1024;
 
 /// Bytes of one page for failures: each is held in memory once, and sent as often as something fails. A larger one is refused when the
 /// configuration is read.
 pub const ERROR_PAGE: usize = 256 * 1024;
 
-/// Bytes of an origin's own error that are dropped so that its connection stays usable, where a client of HTTP/2 has a page instead. An
-/// origin that says more is left, and its connection or stream ends.
+/// Bytes of an origin's own error that are dropped so that its connection stays usable, where a client of HTTP/2 has a page
+/// instead. Beyond them the connection or stream is closed.
 pub const REPLACED_BYTES: usize = 64 * 1024;
 
 /// Bytes of `tracestate` that go on to the origin, W3C Trace Context §3.3.1.5: at least so many should. A longer one is left out.
 pub const TRACE_STATE: usize = 512;
 
-/// Media ranges of `Accept` that are looked at: browsers send about seven. Those behind are as if they were not sent.
+/// Media ranges of `Accept` that are read: browsers send about seven. Those after them are ignored.
 pub const ACCEPT_RANGES: usize = 32;
 
 /// Bytes of a file of overrides: a million rows have about 40 MB. A larger file is refused when the configuration is read.
@@ -272,19 +278,21 @@ pub const OVERRIDE_ROWS: usize = 2_000_000;
 /// Distinct rates in a file of overrides: tiers are plans that people have names for. More are refused when the configuration is read.
 pub const OVERRIDE_TIERS: usize = 64;
 
-/// Requests of the process that leaky buckets hold back at the same time. Each takes a connection and what is known of its request;
-/// queues bound them by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing is charged.
+/// Requests of the process that leaky buckets delay at the same time. Each takes a connection and the state of its request;
+/// queues bound them by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing
+/// is charged.
 pub const WAITERS: usize = 4096;
 
-/// Those of one limit: half of all, so that a limit by which many wait leaves room for others. At the bound, as above.
+/// Delayed requests of one limit: half of all, so that a limit by which many wait leaves room for others. At the bound a request
+/// is answered with 503, and nothing is charged.
 pub const WAITERS_OF_LIMIT: usize = WAITERS / 2;
 
-/// Those of one client, an address or an IPv6 /64: more than an office behind one address has, and eight such clients are needed to take
-/// everything. At the bound, as above.
+/// Delayed requests of one client, an address or an IPv6 /64: more than an office behind one address has, and it takes eight
+/// such clients to use all. At the bound a request is answered with 503, and nothing is charged.
 pub const WAITERS_OF_CLIENT: usize = WAITERS / 8;
 
-/// How often a request that is held back looks whether its HTTP/1 client is still there: soon enough to free the place for another,
-/// and with every waiter there may be it makes 16,000 looks a second, a system call each.
+/// Interval at which a delayed request checks whether its HTTP/1 client is still connected: soon enough to free the place for
+/// another, and with the maximum of waiters it makes 16,000 checks a second, a system call each.
 pub const WAITER_LOOKS: Duration = Duration::from_millis(250);
 
 /// Keys whose charges wait to be told to the store, merged by key. Each takes some 300 bytes. At the bound further keys are counted by
@@ -321,15 +329,15 @@ pub const ACME_NAMES: usize = 100;
 /// off, and the order fails.
 pub const ACME_ANSWER: usize = 1024 * 1024;
 
-/// How long one call to an ACME server may take, the connection included. Then the order fails, and is tried again later.
+/// Maximum time of one call to an ACME server, the connection included. Then the order fails, and is tried again later.
 pub const ACME_CALL: Duration = Duration::from_secs(30);
 
-/// How long an order may take from its first call to the certificate; checks from several places of the world take some ten seconds. Then
-/// it fails, and is tried again later.
+/// Maximum time of an order from its first call to the certificate; validation from several places of the world takes some ten
+/// seconds. Then it fails, and is tried again later.
 pub const ACME_ORDER: Duration = Duration::from_secs(300);
 
-/// How long a TLS handshake may take, where `client_read_timeout` does not say less. It is two or three messages each way: ten
-/// seconds are enough for a phone on a train. Then the connection is closed.
+/// Maximum time of a TLS handshake, where `client_read_timeout` is not less. It is two or three messages each way: ten seconds
+/// are enough for a phone on a train. Then the connection is closed.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// TLS handshakes under way at once. Each takes some 40 KiB while it lasts and a fraction of a millisecond of arithmetic, so this many
@@ -340,8 +348,8 @@ pub const HANDSHAKES: usize = 8192;
 /// longer one has no fingerprint.
 pub const HELLO: usize = 16 * 1024;
 
-/// Sessions of TLS that are kept for clients that take no tickets, by listener: 200 bytes and the client's certificate each. At the bound
-/// the oldest is forgotten, and its client shakes hands in full.
+/// Sessions of TLS that are stored for clients without tickets, by listener: 200 bytes and the client's certificate each. At the
+/// bound the oldest is removed, and its client makes a full handshake.
 pub const TLS_SESSIONS: usize = 4096;
 
 /// Bytes of a header of the PROXY protocol, version 2. The addresses take at most 216; what is behind them (authority, TLS, SSL names) has
@@ -351,7 +359,7 @@ pub const PROXY_HEADER: usize = 4 * 1024;
 /// Bytes of the subject of a client's certificate that are logged: distinguished names rarely have 200. The rest is cut.
 pub const LOGGED_SUBJECT: usize = 512;
 
-/// How long the admin listener waits for the end of a reload that was asked for.
+/// Time for which the admin listener waits for the end of a requested reload.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bytes of an answer of the admin listener that the command line reads.
@@ -360,13 +368,13 @@ pub const ADMIN_ANSWER: u64 = 64 * 1024;
 /// Connections to the admin listener at the same time: probes, scrapes and some operators. One more is closed at once.
 pub const ADMIN_CONNECTIONS: usize = 32;
 
-/// Those of one address.
+/// Connections to the admin listener of one address.
 pub const ADMIN_CONNECTIONS_OF_ONE: usize = 24;
 
-/// How long the first request of such a connection may take to come, and a body. Then it is closed.
+/// Maximum time until the first request of such a connection arrives, and a body. Then it is closed.
 pub const ADMIN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long it may idle between two requests, and how long an answer may take to be read: a scrape has some megabytes.
+/// Maximum idle time between two requests, and maximum time to read an answer: a scrape has some megabytes.
 pub const ADMIN_IDLE: Duration = Duration::from_secs(60);
 
 /// Bytes of the body of a request to the admin listener.
@@ -387,15 +395,15 @@ pub const LOG_PLACES: usize = 8192;
 /// Bytes of the reason of a failure that are kept, for the access log, the process log and `/origins`; the rest is cut.
 pub const FAILURE_REASON: usize = 256;
 
-/// URLs whose last answer could not be stored, which are then not looked up: 16 bytes of hash each, and twice, for askers with and without
-/// a name. At the bound the one that was marked longest ago is looked up again.
+/// URLs whose last answer could not be stored, which are then not looked up: 16 bytes of hash each, and twice, for requests with
+/// and without credentials. At the bound the one that was marked longest ago is looked up again.
 pub const UNSTORABLE_URLS: usize = 16 * 4096;
 
-/// How long one request may fetch for all that wait. Then another may try: a client that reads slowly, or an origin that hangs, holds up
-/// the others no longer than this, and an origin gets one request of a URL in this time.
+/// Maximum time for which one request may fetch for all that wait. Then another may try: a client that reads slowly, or an
+/// origin that hangs, delays the others no longer than this, and an origin gets one request of a URL in this time.
 pub const FILL_AGE: Duration = Duration::from_secs(5);
 
-/// How long a request waits for others that fetch what it wants, in all. Then it goes to the origin itself.
+/// Maximum time for which a request waits for others that fetch the same response, in all. Then it goes to the origin itself.
 pub const FILL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Stored answers of one URL: its variants under `Vary` on all routes. At the bound the oldest makes room: a client that varies a field
@@ -415,41 +423,43 @@ pub const RANGES: usize = 32;
 /// another connection. What most servers take by default.
 pub const ORIGIN_STREAMS: usize = 100;
 
-/// Bytes that an origin may send ahead on one stream of HTTP/2, which is what a client that does not read holds of the gateway's memory.
-/// It passes 25 MB a second over a way of 10 ms.
+/// Bytes that an origin may send ahead on one stream of HTTP/2, which is the memory that a client that does not read takes. It
+/// allows 25 MB a second at a round-trip time of 10 ms.
 pub const ORIGIN_STREAM_WINDOW: u32 = 256 * 1024;
 
-/// The same of one connection: enough for all its streams, so that clients that do not read hold up nobody else.
+/// Bytes that an origin may send ahead on one connection: enough for all its streams, so that clients that do not read delay no
+/// others.
 pub const ORIGIN_CONNECTION_WINDOW: u32 = ORIGIN_STREAMS as u32 * ORIGIN_STREAM_WINDOW;
 
 /// Bytes of a request body that a client may send ahead on one stream of HTTP/2, while the origin does not take them.
 pub const CLIENT_STREAM_WINDOW: u32 = 256 * 1024;
 
-/// The same of one connection. Streams share it: a client that uploads to an origin that does not read holds up its own other uploads,
-/// and nobody else's.
+/// Bytes that a client may send ahead on one connection. Streams share it: a client that uploads to an origin that does not read
+/// delays its own other uploads, and no other client's.
 pub const CLIENT_CONNECTION_WINDOW: u32 = 1024 * 1024;
 
 /// Bytes of answers that wait unsent in the kernel for one connection of a client, up to one write of 64 KiB more.
 ///
-/// What is sent and not yet acknowledged is not counted, so a long way is filled as before. A gigabit a second takes a millisecond for
-/// these.
+/// Bytes that are sent and not yet acknowledged do not count, so a long path is filled all the same. A gigabit link sends these
+/// in a millisecond.
 pub const CLIENT_UNSENT: u32 = 128 * 1024;
 
 /// Bytes of an answer that wait in one stream of HTTP/2 for the client to read; then the origin waits too, at most
 /// `client_write_timeout`.
 ///
-/// One frame's worth. What is in the buffer is held for the client after its request is over, and counts as no request any more.
+/// One frame's worth. Bytes in the buffer are held for the client after its request has ended, and do not count as a request any
+/// more.
 pub const CLIENT_SEND_BUFFER: usize = 16 * 1024;
 
-/// Streams of one connection that were reset and are remembered, by either side; with more by the client that were not yet looked at,
-/// the connection ends.
+/// Streams of one connection that were reset and are remembered, by either side; with more resets by the client that were not
+/// yet processed, the connection ends.
 pub const CLIENT_RESET_STREAMS: usize = 32;
 
 /// Streams of one connection that the gateway had to reset because they break the protocol; then the connection ends.
 pub const CLIENT_BROKEN_STREAMS: usize = 128;
 
-/// Requests of one HTTP/2 connection that the client gave up before they were answered. With so many, and if they are more than half of
-/// all, the connection ends: each of them costs an origin a request.
+/// Requests of one HTTP/2 connection that the client cancelled before they were answered. With so many, and if they are more
+/// than half of all, the connection ends: each of them costs an origin a request.
 pub const CLIENT_GIVEN_UP: u32 = 200;
 
 /// Bytes of spans that a stripe of threads keeps while the collector takes none, of 16: 8 MiB in all, some 10,000 requests. What does not
@@ -471,11 +481,11 @@ pub const OTLP_TEXT: usize = 1024;
 /// The longest pause between two calls to a collector that takes nothing, unless it asks for a longer one.
 pub const OTLP_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long the end of the process waits for a collector that takes the last spans.
+/// Time for which the end of the process waits for a collector to receive the last spans.
 pub const LAST_SPANS: Duration = Duration::from_secs(1);
 
-/// Peers that send `X-Forwarded-For`, are not trusted, and are named in the process log: 17 bytes each. Balancers in front of one gateway
-/// are a few; beyond the bound the metric alone tells of more.
+/// Peers that send `X-Forwarded-For`, are not trusted, and are named in the process log: 17 bytes each. Balancers in front of
+/// one gateway are a few; beyond the bound only the metric counts more.
 pub const UNTRUSTED_PEERS: usize = 32;
 
 /// Bytes of a configuration that is read from the standard input.
@@ -484,11 +494,11 @@ pub const CONFIGURATION_BYTES: u64 = 64 * 1024 * 1024;
 /// Files that one configuration may include.
 pub const INCLUDED_FILES: usize = 1_000;
 
-/// How long the names of a configuration may keep the resolver busy while it is read, all together. Those that have no answer by then are
-/// looked up again in the background.
+/// Maximum time of all look-ups of a configuration's names while it is read. Names without an answer by then are looked up again
+/// in the background.
 pub const RESOLVE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long each name may at least: one that is answered from a cache is not lost because of others.
+/// Minimum time of the look-up of each name: one that is answered from a cache is not lost because of others.
 pub const RESOLVE_LEAST: Duration = Duration::from_millis(100);
 
 /// The pause between two look-ups of a name that has no address, unless `resolve_every` is shorter.

@@ -1,18 +1,18 @@
 //! Reads the clock; no other file of the gateway does.
 //!
 //! Without a state directory time is the wall clock at the start of the process plus the monotonic time since: windows are
-//! aligned to the Unix epoch, yet a step of the wall clock (NTP, an operator) neither refills nor blocks anybody while the
-//! process lives. With one, time is the directory's [`Clock`], which goes on from process to process and from boot to boot; and a
-//! successor that was given the counters of the process before goes on with the time that they were counted by. Such a clock
-//! runs by the time since boot, and meets a wall clock that was stepped little by little.
+//! aligned to the Unix epoch, yet a step of the wall clock (NTP, an operator) neither refills nor blocks anything while the
+//! process lives. With one, time is the directory's [`Clock`], which continues from process to process and from boot to boot;
+//! and a new process that took over the counters of the old one continues with the time by which they were counted. Such a clock
+//! runs by the time since boot, and approaches a wall clock that was stepped little by little.
 //!
-//! There is one time for limits, durations and the log, so that nobody can take one for another. The price: while a step of
-//! the wall clock is caught up, durations are up to 1/16 off, and the rare leap (see [`Clock`]) shows in those that span it.
-//! Timers are set by [`deadline`], which neither touches.
+//! There is one time for limits, durations and the log, so that none is mistaken for another. The price: while a step of the
+//! wall clock is caught up, durations are up to 1/16 off, and the rare leap (see [`Clock`]) appears in those that span it.
+//! Timers are set by [`deadline`], which neither affects.
 //!
 //! # Concurrency
-//! [`now`] goes back, if it does at all, by no more than an eighth of the time between a tick's reading and its publishing,
-//! some microseconds; all arithmetic on moments saturates.
+//! [`now`] goes back, if it does at all, by no more than an eighth of the time between a tick's reading and its publishing, some
+//! microseconds; all arithmetic on times saturates.
 
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,11 +24,11 @@ use sluicegate_limiter::{BootId, BootTime, Clock, ClockMark, ClockReading, Times
 static ANCHOR: LazyLock<(Instant, Timestamp)> =
     LazyLock::new(|| (Instant::now(), since_epoch(SystemTime::now())));
 
-/// The clock of the state directory or of the process before, once there is one.
+/// The clock of the state directory or of the old process, once there is one.
 static FOLLOWED: OnceLock<ArcSwap<Clock>> = OnceLock::new();
 
-/// Which boot of the machine this is. Where the system does not tell, every process counts as a boot: the wall clock says then
-/// how long it was away.
+/// The identity of the boot of this machine. Where the system does not report it, every process counts as a boot: the wall clock
+/// then determines how long it was down.
 static BOOT: LazyLock<BootId> = LazyLock::new(|| {
     let named = std::fs::read("/proc/sys/kernel/random/boot_id");
     let named = named.ok().filter(|name| !name.is_empty());
@@ -38,13 +38,14 @@ static BOOT: LazyLock<BootId> = LazyLock::new(|| {
     }))
 });
 
-/// Touched by systemd-timesyncd whenever it has synchronised (systemd-timesyncd.service(8), "Files"). Other daemons tell the
-/// kernel only, and no safe interface asks that: their clocks count as unconfirmed, which is the careful side.
+/// Touched by systemd-timesyncd whenever it has synchronized (systemd-timesyncd.service(8), "Files"). Other daemons inform the
+/// kernel only, and no safe interface reads that: their clocks count as unconfirmed, which is the careful side.
 const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
-/// The time for which that vouches for the clock: twice the longest pause between two of them (timesyncd.conf(5), `PollIntervalMaxSec`).
+/// The time for which the file confirms the clock: twice the longest pause between two of them (timesyncd.conf(5),
+/// `PollIntervalMaxSec`).
 const VOUCHED_FOR: Duration = Duration::from_secs(2 * 2048);
 
-/// Now, in nanoseconds since the Unix epoch.
+/// Returns the time, in nanoseconds since the Unix epoch.
 #[must_use]
 pub fn now() -> Timestamp {
     match FOLLOWED.get() {
@@ -52,7 +53,7 @@ pub fn now() -> Timestamp {
             let (start, at) = &*ANCHOR;
             at.saturating_add(start.elapsed())
         }
-        // The clock first: a later one would be asked about a moment before it begins, an older one never is.
+        // The clock first: a later one would be asked about a time before it begins, an older one never is.
         Some(followed) => {
             let clock = followed.load();
             clock.now(boottime())
@@ -60,23 +61,23 @@ pub fn now() -> Timestamp {
     }
 }
 
-/// The time from `earlier` to `later`, zero if they are the other way round.
+/// Returns the time from `earlier` to `later`, zero if they are the other way round.
 #[must_use]
 pub fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     later.saturating_since(earlier)
 }
 
-/// The time since `earlier`.
+/// Returns the time since `earlier`.
 #[must_use]
 pub fn since(earlier: Timestamp) -> Duration {
     between(earlier, now())
 }
 
-/// The moment `patience` from now, as tokio's timers name it.
+/// Returns the time `patience` from now, as an instant of tokio's timers.
 #[must_use]
 pub fn deadline(patience: Duration) -> tokio::time::Instant {
     let now = tokio::time::Instant::now();
-    // A moment that the clock cannot name is as good as now: a wait ends early rather than never.
+    // A time that the clock cannot represent becomes now: a wait ends early rather than never.
     now.checked_add(patience).unwrap_or(now)
 }
 
@@ -87,7 +88,7 @@ pub fn follow(clock: Clock) {
         .store(Arc::new(clock));
 }
 
-/// The clock that is followed; `None` before the first.
+/// Returns the clock that is followed; `None` before the first.
 #[must_use]
 pub fn followed() -> Option<Clock> {
     FOLLOWED.get().map(|followed| **followed.load())
@@ -109,7 +110,7 @@ pub fn wall() -> Timestamp {
     since_epoch(SystemTime::now())
 }
 
-/// The machine's clocks at one moment. Asks the file system: for a tick, not for a request.
+/// Reads the machine's clocks at one moment. Reads the file system: for a tick, not for a request.
 #[must_use]
 pub fn reading() -> ClockReading {
     let now = SystemTime::now();
@@ -125,7 +126,7 @@ pub fn reading() -> ClockReading {
     }
 }
 
-/// Returns whether the clock was vouched for at about this time: false if it was set since.
+/// Returns whether the clock was confirmed at about this time: false if it was set since.
 fn is_near(now: SystemTime, vouched: SystemTime) -> bool {
     let apart = match now.duration_since(vouched) {
         Ok(ago) => ago,
@@ -138,7 +139,7 @@ fn since_epoch(time: SystemTime) -> Timestamp {
     Timestamp::default().saturating_add(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Time since boot, suspends included; no system call where the kernel maps its clock.
+/// Returns the time since boot, suspends included; no system call where the kernel maps its clock.
 #[cfg(target_os = "linux")]
 fn boottime() -> BootTime {
     let read = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -148,7 +149,7 @@ fn boottime() -> BootTime {
     BootTime(Duration::new(seconds, nanos))
 }
 
-/// Time since the start: elsewhere every process counts as a boot.
+/// Returns the time since the start: on other systems every process counts as a boot.
 #[cfg(not(target_os = "linux"))]
 fn boottime() -> BootTime {
     let (start, _) = &*ANCHOR;
@@ -159,7 +160,7 @@ fn boottime() -> BootTime {
 mod tests {
     use super::*;
 
-    /// Goal: a clock that was set by hand is not confirmed by a synchronisation before that. Method: distances both ways.
+    /// Goal: a clock that was set by hand is not confirmed by a synchronization before that. Method: distances both ways.
     #[test]
     fn a_synchronisation_vouches_for_times_near_it_only() {
         let at = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
@@ -179,7 +180,7 @@ mod tests {
         assert!(clock.now(second.boottime).saturating_since(wall()) < Duration::from_secs(1));
     }
 
-    /// Goal: no wait is without end by overflow. Method: the longest patience there is.
+    /// Goal: no wait is endless by overflow. Method: the longest possible wait.
     #[test]
     fn a_deadline_that_no_clock_can_name_is_now() {
         assert!(deadline(Duration::MAX) <= tokio::time::Instant::now());

@@ -5,10 +5,11 @@ pub(crate) const CONTENT_LENGTH: &[u8] = b"content-length";
 /// `Transfer-Encoding`.
 pub(crate) const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
 
-/// Whether a name, which is neither, may be taken for `Content-Length` or `Transfer-Encoding`: its letters and digits are the same.
+/// Returns whether a name, which is neither, may be taken for `Content-Length` or `Transfer-Encoding`: its letters and digits
+/// are the same.
 ///
-/// Origins that speak CGI's language read `_` as `-`, others drop or merge what they do not expect in a name, and each would frame the body
-/// by a field that nobody before it looked at (RFC 9112 §11.2).
+/// Origins with a CGI interface read `_` as `-`, others drop or merge unexpected characters of a name, and each would frame the
+/// body by a field that no server before it has checked (RFC 9112 §11.2).
 pub(crate) fn is_framing_lookalike(name: &[u8]) -> bool {
     // Most names are shorter, or begin with another letter.
     if name.len() < CONTENT_LENGTH.len() - 1 {

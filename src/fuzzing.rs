@@ -1,30 +1,31 @@
-//! Shows fuzzers what no other crate may see: how the head of a request is read, and the header by which a proxy announces its client.
+//! Exports private parsers to the fuzz targets: of the head of a request, and of the header by which a proxy announces its
+//! client.
 //!
-//! It exists under `cfg(fuzzing)`, which only the builds of `fuzz/` set, so nothing here is part of the crate's interface; and in unit
-//! tests, so that a change that breaks it is noticed where no fuzzer is built.
+//! It exists under `cfg(fuzzing)`, which only the builds of `fuzz/` set, so nothing here is part of the crate's interface; and
+//! in unit tests, so that a change that breaks it is noticed where no fuzzer is built.
 
 use std::net::SocketAddr;
 
 use crate::listener::head::{Body, Head};
 use crate::listener::proxy_protocol;
 
-/// What a listener makes of the bytes read so far.
+/// The result of a listener's parser for the bytes read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Not a whole head yet.
+    /// A partial head.
     Partial,
-    /// One that is refused.
+    /// A malformed head.
     Malformed,
     /// A whole head.
     Whole {
         /// Its length in bytes, with the empty line.
         head: usize,
-        /// What follows it.
+        /// The framing of its body.
         body: Following,
     },
 }
 
-/// What follows a head.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Following {
     /// So many bytes.
@@ -33,7 +34,7 @@ pub enum Following {
     Chunks,
 }
 
-/// Looks for a head at the start of `read`, as a listener does.
+/// Parses a head at the start of `read`, as a listener does.
 #[must_use]
 pub fn framing(read: &[u8]) -> Framing {
     match Head::find(read) {
@@ -49,25 +50,25 @@ pub fn framing(read: &[u8]) -> Framing {
     }
 }
 
-/// What a listener makes of the first bytes of a connection, where proxies announce their clients.
+/// The result of a listener's parser for the first bytes of a connection with the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announcement {
     /// More bytes decide.
     Partial,
-    /// They are something else.
+    /// No header.
     None,
-    /// They begin like a header and are none.
+    /// A malformed header.
     Malformed,
     /// A header.
     Whole {
         /// Its length in bytes.
         header: usize,
-        /// Whom it announces, if anybody.
+        /// The client that it announces, if any.
         client: Option<SocketAddr>,
     },
 }
 
-/// Looks for a header of the PROXY protocol at the start of `read`, as a listener does.
+/// Parses a header of the PROXY protocol at the start of `read`, as a listener does.
 #[must_use]
 pub fn announcement(read: &[u8]) -> Announcement {
     match proxy_protocol::Header::find(read) {

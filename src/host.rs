@@ -1,7 +1,8 @@
-//! Owns the normal form of a host: what routes, keys and the log know a request's authority by.
+//! Owns the normal form of a host, which routes, keys and the log use.
 //!
-//! It is lower case, without port, without the root dot; an IPv6 address keeps its brackets and is written as RFC 5952 does.
-//! What cannot be a host is an error, so that no client selects a route by a spelling that an origin would read otherwise.
+//! It is lower case, without port, without the root dot; an IPv6 address keeps its brackets and is written as in RFC 5952. A
+//! text that cannot be a host is an error, so that no client selects a route by a spelling that an origin would read
+//! differently.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +10,7 @@ use std::net::Ipv6Addr;
 
 use crate::bounds;
 
-/// Why a host has no normal form. The client is to blame: answer 400.
+/// The reason for which a host has no normal form. The client is to blame: answer 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostError {
     /// Nothing is left beside port and dot, or a label of the name is empty.
@@ -19,21 +20,22 @@ pub enum HostError {
         /// Its length in bytes.
         length: usize,
     },
-    /// A byte that no host has; letters outside ASCII must come as punycode.
+    /// A byte that is invalid in hosts; letters outside ASCII must come as punycode.
     Byte(u8),
     /// The text in brackets is no IPv6 address.
     Address,
-    /// The text behind the colon is no port.
+    /// The text after the colon is no port.
     Port,
 }
 
-/// The normal form of a `Host` field or an authority without user information.
+/// Returns the normal form of a `Host` field or an authority without user information.
 ///
 /// Borrows when there is nothing to change but the port and the dot.
 ///
 /// # Errors
 ///
-/// [`HostError`] when the text is not a host with an optional port. The empty text is one too: a request without a host has
+/// [`HostError`] when the text is not a host with an optional port. The empty text is one too: a request without a host has none
+/// to normalise.
 /// none to normalize.
 pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
     if let Some(inner) = authority.strip_prefix('[') {
@@ -83,12 +85,13 @@ pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
     })
 }
 
-/// The normal form of a host that a route names; the parser refuses one without, and as it is, it meets no request.
+/// Returns the normal form of a host that a route names; the parser rejects one without, and stored unchanged, it matches no
+/// request.
 pub(super) fn literal(host: &str) -> Box<str> {
     normalize(host).map_or_else(|_| host.into(), Into::into)
 }
 
-/// RFC 3986 §3.2.3: a port may be empty.
+/// Checks a port, which RFC 3986 §3.2.3 allows to be empty.
 fn check_port(port: &str) -> Result<(), HostError> {
     if port.bytes().all(|byte| byte.is_ascii_digit())
         && (port.is_empty() || port.parse::<u16>().is_ok())

@@ -1,8 +1,8 @@
-//! Finds the longest of many address blocks that an address is in.
+//! Finds the longest of many address blocks that contains an address.
 //!
-//! Blocks nest and never overlap otherwise, so a set of them cuts the addresses into runs within which the answer is the same. Kept
-//! are the sorted beginnings of the runs and one byte for each: a look-up is a binary search, whatever the blocks are like, and a
-//! million of single IPv4 addresses takes at most 10 MB, of IPv6 at most 34 MB.
+//! Blocks nest and never overlap otherwise, so a set of them divides the addresses into runs within which the answer is the
+//! same. The set stores the sorted beginnings of the runs and one byte for each: a look-up is a binary search, whatever the
+//! blocks are like, and a million of single IPv4 addresses takes at most 10 MB, of IPv6 at most 34 MB.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub struct PrefixLength(pub u8);
 /// The addresses of one family, cut where the answer changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AddressRuns<W> {
-    /// Where each run begins, ascending; what precedes the first is in no block.
+    /// The beginning of each run, ascending; addresses before the first are in no block.
     starts: Vec<W>,
     /// The longest block of each run, or [`NONE`].
     lengths: Vec<u8>,
@@ -33,7 +33,7 @@ struct AddressRuns<W> {
 const NONE: u8 = u8::MAX;
 
 impl CidrSet {
-    /// The set of `blocks`; bits behind a prefix are ignored, IPv4 in IPv6 is folded, and what is written twice counts once.
+    /// Returns the set of `blocks`; bits after a prefix are ignored, IPv4 in IPv6 is folded, and duplicates count once.
     #[must_use]
     pub fn new(blocks: impl IntoIterator<Item = IpNet>) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
@@ -51,7 +51,7 @@ impl CidrSet {
         }
     }
 
-    /// The longest block that holds `address`, if one does.
+    /// Returns the longest block that contains `address`, if one does.
     #[must_use]
     pub fn longest(&self, address: IpAddr) -> Option<PrefixLength> {
         match address.to_canonical() {
@@ -82,7 +82,7 @@ impl CidrSet {
     }
 }
 
-/// `::ffff:10.0.0.0/104` means 10.0.0.0/8; a shorter prefix such as `::/0` speaks of IPv6 only.
+/// Folds a mapped block: `::ffff:10.0.0.0/104` means 10.0.0.0/8; a shorter prefix such as `::/0` covers IPv6 only.
 fn folded(block: IpNet) -> IpNet {
     let IpNet::V6(v6) = block else { return block };
     let folded = v6.addr().to_ipv4_mapped().and_then(|address| {
@@ -136,7 +136,7 @@ impl<W> Default for AddressRuns<W> {
 }
 
 impl<W: AddressBits> AddressRuns<W> {
-    /// The runs of sorted blocks without twins.
+    /// Returns the runs of sorted, distinct blocks.
     fn of(blocks: &[(W, u8)]) -> Self {
         let mut runs = Self::default();
         // The blocks that the sweep is in, the outermost first: as many as a family has bits at most.
@@ -159,7 +159,7 @@ impl<W: AddressBits> AddressRuns<W> {
         runs
     }
 
-    /// Behind the `last` address of a block its surroundings go on.
+    /// Begins a run after the `last` address of a block, in the enclosing block.
     fn resume(&mut self, last: W, open: &[(W, u8)]) {
         if let Some(next) = last.next() {
             self.begin(next, open.last().map_or(NONE, |(_, length)| *length));

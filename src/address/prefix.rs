@@ -30,7 +30,7 @@ pub struct AddressPrefix {
     bytes: [u8; 18],
 }
 
-/// The network of `address`, which is folded to IPv4 where it is a mapped one.
+/// Returns the network of `address`, which is folded to IPv4 where it is a mapped one.
 #[must_use]
 pub fn prefix(address: IpAddr, bits: PrefixBits) -> AddressPrefix {
     let mut bytes = [0; 18];
@@ -52,7 +52,7 @@ pub fn prefix(address: IpAddr, bits: PrefixBits) -> AddressPrefix {
 }
 
 impl AddressPrefix {
-    /// The bytes to count by: 6 for IPv4, 18 for IPv6.
+    /// Returns the bytes to count by: 6 for IPv4, 18 for IPv6.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         if self.bytes[0] == 4 {
@@ -62,7 +62,7 @@ impl AddressPrefix {
         }
     }
 
-    /// The first address of the network.
+    /// Returns the first address of the network.
     #[must_use]
     pub fn network(&self) -> IpAddr {
         match self.as_bytes() {

@@ -1,12 +1,11 @@
-//! Decides whether a token is the client's own: a JWT in `Authorization: Bearer` whose signature and time are right.
+//! Verifies a client's token: a JWT in `Authorization: Bearer` whose signature and time are valid.
 //!
-//! A claim counts only out of such a token. Which algorithms a key may verify is fixed when the key is read, by the key and not by the
-//! token: an RSA key verifies no HMAC, whatever a token's header says. A token is verified when the first key asks for a claim, and
-//! once a request.
+//! A claim counts only out of such a token. The key, not the token, fixes the algorithms, when the key is read: an RSA key
+//! verifies no HMAC, whatever a token's header says. A token is verified when the first key needs a claim, and once a request.
 //!
 //! # Limits
-//! A token has at most [`TOKEN_BYTES`](bounds::TOKEN_BYTES) bytes, and one signature is verified for it: that of the key it names, or
-//! of the only key that fits.
+//! A token has at most [`TOKEN_BYTES`](bounds::TOKEN_BYTES) bytes, and one signature is verified for it: that of the key it
+//! names, or of the only key that fits.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -66,10 +65,10 @@ struct VerifyingKey {
     validation: Validation,
 }
 
-/// Why keys cannot verify these algorithms.
+/// The reason for which keys cannot verify these algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// An HMAC is asked for, and the file holds a PEM block: whoever knows the public key could sign.
+    /// An HMAC is configured, and the file contains a PEM block: anyone with the public key could sign.
     PublicSecret,
     /// The secret of an HMAC is shorter than its hash, RFC 7518 §3.2.
     ShortSecret {
@@ -99,7 +98,7 @@ pub enum NoClaims {
     Repeated,
     /// It has one that origins read in different ways.
     Malformed,
-    /// Its token is not verified: malformed, of another key, expired, for somebody else.
+    /// Its token is not verified: malformed, of another key, expired, for another audience.
     Unverified,
 }
 
@@ -116,7 +115,7 @@ impl TokenVerifier {
         Ok(Self { settings, keys })
     }
 
-    /// A verifier without keys, which believes no token.
+    /// Returns a verifier without keys, which accepts no token.
     #[must_use]
     pub fn without_keys(settings: TokenSettings) -> Self {
         let keys = Vec::new();
@@ -129,13 +128,14 @@ impl TokenVerifier {
         &self.settings
     }
 
-    /// The claims of `token`, if it is to be believed at `now`.
+    /// Returns the claims of `token`, if it is valid at `now`.
     fn verify(&self, token: &[u8], now: Timestamp) -> Option<TokenClaims> {
         if token.len() > bounds::TOKEN_BYTES {
             return None;
         }
         let header = jsonwebtoken::decode_header(token).ok()?;
-        // RFC 7515 §4.1.11: who does not understand an extension that is critical must refuse. None is understood here.
+        // RFC 7515 §4.1.11: a recipient that does not understand a critical extension must reject the token. None is understood
+        // here.
         if header.crit.is_some() {
             return None;
         }
@@ -156,7 +156,7 @@ impl TokenVerifier {
         self.is_timely(&claims, now).then_some(claims)
     }
 
-    /// RFC 7519 §4.1.4, §4.1.5. The time is checked here because the library would read a clock of its own.
+    /// Checks the times, RFC 7519 §4.1.4, §4.1.5. The library would read a clock of its own.
     fn is_timely(&self, claims: &TokenClaims, now: Timestamp) -> bool {
         let now = now.as_nanos() as f64 / 1e9;
         let leeway = self.settings.leeway.as_secs_f64();
@@ -177,7 +177,7 @@ impl PartialEq for TokenVerifier {
 }
 
 impl fmt::Debug for TokenVerifier {
-    /// Without the keys: one of them may be a secret, and logs are not.
+    /// Omits the keys: one of them may be a secret.
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Verifier")
             .field("algorithms", &self.settings.algorithms)
@@ -187,7 +187,7 @@ impl fmt::Debug for TokenVerifier {
     }
 }
 
-/// The token that a request presents, verified when it is asked for.
+/// The token of a request, verified when it is needed.
 pub struct PresentedToken<'a> {
     verifier: Option<&'a TokenVerifier>,
     headers: &'a HeaderMap,
@@ -195,7 +195,7 @@ pub struct PresentedToken<'a> {
 }
 
 impl<'a> PresentedToken<'a> {
-    /// That of a request with these fields.
+    /// Returns the token of a request with these fields.
     #[must_use]
     pub fn new(verifier: Option<&'a TokenVerifier>, headers: &'a HeaderMap) -> Self {
         Self {
@@ -205,10 +205,10 @@ impl<'a> PresentedToken<'a> {
         }
     }
 
-    /// Its claims.
+    /// Returns its claims.
     ///
     /// # Errors
-    /// When there is none that is to be believed at `now`.
+    /// There is no token that is valid at `now`.
     pub fn claims(&self, now: Timestamp) -> Result<&TokenClaims, NoClaims> {
         self.claims
             .get_or_init(|| {
@@ -220,10 +220,10 @@ impl<'a> PresentedToken<'a> {
             .map_err(|why| *why)
     }
 
-    /// RFC 6750 §2.1: the scheme, which ignores case, blanks, then the token.
+    /// Parses the field. RFC 6750 §2.1: the scheme, which ignores case, blanks, then the token.
     ///
-    /// Some origins take any white space behind the scheme, any scheme, or the first of several words; some decode more than RFC 7515
-    /// allows. A field in which one of them may find a token is not a field without one.
+    /// Some origins accept any white space after the scheme, any scheme, or the first of several words; some decode more than
+    /// RFC 7515 allows. A field in which one of them may find a token does not count as a field without one.
     fn bearer(&self) -> Result<&'a [u8], NoClaims> {
         let mut fields = self.headers.get_all(AUTHORIZATION).into_iter();
         let field = fields.next().ok_or(NoClaims::Absent)?.as_bytes();
@@ -249,7 +249,8 @@ impl<'a> PresentedToken<'a> {
     }
 }
 
-/// RFC 7515 §7.1: parts in base64url without padding, in a token that is not too long to be verified.
+/// Returns whether a token has the form of RFC 7515 §7.1, parts in base64url without padding, and is not too long to be
+/// verified.
 fn is_compact(token: &[u8]) -> bool {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let signature = token
