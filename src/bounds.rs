@@ -389,6 +389,10 @@ pub const LOGGED_FIELDS: usize = 8;
 /// Bytes of each request field that an access line has; the rest is cut. User agents rarely have 300.
 pub const LOGGED_FIELD: usize = 512;
 
+/// Bytes of lines that a stripe of threads keeps for the access log, of 16: 100,000 lines a second on one thread for 100 ms. A line that
+/// does not fit is dropped and counted.
+pub const ACCESS_LOG_STRIPE: usize = 4 * 1024 * 1024;
+
 /// Places in which keys have their one line a second, eight bytes each; a power of two. Keys that share a place share the line.
 pub const LOG_PLACES: usize = 8192;
 

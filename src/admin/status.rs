@@ -42,7 +42,7 @@ pub(super) fn page(view: &dyn AdminView) -> AdminPage {
             .into_iter()
             .map(|certificate| CertificateSection::of(certificate, times.wall))
             .collect(),
-        access_log: AccessLogSection::of(view.recorder().log.tallies()),
+        access_log: AccessLogSection::of(view.recorder().log.counts()),
     };
     AdminPage::json(&status)
 }
@@ -290,11 +290,11 @@ impl StateSection {
 }
 
 impl AccessLogSection {
-    fn of(tallies: AccessLogCounts) -> Self {
+    fn of(counts: AccessLogCounts) -> Self {
         Self {
-            lines: tallies.lines,
-            dropped: tallies.dropped,
-            write_errors: tallies.write_errors,
+            lines: counts.lines,
+            dropped: counts.dropped,
+            write_errors: counts.write_errors,
         }
     }
 }

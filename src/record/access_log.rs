@@ -1,23 +1,19 @@
 //! Owns the access log: one line a request, written by a thread that no request waits for.
 //!
-//! A request formats its line straight into a buffer of its own thread (`shards`), which costs neither an
-//! allocation nor a wake-up; the writer (`writer`) swaps the buffers every 100 ms, or when one passes a watermark,
-//! and writes them out (`sink`). Which requests have a line decides `selection`; how it looks
-//! is [`super::line`]'s concern, or [`super::live_view`]'s.
+//! A request formats its line straight into a buffer of its own thread, and the thread of the log writes it out ([`LineLog`]).
+//! [`LineSelection`] decides which requests have a line; [`super::line`] formats it, or [`super::live_view`].
 //!
 //! # Limits
 //!
-//! 4 MiB for each of 16 stripes while the target takes nothing; then lines are dropped and counted.
+//! [`ACCESS_LOG_STRIPE`] bytes for each of 16 stripes while the target takes nothing; then lines are dropped and counted.
 //!
 //! # Errors
 //!
-//! Only opening the target fails, at start and at [`AccessLog::retarget`]. Later trouble is counted and logged, never
-//! answered to a request.
+//! Only opening the target fails, at start and at [`AccessLog::retarget`]. Later errors are counted and logged, never
+//! returned to a request.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -25,27 +21,24 @@ use sluicegate_telemetry::per_thread::STRIPES;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::line::{self, LogEntry};
-use super::line_buffers::{CAP, FillLevel, LineBuffers};
+use super::line_log::{LineLog, LineLogSettings};
 use super::line_selection::{LeftOut, LineSelection};
+use super::line_sink::LineTarget;
 use super::live_view::{self, ColorMode};
 use super::outcome::Outcome;
-use super::sink::LogSink;
-use super::writer::{LogWriter, WriterState};
+use crate::bounds::ACCESS_LOG_STRIPE;
 use crate::config::rules::{AccessLogTarget, LogRules};
 
-/// The time that the end of the process waits for the last lines: a disk that hangs may not hold up a shutdown.
-const LAST_ROUND: Duration = Duration::from_secs(2);
+/// Formats a line.
+type LineFormat = fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>);
 
 /// The running access log. Dropping it writes what is buffered.
 #[derive(Debug)]
 pub struct AccessLog {
-    shared: Arc<WriterState>,
-    format: fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>),
+    lines: LineLog,
+    format: LineFormat,
     rules: ArcSwap<LogRules>,
     selection: LineSelection,
-    on: AtomicBool,
-    target: Mutex<AccessLogTarget>,
-    writer: Option<JoinHandle<()>>,
 }
 
 /// The counts of the access log since its start.
@@ -53,7 +46,7 @@ pub struct AccessLog {
 pub struct AccessLogCounts {
     /// Lines taken.
     pub lines: u64,
-    /// Lines left out because a buffer was full.
+    /// Lines dropped because a buffer was full.
     pub dropped: u64,
     /// Writes and reopenings that failed.
     pub write_errors: u64,
@@ -62,54 +55,42 @@ pub struct AccessLogCounts {
 }
 
 impl AccessLog {
-    /// Opens the target of `rules` and starts the writer, which a later `fork` would not take along.
+    /// Opens the target of `rules` and starts the thread of the log. A `fork` after this does not have that thread.
     ///
     /// # Errors
     ///
-    /// What the system says about the file or the thread.
+    /// The system's error for the file or the thread.
     pub fn start(rules: &LogRules) -> io::Result<Self> {
-        Self::with(rules, LineBuffers::new(STRIPES, CAP), line::write)
+        Self::with(rules, STRIPES, ACCESS_LOG_STRIPE, line::write)
     }
 
-    /// Starts the view of `sluicegate demo` on the standard output. One shard, so that lines come in order.
+    /// Starts the view of `sluicegate demo` on the standard output, with one buffer, so that lines come in order.
     ///
     /// # Errors
     ///
-    /// What the system says about the standard output or the thread.
+    /// The system's error for the standard output or the thread.
     pub fn live(colour: ColorMode) -> io::Result<Self> {
-        Self::with(
-            &LogRules::to(AccessLogTarget::Stdout),
-            LineBuffers::new(1, CAP),
-            live_view::format(colour),
-        )
+        let rules = LogRules::to(AccessLogTarget::Stdout);
+        Self::with(&rules, 1, ACCESS_LOG_STRIPE, live_view::format(colour))
     }
 
-    fn with(
-        rules: &LogRules,
-        shards: LineBuffers,
-        format: fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>),
-    ) -> io::Result<Self> {
-        let target = &rules.access;
-        let shared = Arc::new(WriterState::new(shards));
-        let writer = LogWriter::new(Arc::clone(&shared), LogSink::open(target)?);
-        let writer = thread::Builder::new()
-            .name("access-log".to_owned())
-            .spawn(|| writer.run())?;
+    fn with(rules: &LogRules, buffers: usize, cap: usize, format: LineFormat) -> io::Result<Self> {
+        let settings = LineLogSettings {
+            name: "access log",
+            buffers,
+            cap,
+        };
         Ok(Self {
-            shared,
+            lines: LineLog::start(settings, line_target(&rules.access))?,
             format,
             rules: ArcSwap::from_pointee(rules.clone()),
             selection: LineSelection::new(),
-            on: AtomicBool::new(*target != AccessLogTarget::Off),
-            target: Mutex::new(target.clone()),
-            writer: Some(writer),
         })
     }
 
     /// Takes the line of one request.
     pub fn record(&self, outcome: &Outcome<'_>) {
-        // Relaxed: a line more or less around a reload is as good.
-        if !self.on.load(Ordering::Relaxed) {
+        if !self.lines.is_on() {
             return;
         }
         let rules = &**self.rules.load();
@@ -121,68 +102,52 @@ impl AccessLog {
             rules,
             left_out,
         };
-        let shards = &self.shared.shards;
-        let level = shards.append(|bytes, stamp| (self.format)(bytes, stamp, &entry));
-        if level == FillLevel::Watermark {
-            self.shared.ask_drain();
-        }
+        self.lines
+            .append(|bytes, time| (self.format)(bytes, time, &entry));
     }
 
-    /// SIGUSR1: lines up to now go to the old file, then the path is opened again. Returns at once.
+    /// Writes the lines up to now to the old file, then opens the path again, as SIGUSR1 asks for. Returns at once.
     pub fn reopen(&self) {
-        self.shared.ask_reopen();
+        self.lines.reopen();
     }
 
-    /// A reload: lines up to now go to the old target, what follows to the new one and by the new rules. A target that is the same is not
+    /// Applies the rules of a reload: lines up to now go to the old target, later ones to the new one. A target that is the same is not
     /// opened again.
     ///
     /// # Errors
     ///
-    /// What the system says about the file; the old target then stays in use.
+    /// The system's error for the file; the old target and the old rules then stay in use.
     pub fn retarget(&self, rules: &LogRules) -> io::Result<()> {
-        let target = &rules.access;
-        let mut current = self.target.lock().unwrap_or_else(PoisonError::into_inner);
-        if *current == *target {
-            self.rules.store(Arc::new(rules.clone()));
-            return Ok(());
-        }
-        self.shared.ask_sink(LogSink::open(target)?);
+        self.lines.retarget(&line_target(&rules.access))?;
         self.rules.store(Arc::new(rules.clone()));
-        *current = target.clone();
-        // Relaxed: see `record`.
-        self.on
-            .store(*target != AccessLogTarget::Off, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Waits, at most `patience`, until every line taken before is written. Whether it is.
+    /// Waits, at most `timeout`, until every line taken before is written. Returns whether it is.
     #[must_use]
-    pub fn flush(&self, patience: Duration) -> bool {
-        self.shared.flush(patience)
+    pub fn flush(&self, timeout: Duration) -> bool {
+        self.lines.flush(timeout)
     }
 
     /// Returns the counts.
     #[must_use]
-    pub fn tallies(&self) -> AccessLogCounts {
-        let counted = self.shared.shards.counted();
+    pub fn counts(&self) -> AccessLogCounts {
+        let counts = self.lines.counts();
         AccessLogCounts {
-            lines: counted.lines,
-            dropped: counted.dropped,
-            // Relaxed: a count for the scrape.
-            write_errors: self.shared.write_errors.load(Ordering::Relaxed),
+            lines: counts.lines,
+            dropped: counts.dropped,
+            write_errors: counts.write_errors,
             left_out: self.selection.left_out(),
         }
     }
 }
 
-impl Drop for AccessLog {
-    fn drop(&mut self) {
-        if !self.shared.stop(LAST_ROUND) {
-            tracing::error!("access log: the target hangs, the last lines are lost");
-        } else if let Some(writer) = self.writer.take() {
-            // It has served its last round, so this does not wait; a panic in it was already reported by its thread.
-            drop(writer.join());
-        }
+/// Translates `[log] access`.
+fn line_target(target: &AccessLogTarget) -> LineTarget {
+    match target {
+        AccessLogTarget::Stdout => LineTarget::Stdout,
+        AccessLogTarget::File(path) => LineTarget::File(path.clone()),
+        AccessLogTarget::Off => LineTarget::Off,
     }
 }
 

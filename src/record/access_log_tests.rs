@@ -51,7 +51,7 @@ fn two_paths() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (dir, old, new)
 }
 
-/// Goal: nothing is lost or doubled between threads and shards. Method: eight threads, then the end of the log.
+/// Goal: nothing is lost or doubled between threads and buffers. Method: eight threads, then the end of the log.
 #[test]
 fn the_end_of_the_log_writes_every_line_of_every_thread() {
     let (_dir, path, _) = two_paths();
@@ -63,7 +63,7 @@ fn the_end_of_the_log_writes_every_line_of_every_thread() {
         }
     });
     assert_eq!(
-        log.tallies(),
+        log.counts(),
         AccessLogCounts {
             lines: 8_000,
             dropped: 0,
@@ -121,22 +121,18 @@ fn a_reload_changes_the_target() {
 }
 
 /// Goal: a full disk drops lines at the cap, counts them and the errors, and recovery writes what was kept. Method: a log
-/// of one small shard on `/dev/full`, moved to a file.
+/// of one small buffer on `/dev/full`, moved to a file.
 #[test]
 fn a_full_disk_costs_lines_but_blocks_nobody() {
     let (_dir, _, path) = two_paths();
     let full = LogRules::to(AccessLogTarget::File("/dev/full".into()));
-    let log =
-        AccessLog::with(&full, LineBuffers::new(1, 2_000), line::write).expect("the device opens");
+    let log = AccessLog::with(&full, 1, 2_000, line::write).expect("the device opens");
     record(&log, 0);
     assert!(!log.flush(PATIENCE), "the line cannot be written");
     (1..100).for_each(|n| record(&log, n));
-    let tallies = log.tallies();
-    assert_eq!(tallies.lines + tallies.dropped, 100);
-    assert!(
-        tallies.dropped > 80 && tallies.write_errors > 0,
-        "{tallies:?}"
-    );
+    let counts = log.counts();
+    assert_eq!(counts.lines + counts.dropped, 100);
+    assert!(counts.dropped > 80 && counts.write_errors > 0, "{counts:?}");
     log.retarget(&to(&path)).expect("a file opens");
     assert!(log.flush(PATIENCE));
     record(&log, 100);
@@ -144,7 +140,7 @@ fn a_full_disk_costs_lines_but_blocks_nobody() {
     let numbers = numbers(&path);
     assert_eq!(
         numbers.len() as u64,
-        tallies.lines + 1,
+        counts.lines + 1,
         "every line that was taken is in the file"
     );
     assert_eq!((numbers.first(), numbers.last()), (Some(&0), Some(&100)));
@@ -155,5 +151,5 @@ fn a_full_disk_costs_lines_but_blocks_nobody() {
 fn a_log_that_is_off_takes_no_lines() {
     let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
     record(&log, 1);
-    assert_eq!(log.tallies(), AccessLogCounts::default());
+    assert_eq!(log.counts(), AccessLogCounts::default());
 }

@@ -139,7 +139,7 @@ fn limits(metrics: &Metrics) -> Vec<SampledFamily> {
 }
 
 /// Returns the counts of calls to the store; none before the first attempt to connect.
-fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
+fn store(counts: &StoreCallCounts) -> Vec<SampledFamily> {
     let mut calls = SampledFamily::counter(
         "sluicegate_store_calls_total",
         "Calls of the store, by what came of them; many that travel in one piece are one.",
@@ -148,15 +148,15 @@ fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
         "sluicegate_store_round_trip_seconds",
         "How long calls that were sent to the store took.",
     );
-    let tried = tallies.events(LinkEvent::Connected) + tallies.events(LinkEvent::NotConnected);
-    if tried == 0 {
+    let attempts = counts.events(LinkEvent::Connected) + counts.events(LinkEvent::NotConnected);
+    if attempts == 0 {
         return Vec::new();
     }
     for result in CallResult::ALL {
-        calls.push(&[("result", label_of(result))], tallies.calls(result));
+        calls.push(&[("result", label_of(result))], counts.calls(result));
     }
-    round_trips.push_histogram(&[], &tallies.round_trips(), &ROUND_TRIP_BOUNDS, 1e6);
-    let count = |family: SampledFamily, event| family.series(&[], tallies.events(event));
+    round_trips.push_histogram(&[], &counts.round_trips(), &ROUND_TRIP_BOUNDS, 1e6);
+    let count = |family: SampledFamily, event| family.series(&[], counts.events(event));
     vec![
         calls,
         round_trips,
@@ -164,10 +164,10 @@ fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
             "sluicegate_store_connects_total",
             "Tries to connect to a server of the store, by result.",
         )
-        .series(&[("result", "ok")], tallies.events(LinkEvent::Connected))
+        .series(&[("result", "ok")], counts.events(LinkEvent::Connected))
         .series(
             &[("result", "failed")],
-            tallies.events(LinkEvent::NotConnected),
+            counts.events(LinkEvent::NotConnected),
         ),
         count(
             SampledFamily::counter(
@@ -187,29 +187,29 @@ fn store(tallies: &StoreCallCounts) -> Vec<SampledFamily> {
 }
 
 fn access_log(recorder: &Recorder) -> [SampledFamily; 4] {
-    let tallies = recorder.log.tallies();
+    let counts = recorder.log.counts();
     [
         SampledFamily::counter(
             "sluicegate_access_log_lines_total",
             "Access log lines taken.",
         )
-        .series(&[], tallies.lines),
+        .series(&[], counts.lines),
         SampledFamily::counter(
             "sluicegate_access_log_dropped_total",
             "Access log lines dropped because a buffer was full.",
         )
-        .series(&[], tallies.dropped),
+        .series(&[], counts.dropped),
         SampledFamily::counter(
             "sluicegate_access_log_write_errors_total",
             "Writes and reopenings of the access log that failed.",
         )
-        .series(&[], tallies.write_errors),
+        .series(&[], counts.write_errors),
         SampledFamily::counter(
             "sluicegate_access_log_left_out_total",
             "Requests that the rules of the access log leave out.",
         )
-        .series(&[("by", "refused")], tallies.left_out.refused)
-        .series(&[("by", "only")], tallies.left_out.filtered),
+        .series(&[("by", "refused")], counts.left_out.refused)
+        .series(&[("by", "only")], counts.left_out.filtered),
     ]
 }
 

@@ -130,7 +130,7 @@ impl SpanQueue {
     /// Returns whether every span has a result.
     fn is_settled(&self) -> bool {
         let known: u64 = SpanResult::ALL.iter().map(|fate| self.fate(*fate)).sum();
-        known >= self.shards.counted().lines
+        known >= self.shards.counts().lines
     }
 
     fn is_away(&self) -> bool {
@@ -155,7 +155,7 @@ impl SpanQueue {
 
     /// Spans that nobody is told of for want of room, or of a collector.
     fn dropped(&self) -> u64 {
-        self.shards.counted().dropped + self.fate(SpanResult::Dropped)
+        self.shards.counts().dropped + self.fate(SpanResult::Dropped)
     }
 
     /// Returns the metrics; a series appears with its first count.

@@ -1,4 +1,4 @@
-//! Owns the open end that access lines are written to, and what of them is still to be written.
+//! Owns the open file that lines are written to, and the lines that are not written yet.
 //!
 //! # Invariants
 //!
@@ -11,30 +11,39 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::config::rules::AccessLogTarget;
+/// The target of a log's lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum LineTarget {
+    /// The standard output.
+    Stdout,
+    /// A file, which is appended to.
+    File(PathBuf),
+    /// Nowhere.
+    Off,
+}
 
-/// An open access log.
+/// An open target.
 #[derive(Debug)]
-pub(super) struct LogSink {
-    target: AccessLogTarget,
+pub(super) struct LineSink {
+    target: LineTarget,
     /// `None` where lines go nowhere.
     file: Option<File>,
 }
 
-impl LogSink {
+impl LineSink {
     /// Opens `target`.
     ///
     /// # Errors
     ///
-    /// What the system says about the file.
-    pub(super) fn open(target: &AccessLogTarget) -> io::Result<Self> {
+    /// The system's error for the file.
+    pub(super) fn open(target: &LineTarget) -> io::Result<Self> {
         let file = match target {
-            AccessLogTarget::Off => None,
+            LineTarget::Off => None,
             // A descriptor of its own: `io::Stdout` would hold lines back in a buffer and hide how much was written.
-            AccessLogTarget::Stdout => Some(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
-            AccessLogTarget::File(path) => Some(open_file(path).map_err(|error| {
+            LineTarget::Stdout => Some(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+            LineTarget::File(path) => Some(open_file(path).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })?),
         };
@@ -48,7 +57,7 @@ impl LogSink {
     ///
     /// # Errors
     ///
-    /// What the system says about the file.
+    /// The system's error for the file.
     pub(super) fn reopen(&mut self) -> io::Result<()> {
         *self = Self::open(&self.target)?;
         Ok(())
@@ -59,12 +68,12 @@ impl LogSink {
         self.file.is_none()
     }
 
-    /// Its name in the process log.
+    /// Returns its name for the process log.
     pub(super) fn name(&self) -> String {
         match &self.target {
-            AccessLogTarget::Off => "nowhere".to_owned(),
-            AccessLogTarget::Stdout => "the standard output".to_owned(),
-            AccessLogTarget::File(path) => path.display().to_string(),
+            LineTarget::Off => "nowhere".to_owned(),
+            LineTarget::Stdout => "the standard output".to_owned(),
+            LineTarget::File(path) => path.display().to_string(),
         }
     }
 }
@@ -98,22 +107,22 @@ fn open_file(path: &Path) -> io::Result<File> {
 #[derive(Debug, Default)]
 pub(super) struct UnwrittenLines {
     bytes: Vec<u8>,
-    /// Bytes of them that the current sink has.
+    /// The number of bytes that the current sink has.
     sent: usize,
 }
 
 impl UnwrittenLines {
-    /// Where the next lines are put, once [`UnwrittenLines::send`] has succeeded.
+    /// Returns the buffer for the next lines, which is empty once [`UnwrittenLines::send`] has succeeded.
     pub(super) fn refill(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     ///
     /// # Errors
     ///
-    /// What the system said to the write that failed; the rest is kept for the next call.
-    pub(super) fn send(&mut self, sink: &mut LogSink) -> io::Result<()> {
+    /// The system's error for the write that failed; the rest is kept for the next call.
+    pub(super) fn send(&mut self, sink: &mut LineSink) -> io::Result<()> {
         if let Some(file) = &mut sink.file {
             // Every turn but an interrupted one writes at least a byte or returns.
             while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
@@ -130,7 +139,7 @@ impl UnwrittenLines {
         Ok(())
     }
 
-    /// Goes back to the start of the line that was cut short: the rest is for another file (invariant 2).
+    /// Goes back to the start of the line that was cut short, since the rest is for another file (invariant 2).
     pub(super) fn rewind_to_line(&mut self) {
         let sent = self.bytes.get(..self.sent).unwrap_or_default();
         self.sent = sent
@@ -139,7 +148,7 @@ impl UnwrittenLines {
             .map_or(0, |at| at + 1);
     }
 
-    /// Lines not yet wholly written.
+    /// Returns the number of lines that are not wholly written.
     pub(super) fn lines(&self) -> usize {
         self.bytes
             .get(self.sent..)
@@ -154,7 +163,7 @@ impl UnwrittenLines {
 mod tests {
     use super::*;
 
-    fn unsent(bytes: &[u8], sent: usize) -> UnwrittenLines {
+    fn unwritten(bytes: &[u8], sent: usize) -> UnwrittenLines {
         UnwrittenLines {
             bytes: bytes.to_vec(),
             sent,
@@ -174,15 +183,15 @@ mod tests {
         ] {
             let path = dir.path().join(sent.to_string());
             let mut sink =
-                LogSink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens");
-            let mut unsent = unsent(b"one\ntwo\n", sent);
-            unsent.rewind_to_line();
-            unsent.send(&mut sink).expect("the disk has room");
+                LineSink::open(&LineTarget::File(path.clone())).expect("a new file opens");
+            let mut lines = unwritten(b"one\ntwo\n", sent);
+            lines.rewind_to_line();
+            lines.send(&mut sink).expect("the disk has room");
             assert_eq!(
                 std::fs::read_to_string(path).expect("the file exists"),
                 expected
             );
-            assert!(unsent.refill().is_empty());
+            assert!(lines.refill().is_empty());
         }
     }
 
@@ -190,9 +199,9 @@ mod tests {
     #[test]
     fn a_full_disk_keeps_the_lines_for_later() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut lines = unsent(b"one\ntwo\n", 0);
+        let mut lines = unwritten(b"one\ntwo\n", 0);
         let mut full =
-            LogSink::open(&AccessLogTarget::File("/dev/full".into())).expect("the device opens");
+            LineSink::open(&LineTarget::File("/dev/full".into())).expect("the device opens");
         assert_eq!(
             lines.send(&mut full).expect_err("it is full").kind(),
             io::ErrorKind::StorageFull
@@ -200,9 +209,7 @@ mod tests {
         assert_eq!(lines.lines(), 2);
         let path = dir.path().join("log");
         lines
-            .send(
-                &mut LogSink::open(&AccessLogTarget::File(path.clone())).expect("a new file opens"),
-            )
+            .send(&mut LineSink::open(&LineTarget::File(path.clone())).expect("a new file opens"))
             .expect("room");
         assert_eq!(std::fs::read(path).expect("the file exists"), b"one\ntwo\n");
     }
@@ -218,9 +225,8 @@ mod tests {
         ] {
             let path = dir.path().join(name);
             std::fs::write(&path, before).expect("the disk has room");
-            let mut sink =
-                LogSink::open(&AccessLogTarget::File(path.clone())).expect("the file opens");
-            unsent(b"new\n", 0)
+            let mut sink = LineSink::open(&LineTarget::File(path.clone())).expect("the file opens");
+            unwritten(b"new\n", 0)
                 .send(&mut sink)
                 .expect("the disk has room");
             assert_eq!(
