@@ -17,13 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use sluicegate_telemetry::line_log::{LineLog, LineLogSettings, LineTarget};
 use sluicegate_telemetry::per_thread::STRIPES;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::line::{self, LogEntry};
-use super::line_log::{LineLog, LineLogSettings};
 use super::line_selection::{LeftOut, LineSelection};
-use super::line_sink::LineTarget;
 use super::live_view::{self, ColorMode};
 use super::outcome::Outcome;
 use crate::bounds::ACCESS_LOG_STRIPE;

@@ -1,7 +1,8 @@
 //! Metrics, logs and spans of a server that answers many requests at the same time.
 //!
-//! A thread that serves a request adds to counters of its own ([`per_thread`], [`histogram`]). Sums and names are made when a scrape asks
-//! for them ([`exposition`]). The crate knows nothing of what is counted.
+//! A thread that serves a request adds to counters of its own ([`per_thread`], [`histogram`]). Sums and names are made when a scrape
+//! asks for them ([`exposition`]). A line of a log goes into a buffer of its thread, and another thread writes it ([`line_log`]). The crate
+//! knows nothing of what is counted and logged.
 //!
 //! # Example
 //!
@@ -26,6 +27,10 @@
 pub mod escape;
 pub mod exposition;
 pub mod histogram;
+pub mod line_buffers;
+pub mod line_log;
+mod line_sink;
+mod line_writer;
 pub mod per_thread;
 pub mod process;
 pub mod rfc3339;

@@ -94,12 +94,12 @@ impl SpanExporter {
     /// and a request that it lets in is told to whom the reload names.
     async fn round(&mut self, spans: &SpanQueue, collector: &InForce<Option<Arc<OtlpRules>>>) {
         self.pause = None;
-        for shard in 0..=spans.shards.len() {
+        for shard in 0..=spans.shards.count() {
             let Some(rules) = collector.load() else {
                 return;
             };
             self.bring(spans, &rules).await;
-            if self.pause.is_some() || shard == spans.shards.len() {
+            if self.pause.is_some() || shard == spans.shards.count() {
                 return;
             }
             self.take(spans, shard);
@@ -164,7 +164,7 @@ impl SpanExporter {
     /// Nobody is to be told any more.
     fn forget(&mut self, spans: &SpanQueue) {
         self.drop_waiting(spans);
-        for shard in 0..spans.shards.len() {
+        for shard in 0..spans.shards.count() {
             self.take(spans, shard);
             self.drop_waiting(spans);
         }

@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_telemetry::exposition::SampledFamily;
+use sluicegate_telemetry::line_buffers::{FillLevel, LineBuffers};
 use sluicegate_telemetry::per_thread::STRIPES;
 use tokio::sync::Notify;
 
-use super::line_buffers::{FillLevel, LineBuffers};
 use super::outcome::Outcome;
 use crate::{bounds, clock};
 

@@ -11,15 +11,15 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sluicegate_telemetry::per_thread;
-use sluicegate_telemetry::rfc3339::TimeFormatter;
+use crate::per_thread;
+use crate::rfc3339::TimeFormatter;
 
 /// The bytes in a buffer at which the writer is woken before its next tick: large enough that hundreds of lines share a wake-up, small
 /// enough that a buffer and the one it is swapped with stay in the second cache beside what requests work on.
-pub(super) const WATERMARK: usize = 64 * 1024;
+pub const WATERMARK: usize = 64 * 1024;
 
 /// The buffers, one a stripe.
-pub(super) struct LineBuffers {
+pub struct LineBuffers {
     buffers: Box<[LineBuffer]>,
     cap: usize,
 }
@@ -38,7 +38,7 @@ struct BufferContent {
 
 /// The fill level of a buffer after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FillLevel {
+pub enum FillLevel {
     /// Below the watermark, or past it before: the writer's next tick is early enough.
     Low,
     /// This line crossed the watermark, so the writer is to be woken.
@@ -47,16 +47,16 @@ pub(super) enum FillLevel {
 
 /// Counts of lines since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LineCounts {
+pub struct LineCounts {
     /// Lines taken.
-    pub(super) lines: u64,
+    pub lines: u64,
     /// Lines dropped because a buffer was full.
-    pub(super) dropped: u64,
+    pub dropped: u64,
 }
 
 impl LineBuffers {
     /// Makes `count` empty buffers, at least 1, of at most `cap` bytes each.
-    pub(super) fn new(count: usize, cap: usize) -> Self {
+    pub fn new(count: usize, cap: usize) -> Self {
         let buffers = (0..count.max(1))
             .map(|_| LineBuffer(Mutex::default()))
             .collect();
@@ -64,7 +64,8 @@ impl LineBuffers {
     }
 
     /// Appends the whole line that `write` writes to the calling thread's buffer.
-    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
+    #[inline]
+    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
         let mut content = self.lock(per_thread::stripe() % self.buffers.len());
         let content = &mut *content;
         let before = content.bytes.len();
@@ -86,7 +87,7 @@ impl LineBuffers {
     }
 
     /// Swaps the lines of buffer `index` for `into`, which must be empty; its capacity serves the next lines.
-    pub(super) fn take(&self, index: usize, into: &mut Vec<u8>) {
+    pub fn take(&self, index: usize, into: &mut Vec<u8>) {
         debug_assert!(
             into.is_empty(),
             "a buffer with unwritten lines would go back"
@@ -95,18 +96,20 @@ impl LineBuffers {
     }
 
     /// Returns the number of buffers.
-    pub(super) fn len(&self) -> usize {
+    #[must_use]
+    pub fn count(&self) -> usize {
         self.buffers.len()
     }
 
     /// Returns the sum over all buffers.
-    pub(super) fn counts(&self) -> LineCounts {
-        (0..self.len())
-            .map(|index| self.lock(index))
-            .fold(LineCounts::default(), |sum, content| LineCounts {
+    pub fn counts(&self) -> LineCounts {
+        (0..self.count()).map(|index| self.lock(index)).fold(
+            LineCounts::default(),
+            |sum, content| LineCounts {
                 lines: sum.lines + content.lines,
                 dropped: sum.dropped + content.dropped,
-            })
+            },
+        )
     }
 
     /// Locks a buffer. Poison is ignored: a line is only appended, so a panicking thread leaves at worst one broken line behind.
@@ -121,7 +124,7 @@ impl LineBuffers {
 impl fmt::Debug for LineBuffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LineBuffers")
-            .field("len", &self.len())
+            .field("len", &self.count())
             .field("cap", &self.cap)
             .finish_non_exhaustive()
     }

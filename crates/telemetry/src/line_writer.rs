@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::line_buffers::LineBuffers;
-use super::line_sink::{LineSink, UnwrittenLines};
+use crate::line_buffers::LineBuffers;
+use crate::line_sink::{LineSink, UnwrittenLines};
 
 /// The target of process logs: the module of the gateway that this file was part of, so that filters by module go on as they are.
 const LOG_TARGET: &str = "sluicegate::record::writer";
@@ -27,9 +27,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// The state that callers, signals and the writer share.
 #[derive(Debug)]
-pub(super) struct WriterState {
-    pub(super) buffers: LineBuffers,
-    pub(super) write_errors: AtomicU64,
+pub(crate) struct WriterState {
+    pub(crate) buffers: LineBuffers,
+    pub(crate) write_errors: AtomicU64,
     commands: Mutex<WriterCommands>,
     /// Notified when a command was given.
     commanded: Condvar,
@@ -52,7 +52,7 @@ struct WriterCommands {
 }
 
 impl WriterState {
-    pub(super) fn new(buffers: LineBuffers) -> Self {
+    pub(crate) fn new(buffers: LineBuffers) -> Self {
         Self {
             buffers,
             write_errors: AtomicU64::new(0),
@@ -63,22 +63,22 @@ impl WriterState {
     }
 
     /// Requests a round before the next tick.
-    pub(super) fn request_drain(&self) {
+    pub(crate) fn request_drain(&self) {
         self.command(|commands| commands.drain = true);
     }
 
     /// Requests that buffered lines go to the old file, and that the file is opened again.
-    pub(super) fn request_reopen(&self) {
+    pub(crate) fn request_reopen(&self) {
         self.command(|commands| commands.reopen = true);
     }
 
     /// Requests that buffered lines go to the old sink, and later ones to `sink`.
-    pub(super) fn request_sink(&self, sink: LineSink) {
+    pub(crate) fn request_sink(&self, sink: LineSink) {
         self.command(|commands| commands.sink = Some(sink));
     }
 
     /// Requests a round and waits for it, at most `timeout`. Returns whether everything was written.
-    pub(super) fn flush(&self, timeout: Duration) -> bool {
+    pub(crate) fn flush(&self, timeout: Duration) -> bool {
         let mut round = 0;
         self.command(|commands| {
             commands.rounds_requested += 1;
@@ -94,7 +94,7 @@ impl WriterState {
     }
 
     /// Requests the last round and waits for it, at most `timeout`. Returns whether the writer has ended.
-    pub(super) fn stop(&self, timeout: Duration) -> bool {
+    pub(crate) fn stop(&self, timeout: Duration) -> bool {
         self.command(|commands| commands.stop = true);
         let (commands, _) = self
             .round_ended
@@ -115,7 +115,7 @@ impl WriterState {
 
 /// The part of the state that only the writer's thread has.
 #[derive(Debug)]
-pub(super) struct LineWriter {
+pub(crate) struct LineWriter {
     /// The name of the log in the process log.
     name: &'static str,
     state: Arc<WriterState>,
@@ -128,7 +128,7 @@ pub(super) struct LineWriter {
 }
 
 impl LineWriter {
-    pub(super) fn new(name: &'static str, state: Arc<WriterState>, sink: LineSink) -> Self {
+    pub(crate) fn new(name: &'static str, state: Arc<WriterState>, sink: LineSink) -> Self {
         Self {
             name,
             state,
@@ -140,7 +140,7 @@ impl LineWriter {
     }
 
     /// Runs rounds until a command stops it.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         loop {
             let commands = self.wait();
             // A sink that goes nowhere has no lines of its own: buffered lines came after the command for the next one.
@@ -207,7 +207,7 @@ impl LineWriter {
 
     fn try_drain(&mut self) -> io::Result<()> {
         self.unwritten.send(&mut self.sink)?;
-        for index in 0..self.state.buffers.len() {
+        for index in 0..self.state.buffers.count() {
             self.state.buffers.take(index, self.unwritten.refill());
             self.unwritten.send(&mut self.sink)?;
         }

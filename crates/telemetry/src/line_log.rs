@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluicegate_telemetry::rfc3339::TimeFormatter;
+use crate::rfc3339::TimeFormatter;
 
-use super::line_buffers::{FillLevel, LineBuffers};
-use super::line_sink::{LineSink, LineTarget};
-use super::line_writer::{LineWriter, WriterState};
+use crate::line_buffers::{FillLevel, LineBuffers};
+use crate::line_sink::LineSink;
+pub use crate::line_sink::LineTarget;
+use crate::line_writer::{LineWriter, WriterState};
 
 /// The target of process logs: the module of the gateway that this file was part of, so that filters by module go on as they are.
 const LOG_TARGET: &str = "sluicegate::record::access_log";
@@ -32,7 +33,7 @@ const LAST_ROUND: Duration = Duration::from_secs(2);
 
 /// A running log. Dropping it writes the lines that are buffered.
 #[derive(Debug)]
-pub(super) struct LineLog {
+pub struct LineLog {
     name: &'static str,
     state: Arc<WriterState>,
     on: AtomicBool,
@@ -42,24 +43,24 @@ pub(super) struct LineLog {
 
 /// The constants of a log.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LineLogSettings {
+pub struct LineLogSettings {
     /// The name of the log, which begins its messages in the process log, such as `access log`.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// The number of buffers, which the threads share; with 1 lines are written in the order in which they come.
-    pub(super) buffers: usize,
+    pub buffers: usize,
     /// The bytes that one buffer holds at most.
-    pub(super) cap: usize,
+    pub cap: usize,
 }
 
 /// The counts of a log since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LineLogCounts {
+pub struct LineLogCounts {
     /// Lines taken.
-    pub(super) lines: u64,
+    pub lines: u64,
     /// Lines dropped because a buffer was full.
-    pub(super) dropped: u64,
+    pub dropped: u64,
     /// Writes and reopenings that failed.
-    pub(super) write_errors: u64,
+    pub write_errors: u64,
 }
 
 impl LineLog {
@@ -68,7 +69,7 @@ impl LineLog {
     /// # Errors
     ///
     /// The system's error for the file or the thread.
-    pub(super) fn start(settings: LineLogSettings, target: LineTarget) -> io::Result<Self> {
+    pub fn start(settings: LineLogSettings, target: LineTarget) -> io::Result<Self> {
         let buffers = LineBuffers::new(settings.buffers, settings.cap);
         let state = Arc::new(WriterState::new(buffers));
         let sink = LineSink::open(&target)?;
@@ -87,21 +88,21 @@ impl LineLog {
 
     /// Returns whether lines go anywhere: where they do not, a caller need not write any.
     #[inline]
-    pub(super) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         // Relaxed: a line more or less around a change of the target is as good.
         self.on.load(Ordering::Relaxed)
     }
 
     /// Takes the line that `write` appends with its line feed. It gets the formatter of the calling thread's buffer for times.
     #[inline]
-    pub(super) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) {
+    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) {
         if self.state.buffers.append(write) == FillLevel::Watermark {
             self.state.request_drain();
         }
     }
 
     /// Writes the lines up to now to the old file, then opens the path again: for a rotation. Returns at once.
-    pub(super) fn reopen(&self) {
+    pub fn reopen(&self) {
         self.state.request_reopen();
     }
 
@@ -110,7 +111,7 @@ impl LineLog {
     /// # Errors
     ///
     /// The system's error for the file; the old target then stays in use.
-    pub(super) fn retarget(&self, target: &LineTarget) -> io::Result<()> {
+    pub fn retarget(&self, target: &LineTarget) -> io::Result<()> {
         let mut current = self.target.lock().unwrap_or_else(PoisonError::into_inner);
         if *current == *target {
             return Ok(());
@@ -124,13 +125,13 @@ impl LineLog {
 
     /// Waits, at most `timeout`, until every line taken before is written. Returns whether it is.
     #[must_use]
-    pub(super) fn flush(&self, timeout: Duration) -> bool {
+    pub fn flush(&self, timeout: Duration) -> bool {
         self.state.flush(timeout)
     }
 
     /// Returns the counts.
     #[must_use]
-    pub(super) fn counts(&self) -> LineLogCounts {
+    pub fn counts(&self) -> LineLogCounts {
         let counts = self.state.buffers.counts();
         LineLogCounts {
             lines: counts.lines,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// The target of a log's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum LineTarget {
+pub enum LineTarget {
     /// The standard output.
     Stdout,
     /// A file, which is appended to.
@@ -26,7 +26,7 @@ pub(super) enum LineTarget {
 
 /// An open target.
 #[derive(Debug)]
-pub(super) struct LineSink {
+pub(crate) struct LineSink {
     target: LineTarget,
     /// `None` where lines go nowhere.
     file: Option<File>,
@@ -38,7 +38,7 @@ impl LineSink {
     /// # Errors
     ///
     /// The system's error for the file.
-    pub(super) fn open(target: &LineTarget) -> io::Result<Self> {
+    pub(crate) fn open(target: &LineTarget) -> io::Result<Self> {
         let file = match target {
             LineTarget::Off => None,
             // A descriptor of its own: `io::Stdout` would hold lines back in a buffer and hide how much was written.
@@ -58,18 +58,18 @@ impl LineSink {
     /// # Errors
     ///
     /// The system's error for the file.
-    pub(super) fn reopen(&mut self) -> io::Result<()> {
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
         *self = Self::open(&self.target)?;
         Ok(())
     }
 
     /// Returns whether lines are discarded.
-    pub(super) fn is_off(&self) -> bool {
+    pub(crate) fn is_off(&self) -> bool {
         self.file.is_none()
     }
 
     /// Returns its name for the process log.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.target {
             LineTarget::Off => "nowhere".to_owned(),
             LineTarget::Stdout => "the standard output".to_owned(),
@@ -105,7 +105,7 @@ fn open_file(path: &Path) -> io::Result<File> {
 
 /// Whole lines on their way into a sink.
 #[derive(Debug, Default)]
-pub(super) struct UnwrittenLines {
+pub(crate) struct UnwrittenLines {
     bytes: Vec<u8>,
     /// The number of bytes that the current sink has.
     sent: usize,
@@ -113,7 +113,7 @@ pub(super) struct UnwrittenLines {
 
 impl UnwrittenLines {
     /// Returns the buffer for the next lines, which is empty once [`UnwrittenLines::send`] has succeeded.
-    pub(super) fn refill(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn refill(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
@@ -122,7 +122,7 @@ impl UnwrittenLines {
     /// # Errors
     ///
     /// The system's error for the write that failed; the rest is kept for the next call.
-    pub(super) fn send(&mut self, sink: &mut LineSink) -> io::Result<()> {
+    pub(crate) fn send(&mut self, sink: &mut LineSink) -> io::Result<()> {
         if let Some(file) = &mut sink.file {
             // Every turn but an interrupted one writes at least a byte or returns.
             while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
@@ -140,7 +140,7 @@ impl UnwrittenLines {
     }
 
     /// Goes back to the start of the line that was cut short, since the rest is for another file (invariant 2).
-    pub(super) fn rewind_to_line(&mut self) {
+    pub(crate) fn rewind_to_line(&mut self) {
         let sent = self.bytes.get(..self.sent).unwrap_or_default();
         self.sent = sent
             .iter()
@@ -149,7 +149,7 @@ impl UnwrittenLines {
     }
 
     /// Returns the number of lines that are not wholly written.
-    pub(super) fn lines(&self) -> usize {
+    pub(crate) fn lines(&self) -> usize {
         self.bytes
             .get(self.sent..)
             .unwrap_or_default()
