@@ -41,7 +41,7 @@ use crate::config::rules::Rules;
 use crate::gateway::Gateway;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
-use crate::record::{AccessLog, Metrics, Recorder};
+use crate::record::{AccessLog, Metrics, RequestRecorder};
 use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
 use crate::supervisor;
 
@@ -147,7 +147,13 @@ pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, St
         scratch: None,
         add_services: |_: &mut Server| {},
     };
-    serve(file, rules, Recorder::new(metrics, log), begin, extras)
+    serve(
+        file,
+        rules,
+        RequestRecorder::new(metrics, log),
+        begin,
+        extras,
+    )
 }
 
 /// Checks that the process may open the descriptors that it needs. Call it before anything is opened, since a later failure for
@@ -173,7 +179,7 @@ pub struct ServerExtras<A> {
 pub fn serve(
     file: &Path,
     rules: Rules,
-    recorder: Recorder,
+    recorder: RequestRecorder,
     begin: StartMode,
     extras: ServerExtras<impl FnOnce(&mut Server)>,
 ) -> Result<Infallible, StartError> {

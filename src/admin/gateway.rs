@@ -13,7 +13,7 @@ use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
 use super::origins::ServerCommand;
 use super::view::{
     AcmeView, AdminView, BannedKeysView, BansView, ConfigurationView, ConnectionsView, LimitView,
-    OriginView, PermitsView, ProcessTimes, Readiness, ReloadView, ServerView, ShareView,
+    OriginView, PermitsView, ProcessTimes, ReadyState, ReloadView, ServerView, ShareView,
     TopKeysView,
 };
 use crate::acme::OrderOutcome;
@@ -25,7 +25,7 @@ use crate::config::MemoryPlan;
 use crate::explain::RouteExplained;
 use crate::origin::{AttemptOutcome, OriginServer, ServerPool};
 use crate::process::{GatewayProcess, Phase, ReloadReport};
-use crate::record::Recorder;
+use crate::record::RequestRecorder;
 use crate::state::DirectoryHealth;
 use crate::store::{KeyChange, RemoteWriteStats, ReplicationStats};
 
@@ -34,14 +34,14 @@ impl AdminView for GatewayProcess {
         self.shared.snapshot().rules.admin.token.clone()
     }
 
-    fn readiness(&self) -> Readiness {
+    fn readiness(&self) -> ReadyState {
         match self.lifecycle.phase() {
-            Phase::Starting => Readiness::Starting,
+            Phase::Starting => ReadyState::Starting,
             Phase::Serving if !self.lifecycle.is_store_ready(&self.shared.snapshot()) => {
-                Readiness::StoreNotReached
+                ReadyState::StoreNotReached
             }
-            Phase::Serving => Readiness::Ready,
-            Phase::Draining => Readiness::Draining,
+            Phase::Serving => ReadyState::Ready,
+            Phase::Draining => ReadyState::Draining,
         }
     }
 
@@ -250,7 +250,7 @@ impl AdminView for GatewayProcess {
         self.shared.snapshot().routes.len()
     }
 
-    fn recorder(&self) -> &Recorder {
+    fn recorder(&self) -> &RequestRecorder {
         &self.shared.recorder
     }
 }

@@ -6,25 +6,25 @@
 
 use http::StatusCode;
 
-use super::view::Readiness;
+use super::view::ReadyState;
 use super::{AdminPage, TEXT};
 
 /// The page of `/readyz`.
-pub(super) fn ready(readiness: Readiness) -> AdminPage {
+pub(super) fn ready(readiness: ReadyState) -> AdminPage {
     match readiness {
-        Readiness::Ready => AdminPage::new(StatusCode::OK, TEXT, &b"ready"[..]),
-        Readiness::Starting => AdminPage::new(
+        ReadyState::Ready => AdminPage::new(StatusCode::OK, TEXT, &b"ready"[..]),
+        ReadyState::Starting => AdminPage::new(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
             &b"starting: no configuration is in use yet"[..],
         ),
-        Readiness::StoreNotReached => AdminPage::new(
+        ReadyState::StoreNotReached => AdminPage::new(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
             &b"starting: the store was not reached yet, and [store] required_for_ready asks for it"
                 [..],
         ),
-        Readiness::Draining => AdminPage::new(
+        ReadyState::Draining => AdminPage::new(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
             &b"draining: requests in flight end, new ones go elsewhere"[..],

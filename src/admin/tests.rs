@@ -15,7 +15,7 @@ use sluicegate_redis_link::LinkStatus;
 use super::view::*;
 use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules};
-use crate::record::Recorder;
+use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::Metrics;
 use crate::state::{DirectoryHealth, Persistence};
@@ -26,18 +26,18 @@ const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 /// A gateway to vary.
 struct FakeGateway {
     token: Option<Arc<str>>,
-    readiness: Readiness,
+    readiness: ReadyState,
     last_reload: Option<ReloadView>,
-    recorder: Recorder,
+    recorder: RequestRecorder,
 }
 
 impl FakeGateway {
     fn new() -> Self {
         let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
-        let recorder = Recorder::new(Arc::new(Metrics::new()), log);
+        let recorder = RequestRecorder::new(Arc::new(Metrics::new()), log);
         Self {
             token: None,
-            readiness: Readiness::Ready,
+            readiness: ReadyState::Ready,
             last_reload: None,
             recorder,
         }
@@ -49,7 +49,7 @@ impl AdminView for FakeGateway {
         self.token.clone()
     }
 
-    fn readiness(&self) -> Readiness {
+    fn readiness(&self) -> ReadyState {
         self.readiness
     }
 
@@ -152,7 +152,7 @@ impl AdminView for FakeGateway {
         2
     }
 
-    fn recorder(&self) -> &Recorder {
+    fn recorder(&self) -> &RequestRecorder {
         &self.recorder
     }
 }
@@ -263,10 +263,10 @@ fn get(gateway: &FakeGateway, path: &str) -> (StatusCode, String) {
 #[test]
 fn a_draining_gateway_is_healthy_but_not_ready() {
     for (readiness, status, begins) in [
-        (Readiness::Ready, 200, "ready"),
-        (Readiness::Starting, 503, "starting: no configuration"),
-        (Readiness::StoreNotReached, 503, "starting: the store"),
-        (Readiness::Draining, 503, "draining: "),
+        (ReadyState::Ready, 200, "ready"),
+        (ReadyState::Starting, 503, "starting: no configuration"),
+        (ReadyState::StoreNotReached, 503, "starting: the store"),
+        (ReadyState::Draining, 503, "draining: "),
     ] {
         let gateway = FakeGateway {
             readiness,

@@ -24,7 +24,7 @@ use crate::cache::purge::PurgeScope;
 use crate::config::rules::{BrokenFile, Name, Role, Weight};
 use crate::config::{Action, MemoryPlan, Share, algorithm_name};
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure, ServerStatus};
-use crate::record::Recorder;
+use crate::record::RequestRecorder;
 use crate::state::{DirectoryHealth, Persistence};
 use crate::store::{RemoteWriteStats, ReplicationStats};
 
@@ -33,7 +33,7 @@ pub trait AdminView: Send + Sync {
     /// `[admin] token_file`'s content, where there is one.
     fn token(&self) -> Option<Arc<str>>;
     /// The readiness of the gateway for new requests.
-    fn readiness(&self) -> Readiness;
+    fn readiness(&self) -> ReadyState;
     /// When the process started, and now.
     fn times(&self) -> ProcessTimes;
     /// The configuration in use.
@@ -105,7 +105,7 @@ pub trait AdminView: Send + Sync {
     /// The number of routes.
     fn routes(&self) -> usize;
     /// The recorder of requests.
-    fn recorder(&self) -> &Recorder;
+    fn recorder(&self) -> &RequestRecorder;
 }
 
 /// The certificates that are ordered.
@@ -121,7 +121,7 @@ pub struct AcmeView {
 
 /// The readiness of the gateway for new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
+pub enum ReadyState {
     /// Yes.
     Ready,
     /// No configuration is in use yet.

@@ -17,7 +17,7 @@ use pingora::services::listening::Service;
 use super::{FAILED, tell};
 use crate::config;
 use crate::record::live_view::ColorMode;
-use crate::record::{AccessLog, Recorder};
+use crate::record::{AccessLog, RequestRecorder};
 use crate::server::{self, ServerExtras, StartError, StartMode};
 
 /// Names that are tried for the directory of the rules.
@@ -109,7 +109,7 @@ origin = "app"
         let Err(error) = AccessLog::live(ColorMode::of_stdout())
             .map_err(StartError::AccessLog)
             .and_then(|log| {
-                let recorder = Recorder::new(Arc::default(), log);
+                let recorder = RequestRecorder::new(Arc::default(), log);
                 let extras = ServerExtras {
                     scratch: Some(self.directory.clone()),
                     add_services: |server: &mut Server| {

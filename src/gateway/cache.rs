@@ -43,7 +43,7 @@ use crate::client::{ConnectionPeer, told_about_url};
 use crate::clock;
 use crate::config::rules::RouteCacheRules;
 use crate::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
-use crate::record::Disposition;
+use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::tls::secured;
 use crate::url_scheme::UrlScheme;
@@ -430,7 +430,7 @@ pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Res
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.land();
-    context.disposition = Some(Disposition::Rejected);
+    context.disposition = Some(RequestDisposition::Rejected);
     context.cause = Some(Box::new(Cause::of_problem(GatewayProblem::NotStored)));
     answer::reject(session, context, GatewayProblem::NotStored)
         .await

@@ -19,7 +19,7 @@ use crate::client::{AddressSource, TlsFacts};
 use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
 use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
-use crate::record::{Disposition, InFlight, OriginUse, TraceContext};
+use crate::record::{InFlight, OriginUse, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
 use crate::request_id::RequestId;
 use crate::response::compressor::BodyCompressor;
@@ -79,7 +79,7 @@ pub struct Context {
     /// The state of the cache; `None` where the route has none.
     pub(super) cache: Option<Box<Dealings>>,
     /// The result of the request; `None` until it is known.
-    pub disposition: Option<Disposition>,
+    pub disposition: Option<RequestDisposition>,
     /// The hash by which the pool balances.
     pub(super) spread: Option<u64>,
     /// The server of the last attempt.

@@ -5,7 +5,7 @@ use std::io;
 use pingora::{Error, ErrorSource, ErrorType};
 
 use crate::origin::NO_CONNECTION;
-use crate::record::Disposition;
+use crate::record::RequestDisposition;
 use crate::response::{GatewayProblem, HttpViolation};
 
 /// A failure, by who is to blame.
@@ -94,12 +94,12 @@ impl ProxyFault {
     }
 
     /// Returns the disposition for the record.
-    pub(super) fn disposition(self) -> Disposition {
+    pub(super) fn disposition(self) -> RequestDisposition {
         match self {
-            Self::Client(_) => Disposition::Rejected,
-            Self::ClientGone => Disposition::ClientGone,
-            Self::Origin(_) => Disposition::OriginFailed,
-            Self::Us => Disposition::Internal,
+            Self::Client(_) => RequestDisposition::Rejected,
+            Self::ClientGone => RequestDisposition::ClientGone,
+            Self::Origin(_) => RequestDisposition::OriginFailed,
+            Self::Us => RequestDisposition::Internal,
         }
     }
 }

@@ -21,7 +21,7 @@ use pingora::{Error, Result};
 use super::context::Context;
 use super::error::ProxyFault;
 use super::{answer, cache};
-use crate::record::Disposition;
+use crate::record::RequestDisposition;
 
 /// Returns whether the client gets a head alone while the origin sends a body.
 pub(super) fn applies(session: &Session, status: StatusCode) -> bool {
@@ -65,7 +65,7 @@ pub(super) async fn release(session: &mut Session, context: &mut Context) {
             .await
             .is_err()
     {
-        context.disposition = Some(Disposition::ClientGone);
+        context.disposition = Some(RequestDisposition::ClientGone);
     }
 }
 

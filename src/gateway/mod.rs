@@ -51,7 +51,7 @@ use crate::origin::{
     CDN_LOOP, ClientHeaders, edit_request, edit_response, set_client_headers, strip_hop_by_hop,
 };
 use crate::process::SharedState;
-use crate::record::{CacheUse, Disposition};
+use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
 use crate::snapshot::ActiveAction;
 
@@ -482,7 +482,7 @@ impl ProxyHttp for Gateway {
             context.land();
             session.set_keepalive(None);
             if answer::reject(session, context, problem).await.is_err() {
-                context.disposition = Some(Disposition::ClientGone);
+                context.disposition = Some(RequestDisposition::ClientGone);
             }
         }
         FailToProxy {
@@ -517,12 +517,14 @@ impl ProxyHttp for Gateway {
         context.settle_unanswered();
         let used = cache::cache_use(session, context);
         if context.disposition.is_none() && used.is_some_and(CacheUse::is_without_origin) {
-            context.disposition = Some(Disposition::Cached);
+            context.disposition = Some(RequestDisposition::Cached);
         }
         self.note_wait(session);
         context.place = None;
         // Every failure has set its disposition by now, so a request without one passed.
-        context.disposition.get_or_insert(Disposition::Forwarded);
+        context
+            .disposition
+            .get_or_insert(RequestDisposition::Forwarded);
         self.record(session, context);
         cache::let_others_fill(session);
     }
@@ -534,7 +536,7 @@ impl ProxyHttp for Gateway {
     ) -> Option<Box<dyn Any + Send + Sync>> {
         context
             .disposition
-            .is_some_and(Disposition::is_refusal)
+            .is_some_and(RequestDisposition::is_refusal)
             .then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
     }
 }
@@ -549,7 +551,7 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
             return Ok(false);
         }
         Step::Respond => {
-            context.disposition = Some(Disposition::Responded);
+            context.disposition = Some(RequestDisposition::Responded);
             let status = context
                 .route
                 .as_ref()
@@ -565,30 +567,30 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
             answer::respond(session, context).await?;
         }
         Step::EndHere => {
-            context.disposition = Some(Disposition::Responded);
+            context.disposition = Some(RequestDisposition::Responded);
             answer::end_here(session, context).await?;
         }
         Step::Redirect(location) => {
-            context.disposition = Some(Disposition::Responded);
+            context.disposition = Some(RequestDisposition::Responded);
             answer::move_on(session, context, location).await?;
         }
         Step::Preflight => {
-            context.disposition = Some(Disposition::Responded);
+            context.disposition = Some(RequestDisposition::Responded);
             answer::preflight(session, context).await?;
         }
         Step::Refuse(refusal) => {
-            context.disposition = context.rejection.as_ref().map(Disposition::rejected);
+            context.disposition = context.rejection.as_ref().map(RequestDisposition::rejected);
             answer::refuse(session, context, &refusal).await?;
         }
         Step::Incomplete => {
-            context.disposition = context.rejection.as_ref().map(Disposition::rejected);
+            context.disposition = context.rejection.as_ref().map(RequestDisposition::rejected);
             answer::ask_for_key(session, context).await?;
         }
         Step::Reject(problem) => {
             context.disposition = Some(match problem {
-                GatewayProblem::NoRoute => Disposition::NoRoute,
-                GatewayProblem::Blocked | GatewayProblem::KeyBlocked => Disposition::Blocked,
-                _ => Disposition::Rejected,
+                GatewayProblem::NoRoute => RequestDisposition::NoRoute,
+                GatewayProblem::Blocked | GatewayProblem::KeyBlocked => RequestDisposition::Blocked,
+                _ => RequestDisposition::Rejected,
             });
             context.cause = Some(Box::new(Cause::of_problem(problem)));
             answer::reject(session, context, problem).await?;

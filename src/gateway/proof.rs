@@ -14,7 +14,7 @@ use super::answer;
 use super::context::Context;
 use crate::client::AddressSource;
 use crate::process::SharedState;
-use crate::record::Disposition;
+use crate::record::RequestDisposition;
 
 /// Returns the proof that a request asks for; `None` for all but challenges of an ACME server.
 pub(super) fn wanted(shared: &SharedState, session: &Session) -> Option<Arc<str>> {
@@ -30,6 +30,6 @@ pub(super) async fn show(session: &mut Session, context: &mut Context, proof: &s
     let peer = session.client_addr().and_then(|address| address.as_inet());
     context.peer = peer.copied();
     context.client = Some((context.peer_address(), AddressSource::Connection));
-    context.disposition = Some(Disposition::Responded);
+    context.disposition = Some(RequestDisposition::Responded);
     answer::prove(session, context, proof).await
 }

@@ -10,7 +10,7 @@ use crate::admission::{KnownBody, key_values};
 use crate::client::ConnectionPeer;
 use crate::clock;
 use crate::config::rules::LoggedKeys;
-use crate::record::{Disposition, Outcome};
+use crate::record::{Outcome, RequestDisposition};
 use crate::rejection::Rejection;
 
 impl Gateway {
@@ -47,7 +47,7 @@ impl Gateway {
             gaps: &context.missing_keys.0,
             rejection,
             key_values: &key_values,
-            disposition: context.disposition.unwrap_or(Disposition::Internal),
+            disposition: context.disposition.unwrap_or(RequestDisposition::Internal),
             status: answered(session).map_or(0, |response| response.status.as_u16()),
             bytes_received: context.received,
             bytes_sent: session.body_bytes_sent() as u64,

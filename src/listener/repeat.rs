@@ -27,7 +27,7 @@ use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::clock;
 use crate::gateway::{RequestHead, locate};
 use crate::process::{SharedState, warn_of_overflow};
-use crate::record::{Disposition, Outcome, TraceContext};
+use crate::record::{Outcome, RequestDisposition, TraceContext};
 use crate::request_id::RequestId;
 use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
@@ -187,8 +187,8 @@ impl Repeats {
             list: located.standing.list().map(|name| &**name),
             rejection,
             key_values: &key_values,
-            disposition: rejection.map_or(Disposition::Blocked, |rejection| {
-                Disposition::rejected_by_limit(rejection.reason)
+            disposition: rejection.map_or(RequestDisposition::Blocked, |rejection| {
+                RequestDisposition::rejected_by_limit(rejection.reason)
             }),
             status: status.as_u16(),
             gaps: &[],

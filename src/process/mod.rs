@@ -17,7 +17,7 @@ use crate::admission::KeySeed;
 use crate::budgets::OpenFiles;
 use crate::clock;
 use crate::config::rules::Rules;
-use crate::record::Recorder;
+use crate::record::RequestRecorder;
 use crate::state::CounterStorage;
 
 pub use self::lifecycle::{Lifecycle, Phase};
@@ -42,7 +42,7 @@ impl GatewayProcess {
     pub fn new(
         file: &Path,
         rules: Rules,
-        recorder: Recorder,
+        recorder: RequestRecorder,
         storage: CounterStorage,
         seed: KeySeed,
         open_files: OpenFiles,

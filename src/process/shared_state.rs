@@ -15,7 +15,7 @@ use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 use crate::in_force::InForce;
 use crate::origin::HopName;
-use crate::record::{Outcome, Recorder};
+use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 use crate::tls::Certificates;
@@ -27,7 +27,7 @@ pub struct SharedState {
     /// The name of this process in `CDN-Loop`.
     pub hop: HopName,
     /// Access log and metrics.
-    pub recorder: Recorder,
+    pub recorder: RequestRecorder,
     /// The certificates that are installed at run time.
     pub certificates: Arc<Certificates>,
     /// The cache of responses.
@@ -48,7 +48,7 @@ pub struct SharedState {
 impl SharedState {
     pub(super) fn new(
         rules: Rules,
-        recorder: Recorder,
+        recorder: RequestRecorder,
         storage: &CounterStorage,
         seed: KeySeed,
         open_files: OpenFiles,

@@ -7,11 +7,11 @@ use sluicegate_redis_link::{CallResult, LinkEvent};
 use sluicegate_telemetry::exposition::{self, SampledFamily};
 use sluicegate_telemetry::process::ProcessStats;
 
-use super::Recorder;
+use super::RequestRecorder;
 use super::former_names::FAMILIES;
 use super::limit_counters::{LimitCounter, SeriesPresence};
 use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, Metrics};
-use super::outcome::{CacheUse, Disposition};
+use super::outcome::{CacheUse, RequestDisposition};
 use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use crate::store::DecisionSource;
 
@@ -21,7 +21,7 @@ pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8>
 }
 
 /// Returns the families of the recorder and of the process.
-pub(crate) fn families(recorder: &Recorder) -> Vec<SampledFamily> {
+pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     let mut all = requests(recorder);
     all.extend(store(&recorder.metrics.store));
     all.extend(recorder.metrics.handshakes.families());
@@ -41,7 +41,7 @@ pub(crate) fn families(recorder: &Recorder) -> Vec<SampledFamily> {
     all
 }
 
-fn requests(recorder: &Recorder) -> Vec<SampledFamily> {
+fn requests(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     let metrics = &recorder.metrics;
     let mut requests = SampledFamily::counter(
         "sluicegate_requests_total",
@@ -64,7 +64,7 @@ fn requests(recorder: &Recorder) -> Vec<SampledFamily> {
                 );
             }
         }
-        for (disposition, by_code) in Disposition::ALL.iter().zip(reading.requests) {
+        for (disposition, by_code) in RequestDisposition::ALL.iter().zip(reading.requests) {
             for (code, count) in CODES.iter().zip(by_code).filter(|(_, count)| *count > 0) {
                 let labels = [
                     ("route", &*reading.route),
@@ -186,7 +186,7 @@ fn store(counts: &StoreCallCounts) -> Vec<SampledFamily> {
     ]
 }
 
-fn access_log(recorder: &Recorder) -> [SampledFamily; 4] {
+fn access_log(recorder: &RequestRecorder) -> [SampledFamily; 4] {
     let counts = recorder.log.counts();
     [
         SampledFamily::counter(

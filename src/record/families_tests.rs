@@ -9,12 +9,12 @@ use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules, Name};
 use sluicegate_limiter::{Ask, Cost, Seed, decide};
 
-fn recorder() -> Recorder {
+fn recorder() -> RequestRecorder {
     let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
-    Recorder::new(Arc::new(Metrics::new()), log)
+    RequestRecorder::new(Arc::new(Metrics::new()), log)
 }
 
-fn scraped(recorder: &Recorder) -> String {
+fn scraped(recorder: &RequestRecorder) -> String {
     String::from_utf8(text(families(recorder))).expect("the text is UTF-8")
 }
 
@@ -23,7 +23,7 @@ fn names<const N: usize>(names: [&str; N]) -> [Name; N] {
 }
 
 /// Records `requests` of one client on `route`, whose only limit admits one.
-fn record(recorder: &Recorder, route: &RouteMetrics, requests: usize) {
+fn record(recorder: &RequestRecorder, route: &RouteMetrics, requests: usize) {
     let limit = limit();
     let key = Seed::from_bytes([1; 16]).hasher().part(b"client").finish();
     for _ in 0..requests {

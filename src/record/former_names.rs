@@ -5,7 +5,7 @@
 
 use sluicegate_telemetry::exposition::FormerName;
 
-use super::outcome::Disposition;
+use super::outcome::RequestDisposition;
 use crate::config::FORMER_OUTCOMES;
 use crate::config::rules::LogNames;
 use crate::store::DecisionSource;
@@ -101,7 +101,7 @@ pub(super) fn fields(names: LogNames) -> &'static RenamedFields {
 }
 
 /// Returns the value of the log field `outcome`.
-pub(super) fn outcome(disposition: Disposition, names: LogNames) -> &'static str {
+pub(super) fn outcome(disposition: RequestDisposition, names: LogNames) -> &'static str {
     let present = disposition.as_str();
     let renamed = FORMER_OUTCOMES.iter().find(|(_, new)| *new == present);
     match (names, renamed) {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ahash::RandomState;
 
-use super::outcome::{Disposition, Outcome};
+use super::outcome::{Outcome, RequestDisposition};
 use crate::bounds::LOG_PLACES;
 use crate::config::LineFacts;
 use crate::config::rules::{LogRules, RefusedLines};
@@ -160,8 +160,8 @@ fn second_of(outcome: &Outcome<'_>) -> u32 {
     u32::try_from(outcome.arrived.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
-fn is_refused(disposition: Disposition) -> bool {
-    disposition.is_refusal() || disposition == Disposition::RefusedStoreAway
+fn is_refused(disposition: RequestDisposition) -> bool {
+    disposition.is_refusal() || disposition == RequestDisposition::RefusedStoreAway
 }
 
 fn facts<'a>(outcome: &'a Outcome<'_>) -> LineFacts<'a> {
@@ -194,7 +194,10 @@ mod tests {
     /// Goal: the filter's words are the log's. Method: both lists.
     #[test]
     fn the_filter_has_the_outcomes_of_the_log() {
-        assert_eq!(Disposition::ALL.map(Disposition::as_str), OUTCOMES);
+        assert_eq!(
+            RequestDisposition::ALL.map(RequestDisposition::as_str),
+            OUTCOMES
+        );
     }
 
     /// Goal: lines and what they say was left out add up to the requests, and are about the share that was asked for. Method: a hundredth

@@ -14,7 +14,7 @@ use sluicegate_limiter::{
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::super::metrics::{Metrics, RouteMetrics};
-use super::super::outcome::{CacheUse, Disposition, OriginUse, Outcome};
+use super::super::outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 use super::*;
 use crate::admission::{LimitEvent, LimitNote, ReportDetails};
 use crate::bounds::LOGGED_SUBJECT;
@@ -103,10 +103,10 @@ impl Example<'_> {
             rejection,
             key_values: if refused { &*KEY_VALUES } else { &[] },
             disposition: match (rejection, self.origin, self.route) {
-                (Some(by), ..) => Disposition::rejected_by_limit(by.reason),
-                (_, Some(_), _) => Disposition::Forwarded,
-                (_, _, Some(_)) => Disposition::Responded,
-                _ => Disposition::NoRoute,
+                (Some(by), ..) => RequestDisposition::rejected_by_limit(by.reason),
+                (_, Some(_), _) => RequestDisposition::Forwarded,
+                (_, _, Some(_)) => RequestDisposition::Responded,
+                _ => RequestDisposition::NoRoute,
             },
             status: if rejection.is_some() { 429 } else { 200 },
             bytes_received: 12,
@@ -346,7 +346,7 @@ fn former_names_are_written_on_request() {
         };
         let mut bytes = Vec::new();
         let outcome = Outcome {
-            disposition: Disposition::Refused,
+            disposition: RequestDisposition::Refused,
             ..example.outcome()
         };
         let entry = LogEntry {

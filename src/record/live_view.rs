@@ -14,7 +14,7 @@ use sluicegate_telemetry::rfc3339::TimeFormatter;
 use crate::address::address_text;
 
 use super::line::{LogEntry, micros, thousandths, whole_seconds};
-use super::outcome::{Disposition, Outcome};
+use super::outcome::{Outcome, RequestDisposition};
 
 /// The use of terminal colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,17 +106,19 @@ fn story(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 
 fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
     match outcome.disposition {
-        Disposition::Forwarded | Disposition::Cached | Disposition::Responded => b"\x1b[32m",
-        Disposition::Refused | Disposition::Banned | Disposition::RefusedConcurrency => {
-            b"\x1b[1;33m"
-        }
-        Disposition::Blocked
-        | Disposition::NoRoute
-        | Disposition::Rejected
-        | Disposition::ClientGone => b"\x1b[35m",
-        Disposition::RefusedStoreAway | Disposition::OriginFailed | Disposition::Internal => {
-            b"\x1b[1;31m"
-        }
+        RequestDisposition::Forwarded
+        | RequestDisposition::Cached
+        | RequestDisposition::Responded => b"\x1b[32m",
+        RequestDisposition::Refused
+        | RequestDisposition::Banned
+        | RequestDisposition::RefusedConcurrency => b"\x1b[1;33m",
+        RequestDisposition::Blocked
+        | RequestDisposition::NoRoute
+        | RequestDisposition::Rejected
+        | RequestDisposition::ClientGone => b"\x1b[35m",
+        RequestDisposition::RefusedStoreAway
+        | RequestDisposition::OriginFailed
+        | RequestDisposition::Internal => b"\x1b[1;31m",
     }
 }
 

@@ -20,7 +20,7 @@ use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
 use super::handshakes::HandshakeCounts;
 use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
 use super::line::micros;
-use super::outcome::{CacheUse, Disposition, Outcome};
+use super::outcome::{CacheUse, Outcome, RequestDisposition};
 use super::proxy_headers::ProxyHeaderCounts;
 use super::store_calls::StoreCallCounts;
 use super::untrusted_forwarding::UntrustedForwarding;
@@ -40,7 +40,7 @@ pub(super) const DECISION_BOUNDS: [u64; 10] = [
 /// Values of the label `code`, by the hundreds of the status; `none` where no status was sent.
 pub(super) const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-const DISPOSITIONS: usize = Disposition::ALL.len();
+const DISPOSITIONS: usize = RequestDisposition::ALL.len();
 
 /// Everything that is counted of requests.
 #[derive(Debug, Default)]

@@ -29,7 +29,7 @@ pub use access_log::AccessLog;
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 pub use metrics::{InFlight, Metrics, RouteMetrics};
 pub use notices::NoticeThrottle;
-pub use outcome::{CacheUse, Disposition, OriginUse, Outcome};
+pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
 pub use store_calls::StoreCallCounts;
 pub use trace::TraceContext;
@@ -37,7 +37,7 @@ pub use untrusted_forwarding::UntrustedForwarding;
 
 /// All memories of a request.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct RequestRecorder {
     /// Counts, for the scrape.
     pub metrics: Arc<Metrics>,
     /// Lines, for the file.
@@ -49,7 +49,7 @@ pub struct Recorder {
     pub spans: Arc<otlp::SpanQueue>,
 }
 
-impl Recorder {
+impl RequestRecorder {
     /// Counts into `metrics` and writes to `log`.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, log: AccessLog) -> Self {

@@ -55,7 +55,7 @@ pub struct Outcome<'a> {
     /// The values of that key, where the operator wants them in the log.
     pub key_values: &'a [String],
     /// The result of the request.
-    pub disposition: Disposition,
+    pub disposition: RequestDisposition,
     /// Status sent; 0 when the client left before any.
     pub status: u16,
     /// Body bytes received from the client.
@@ -99,7 +99,7 @@ impl Outcome<'_> {
             gaps: &[],
             rejection: None,
             key_values: &[],
-            disposition: Disposition::Rejected,
+            disposition: RequestDisposition::Rejected,
             status: 0,
             bytes_received: 0,
             bytes_sent: 0,
@@ -133,7 +133,7 @@ impl Outcome<'_> {
 
     /// The kind of the failure that it met, with those that its disposition alone tells.
     pub(super) fn failure(&self) -> Option<&'static str> {
-        let store = self.disposition == Disposition::RefusedStoreAway;
+        let store = self.disposition == RequestDisposition::RefusedStoreAway;
         self.failure.or(store.then_some("store-unavailable"))
     }
 
@@ -177,7 +177,7 @@ impl Outcome<'_> {
 
 /// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disposition {
+pub enum RequestDisposition {
     /// Forwarded, and the origin answered.
     Forwarded,
     /// Answered out of the cache.
@@ -206,8 +206,8 @@ pub enum Disposition {
     Internal,
 }
 
-impl Disposition {
-    /// Every disposition, in the order of [`Disposition::index`].
+impl RequestDisposition {
+    /// Every disposition, in the order of [`RequestDisposition::index`].
     pub const ALL: [Self; 13] = [
         Self::Forwarded,
         Self::Cached,
@@ -224,7 +224,7 @@ impl Disposition {
         Self::Internal,
     ];
 
-    /// Its place in [`Disposition::ALL`].
+    /// Its place in [`RequestDisposition::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize

@@ -15,7 +15,7 @@ use sluicegate_limiter::Timestamp;
 use super::wire::{FieldNumber, bytes, fixed32, fixed64, message, uint};
 use crate::address::address_text;
 use crate::record::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
-use crate::record::outcome::{Disposition, OriginUse, Outcome};
+use crate::record::outcome::{OriginUse, Outcome, RequestDisposition};
 use crate::record::trace::TraceContext;
 
 /// `ScopeSpans.spans`: what is buffered are these fields, and a batch is some of them one after the other.
@@ -70,7 +70,7 @@ pub(super) fn server(
         let failed = outcome.status >= 500
             || matches!(
                 outcome.disposition,
-                Disposition::OriginFailed | Disposition::Internal
+                RequestDisposition::OriginFailed | RequestDisposition::Internal
             );
         if failed {
             error(into, outcome.status, outcome.disposition.as_str());
