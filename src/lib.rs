@@ -21,6 +21,7 @@ pub mod jwt;
 pub mod normal_form;
 pub mod path;
 pub mod pki;
+pub mod policy_items;
 pub mod proxy_fields;
 pub mod secret;
 pub mod url_scheme;

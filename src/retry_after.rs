@@ -1,4 +1,4 @@
-//! Reads how long a server that the gateway itself has asked wants to be left alone.
+//! Reads the field `Retry-After` of servers that the gateway calls itself, and rounds the waits that the gateway writes.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -18,6 +18,11 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
     Some(Timestamp::from_secs(date.as_secs()).saturating_since(now))
 }
 
+/// Returns seconds, rounded up, so that a client that obeys `Retry-After` is never early.
+pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,5 +40,14 @@ mod tests {
         assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE + 60), Some(0));
         assert_eq!(asked("soon", 0), None);
         assert_eq!(asked("-1", 0), None);
+    }
+
+    /// Goal: never early. Method: the edges of a second.
+    #[test]
+    fn waits_are_rounded_up_to_whole_seconds() {
+        assert_eq!(whole_seconds(Duration::ZERO), 0);
+        assert_eq!(whole_seconds(Duration::from_nanos(1)), 1);
+        assert_eq!(whole_seconds(Duration::from_secs(1)), 1);
+        assert_eq!(whole_seconds(Duration::from_millis(1001)), 2);
     }
 }

@@ -17,8 +17,8 @@ use crate::config::rules::{
     CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,
 };
 use crate::config::{Action, Share};
+use crate::policy_items::PolicyItems;
 use crate::rejection::MissingKeys;
-use crate::response::PolicyItems;
 use crate::state::{CounterStorage, Persistence};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 

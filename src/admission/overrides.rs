@@ -13,7 +13,7 @@ use sluicegate_limiter::{KeyHash, Limit};
 use super::key::{KeySeed, RequestFacts};
 use super::tier::NamedTiers;
 use crate::config::rules::{LimitRules, Name, OverrideRows, Tier, TierIndex};
-use crate::response::PolicyItems;
+use crate::policy_items::PolicyItems;
 
 /// The overrides and tiers of a limit in force.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use sluicegate_limiter::{KeyHash, KeyPlacement, MAX_ASKS, Outcome, Verdict};
 
 use super::limit::ActiveLimit;
 use crate::config::rules::{Name, TierIndex};
-use crate::response::PolicyItems;
+use crate::policy_items::PolicyItems;
 use crate::store::DecisionSource;
 
 /// The decisions of a route's limits over one request.

@@ -6,17 +6,12 @@
 //! with another style, or none, have no item.
 
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::time::Duration;
 
-use arrayvec::ArrayVec;
-use bytes::Bytes;
-use http::{HeaderName, HeaderValue, StatusCode};
-use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates, Verdict};
+use http::{HeaderName, HeaderValue};
+use sluicegate_limiter::Verdict;
 
-use super::problem::{LimitProblem, violated};
 use super::x_rate_limit::XRateLimit;
-use crate::config::rules::{FieldStyle, LimitRules, RefusalRules};
+use crate::policy_items::PolicyItems;
 
 /// `RateLimit`
 pub static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -51,157 +46,6 @@ impl LimitFields {
     }
 }
 
-/// The texts of a limit in fields and bodies, made when its snapshot is compiled.
-#[derive(Debug)]
-pub struct PolicyItems {
-    name: Box<str>,
-    items: ArrayVec<PolicyItem, MAX_RATES>,
-    style: FieldStyle,
-    wording: Option<Arc<RefusalRules>>,
-    /// The problem body of a banned key; empty where the limit has no ban.
-    ban: Bytes,
-}
-
-#[derive(Debug)]
-struct PolicyItem {
-    /// `"otp"` with its quotes.
-    quoted: Box<str>,
-    /// `"otp";q=5;w=10`.
-    policy: Box<str>,
-    /// The problem body of a rejection by this rate.
-    refusal: Bytes,
-}
-
-impl PolicyItems {
-    /// Returns the items of the limit `name`, one for each of its rates, in their order.
-    #[must_use]
-    pub fn new(name: &str, rules: &LimitRules) -> Self {
-        Self::of_rates(name, rules.policy.rates(), rules)
-    }
-
-    /// Returns the items of the limit `name` for keys that have `rates` instead of its own.
-    #[must_use]
-    pub fn of_rates(name: &str, rates: &Rates, rules: &LimitRules) -> Self {
-        let items = rates
-            .iter()
-            .map(|rate| PolicyItem::new(&item_name(name, rate, rates.len()), rate))
-            .collect();
-        Self {
-            name: name.into(),
-            items,
-            style: rules.headers,
-            wording: rules.refusal.clone(),
-            ban: rules.ban.map_or(Bytes::new(), |_| {
-                violated(name, LimitProblem::Abnormal, StatusCode::TOO_MANY_REQUESTS)
-            }),
-        }
-    }
-
-    /// Returns the items without any field, for a limit that clients do not see.
-    #[must_use]
-    pub fn hidden(self) -> Self {
-        Self {
-            style: FieldStyle::None,
-            ..self
-        }
-    }
-
-    /// Returns these items in the style of `own`.
-    #[must_use]
-    pub fn shown_as(self, own: &Self) -> Self {
-        Self {
-            style: own.style,
-            ..self
-        }
-    }
-
-    /// Returns the state of the limit in the syntax of `RateLimit`.
-    #[must_use]
-    pub fn standing(&self, decision: &Decision) -> HeaderValue {
-        let mut value = Vec::new();
-        self.write(decision, &mut value);
-        HeaderValue::from_maybe_shared(value).expect("names and numbers are visible ASCII")
-    }
-
-    /// Appends the state of the limit, after a comma unless it is the first.
-    fn write(&self, decision: &Decision, into: &mut Vec<u8>) {
-        let mut number = itoa::Buffer::new();
-        for (item, standing) in self.items.iter().zip(decision.statuses()) {
-            if !into.is_empty() {
-                into.extend_from_slice(b", ");
-            }
-            into.extend_from_slice(item.quoted.as_bytes());
-            into.extend_from_slice(b";r=");
-            into.extend_from_slice(number.format(standing.remaining).as_bytes());
-            into.extend_from_slice(b";t=");
-            // Waits may exceed the window by a fraction of a second, or by more for costs above 1: `Retry-After` has those.
-            let wait = whole_seconds(standing.next_free);
-            let window = u64::from(standing.rate.period().as_secs());
-            into.extend_from_slice(number.format(wait.min(window)).as_bytes());
-        }
-    }
-
-    /// Returns the limit's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the fields in which it is shown.
-    #[must_use]
-    pub fn style(&self) -> FieldStyle {
-        self.style
-    }
-
-    /// Returns the wording of its rejections; `None` means the problem body.
-    #[must_use]
-    pub fn wording(&self) -> Option<&Arc<RefusalRules>> {
-        self.wording.as_ref()
-    }
-
-    /// Returns the problem body of a rejection with 429 by the rate at `index`.
-    #[must_use]
-    pub fn refusal_body(&self, index: usize) -> Bytes {
-        self.items
-            .get(index)
-            .map(|item| item.refusal.clone())
-            .unwrap_or_default()
-    }
-
-    /// Returns the problem body of a rejection with 429 by a ban.
-    #[must_use]
-    pub fn ban_body(&self) -> Bytes {
-        self.ban.clone()
-    }
-
-    /// Returns the name of the rate at `index` in fields and problem bodies.
-    #[must_use]
-    pub fn item_name(&self, index: usize) -> &str {
-        self.items
-            .get(index)
-            .map_or(&*self.name, |item| item.quoted.trim_matches('"'))
-    }
-}
-
-impl PolicyItem {
-    fn new(name: &str, rate: &Rate) -> Self {
-        let quoted = format!("\"{name}\"");
-        Self {
-            policy: format!("{quoted};q={};w={}", rate.count(), rate.period().as_secs()).into(),
-            refusal: violated(name, LimitProblem::Quota, StatusCode::TOO_MANY_REQUESTS),
-            quoted: quoted.into(),
-        }
-    }
-}
-
-fn item_name(limit: &str, rate: &Rate, rates: usize) -> String {
-    if rates == 1 {
-        limit.to_owned()
-    } else {
-        format!("{limit}-{}s", rate.period().as_secs())
-    }
-}
-
 /// Returns the value of `RateLimit-Policy` for a route with these limits; `None` where none has this style.
 #[must_use]
 pub fn rate_limit_policy<'a>(
@@ -209,8 +53,8 @@ pub fn rate_limit_policy<'a>(
 ) -> Option<HeaderValue> {
     let items: Vec<&str> = limits
         .into_iter()
-        .filter(|limit| limit.style.has_ietf())
-        .flat_map(|limit| limit.items.iter().map(|item| &*item.policy))
+        .filter(|limit| limit.style().has_ietf())
+        .flat_map(PolicyItems::policies)
         .collect();
     (!items.is_empty()).then(|| {
         HeaderValue::from_str(&items.join(", ")).expect("names and numbers are visible ASCII")
@@ -230,8 +74,8 @@ fn rate_limit<'a>(
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
         for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
-            if limit.style.has_ietf() {
-                limit.write(decision, draft);
+            if limit.style().has_ietf() {
+                limit.write_standing(decision, draft);
             }
         }
         (!draft.is_empty())
@@ -239,19 +83,15 @@ fn rate_limit<'a>(
     })
 }
 
-/// Returns seconds, rounded up, so that a client that obeys `Retry-After` is never early.
-pub(super) fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::config::rules::{CostRules, Counting, KeyPart, KeyTemplate};
+    use crate::config::rules::{CostRules, Counting, FieldStyle, KeyPart, KeyTemplate, LimitRules};
     use crate::config::{Action, Share};
     use proptest::prelude::*;
     use sluicegate_limiter::{
-        Algorithm, Alignment, Ask, Capacity, Cost, Limit, Period, Policy, Refill, Seed, Timestamp,
+        Algorithm, Alignment, Ask, Capacity, Cost, Limit, Period, Policy, Rate, Rates, Refill,
+        Seed, Timestamp,
     };
 
     pub(in crate::response) fn rules(numbers: &[(u32, u32)], headers: FieldStyle) -> LimitRules {
@@ -371,14 +211,5 @@ pub(super) mod tests {
                 }
             }
         }
-    }
-
-    /// Goal: never early. Method: the edges of a second.
-    #[test]
-    fn waits_are_rounded_up_to_whole_seconds() {
-        assert_eq!(whole_seconds(Duration::ZERO), 0);
-        assert_eq!(whole_seconds(Duration::from_nanos(1)), 1);
-        assert_eq!(whole_seconds(Duration::from_secs(1)), 1);
-        assert_eq!(whole_seconds(Duration::from_millis(1001)), 2);
     }
 }

@@ -10,15 +10,17 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY};
 
-use super::fields::{LimitFields, PolicyItems, RATE_LIMIT, RATE_LIMIT_POLICY, whole_seconds};
+use super::fields::{LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::grpc::{GrpcDialect, GrpcStatus};
 use super::negotiate;
-use super::problem::{LimitProblem, PROBLEM_JSON, violated};
+use super::problem::PROBLEM_JSON;
 use super::wording::{WordingValues, fill_in};
 use super::x_rate_limit::XRateLimit;
 use crate::config::rules::RefusalRules;
+use crate::policy_items::{LimitProblem, PolicyItems, violated};
 use crate::rejection::{LimitRejection, RejectionReason};
 use crate::request_id::RequestId;
+use crate::retry_after::whole_seconds;
 
 /// The response to a rejected request; the caller writes it as HTTP.
 #[derive(Debug)]

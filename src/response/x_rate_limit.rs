@@ -11,7 +11,8 @@ use std::cmp::Reverse;
 use http::HeaderName;
 use sluicegate_limiter::{Outcome, RateStatus, Verdict};
 
-use super::fields::{PolicyItems, whole_seconds};
+use crate::policy_items::PolicyItems;
+use crate::retry_after::whole_seconds;
 
 /// `X-RateLimit-Limit`
 pub(super) static X_RATE_LIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");

@@ -1,0 +1,218 @@
+//! Makes the texts of a limit that responses have: the items of the RateLimit fields, and the problem bodies of its rejections.
+//!
+//! The texts follow draft-ietf-httpapi-ratelimit-headers-11. They are made when a snapshot is compiled, so a rejection formats two numbers.
+//! The module stands below admission, which compiles the limits, and below response, which writes the texts.
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use serde_json::json;
+use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates};
+
+use crate::config::rules::{FieldStyle, LimitRules, RefusalRules};
+use crate::retry_after::whole_seconds;
+
+/// The texts of a limit in fields and bodies, made when its snapshot is compiled.
+#[derive(Debug)]
+pub struct PolicyItems {
+    name: Box<str>,
+    items: ArrayVec<PolicyItem, MAX_RATES>,
+    style: FieldStyle,
+    wording: Option<Arc<RefusalRules>>,
+    /// The problem body of a banned key; empty where the limit has no ban.
+    ban: Bytes,
+}
+
+#[derive(Debug)]
+struct PolicyItem {
+    /// `"otp"` with its quotes.
+    quoted: Box<str>,
+    /// `"otp";q=5;w=10`.
+    policy: Box<str>,
+    /// The problem body of a rejection by this rate.
+    refusal: Bytes,
+}
+
+impl PolicyItems {
+    /// Returns the items of the limit `name`, one for each of its rates, in their order.
+    #[must_use]
+    pub fn new(name: &str, rules: &LimitRules) -> Self {
+        Self::of_rates(name, rules.policy.rates(), rules)
+    }
+
+    /// Returns the items of the limit `name` for keys that have `rates` instead of its own.
+    #[must_use]
+    pub fn of_rates(name: &str, rates: &Rates, rules: &LimitRules) -> Self {
+        let items = rates
+            .iter()
+            .map(|rate| PolicyItem::new(&item_name(name, rate, rates.len()), rate))
+            .collect();
+        Self {
+            name: name.into(),
+            items,
+            style: rules.headers,
+            wording: rules.refusal.clone(),
+            ban: rules.ban.map_or(Bytes::new(), |_| {
+                violated(name, LimitProblem::Abnormal, StatusCode::TOO_MANY_REQUESTS)
+            }),
+        }
+    }
+
+    /// Returns the items without any field, for a limit that clients do not see.
+    #[must_use]
+    pub fn hidden(self) -> Self {
+        Self {
+            style: FieldStyle::None,
+            ..self
+        }
+    }
+
+    /// Returns these items in the style of `own`.
+    #[must_use]
+    pub fn shown_as(self, own: &Self) -> Self {
+        Self {
+            style: own.style,
+            ..self
+        }
+    }
+
+    /// Returns the state of the limit in the syntax of `RateLimit`.
+    #[must_use]
+    pub fn standing(&self, decision: &Decision) -> HeaderValue {
+        let mut value = Vec::new();
+        self.write_standing(decision, &mut value);
+        HeaderValue::from_maybe_shared(value).expect("names and numbers are visible ASCII")
+    }
+
+    /// Appends the state of the limit, after a comma unless it is the first.
+    pub(crate) fn write_standing(&self, decision: &Decision, into: &mut Vec<u8>) {
+        let mut number = itoa::Buffer::new();
+        for (item, standing) in self.items.iter().zip(decision.statuses()) {
+            if !into.is_empty() {
+                into.extend_from_slice(b", ");
+            }
+            into.extend_from_slice(item.quoted.as_bytes());
+            into.extend_from_slice(b";r=");
+            into.extend_from_slice(number.format(standing.remaining).as_bytes());
+            into.extend_from_slice(b";t=");
+            // Waits may exceed the window by a fraction of a second, or by more for costs above 1: `Retry-After` has those.
+            let wait = whole_seconds(standing.next_free);
+            let window = u64::from(standing.rate.period().as_secs());
+            into.extend_from_slice(number.format(wait.min(window)).as_bytes());
+        }
+    }
+
+    /// Returns the item of each rate in the syntax of `RateLimit-Policy`.
+    pub(crate) fn policies(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|item| &*item.policy)
+    }
+
+    /// Returns the limit's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the fields in which it is shown.
+    #[must_use]
+    pub fn style(&self) -> FieldStyle {
+        self.style
+    }
+
+    /// Returns the wording of its rejections; `None` means the problem body.
+    #[must_use]
+    pub fn wording(&self) -> Option<&Arc<RefusalRules>> {
+        self.wording.as_ref()
+    }
+
+    /// Returns the problem body of a rejection with 429 by the rate at `index`.
+    #[must_use]
+    pub fn refusal_body(&self, index: usize) -> Bytes {
+        self.items
+            .get(index)
+            .map(|item| item.refusal.clone())
+            .unwrap_or_default()
+    }
+
+    /// Returns the problem body of a rejection with 429 by a ban.
+    #[must_use]
+    pub fn ban_body(&self) -> Bytes {
+        self.ban.clone()
+    }
+
+    /// Returns the name of the rate at `index` in fields and problem bodies.
+    #[must_use]
+    pub fn item_name(&self, index: usize) -> &str {
+        self.items
+            .get(index)
+            .map_or(&*self.name, |item| item.quoted.trim_matches('"'))
+    }
+}
+
+impl PolicyItem {
+    fn new(name: &str, rate: &Rate) -> Self {
+        let quoted = format!("\"{name}\"");
+        Self {
+            policy: format!("{quoted};q={};w={}", rate.count(), rate.period().as_secs()).into(),
+            refusal: violated(name, LimitProblem::Quota, StatusCode::TOO_MANY_REQUESTS),
+            quoted: quoted.into(),
+        }
+    }
+}
+
+/// Returns the name that fields have for `rate` of the limit, which has so many `rates`.
+fn item_name(limit: &str, rate: &Rate, rates: usize) -> String {
+    if rates == 1 {
+        limit.to_owned()
+    } else {
+        format!("{limit}-{}s", rate.period().as_secs())
+    }
+}
+
+/// The reason of a limit's rejection, as a problem type of draft-ietf-httpapi-ratelimit-headers-11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitProblem {
+    /// A quota is used up, of requests in a time or of requests in flight.
+    Quota,
+    /// The client exceeded a limit so often that it is banned.
+    Abnormal,
+    /// The limit cannot be evaluated, so it rejects; the client is not the cause.
+    Reduced,
+}
+
+impl LimitProblem {
+    fn type_and_title(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Quota => (
+                "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "Too many requests",
+            ),
+            Self::Abnormal => (
+                "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+                "Abnormal usage detected",
+            ),
+            Self::Reduced => (
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+                "Temporarily reduced capacity",
+            ),
+        }
+    }
+}
+
+/// Returns the body of a rejection by the policy item `policy`, sent with `status`.
+///
+/// The draft, "Problem Types": both name the violated policies.
+pub(crate) fn violated(policy: &str, excess: LimitProblem, status: StatusCode) -> Bytes {
+    let (kind, title) = excess.type_and_title();
+    Bytes::from(
+        json!({
+            "type": kind,
+            "title": title,
+            "status": status.as_u16(),
+            "violated-policies": [policy],
+        })
+        .to_string(),
+    )
+}
