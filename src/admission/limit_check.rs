@@ -142,14 +142,14 @@ impl<'a> LimitCheck<'a> {
         is_known.then_some(decision)
     }
 
-    /// Returns whether the store has rejected the key and nothing but time can have changed that. Charges the limiter of second looks.
-    pub(super) fn skips_remote_call(&self, now: Timestamp) -> bool {
-        match &self.active.backend {
-            Backend::Local | Backend::Replicated(_) => false,
-            Backend::Remote(backend) => {
-                backend.skip_remote_call(self.ask.key, &self.peek(now), now)
-            }
-        }
+    /// Returns the rejection by the store that nothing but time can have changed. Charges the limiter of second looks.
+    pub(super) fn cached_rejection(&self, now: Timestamp) -> Option<Decision> {
+        let Backend::Remote(backend) = &self.active.backend else {
+            return None;
+        };
+        let known = self.peek(now);
+        let is_cached = backend.skip_remote_call(self.ask.key, &known, now);
+        is_cached.then_some(known)
     }
 
     /// Returns whether the limit rejects nobody with this key.

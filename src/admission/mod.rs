@@ -136,34 +136,33 @@ pub fn peek_rejection(
         return None;
     }
     // No key is missing, so there is an ask for each limit.
-    let checks = || -> LimitChecks<'_> {
-        let each = (0..).zip(limits.iter()).zip(&asks);
-        each.map(|((limit, active), ask)| LimitCheck {
+    let each = (0..).zip(limits.iter()).zip(&asks);
+    // Plain limits need no more than their asks.
+    let checks: LimitChecks<'_> = each
+        .filter(|_| !limits.are_plain())
+        .map(|((limit, active), ask)| LimitCheck {
             limit,
             active,
             ask: *ask,
             tier: None,
             remote_key: None,
         })
-        .collect()
+        .collect();
+    let is_changed = |check: &LimitCheck<'_>| {
+        check.active.is_otherwise(check.ask.key, facts) || check.active.was_changed_elsewhere(facts)
     };
-    if !limits.are_plain() {
-        let mut each = limits.iter().zip(&asks);
-        if each.any(|(active, ask)| {
-            active.is_otherwise(ask.key, facts) || active.was_changed_elsewhere(facts)
-        }) {
-            return None;
-        }
-        if let Some(rejection) = precheck::peek_rejection(&checks(), now) {
-            return Some((rejection, None));
-        }
+    if checks.iter().any(is_changed) {
+        return None;
+    }
+    if let Some(rejection) = precheck::peek_rejection(&checks, now) {
+        return Some((rejection, None));
     }
     if limits.iter().any(|limit| limit.bans.is_some()) {
         // The rejection would begin a ban.
         return None;
     }
     let report = if limits.count_remotely() {
-        let (verdict, notes) = transaction::peek_rejection(&checks(), now)?;
+        let (verdict, notes) = transaction::peek_rejection(&checks, now)?;
         AdmissionReport::with_notes(verdict, notes)
     } else {
         AdmissionReport::plain(sluicegate_limiter::peek(&asks, now))

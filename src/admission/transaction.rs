@@ -184,16 +184,19 @@ async fn reserve_remote(
     checks: &[LimitCheck<'_>],
     now: Timestamp,
 ) -> Result<JointDecision, LimitRejection> {
-    let is_remote = LimitCheck::is_remote;
-    let cached: Vec<LimitNote> = checks
+    let cached: ArrayVec<Option<Decision>, MAX_ASKS> = checks
         .iter()
-        .filter(|check| check.skips_remote_call(now))
-        .map(|check| check.note(LimitEvent::Decided(DecisionSource::Cached)))
+        .map(|check| check.cached_rejection(now))
         .collect();
-    if !cached.is_empty() {
-        let verdict = Verdict::of(checks.iter().map(|check| check.peek(now)));
-        return Ok(JointDecision::rejected(verdict, cached));
+    if cached.iter().any(Option::is_some) {
+        let rejecting = checks.iter().zip(&cached).filter(|(_, is)| is.is_some());
+        let note = |check: &LimitCheck<'_>| check.note(LimitEvent::Decided(DecisionSource::Cached));
+        let notes = rejecting.map(|(check, _)| note(check)).collect();
+        let each = checks.iter().zip(cached);
+        let decisions = each.map(|(check, cached)| cached.unwrap_or_else(|| check.peek(now)));
+        return Ok(JointDecision::rejected(Verdict::of(decisions), notes));
     }
+    let is_remote = LimitCheck::is_remote;
     let here: LimitChecks<'_> = (checks.iter().copied())
         .filter(|check| !check.is_remote())
         .collect();
