@@ -67,6 +67,8 @@ fn run(bytes: &[u8]) -> Option<()> {
         match wanted {
             BodyKind::Json => json(&found, body, name, &steps),
             BodyKind::Form => form(&found, body, name),
+            // No key names it.
+            BodyKind::Multipart => {}
         }
     }
     Some(())

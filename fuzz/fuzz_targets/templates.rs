@@ -12,7 +12,7 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate::admission::{Admission, KeySeed, KnownBody, RouteLimits, admit};
-use sluicegate::client::Peer;
+use sluicegate::client::ConnectionPeer;
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::Metrics;
