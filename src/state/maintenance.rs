@@ -88,11 +88,11 @@ fn announce(drift: Option<ClockDrift>, far: &mut Option<ClockSkew>) {
         None => info!("the limits' time and the wall clock are together again"),
         Some(ClockSkew::Ahead) => warn!(
             "the wall clock is {hours} hours behind the limits' time, which goes on as before; set the clock right, or if it is, see \
-             docs/operations.md on how to reset the state directory"
+             docs/operations/persistence.md on how to reset the state directory"
         ),
         Some(ClockSkew::Behind) => warn!(
             "the wall clock is {hours} hours ahead of the limits' time, which goes on as before, since nothing confirms the clock; if it \
-             is right, see docs/operations.md on how to reset the state directory"
+             is right, see docs/operations/persistence.md on how to reset the state directory"
         ),
     }
 }
