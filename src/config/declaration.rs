@@ -3,21 +3,24 @@
 //! `#[derive(Table)]` makes the reader and the [`TableDeclaration`] of a type; [`declared_tables`] lists those types. The JSON Schema takes
 //! what they say instead of asking the parser, and [`with_declarations`] writes them into conf/reference.toml, which a test compares.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::field::{Field, all};
+use super::field::{Field, all, quoted};
 use super::form::{Form, ValueKind};
 use super::problem::Mistake;
 use super::rules::{
     CircuitBreakerRules, HealthRules, OriginTimeouts, OutlierDetectionRules, RetryRules,
     StickyRules,
 };
+use super::section::Section;
 
 /// A table with its keys.
 pub(super) struct TableDeclaration {
     /// `origin.NAME.retry`
     pub(super) path: &'static str,
+    /// Its text in the reference; empty where the reference has none.
     pub(super) comment: &'static str,
     pub(super) keys: Vec<KeyDeclaration>,
 }
@@ -31,7 +34,7 @@ pub(super) struct KeyDeclaration {
     pub(super) form: ValueForm,
 }
 
-/// What a schema says of a value.
+/// A schema's knowledge of a value. Forms that are not declared are those that the readers of values note.
 #[derive(Default)]
 pub(super) struct ValueForm {
     pub(super) kinds: Vec<ValueKind>,
@@ -41,12 +44,34 @@ pub(super) struct ValueForm {
     pub(super) item_forms: Vec<Form>,
 }
 
-/// Reads the value of a key, and says how it is written.
+impl ValueForm {
+    /// A value of one of these types.
+    pub(super) fn of(kinds: &[ValueKind]) -> Self {
+        Self {
+            kinds: kinds.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// A table.
+    #[allow(dead_code, reason = "tables that are declared next use it")]
+    pub(super) fn table() -> Self {
+        Self::of(&[ValueKind::Object])
+    }
+
+    /// Adds a form.
+    fn with(mut self, form: Form) -> Self {
+        self.forms.push(form);
+        self
+    }
+}
+
+/// Reads the value of a key, and describes how it is written.
 pub(super) trait KeyReader<T> {
     /// The value; `None` where it is wrong, which was reported then.
     fn read(&self, field: &Field<'_>) -> Option<T>;
 
-    /// How it is written.
+    /// The form of the value.
     fn form(&self) -> ValueForm;
 }
 
@@ -60,11 +85,23 @@ impl<T: TryFrom<u64>> KeyReader<T> for IntegerIn {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm {
-            kinds: vec![ValueKind::Integer],
-            forms: vec![Form::Whole(self.0.clone())],
-            ..ValueForm::default()
-        }
+        ValueForm::of(&[ValueKind::Integer]).with(Form::Whole(self.0.clone()))
+    }
+}
+
+/// A number of bytes in a range, as an integer or with a unit.
+pub(super) struct SizeIn(pub(super) RangeInclusive<u64>);
+
+impl<T: TryFrom<u64>> KeyReader<T> for SizeIn {
+    fn read(&self, field: &Field<'_>) -> Option<T> {
+        let size = field.size(self.0.clone())?;
+        T::try_from(size).ok()
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm::of(&[ValueKind::String, ValueKind::Integer])
+            .with(Form::Whole(self.0.clone()))
+            .with(Form::Size)
     }
 }
 
@@ -77,12 +114,62 @@ impl KeyReader<Duration> for DurationIn {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm {
-            kinds: vec![ValueKind::String],
-            forms: vec![Form::Duration],
-            ..ValueForm::default()
-        }
+        ValueForm::of(&[ValueKind::String]).with(Form::Duration)
     }
+}
+
+/// `false` or `true`, and the value that each means.
+pub(super) struct Flag<T>(pub(super) T, pub(super) T);
+
+impl<T: Clone> KeyReader<T> for Flag<T> {
+    fn read(&self, field: &Field<'_>) -> Option<T> {
+        let is_set = field.boolean()?;
+        Some(if is_set { &self.1 } else { &self.0 }.clone())
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm::of(&[ValueKind::Boolean])
+    }
+}
+
+/// One of a few words; the text says what is wrong with another one, which stands in it for `{}`.
+pub(super) struct WordOf<T: 'static>(
+    pub(super) &'static [(&'static str, T)],
+    pub(super) &'static str,
+);
+
+impl<T: Clone> KeyReader<T> for WordOf<T> {
+    fn read(&self, field: &Field<'_>) -> Option<T> {
+        field.word(self.0, |got| self.1.replace("{}", got))
+    }
+
+    fn form(&self) -> ValueForm {
+        words(self.0)
+    }
+}
+
+/// One of a few words, as [`WordOf`], with advice of its own.
+#[allow(dead_code, reason = "tables that are declared next use it")]
+pub(super) struct ChoiceOf<T: 'static>(
+    pub(super) &'static [(&'static str, T)],
+    pub(super) &'static str,
+    pub(super) &'static str,
+);
+
+impl<T: Clone> KeyReader<T> for ChoiceOf<T> {
+    fn read(&self, field: &Field<'_>) -> Option<T> {
+        let wrong = |got: &str| self.1.replace("{}", &quoted(got));
+        field.choice(self.0, |got| Mistake::with_advice(wrong(got), self.2))
+    }
+
+    fn form(&self) -> ValueForm {
+        words(self.0)
+    }
+}
+
+fn words<T>(words: &[(&'static str, T)]) -> ValueForm {
+    let words = words.iter().map(|(word, _)| *word);
+    ValueForm::of(&[ValueKind::String]).with(Form::Words(words.collect()))
 }
 
 /// A string that a pure function parses.
@@ -94,10 +181,7 @@ impl<T> KeyReader<T> for ParsedText<T> {
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm {
-            kinds: vec![ValueKind::String],
-            ..ValueForm::default()
-        }
+        ValueForm::of(&[ValueKind::String])
     }
 }
 
@@ -122,6 +206,63 @@ impl<T> KeyReader<Vec<T>> for ListOf<T> {
     }
 }
 
+/// A list that a function reads, with elements of a type.
+pub(super) struct ListBy<T>(pub(super) fn(&Field<'_>) -> Option<T>, pub(super) ValueKind);
+
+impl<T> KeyReader<T> for ListBy<T> {
+    fn read(&self, field: &Field<'_>) -> Option<T> {
+        (self.0)(field)
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm {
+            items: vec![self.1],
+            ..ValueForm::of(&[ValueKind::Array])
+        }
+    }
+}
+
+/// A value of certain types that a function reads.
+#[allow(dead_code, reason = "tables that are declared next use it")]
+pub(super) struct ReadBy<T>(
+    pub(super) fn(&Field<'_>) -> Option<T>,
+    pub(super) &'static [ValueKind],
+);
+
+impl<T> KeyReader<T> for ReadBy<T> {
+    fn read(&self, field: &Field<'_>) -> Option<T> {
+        (self.0)(field)
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm::of(self.1)
+    }
+}
+
+/// A table, by the function that reads it.
+#[allow(dead_code, reason = "tables that are declared next use it")]
+pub(super) struct TableOf<T>(pub(super) fn(Section<'_>) -> Option<T>);
+
+impl<T> KeyReader<T> for TableOf<T> {
+    fn read(&self, field: &Field<'_>) -> Option<T> {
+        (self.0)(field.section()?)
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm::table()
+    }
+}
+
+impl<T> KeyReader<Arc<T>> for TableOf<T> {
+    fn read(&self, field: &Field<'_>) -> Option<Arc<T>> {
+        (self.0)(field.section()?).map(Arc::new)
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm::table()
+    }
+}
+
 /// Every table that its type declares.
 pub(super) fn declared_tables() -> Vec<TableDeclaration> {
     vec![
@@ -134,34 +275,89 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
     ]
 }
 
-/// The reference, with the declared tables as their types declare them.
+/// Declared tables that stand in another place too, where the reference does not explain them again: the path, and the first place.
+pub(super) const OTHER_PLACES: [(&str, &str); 0] = [];
+
+/// The reference, with the texts and values of declared keys as their types declare them. Their order, and which of them are commented
+/// out, are the reference's own; a key that is in none of the table's paragraphs is added to the first.
 #[must_use]
 pub fn with_declarations(reference: &str) -> String {
-    let mut paragraphs: Vec<String> = reference.split("\n\n").map(str::to_owned).collect();
+    let mut lines: Vec<String> = reference.split('\n').map(str::to_owned).collect();
     for table in declared_tables() {
-        let header = format!("[{}]", table.path.replace("NAME", "app"));
-        let is_header = |line: &str| line.trim_start_matches('#') == header;
-        for paragraph in &mut paragraphs {
-            if let Some(line) = paragraph.lines().find(|line| is_header(line)) {
-                let mark = if line.starts_with('#') { "#" } else { "" };
-                *paragraph = table.text(&header, mark);
-            }
-        }
+        table.write(&mut lines);
     }
-    paragraphs.join("\n\n")
+    lines.join("\n")
 }
 
 impl TableDeclaration {
-    /// Its paragraph in the reference; `mark` stands before what is commented out there.
-    fn text(&self, header: &str, mark: &str) -> String {
-        let mut lines = commented(self.comment);
-        lines.push(format!("{mark}{header}"));
+    /// Writes the table into the lines of the reference.
+    fn write(&self, lines: &mut Vec<String>) {
         for key in &self.keys {
-            lines.append(&mut commented(key.comment));
-            lines.push(format!("{mark}{} = {}", key.name, key.shown));
+            let paragraphs = self.paragraphs(lines);
+            let is_key = |at: &usize| is_line_of(&lines[*at], key.name);
+            let at = paragraphs.iter().cloned().flatten().find(is_key);
+            let Some(first) = paragraphs.first() else {
+                return;
+            };
+            let is_table = key.form.kinds.contains(&ValueKind::Object);
+            let (replaced, mark) = match at {
+                // The header of a table in it has the text.
+                None if is_table => continue,
+                None => (first.end..first.end, "#"),
+                Some(at) if lines[at].starts_with('#') => (comment_above(lines, at)..at + 1, "#"),
+                Some(at) => (comment_above(lines, at)..at + 1, ""),
+            };
+            let mut text = commented(key.comment);
+            text.push(format!("{mark}{} = {}", key.name, key.shown));
+            lines.splice(replaced, text);
         }
-        lines.join("\n")
+        if let Some(first) = self.paragraphs(lines).first()
+            && !self.comment.is_empty()
+        {
+            let header = first.start;
+            lines.splice(
+                comment_above(lines, header)..header,
+                commented(self.comment),
+            );
+        }
     }
+
+    /// The paragraphs of the table, each from its header on.
+    fn paragraphs(&self, lines: &[String]) -> Vec<Range<usize>> {
+        let is_header = |at: &usize| {
+            header(&lines[*at]).is_some_and(|header| {
+                let names = self.path.split('.').map(|name| name.trim_end_matches("[]"));
+                let fits = |(name, step): (&str, &str)| name == step || name == "NAME";
+                header.split('.').count() == names.clone().count()
+                    && names.zip(header.split('.')).all(fits)
+            })
+        };
+        let end = |start: usize| {
+            let rest = lines[start..].iter();
+            start + rest.take_while(|line| !line.is_empty()).count()
+        };
+        let headers = (0..lines.len()).filter(is_header);
+        headers.map(|start| start..end(start)).collect()
+    }
+}
+
+/// The path in the header of a table, `[limit.otp]`, `#[jwt]` or `[[route]]`.
+fn header(line: &str) -> Option<&str> {
+    let line = line.strip_prefix('#').unwrap_or(line);
+    Some(line.strip_prefix('[')?.trim_matches(['[', ']']))
+}
+
+/// Whether a line has the key `name`, perhaps commented out.
+fn is_line_of(line: &str, name: &str) -> bool {
+    let line = line.strip_prefix('#').unwrap_or(line);
+    let rest = line.strip_prefix(name);
+    rest.is_some_and(|rest| rest.trim_start().starts_with('='))
+}
+
+/// The first of the lines of comment directly above line `at`.
+fn comment_above(lines: &[String], at: usize) -> usize {
+    let above = lines[..at].iter().rev();
+    at - above.take_while(|line| line.starts_with("# ")).count()
 }
 
 fn commented(text: &str) -> Vec<String> {

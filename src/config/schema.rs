@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::declaration::{KeyDeclaration, declared_tables};
+use super::declaration::{KeyDeclaration, OTHER_PLACES, declared_tables};
 use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{Form, Forms, ValueKind, constraints};
@@ -50,8 +50,17 @@ pub fn schema() -> Value {
         forms: forms(&specimen, &NoEnvironment),
     };
     for table in declared_tables() {
-        for key in table.keys {
-            survey.declare(&format!("{}.{}", table.path, key.name), key);
+        for key in &table.keys {
+            let places = OTHER_PLACES.iter();
+            let places = places.filter(|(_, first)| *first == table.path);
+            for path in places.map(|(path, _)| *path).chain([table.path]) {
+                survey.declare(&format!("{path}.{}", key.name), key);
+            }
+        }
+    }
+    for table in declared_tables() {
+        if let Some(key) = survey.keys.get_mut(table.path) {
+            key.comment = table.comment.to_owned();
         }
     }
     survey.table(table.get_ref(), "", "");
@@ -154,20 +163,26 @@ impl Survey<'_> {
         }
     }
 
-    /// Takes over what a key says of itself; it is not asked about any more.
-    fn declare(&mut self, generic: &str, declared: KeyDeclaration) {
-        let form = declared.form;
+    /// Takes over the declaration of a key, which the parser is not asked about any more. Forms that are not declared stay as noted.
+    fn declare(&mut self, generic: &str, declared: &KeyDeclaration) {
+        let form = &declared.form;
         let shown = DeValue::parse(declared.shown);
         let key = SurveyedKey {
             is_declared: true,
-            kinds: form.kinds.into_iter().collect(),
-            items: form.items.into_iter().collect(),
+            kinds: form.kinds.iter().copied().collect(),
+            items: form.items.iter().copied().collect(),
             comment: declared.comment.to_owned(),
             example: shown.ok().and_then(|shown| example(shown.get_ref())),
         };
         self.keys.insert(generic.to_owned(), key);
-        self.forms.insert(generic.to_owned(), form.forms);
-        self.forms.insert(format!("{generic}[]"), form.item_forms);
+        for (path, forms) in [
+            (generic.to_owned(), &form.forms),
+            (format!("{generic}[]"), &form.item_forms),
+        ] {
+            if !forms.is_empty() {
+                self.forms.insert(path, forms.clone());
+            }
+        }
     }
 
     fn key(&mut self, generic: &str, path: &str, at: usize, value: &Spanned<DeValue<'_>>) {

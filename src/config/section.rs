@@ -268,7 +268,30 @@ impl<'d> Section<'d> {
         old_name.unwrap_or(key)
     }
 
-    fn has(&self, key: &str) -> bool {
+    /// The place of a key's value, or of the table where the key is not written.
+    pub(super) fn place_of(&self, key: &'static str) -> Place {
+        match self.table.and_then(|table| table.get(key)) {
+            Some(value) => {
+                let step = format!(".{}", self.written_name(key));
+                self.place.inside(&step, Some(value.span()))
+            }
+            None => self.place.clone(),
+        }
+    }
+
+    /// Reports that the value of a key does not go with those of others.
+    pub(super) fn refuse<T>(
+        &self,
+        key: &'static str,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Option<T> {
+        self.report.error(&self.place_of(key), message, advice);
+        None
+    }
+
+    /// Returns whether the key is written.
+    pub(super) fn has(&self, key: &str) -> bool {
         self.table.is_some_and(|table| table.contains_key(key))
     }
 

@@ -16,15 +16,19 @@
 //!
 //! | of a table | |
 //! |---|---|
-//! | `path` | the table as `known_keys` names it; in the reference it stands as `[origin.app.retry]` |
+//! | `path` | the table as `known_keys` names it; in the reference it stands as `[origin.app.retry]`. Without it the keys are part of another table |
 //! | `check` | optional: a function that judges the keys together, `fn(&RetryRulesKeys, &Section<'_>) -> Option<()>` |
 //!
 //! | of a key | |
 //! |---|---|
 //! | `example` | a right value, as TOML, for messages |
 //! | `reader` | reads and describes the value: a `KeyReader` |
-//! | `default` | optional: the value where none is written; without it the field is an `Option` |
+//! | `default` | optional: the value where none is written. Without it the field is an `Option`, or the key must be written |
 //! | `shown` | optional: what the reference writes, where that is not the example |
+//! | `nested` | in place of a reader: the type of the field declares a table, which is read like an empty one where it is not written |
+//!
+//! A field with `#[part]` has the keys that its type declares, in the same table. `#[part(read = …, keys = …)]` names the two functions
+//! for a type that is made from those keys: `fn(&Section<'_>) -> Option<T>` and `fn() -> Vec<KeyDeclaration>`.
 //!
 //! The derived code names `Section`, `TableDeclaration` and `KeyDeclaration` by their paths in the gateway, where alone it is used.
 //!
@@ -36,7 +40,7 @@ use quote::{format_ident, quote};
 use syn::{Attribute, Data, DeriveInput, Error, Expr, ExprLit, Field, Fields, Lit, LitStr, Result};
 
 /// Derives the reader and the declaration of a table.
-#[proc_macro_derive(Table, attributes(table, key))]
+#[proc_macro_derive(Table, attributes(table, key, part))]
 pub fn derive_table(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
     expand(&input)
@@ -46,14 +50,21 @@ pub fn derive_table(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 
 /// The attribute of a table.
 struct TableAttribute {
-    path: LitStr,
+    path: Option<LitStr>,
     check: Option<Expr>,
+}
+
+/// The attribute of a field.
+enum FieldAttribute {
+    Key(KeyAttribute),
+    Part { read: Expr, keys: Expr },
 }
 
 /// The attribute of a key.
 struct KeyAttribute {
     example: LitStr,
-    reader: Expr,
+    /// `None` where the type of the field declares a table.
+    reader: Option<Expr>,
     default: Option<Expr>,
     shown: Option<LitStr>,
 }
@@ -66,69 +77,29 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
         return Err(Error::new_spanned(input, "the keys of a table have names"));
     };
     let table = table_attribute(input)?;
-    let keys: Vec<(&Field, KeyAttribute)> = fields
-        .named
-        .iter()
-        .map(|field| Ok((field, key_attribute(field)?)))
-        .collect::<Result<_>>()?;
     let name = &input.ident;
     let keys_name = format_ident!("{name}Keys");
     let keys_comment =
         format!("The keys of [`{name}`] as they were read; `None` is a wrong value.");
-    let held: Vec<TokenStream> = keys
-        .iter()
-        .map(|(field, _)| {
-            let (ident, kind) = (&field.ident, &field.ty);
-            quote!(#ident: Option<#kind>)
-        })
-        .collect();
-    let read: Vec<TokenStream> = keys
-        .iter()
-        .map(|(field, key)| {
-            let ident = &field.ident;
-            let key_name = name_of(field);
-            let KeyAttribute { example, reader, default, .. } = key;
-            match default {
-                Some(default) => quote! {
-                    #ident: section.or(#key_name, #example, #default, |field| KeyReader::read(&#reader, field))
-                },
-                None => quote! {
-                    #ident: section.optional(#key_name, #example, |field| KeyReader::read(&#reader, field))
-                },
-            }
-        })
-        .collect();
-    let declared = keys
-        .iter()
-        .map(|(field, key)| {
-            let key_name = name_of(field);
-            let comment = comment(&field.attrs, field)?;
-            let KeyAttribute {
-                example, reader, ..
-            } = key;
-            let shown = key.shown.as_ref().unwrap_or(example);
-            let kind = match key.default {
-                Some(_) => field.ty.clone(),
-                None => inside_option(field)?,
-            };
-            Ok(quote! {
-                KeyDeclaration {
-                    name: #key_name,
-                    comment: #comment,
-                    shown: #shown,
-                    form: KeyReader::<#kind>::form(&#reader),
-                }
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let idents: Vec<_> = keys.iter().map(|(field, _)| &field.ident).collect();
+    let (mut held, mut read, mut declared, mut idents) = (vec![], vec![], vec![], vec![]);
+    for field in &fields.named {
+        let (ident, kind) = (&field.ident, &field.ty);
+        let attribute = field_attribute(field)?;
+        idents.push(ident);
+        held.push(quote!(#ident: Option<#kind>));
+        read.push(reading(field, &attribute));
+        declared.push(declaring(field, &attribute)?);
+    }
     let check = table.check.map(|check| {
         quote! {
-            let checked: Option<()> = #check(&keys, &section);
+            let checked: Option<()> = #check(&keys, section);
+            checked?;
         }
     });
-    let passed = check.is_some().then(|| quote!(checked?;));
-    let (path, table_comment) = (&table.path, comment(&input.attrs, input)?);
+    let of_table = match &table.path {
+        Some(path) => Some(reading_table(path, &comment(&input.attrs, input)?)),
+        None => None,
+    };
     Ok(quote! {
         #[doc = #keys_comment]
         #[derive(Debug)]
@@ -137,30 +108,97 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
         }
 
         impl #name {
-            /// Reads the table; `None` when something is wrong with it, which was reported then.
-            pub(in crate::config) fn read(section: crate::config::section::Section<'_>) -> Option<Self> {
+            /// Reads the keys; `None` when something is wrong with them, which was reported then.
+            pub(in crate::config) fn read_keys(section: &crate::config::section::Section<'_>) -> Option<Self> {
                 use crate::config::declaration::KeyReader;
                 let keys = #keys_name {
                     #(#read),*
                 };
                 #check
-                section.finish();
-                #passed
                 Some(Self {
                     #(#idents: keys.#idents?),*
                 })
             }
 
-            /// Describes the table.
-            pub(in crate::config) fn declaration() -> crate::config::declaration::TableDeclaration {
-                use crate::config::declaration::{KeyDeclaration, KeyReader, TableDeclaration};
-                TableDeclaration {
-                    path: #path,
-                    comment: #table_comment,
-                    keys: vec![#(#declared),*],
-                }
+            /// Describes the keys.
+            pub(in crate::config) fn keys() -> Vec<crate::config::declaration::KeyDeclaration> {
+                use crate::config::declaration::{KeyDeclaration, KeyReader, ValueForm};
+                let mut keys = Vec::new();
+                #(#declared)*
+                keys
+            }
+
+            #of_table
+        }
+    })
+}
+
+/// The reader of the whole table, and its declaration.
+fn reading_table(path: &LitStr, comment: &str) -> TokenStream {
+    quote! {
+        /// Reads the table; `None` when something is wrong with it, which was reported then.
+        pub(in crate::config) fn read(section: crate::config::section::Section<'_>) -> Option<Self> {
+            let read = Self::read_keys(&section);
+            section.finish();
+            read
+        }
+
+        /// Describes the table.
+        pub(in crate::config) fn declaration() -> crate::config::declaration::TableDeclaration {
+            crate::config::declaration::TableDeclaration {
+                path: #path,
+                comment: #comment,
+                keys: Self::keys(),
             }
         }
+    }
+}
+
+/// Reads what a field holds.
+fn reading(field: &Field, attribute: &FieldAttribute) -> TokenStream {
+    let (ident, kind, name) = (&field.ident, &field.ty, name_of(field));
+    let KeyAttribute {
+        example,
+        reader,
+        default,
+        ..
+    } = match attribute {
+        FieldAttribute::Part { read, .. } => return quote!(#ident: (#read)(section)),
+        FieldAttribute::Key(key) => key,
+    };
+    let Some(reader) = reader else {
+        return quote!(#ident: <#kind>::read(section.section(#name, #example)));
+    };
+    let read = quote!(|field| KeyReader::read(&#reader, field));
+    match default {
+        Some(default) => quote!(#ident: section.or(#name, #example, #default, #read)),
+        None if inside_option(field).is_some() => {
+            quote!(#ident: section.optional(#name, #example, #read))
+        }
+        None => quote! {
+            #ident: section.required(#name, #example).and_then(|field| KeyReader::read(&#reader, &field))
+        },
+    }
+}
+
+/// Adds the keys of a field to `keys`.
+fn declaring(field: &Field, attribute: &FieldAttribute) -> Result<TokenStream> {
+    let key = match attribute {
+        FieldAttribute::Part { keys, .. } => return Ok(quote!(keys.extend((#keys)());)),
+        FieldAttribute::Key(key) => key,
+    };
+    let (name, comment) = (name_of(field), comment(&field.attrs, field)?);
+    let shown = key.shown.as_ref().unwrap_or(&key.example);
+    let kind = match &key.default {
+        Some(_) => &field.ty,
+        None => inside_option(field).unwrap_or(&field.ty),
+    };
+    let form = match &key.reader {
+        Some(reader) => quote!(KeyReader::<#kind>::form(&#reader)),
+        None => quote!(ValueForm::table()),
+    };
+    Ok(quote! {
+        keys.push(KeyDeclaration { name: #name, comment: #comment, shown: #shown, form: #form });
     })
 }
 
@@ -182,12 +220,35 @@ fn table_attribute(input: &DeriveInput) -> Result<TableAttribute> {
             Ok(())
         })?;
     }
-    let path = path.ok_or_else(|| Error::new_spanned(input, "write #[table(path = \"…\")]"))?;
     Ok(TableAttribute { path, check })
+}
+
+fn field_attribute(field: &Field) -> Result<FieldAttribute> {
+    let part = |found: &&Attribute| found.path().is_ident("part");
+    let Some(attribute) = field.attrs.iter().find(part) else {
+        return key_attribute(field).map(FieldAttribute::Key);
+    };
+    let kind = &field.ty;
+    let mut read = syn::parse_quote!(<#kind>::read_keys);
+    let mut keys = syn::parse_quote!(<#kind>::keys);
+    if !matches!(attribute.meta, syn::Meta::Path(_)) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("read") {
+                read = meta.value()?.parse()?;
+            } else if meta.path.is_ident("keys") {
+                keys = meta.value()?.parse()?;
+            } else {
+                return Err(meta.error("write `read` or `keys`"));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(FieldAttribute::Part { read, keys })
 }
 
 fn key_attribute(field: &Field) -> Result<KeyAttribute> {
     let (mut example, mut reader, mut default, mut shown) = (None, None, None, None);
+    let mut is_nested = false;
     let attributes = field
         .attrs
         .iter()
@@ -202,16 +263,22 @@ fn key_attribute(field: &Field) -> Result<KeyAttribute> {
                 default = Some(meta.value()?.parse()?);
             } else if meta.path.is_ident("shown") {
                 shown = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("nested") {
+                is_nested = true;
             } else {
-                return Err(meta.error("write `example`, `reader`, `default` or `shown`"));
+                let words = "write `example`, `reader`, `default`, `shown` or `nested`";
+                return Err(meta.error(words));
             }
             Ok(())
         })?;
     }
     let missing = |what| Error::new_spanned(field, format!("write #[key({what} = …)]"));
+    if reader.is_none() && !is_nested {
+        return Err(missing("reader"));
+    }
     Ok(KeyAttribute {
         example: example.ok_or_else(|| missing("example"))?,
-        reader: reader.ok_or_else(|| missing("reader"))?,
+        reader,
         default,
         shown,
     })
@@ -250,27 +317,19 @@ fn name_of(field: &Field) -> String {
         .to_owned()
 }
 
-/// The type inside the `Option` of a key without a default.
-fn inside_option(field: &Field) -> Result<syn::Type> {
-    let wrong = || {
-        Error::new_spanned(
-            field,
-            "without a default it is an Option, or write #[key(default = …)]",
-        )
-    };
+/// The type inside the `Option` of a key that need not be written and has no default.
+fn inside_option(field: &Field) -> Option<&syn::Type> {
     let syn::Type::Path(path) = &field.ty else {
-        return Err(wrong());
+        return None;
     };
-    let last = path
-        .path
-        .segments
-        .last()
-        .filter(|last| last.ident == "Option");
-    match last.map(|last| &last.arguments) {
-        Some(syn::PathArguments::AngleBracketed(arguments)) => match arguments.args.first() {
-            Some(syn::GenericArgument::Type(inside)) => Ok(inside.clone()),
-            _ => Err(wrong()),
-        },
-        _ => Err(wrong()),
+    let last = path.path.segments.last()?;
+    match &last.arguments {
+        syn::PathArguments::AngleBracketed(inside) if last.ident == "Option" => {
+            match inside.args.first() {
+                Some(syn::GenericArgument::Type(inside)) => Some(inside),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
