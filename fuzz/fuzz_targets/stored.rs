@@ -87,13 +87,13 @@ fuzz_target!(|case: &str| {
 
 fn rules() -> RouteCacheRules {
     RouteCacheRules {
-        max_object: None,
+        max_object_bytes: None,
         default_ttl: Some(DEFAULT_TTL),
         stale_while_revalidate: Duration::from_secs(10),
         stale_if_error: Duration::from_secs(10),
         statuses: Vec::new(),
         cookies: Cookies::Personal,
-        wishes: Wishes::Granted,
+        ignore_client_no_cache: Wishes::Granted,
         vary_on: Vec::new(),
     }
 }

@@ -11,13 +11,13 @@ const NOW: Duration = Duration::from_secs(1_000_000_000);
 
 fn rules() -> RouteCacheRules {
     RouteCacheRules {
-        max_object: None,
+        max_object_bytes: None,
         default_ttl: None,
         stale_while_revalidate: Duration::from_secs(7),
         stale_if_error: Duration::from_secs(8),
         statuses: Vec::new(),
         cookies: Cookies::Personal,
-        wishes: Wishes::Granted,
+        ignore_client_no_cache: Wishes::Granted,
         vary_on: Vec::new(),
     }
 }

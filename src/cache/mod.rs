@@ -49,7 +49,7 @@ impl ResponseCache {
     pub fn of_the_process(rules: &CacheRules) -> &'static Self {
         let keys = bounds::UNSTORABLE_URLS / PARTS;
         Box::leak(Box::new(Self {
-            storage: MemoryStorage::new(rules.memory),
+            storage: MemoryStorage::new(rules.max_bytes),
             lock: CacheLock::new(bounds::FILL_AGE),
             // A reason in the request is not remembered for its URL.
             unstorable: Predictor::new(keys, Some(|_| true)),

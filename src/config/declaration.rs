@@ -11,8 +11,8 @@ use super::field::{Field, all, quoted};
 use super::form::{Form, ValueKind};
 use super::problem::Mistake;
 use super::rules::{
-    CircuitBreakerRules, HealthRules, OriginTimeouts, OutlierDetectionRules, RetryRules,
-    StickyRules,
+    CacheRules, CircuitBreakerRules, CompressRules, CorsRules, HealthRules, OriginTimeouts,
+    OutlierDetectionRules, RetryRules, RouteCacheRules, StickyRules,
 };
 use super::section::Section;
 
@@ -65,6 +65,11 @@ impl ValueForm {
         self
     }
 }
+
+/// The type of strings, for readers.
+pub(super) const TEXT: &[ValueKind] = &[ValueKind::String];
+/// The type of whole numbers, for readers.
+pub(super) const NUMBER: &[ValueKind] = &[ValueKind::Integer];
 
 /// Reads the value of a key, and describes how it is written.
 pub(super) trait KeyReader<T> {
@@ -206,8 +211,11 @@ impl<T> KeyReader<Vec<T>> for ListOf<T> {
     }
 }
 
-/// A list that a function reads, with elements of a type.
-pub(super) struct ListBy<T>(pub(super) fn(&Field<'_>) -> Option<T>, pub(super) ValueKind);
+/// A list that a function reads, with elements of certain types.
+pub(super) struct ListBy<T>(
+    pub(super) fn(&Field<'_>) -> Option<T>,
+    pub(super) &'static [ValueKind],
+);
 
 impl<T> KeyReader<T> for ListBy<T> {
     fn read(&self, field: &Field<'_>) -> Option<T> {
@@ -216,7 +224,7 @@ impl<T> KeyReader<T> for ListBy<T> {
 
     fn form(&self) -> ValueForm {
         ValueForm {
-            items: vec![self.1],
+            items: self.1.to_vec(),
             ..ValueForm::of(&[ValueKind::Array])
         }
     }
@@ -266,6 +274,10 @@ impl<T> KeyReader<Arc<T>> for TableOf<T> {
 /// Every table that its type declares.
 pub(super) fn declared_tables() -> Vec<TableDeclaration> {
     vec![
+        CacheRules::declaration(),
+        RouteCacheRules::declaration(),
+        CorsRules::declaration(),
+        CompressRules::declaration(),
         OriginTimeouts::declaration(),
         HealthRules::declaration(),
         OutlierDetectionRules::declaration(),
@@ -276,7 +288,8 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
 }
 
 /// Declared tables that stand in another place too, where the reference does not explain them again: the path, and the first place.
-pub(super) const OTHER_PLACES: [(&str, &str); 0] = [];
+pub(super) const OTHER_PLACES: [(&str, &str); 2] =
+    [("route[].cors", "cors"), ("route[].compress", "compress")];
 
 /// The reference, with the texts and values of declared keys as their types declare them. Their order, and which of them are commented
 /// out, are the reference's own; a key that is in none of the table's paragraphs is added to the first.

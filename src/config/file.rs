@@ -21,7 +21,7 @@ use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
 use super::renamed_keys;
 use super::report::{Place, Report};
-use super::rules::Rules;
+use super::rules::{CacheRules, Rules};
 use super::section::Section;
 use super::shared;
 use super::source::Source;
@@ -219,7 +219,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     let jwt = jwt_field.as_ref().map(|field| jwt::read(field));
     let store_field = root.field("store", store::EXAMPLE);
     let store = store_field.as_ref().map(|field| store::read(field));
-    let cache = cache::read(root.section("cache", cache::EXAMPLE));
+    let cache = CacheRules::read(root.section("cache", cache::EXAMPLE));
     let acme_field = root.field("acme", acme::EXAMPLE);
     let acme = acme_field.as_ref().map(|field| {
         let state_dir = server.as_ref().map(|server| server.state_dir.as_deref());

@@ -48,7 +48,11 @@ impl MemoryPlan {
         let lists = rules.lists.values().map(|list| list.bytes() as u64);
         let lists = lists.fold(0, u64::saturating_add);
         let stores = rules.routes.iter().any(|route| route.cache.is_some());
-        let cache = if stores { rules.cache.memory as u64 } else { 0 };
+        let cache = if stores {
+            rules.cache.max_bytes as u64
+        } else {
+            0
+        };
         Self {
             limits,
             lists,

@@ -20,16 +20,16 @@ use super::written::Written;
 
 pub use super::override_rows::{OverrideRows, TierIndex};
 pub use super::tables::balance::StickyRules;
+pub use super::tables::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
+pub use super::tables::compress::{Coding, CompressRules, Effort};
+pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use super::tables::origin_steps::{HealthRules, OriginTimeouts};
 pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 use crate::jwt::TokenVerifier;
 use crate::path::{PathCase, PathRegex};
 
 mod acme;
-mod cache;
 mod changes;
-mod compress;
-mod cors;
 mod defence;
 mod key;
 mod known;
@@ -47,9 +47,6 @@ mod tracing;
 mod wire;
 
 pub use self::acme::{AcmeRules, Binding, NameSet, Proof};
-pub use self::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
-pub use self::compress::{Coding, CompressRules, Effort};
-pub use self::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use self::defence::{DefenceRules, OverrideFields, TrustedHeader, Underscores};
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};

@@ -172,7 +172,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
         wish: if refresh {
             RequestCacheControl::default()
         } else {
-            RequestCacheControl::of(&head.headers, rules.wishes)
+            RequestCacheControl::of(&head.headers, rules.ignore_client_no_cache)
         },
         lookup: Lookup::Usual,
         head: HeadVersion::AsSent,
@@ -380,9 +380,9 @@ fn rules(context: &Context) -> Option<&RouteCacheRules> {
 }
 
 fn max_object(context: &Context) -> usize {
-    let usual = context.snapshot.rules.cache.max_object;
+    let usual = context.snapshot.rules.cache.largest_object();
     rules(context)
-        .and_then(|rules| rules.max_object)
+        .and_then(|rules| rules.max_object_bytes)
         .unwrap_or(usual)
 }
 

@@ -108,7 +108,7 @@ impl SharedState {
         storage: &CounterStorage,
         now: Timestamp,
     ) -> u64 {
-        self.cache.storage.resize(rules.cache.memory);
+        self.cache.storage.resize(rules.cache.max_bytes);
         let metrics = &self.recorder.metrics;
         let next = Snapshot::compile(rules, Some(previous), storage, metrics, &self.seed, now);
         metrics.retain_routes(next.routes.iter().map(|route| &route.metrics));

@@ -44,7 +44,7 @@ pub fn fields(rules: &CorsRules, headers: &HeaderMap) -> Vec<(HeaderName, Header
     }
     if let Some(allowed) = allowed(rules, headers) {
         push_allowed(&mut fields, rules, allowed);
-        fields.push((ACCESS_CONTROL_EXPOSE_HEADERS, rules.exposed.clone()));
+        fields.push((ACCESS_CONTROL_EXPOSE_HEADERS, rules.expose.clone()));
     }
     fields
 }
@@ -146,7 +146,7 @@ mod tests {
             },
             methods: Vec::new(),
             headers: AllowedFields::Any,
-            exposed: HeaderValue::from_static("retry-after"),
+            expose: HeaderValue::from_static("retry-after"),
             credentials: Credentials::Withheld,
             max_age: Duration::from_secs(600),
         }

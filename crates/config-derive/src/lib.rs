@@ -16,8 +16,8 @@
 //!
 //! | of a table | |
 //! |---|---|
-//! | `path` | the table as `known_keys` names it; in the reference it stands as `[origin.app.retry]`. Without it the keys are part of another table |
-//! | `check` | optional: a function that judges the keys together, `fn(&RetryRulesKeys, &Section<'_>) -> Option<()>` |
+//! | `path` | the table as `known_keys` names it, in the reference `[origin.app.retry]`; without it the keys are part of another table |
+//! | `check` | optional: a function that judges or completes the keys together, `fn(&mut RetryRulesKeys, &Section<'_>) -> Option<()>` |
 //!
 //! | of a key | |
 //! |---|---|
@@ -92,10 +92,11 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     }
     let check = table.check.map(|check| {
         quote! {
-            let checked: Option<()> = #check(&keys, section);
+            let checked: Option<()> = #check(&mut keys, section);
             checked?;
         }
     });
+    let mutable = check.is_some().then(|| quote!(mut));
     let of_table = match &table.path {
         Some(path) => Some(reading_table(path, &comment(&input.attrs, input)?)),
         None => None,
@@ -111,7 +112,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             /// Reads the keys; `None` when something is wrong with them, which was reported then.
             pub(in crate::config) fn read_keys(section: &crate::config::section::Section<'_>) -> Option<Self> {
                 use crate::config::declaration::KeyReader;
-                let keys = #keys_name {
+                let #mutable keys = #keys_name {
                     #(#read),*
                 };
                 #check

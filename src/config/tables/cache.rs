@@ -1,16 +1,15 @@
-//! `[cache]` and `[route.cache]`: which answers are kept, for how long, and in how much memory.
+//! Declares `[cache]` and `[route.cache]`: which answers are stored, for how long, and in how much memory.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::{HeaderName, Method, StatusCode, header};
+use sluicegate_config_derive::Table;
 
+use crate::config::declaration::{DurationIn, Flag, ListBy, NUMBER, SizeIn, TEXT, WordOf};
 use crate::config::field::{Field, all, quoted};
 use crate::config::problem::Mistake;
 use crate::config::report::Report;
-use crate::config::rules::{
-    CacheRules, Cookies, Counting, RouteAction, RouteCacheRules, RouteRules, Wishes,
-};
+use crate::config::rules::{RouteAction, RouteRules};
 use crate::config::section::Section;
 
 use super::route::Route;
@@ -19,85 +18,122 @@ pub(in crate::config) const EXAMPLE: &str = "{ max_bytes = \"256MiB\" }";
 
 /// Least memory for stored answers: less would hold a handful.
 const LEAST: u64 = 1 << 20;
-/// Most: 1 TiB.
+/// Most memory for stored answers: 1 TiB.
 const MOST: u64 = 1 << 40;
+/// Largest body that is stored where nothing is written.
+const USUAL_OBJECT: usize = 1 << 20;
 /// Longest time that an answer is fresh or served stale: a year, RFC 9111 §4.2.2 calls more than that never.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-/// Fields of a request that a route's answers may differ by.
+/// Most fields of a request that a route's answers may differ by.
 const FIELDS: usize = 8;
 
-/// Reads `[cache]`.
-pub(in crate::config) fn read(section: Section<'_>) -> Option<CacheRules> {
-    let memory = section.or("max_bytes", "\"256MiB\"", 256 << 20, |field| {
-        bytes(field, LEAST..=MOST)
-    });
-    let field = section.field("max_object_bytes", "\"1MiB\"");
-    let max_object = match &field {
-        Some(field) => bytes(field, 1..=MOST),
-        None => Some(memory.unwrap_or(1 << 20).min(1 << 20)),
-    };
-    let memory_key = section.written_name("max_bytes");
-    section.finish();
-    let (memory, max_object) = (memory?, max_object?);
-    if let Some(field) = field
-        && max_object > memory
-    {
-        return field.refuse(
-            "an object of this size would not fit into the memory of the cache",
-            format!("write less than `{memory_key}`, or raise that"),
-        );
+/// For all routes with a [route.cache] together. Survives a reload, not a restart.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
+#[table(path = "cache", check = check_object)]
+pub struct CacheRules {
+    /// Memory for stored answers, 1MiB to 1TiB, those that are just being stored included. The least recently used make room.
+    #[key(example = "\"256MiB\"", default = 256 << 20, reader = SizeIn(LEAST..=MOST))]
+    pub max_bytes: usize,
+    /// Largest body that is stored, where a route does not say otherwise, 1B to `max_bytes`. Default: 1MiB, or `max_bytes` if that is less.
+    #[key(example = "\"1MiB\"", reader = SizeIn(1..=MOST))]
+    pub max_object_bytes: Option<usize>,
+}
+
+impl CacheRules {
+    /// Returns the size of the largest body that is stored for routes that do not say otherwise.
+    #[must_use]
+    pub fn largest_object(&self) -> usize {
+        self.max_object_bytes
+            .unwrap_or(USUAL_OBJECT.min(self.max_bytes))
     }
-    Some(CacheRules { memory, max_object })
 }
 
-/// Reads `[route.cache]`; `None` inside where there is none, outside where it is wrong.
-pub(in crate::config) fn of_route(section: &Section<'_>) -> Option<Option<RouteCacheRules>> {
-    let (written, table) = section.table("cache", "{ stale_if_error = \"1h\" }");
-    let max_object = table.optional("max_object_bytes", "\"1MiB\"", |field| {
-        bytes(field, 1..=MOST)
-    });
-    let default_ttl = table.optional("default_ttl", "\"1m\"", |field| {
-        field.duration(Duration::from_secs(1)..=LONGEST)
-    });
-    let stale_while_revalidate = table.or(
-        "stale_while_revalidate",
-        "\"30s\"",
-        Duration::ZERO,
-        |field| field.duration(Duration::ZERO..=LONGEST),
-    );
-    let stale_if_error = table.or("stale_if_error", "\"1h\"", Duration::ZERO, |field| {
-        field.duration(Duration::ZERO..=LONGEST)
-    });
-    let statuses = table.or("statuses", "[200, 301, 404]", Vec::new(), statuses);
-    let cookies = table.or("cookies", "\"personal\"", Cookies::default(), cookies);
-    let wishes = table.or(
-        "ignore_client_no_cache",
-        "false",
-        Wishes::default(),
-        |field| {
-            Some(if field.boolean()? {
-                Wishes::Ignored
-            } else {
-                Wishes::Granted
-            })
-        },
-    );
-    let vary_on = table.or("vary_on", "[\"x-lang\"]", Vec::new(), vary_on);
-    table.finish();
-    let rules = RouteCacheRules {
-        max_object: max_object?,
-        default_ttl: default_ttl?,
-        stale_while_revalidate: stale_while_revalidate?,
-        stale_if_error: stale_if_error?,
-        statuses: statuses?,
-        cookies: cookies?,
-        wishes: wishes?,
-        vary_on: vary_on?,
-    };
-    Some(written.map(|_| rules))
+/// Answers of this route to GET may be stored, as a shared cache does (RFC 9111): those that say how long they are fresh, by
+/// `Cache-Control: s-maxage` or `max-age` or by `Expires`, and that are not private to somebody. Limits come first: a rejected request gets
+/// nothing of what is stored. Default: none, nothing is stored. docs/caching.md says what is stored, and what a limit counts.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "route[].cache")]
+pub struct RouteCacheRules {
+    /// Largest body that is stored, 1B to the `max_bytes` of [cache]. Default: that of [cache].
+    #[key(example = "\"1MiB\"", reader = SizeIn(1..=MOST))]
+    pub max_object_bytes: Option<usize>,
+    /// How long an answer is fresh that does not say, 1s to 365d. Default: none, it is not stored.
+    #[key(example = "\"1m\"", reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
+    pub default_ttl: Option<Duration>,
+    /// How long after that it may be served while it is fetched anew in the background, where the answer itself says nothing, 0s to 365d.
+    /// Never where it demands to be confirmed.
+    #[key(example = "\"30s\"", shown = "\"0s\"", default = Duration::ZERO, reader = DurationIn(Duration::ZERO..=LONGEST))]
+    pub stale_while_revalidate: Duration,
+    /// How long after that it may be served when the origin fails, with the same exceptions, 0s to 365d.
+    #[key(example = "\"1h\"", shown = "\"0s\"", default = Duration::ZERO, reader = DurationIn(Duration::ZERO..=LONGEST))]
+    pub stale_if_error: Duration,
+    /// Statuses that are stored. Default: those that HTTP lets a cache store.
+    #[key(example = "[200, 301, 404]", default = Vec::new(), reader = ListBy(statuses, NUMBER))]
+    pub statuses: Vec<StatusCode>,
+    /// What a Cookie in a request means: "personal", that the answer is shared only if it says public, s-maxage or Vary: Cookie; or
+    /// "ignored". Answers with Set-Cookie are never stored.
+    #[key(example = "\"personal\"", default = Cookies::Personal, reader = WordOf(&COOKIES, "{} is not what cookies can mean"))]
+    pub cookies: Cookies,
+    /// Whether Cache-Control of requests (no-cache, no-store, max-age…) is ignored: with false a client may make the origin be asked.
+    #[key(example = "false", default = Wishes::Granted, reader = Flag(Wishes::Granted, Wishes::Ignored))]
+    pub ignore_client_no_cache: Wishes,
+    /// Request fields, at most 8, that answers differ by even where `Vary` does not say so. Default: none.
+    #[key(example = "[\"x-lang\"]", default = Vec::new(), reader = ListBy(vary_on, TEXT))]
+    pub vary_on: Vec<HeaderName>,
 }
 
-/// `count` of a limit.
+/// The meaning of a `Cookie` in a request for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cookies {
+    /// The answer may be for this client alone, unless it says that it is for everybody.
+    Personal,
+    /// Nothing.
+    Ignored,
+}
+
+const COOKIES: [(&str, Cookies); 2] = [
+    ("personal", Cookies::Personal),
+    ("ignored", Cookies::Ignored),
+];
+
+/// `ignore_client_no_cache`: clients may ask for an answer that is fresher than the stored one, or may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wishes {
+    /// They may, RFC 9111 §5.2.1.
+    Granted,
+    /// `Cache-Control` of requests is not looked at.
+    Ignored,
+}
+
+/// `count`: the requests that a limit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// All, wherever their answer comes from.
+    #[default]
+    All,
+    /// Those that an origin is asked for; the charge of one that is answered out of the cache is given back.
+    Origin,
+}
+
+fn check_object(keys: &CacheRulesKeys, section: &Section<'_>) -> Option<()> {
+    match (keys.max_bytes, keys.max_object_bytes) {
+        (Some(max_bytes), Some(Some(object))) if object > max_bytes => section.refuse(
+            "max_object_bytes",
+            "an object of this size would not fit into the memory of the cache",
+            format!(
+                "write less than `{}`, or raise that",
+                section.written_name("max_bytes")
+            ),
+        ),
+        _ => Some(()),
+    }
+}
+
+/// Reads `count` of a limit.
 pub(in crate::config) fn counting(section: &Section<'_>) -> Option<Counting> {
     section.or("count", "\"all\"", Counting::default(), |field| {
         let names = [("all", Counting::All), ("origin", Counting::Origin)];
@@ -128,9 +164,12 @@ pub(in crate::config) fn check(rules: Option<&CacheRules>, routes: &[Route], rep
                 "leave [route.cache] out, or add \"GET\" to `methods`",
             );
         }
-        let largest = of_route.cache.as_ref().and_then(|cache| cache.max_object);
+        let largest = of_route
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.max_object_bytes);
         if let (Some(largest), Some(rules)) = (largest, rules)
-            && largest > rules.memory
+            && largest > rules.max_bytes
         {
             report.error(
                 &place,
@@ -139,10 +178,6 @@ pub(in crate::config) fn check(rules: Option<&CacheRules>, routes: &[Route], rep
             );
         }
     }
-}
-
-fn bytes(field: &Field<'_>, range: RangeInclusive<u64>) -> Option<usize> {
-    usize::try_from(field.size(range)?).ok()
 }
 
 /// Statuses that can be stored at all, in their order.
@@ -162,14 +197,6 @@ fn statuses(field: &Field<'_>) -> Option<Vec<StatusCode>> {
     statuses.sort_unstable();
     statuses.dedup();
     Some(statuses)
-}
-
-fn cookies(field: &Field<'_>) -> Option<Cookies> {
-    let names = [
-        ("personal", Cookies::Personal),
-        ("ignored", Cookies::Ignored),
-    ];
-    field.word(&names, |got| format!("{got} is not what cookies can mean"))
 }
 
 fn vary_on(field: &Field<'_>) -> Option<Vec<HeaderName>> {

@@ -1,14 +1,16 @@
-//! `compress`: which answers are compressed, for every route and for one.
+//! Declares `compress`: which answers are compressed, for every route and for one.
 
 use std::sync::Arc;
 
+use sluicegate_config_derive::Table;
+
+use crate::config::declaration::{IntegerIn, ListBy, SizeIn, TEXT};
 use crate::config::field::{Field, all, quoted};
 use crate::config::problem::Mistake;
-use crate::config::rules::{Coding, CompressRules, Effort};
 use crate::config::section::Section;
 use crate::config::suggest;
 
-/// What gains by it, of what the web is made of.
+/// The types of the web that compression makes smaller.
 const TYPES: [&str; 14] = [
     "text/*",
     "application/json",
@@ -26,70 +28,95 @@ const TYPES: [&str; 14] = [
     "font/ttf",
 ];
 
-/// Below, the head of a packet weighs more than what is gained.
-const MIN_BYTES: u64 = 1024;
-const LARGEST_MIN: u64 = 1 << 30;
 /// Most types of one list.
 const MOST: usize = 64;
 
-/// The `compress` of a route or of all: `None` inside when it is not written, outside when it is wrong.
-pub(in crate::config) fn of(section: &Section<'_>) -> Option<Option<Arc<CompressRules>>> {
-    let example = "{ encodings = [\"zstd\", \"br\", \"gzip\"] }";
-    section.optional("compress", example, |field| rules(field).map(Arc::new))
+/// Which answers are compressed on their way to clients that take it. Left alone is what has a coding already, what is a part (206), what
+/// says no-transform. Default: none. One of a route goes before, and `encodings = []` compresses nothing there. docs/shaping.md tells of
+/// BREACH.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "compress")]
+pub struct CompressRules {
+    /// The codings, the preferred first: "zstd", "br", "gzip". The preferences of the client go before. None compresses nothing.
+    #[key(
+        example = "[\"zstd\", \"br\", \"gzip\"]",
+        default = Coding::ALL.to_vec(),
+        reader = ListBy(codings, TEXT)
+    )]
+    pub encodings: Vec<Coding>,
+    /// How hard they try, 1 to 9. Default: 3 for zstd, 4 for br, 5 for gzip.
+    #[key(example = "4", reader = IntegerIn(1..=9))]
+    pub level: Option<Effort>,
+    /// Answers that say that they are shorter go as they are, 0B to 1GiB: below, the head of a packet weighs more than the gain.
+    #[key(example = "1024", shown = "\"1KiB\"", default = 1024, reader = SizeIn(0..=1 << 30))]
+    pub min_bytes: u64,
+    /// Their types. Default: text/*, JSON, JavaScript, XML, WebAssembly, SVG, TrueType.
+    #[key(
+        example = "[\"text/*\"]",
+        shown = "[\"text/*\", \"application/json\"]",
+        default = TYPES.map(Box::from).to_vec(),
+        reader = ListBy(media_ranges, TEXT)
+    )]
+    pub types: Vec<Box<str>>,
 }
 
-fn rules(field: &Field<'_>) -> Option<CompressRules> {
-    let section = field.section()?;
-    let encodings = section.or(
-        "encodings",
-        "[\"zstd\", \"br\", \"gzip\"]",
-        Coding::ALL.to_vec(),
-        |field| {
-            let mut seen: Vec<Coding> = Vec::new();
-            let codings = field.elements()?.into_iter().map(|element| {
-                let coding = coding(&element)?;
-                if seen.contains(&coding) {
-                    return element
-                        .refuse(format!("{} is named twice", coding.name()), "write it once");
-                }
-                seen.push(coding);
-                Some(coding)
-            });
-            all(codings.collect::<Vec<_>>())
-        },
-    );
-    let level = section.optional("level", "4", |field| {
-        let level = field.integer(1..=9)?;
-        u8::try_from(level).ok().map(Effort)
-    });
-    let min_bytes = section.or("min_bytes", "1024", MIN_BYTES, |field| {
-        field.size(0..=LARGEST_MIN)
-    });
-    let types = section.or(
-        "types",
-        "[\"text/*\"]",
-        TYPES.map(Box::from).to_vec(),
-        |field| {
-            let elements = field.list()?;
-            if elements.len() > MOST {
-                return field.refuse(
-                    format!("{} types are too many", elements.len()),
-                    format!("keep at most {MOST}"),
-                );
-            }
-            all(elements
-                .iter()
-                .map(|element| element.parsed(media_range))
-                .collect::<Vec<_>>())
-        },
-    );
-    section.finish();
-    Some(CompressRules {
-        encodings: encodings?,
-        level: level?,
-        min_bytes: min_bytes?,
-        types: types?,
+/// A content coding, RFC 9110 §8.4.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 8878
+    Zstd,
+    /// RFC 7932
+    Brotli,
+    /// RFC 1952
+    Gzip,
+}
+
+impl Coding {
+    /// All of them, in the usual order of preference.
+    pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
+
+    /// Returns its name in `Content-Encoding`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Brotli => "br",
+            Self::Gzip => "gzip",
+        }
+    }
+}
+
+/// The effort of a coding, from 1 to 9.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort(pub u8);
+
+impl TryFrom<u64> for Effort {
+    type Error = std::num::TryFromIntError;
+
+    fn try_from(level: u64) -> Result<Self, Self::Error> {
+        u8::try_from(level).map(Self)
+    }
+}
+
+/// Reads the `compress` of a route or of all: `None` inside when it is not written, outside when it is wrong.
+pub(in crate::config) fn of(section: &Section<'_>) -> Option<Option<Arc<CompressRules>>> {
+    let example = "{ encodings = [\"zstd\", \"br\", \"gzip\"] }";
+    section.optional("compress", example, |field| {
+        CompressRules::read(field.section()?).map(Arc::new)
     })
+}
+
+fn codings(field: &Field<'_>) -> Option<Vec<Coding>> {
+    let mut seen: Vec<Coding> = Vec::new();
+    let codings = field.elements()?.into_iter().map(|element| {
+        let coding = coding(&element)?;
+        if seen.contains(&coding) {
+            return element.refuse(format!("{} is named twice", coding.name()), "write it once");
+        }
+        seen.push(coding);
+        Some(coding)
+    });
+    all(codings)
 }
 
 fn coding(element: &Field<'_>) -> Option<Coding> {
@@ -107,6 +134,17 @@ fn coding(element: &Field<'_>) -> Option<Coding> {
         };
         Mistake::with_advice(message, advice)
     })
+}
+
+fn media_ranges(field: &Field<'_>) -> Option<Vec<Box<str>>> {
+    let elements = field.list()?;
+    if elements.len() > MOST {
+        return field.refuse(
+            format!("{} types are too many", elements.len()),
+            format!("keep at most {MOST}"),
+        );
+    }
+    all(elements.iter().map(|element| element.parsed(media_range)))
 }
 
 /// `text/html` or `text/*`.

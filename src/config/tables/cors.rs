@@ -1,98 +1,157 @@
-//! `cors`: which pages of other origins may read answers, for every route and for one.
+//! Declares `cors`: which pages of other origins may read answers, for every route and for one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
+use sluicegate_config_derive::Table;
 
+use crate::config::declaration::{DurationIn, Flag, ListBy, TEXT};
 use crate::config::field::{Field, all, quoted};
 use crate::config::problem::Mistake;
-use crate::config::rules::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 use crate::config::section::Section;
 
-/// What pages may read of every answer: without it a page that is refused does not know when to come back.
+/// The fields that pages may read of every answer: without them a page that is refused does not know when to come back.
 const EXPOSED: &str = "ratelimit, ratelimit-policy, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id";
 
-/// How long browsers keep the answer to a preflight where nothing is said.
-const MAX_AGE: Duration = Duration::from_secs(600);
-/// Firefox keeps none for longer.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most origins, methods or fields of one list.
 const MOST: usize = 64;
 
-/// The `cors` of a route or of all: `None` inside when it is not written, outside when it is wrong.
-pub(in crate::config) fn of(section: &Section<'_>) -> Option<Option<Arc<CorsRules>>> {
-    let example = "{ origins = [\"https://app.example.com\"] }";
-    section.optional("cors", example, |field| rules(field).map(Arc::new))
+/// Which pages of other origins may read answers, in browsers (CORS). With this table the gateway answers preflights itself, before the
+/// limits, and replaces what origins say; one of a route goes before. Default: preflights and answers pass as they are.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "cors", check = check_credentials)]
+pub struct CorsRules {
+    /// Required. Origins as browsers write them, "https://*.example.com" for all names under one, or "*" alone for every page.
+    #[key(
+        example = "[\"https://app.example.com\"]",
+        shown = "[\"https://app.example.com\", \"https://*.example.org\"]",
+        reader = ListBy(origins, TEXT)
+    )]
+    pub origins: PageOrigins,
+    /// Methods that pages may use. Default: the one that is asked for, since its route has these rules.
+    #[key(example = "[\"GET\", \"POST\"]", default = Vec::new(), reader = ListBy(methods, TEXT))]
+    pub methods: Vec<Method>,
+    /// Fields that pages may send. Default: ["*"], whichever they ask for.
+    #[key(
+        example = "[\"x-api-key\"]",
+        shown = "[\"content-type\", \"x-api-key\"]",
+        default = AllowedFields::Any,
+        reader = ListBy(allowed_fields, TEXT)
+    )]
+    pub headers: AllowedFields,
+    /// Fields that pages may read, beside those of limits (Retry-After, RateLimit…) and X-Request-Id. Default: none.
+    #[key(
+        example = "[\"x-total\"]",
+        default = HeaderValue::from_static(EXPOSED),
+        reader = ListBy(exposed_fields, TEXT)
+    )]
+    pub expose: HeaderValue,
+    /// Whether pages may send cookies and the like; not with "*". Default: false.
+    #[key(example = "true", default = Credentials::Withheld, reader = Flag(Credentials::Withheld, Credentials::Allowed))]
+    pub credentials: Credentials,
+    /// How long a browser may keep the answer to a preflight, 0s to 1d; Firefox keeps none for longer.
+    #[key(
+        example = "\"10m\"",
+        default = Duration::from_secs(600),
+        reader = DurationIn(Duration::ZERO..=Duration::from_secs(86_400))
+    )]
+    pub max_age: Duration,
 }
 
-fn rules(field: &Field<'_>) -> Option<CorsRules> {
-    let section = field.section()?;
-    let origins = section
-        .required("origins", "[\"https://app.example.com\"]")
-        .and_then(|field| Some((origins(&field)?, field)));
-    let methods = section.or("methods", "[\"GET\", \"POST\"]", Vec::new(), |field| {
-        let methods = elements(field)?.into_iter().map(|element| {
-            element.parsed(|text| match Method::from_bytes(text.as_bytes()) {
-                Ok(method) if text == text.to_ascii_uppercase() => Ok(method),
-                _ => Err(Mistake::new(format!("{} is not a method", quoted(text)))),
-            })
-        });
-        all(methods.collect::<Vec<_>>())
-    });
-    let headers = section.or("headers", "[\"x-api-key\"]", AllowedFields::Any, |field| {
-        Some(match names(field)? {
-            None => AllowedFields::Any,
-            Some(names) => AllowedFields::These(names),
-        })
-    });
-    let exposed = section.or(
-        "expose",
-        "[\"x-total\"]",
-        HeaderValue::from_static(EXPOSED),
-        |field| match names(field)? {
-            None => Some(HeaderValue::from_static("*")),
-            Some(names) => {
-                let names = names.iter().map(HeaderName::as_str);
-                let text: Vec<&str> = names.chain([EXPOSED]).collect();
-                HeaderValue::from_str(&text.join(", ")).ok()
-            }
-        },
-    );
-    let credentials = section.or("credentials", "true", Credentials::Withheld, |field| {
-        Some(if field.boolean()? {
-            Credentials::Allowed
-        } else {
-            Credentials::Withheld
-        })
-    });
-    let max_age = section.or("max_age", "\"10m\"", MAX_AGE, |field| {
-        field.duration(Duration::ZERO..=LONGEST)
-    });
-    section.finish();
-    let ((origins, place), exposed, headers) = (origins?, exposed?, headers?);
-    if credentials? == Credentials::Allowed {
-        if origins == PageOrigins::Any {
-            return place.refuse(
-                "with credentials every page there is could act for whoever visits it, so browsers do not take this",
-                "name the origins of your own pages, or leave out `credentials`",
-            );
-        }
-        if exposed == "*" {
-            return field.refuse(
-                "with credentials browsers take `expose = [\"*\"]` for a header of that name",
-                "name the headers",
-            );
-        }
-    }
-    Some(CorsRules {
-        origins,
-        methods: methods?,
-        headers,
-        exposed,
-        credentials: credentials?,
-        max_age: max_age?,
+/// The origins of pages, as browsers write them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageOrigins {
+    /// `"*"`
+    Any,
+    /// These.
+    These(Vec<PageOrigin>),
+}
+
+/// An origin, or many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageOrigin {
+    /// `https://app.example.com`
+    Exact(Box<str>),
+    /// `https://*.example.com:8443`: every name that ends in a dot and this one.
+    Under {
+        /// `https://`
+        scheme: Box<str>,
+        /// `.example.com:8443`
+        ending: Box<str>,
+    },
+}
+
+/// The fields that a page may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedFields {
+    /// `"*"`, the default: whichever it asks for.
+    Any,
+    /// These.
+    These(Vec<HeaderName>),
+}
+
+/// The permission of a page to send cookies and the like, and to read what comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// It may.
+    Allowed,
+    /// It may not, the default.
+    Withheld,
+}
+
+/// Reads the `cors` of a route or of all: `None` inside when it is not written, outside when it is wrong.
+pub(in crate::config) fn of(section: &Section<'_>) -> Option<Option<Arc<CorsRules>>> {
+    let example = "{ origins = [\"https://app.example.com\"] }";
+    section.optional("cors", example, |field| {
+        CorsRules::read(field.section()?).map(Arc::new)
     })
+}
+
+fn check_credentials(keys: &CorsRulesKeys, section: &Section<'_>) -> Option<()> {
+    if keys.credentials != Some(Credentials::Allowed) {
+        return Some(());
+    }
+    if keys.origins == Some(PageOrigins::Any) {
+        return section.refuse(
+            "origins",
+            "with credentials every page there is could act for whoever visits it, so browsers do not take this",
+            "name the origins of your own pages, or leave out `credentials`",
+        );
+    }
+    if keys.expose.as_ref().is_some_and(|expose| expose == "*") {
+        section.report.error(
+            &section.place,
+            "with credentials browsers take `expose = [\"*\"]` for a header of that name",
+            "name the headers",
+        );
+        return None;
+    }
+    Some(())
+}
+
+fn methods(field: &Field<'_>) -> Option<Vec<Method>> {
+    let methods = elements(field)?.into_iter().map(|element| {
+        element.parsed(|text| match Method::from_bytes(text.as_bytes()) {
+            Ok(method) if text == text.to_ascii_uppercase() => Ok(method),
+            _ => Err(Mistake::new(format!("{} is not a method", quoted(text)))),
+        })
+    });
+    all(methods)
+}
+
+fn allowed_fields(field: &Field<'_>) -> Option<AllowedFields> {
+    Some(names(field)?.map_or(AllowedFields::Any, AllowedFields::These))
+}
+
+/// `Access-Control-Expose-Headers`: the named fields, and those of limits.
+fn exposed_fields(field: &Field<'_>) -> Option<HeaderValue> {
+    let Some(names) = names(field)? else {
+        return Some(HeaderValue::from_static("*"));
+    };
+    let names = names.iter().map(HeaderName::as_str);
+    let text: Vec<&str> = names.chain([EXPOSED]).collect();
+    HeaderValue::from_str(&text.join(", ")).ok()
 }
 
 fn elements<'d>(field: &Field<'d>) -> Option<Vec<Field<'d>>> {

@@ -8,7 +8,6 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use sluicegate_limiter::Seed;
 use toml::de::DeValue;
 
-use super::cache;
 use super::conditions;
 use super::list;
 use super::server::LARGEST_BODY;
@@ -20,7 +19,8 @@ use crate::config::problem::Mistake;
 use crate::config::refusal;
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{
-    ClientCondition, FixedResponse, Name, RouteAction, RouteMatch, RouteRules, ShapeRules,
+    ClientCondition, FixedResponse, Name, RouteAction, RouteCacheRules, RouteMatch, RouteRules,
+    ShapeRules,
 };
 use crate::config::section::{Section, is_name, step};
 use crate::config::suggest;
@@ -156,7 +156,9 @@ pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>)
         field.size(0..=LARGEST_BODY)
     });
     let refusal = refusal::of(&section);
-    let cache = cache::of_route(&section);
+    let cache = section.optional("cache", "{ stale_if_error = \"1h\" }", |field| {
+        RouteCacheRules::read(field.section()?)
+    });
     let shape = transform::of(&section, way, origin.as_ref(), of_all);
     section.finish();
 
