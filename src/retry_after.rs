@@ -1,4 +1,5 @@
-//! Reads the field `Retry-After` of servers that the gateway calls itself, and rounds the waits that the gateway writes.
+//! Converts `Retry-After` both ways: parses it in answers to the gateway's own requests (to an ACME server, to a collector), and rounds
+//! waits up for answers to clients.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -6,8 +7,8 @@ use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use sluicegate_limiter::Timestamp;
 
-/// RFC 9110 §10.2.3: seconds, or a date, of which the past asks for nothing. `None` without the field, and when it says neither. How long
-/// is not bounded here.
+/// Returns the pause in the field, RFC 9110 §10.2.3: seconds, or a date, which means none if it is past. `None` without a valid field. The
+/// pause has no bound here.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -27,7 +28,7 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Goal: both forms of Retry-After are read. Method: RFC 9110's own example, seen a minute before and after, and what is neither.
+    /// Goal: both forms of Retry-After are read. Method: RFC 9110's own example, read a minute before and after, and invalid values.
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         const DATE: u64 = 784_111_777;

@@ -10,6 +10,8 @@
 
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/way.rs"]
+mod way;
 #[path = "tidy/wording.rs"]
 mod wording;
 
