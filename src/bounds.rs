@@ -468,22 +468,13 @@ pub const CLIENT_GIVEN_UP: u32 = 200;
 
 /// Bytes of spans that a stripe of threads keeps while the collector takes none, of 16: 8 MiB in all, some 10,000 requests. What does not
 /// fit is left out and counted.
-pub const OTLP_SHARD: usize = 512 * 1024;
-
-/// Bytes of spans that one call takes to the collector, and one span more; the rest waits for the next. Collectors take 4 MiB or more.
-pub const OTLP_BATCH: usize = 512 * 1024;
-
-/// Bytes of a collector's answer that are read. It says how many spans it did not take, and why; a longer one counts as none.
-pub const OTLP_ANSWER: usize = 64 * 1024;
+pub const OTLP_STRIPE: usize = 512 * 1024;
 
 /// Attributes of the gateway that an operator may name, which go with each call. More are refused when the configuration is read.
 pub const OTLP_ATTRIBUTES: usize = 64;
 
 /// Bytes of such an attribute.
 pub const OTLP_TEXT: usize = 1024;
-
-/// The longest pause between two calls to a collector that takes nothing, unless it asks for a longer one.
-pub const OTLP_PAUSE: Duration = Duration::from_secs(30);
 
 /// Time for which the end of the process waits for a collector to receive the last spans.
 pub const LAST_SPANS: Duration = Duration::from_secs(1);

@@ -106,6 +106,18 @@ impl Tls {
         }
     }
 
+    /// Returns the configuration of the connections.
+    #[must_use]
+    pub fn config(&self) -> &Arc<ClientConfig> {
+        &self.config
+    }
+
+    /// Returns the name that servers must prove; `None`: the name by which they are reached.
+    #[must_use]
+    pub fn server_name(&self) -> Option<&ServerName<'static>> {
+        self.name.as_ref()
+    }
+
     /// Performs the TLS handshake on a connection to `host`.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     all.push(recorder.metrics.untrusted_forwarding.family());
     all.extend(access_log(recorder));
     #[cfg(feature = "otlp")]
-    all.extend(recorder.spans.families());
+    all.extend(super::spans::families(&recorder.spans));
     all.extend(ProcessStats::read().families());
     all.push(
         SampledFamily::gauge(

@@ -21,6 +21,10 @@ mod notices;
 pub mod otlp;
 pub mod outcome;
 mod proxy_headers;
+#[cfg(feature = "otlp")]
+mod span_export;
+#[cfg(feature = "otlp")]
+mod spans;
 mod store_calls;
 pub mod trace;
 mod untrusted_forwarding;
@@ -31,6 +35,8 @@ pub use metrics::{InFlight, Metrics, RouteMetrics};
 pub use notices::NoticeThrottle;
 pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
+#[cfg(feature = "otlp")]
+pub use span_export::SpanExportService;
 pub use store_calls::StoreCallCounts;
 pub use trace::TraceContext;
 pub use untrusted_forwarding::UntrustedForwarding;
@@ -58,7 +64,7 @@ impl RequestRecorder {
             log,
             notices: NoticeThrottle::default(),
             #[cfg(feature = "otlp")]
-            spans: Arc::default(),
+            spans: Arc::new(otlp::SpanQueue::new(crate::bounds::OTLP_STRIPE)),
         }
     }
 
@@ -67,6 +73,6 @@ impl RequestRecorder {
         self.metrics.record(outcome);
         self.log.record(outcome);
         #[cfg(feature = "otlp")]
-        self.spans.record(outcome);
+        spans::record(&self.spans, outcome);
     }
 }

@@ -67,7 +67,16 @@ fn wait(process: &GatewayProcess) {
 pub(super) fn save_log(process: &GatewayProcess) {
     process.lifecycle.clean_up();
     #[cfg(feature = "otlp")]
-    if !process.shared.recorder.spans.flush(bounds::LAST_SPANS) {
+    let start = clock::now();
+    #[cfg(feature = "otlp")]
+    let elapsed = || clock::since(start);
+    #[cfg(feature = "otlp")]
+    if !process
+        .shared
+        .recorder
+        .spans
+        .flush(bounds::LAST_SPANS, elapsed)
+    {
         warn!("otlp: the collector is unavailable, the last spans are lost");
     }
     if !process.shared.recorder.log.flush(bounds::LAST_LINES) {

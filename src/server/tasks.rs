@@ -11,7 +11,7 @@ use crate::origin::HealthChecks;
 use crate::process::GatewayProcess;
 use crate::process::watch::Reloads;
 #[cfg(feature = "otlp")]
-use crate::record::otlp::SpanExportService;
+use crate::record::SpanExportService;
 use crate::state::Maintenance;
 use crate::store::SyncService;
 use crate::supervisor::Watchdog;

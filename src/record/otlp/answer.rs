@@ -1,4 +1,4 @@
-//! Decides what a collector's answer means: it has the spans, it never will, or it may later.
+//! Decides what a collector's response means: the spans are accepted, rejected, or may be accepted later.
 //!
 //! The OTLP specification, "OTLP/HTTP Response", names the statuses that are worth another call; all others are for good, since the same
 //! bytes would be answered alike.
@@ -14,47 +14,47 @@ use super::wire::{FieldReader, FieldValue};
 #[derive(Clone, Debug)]
 pub(super) struct ExportReply {
     pub(super) status: StatusCode,
-    /// The pause that it asks for.
+    /// The pause that the collector asks for.
     pub(super) retry_after: Option<Duration>,
     pub(super) body: Bytes,
 }
 
-/// The result of an export.
+/// The meaning of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReplyMeaning {
-    /// It has the spans.
-    Taken,
-    /// It has them but for so many, and says why.
-    TakenBut(u64, String),
-    /// It does not want them.
-    Refused(String),
-    /// It cannot take them now.
+    /// The collector has the spans.
+    Accepted,
+    /// The collector has the spans but for this number, for this reason.
+    PartlyRejected(u64, String),
+    /// The collector rejects the spans for good.
+    Rejected(String),
+    /// The collector cannot accept the spans now.
     Later(String, Option<Duration>),
 }
 
-/// Characters of a collector's own words that are logged.
-const WORDS: usize = 200;
+/// The characters of a collector's own message that are logged.
+const MESSAGE: usize = 200;
 
 impl ExportReply {
-    /// Returns the result for a batch of `count` spans.
+    /// Returns the meaning for a batch of `count` spans.
     pub(super) fn meaning(&self, count: u64) -> ReplyMeaning {
         let status = self.status;
         if status.is_success() {
             let (rejected, why) = rejected(&self.body);
             return match rejected.min(count) {
-                0 => ReplyMeaning::Taken,
-                rejected => ReplyMeaning::TakenBut(rejected, why),
+                0 => ReplyMeaning::Accepted,
+                rejected => ReplyMeaning::PartlyRejected(rejected, why),
             };
         }
         let why = format!("it answers {status}");
         match status.as_u16() {
             429 | 502 | 503 | 504 => ReplyMeaning::Later(why, self.retry_after),
-            _ => ReplyMeaning::Refused(why),
+            _ => ReplyMeaning::Rejected(why),
         }
     }
 }
 
-/// `ExportTraceServiceResponse.partial_success`: how many spans were not taken, and why.
+/// Reads `ExportTraceServiceResponse.partial_success`: the number of rejected spans, and the reason.
 fn rejected(body: &[u8]) -> (u64, String) {
     let partial = FieldReader(body).find_map(|field| match field {
         (1, FieldValue::Bytes(partial)) => Some(partial),
@@ -66,7 +66,7 @@ fn rejected(body: &[u8]) -> (u64, String) {
             (1, FieldValue::Uint(spans)) => rejected = spans,
             (2, FieldValue::Bytes(words)) => {
                 let words = String::from_utf8_lossy(words);
-                why = words.chars().take(WORDS).collect();
+                why = words.chars().take(MESSAGE).collect();
                 why = why.escape_debug().to_string();
             }
             _ => {}
@@ -95,9 +95,9 @@ mod tests {
         answer.meaning(10)
     }
 
-    /// Goal: what may succeed is tried again, what cannot is not. Method: the statuses that the specification names, and others.
+    /// Goal: a batch is posted again only where that may succeed. Method: the statuses that the specification names, and others.
     #[test]
-    fn only_what_may_succeed_later_is_tried_again() {
+    fn only_a_batch_that_may_be_accepted_later_is_posted_again() {
         for status in [429, 502, 503, 504] {
             let meaning = meaning(status, Bytes::new());
             assert!(
@@ -108,17 +108,17 @@ mod tests {
         for status in [301, 400, 401, 404, 413, 415, 500, 501] {
             let meaning = meaning(status, Bytes::new());
             assert!(
-                matches!(meaning, ReplyMeaning::Refused(_)),
+                matches!(meaning, ReplyMeaning::Rejected(_)),
                 "{status}: {meaning:?}"
             );
         }
-        assert_eq!(meaning(200, Bytes::new()), ReplyMeaning::Taken);
+        assert_eq!(meaning(200, Bytes::new()), ReplyMeaning::Accepted);
     }
 
-    /// Goal: spans that a collector leaves out are known. Method: partial successes as OpenTelemetry's own types write them, and bytes
+    /// Goal: spans that a collector rejects are counted. Method: partial successes as OpenTelemetry's own types write them, and bytes
     /// that are none.
     #[test]
-    fn what_a_collector_leaves_out_is_known() {
+    fn spans_that_a_collector_rejects_are_counted() {
         let said = |rejected_spans, error_message: &str| {
             let partial_success = Some(ExportTracePartialSuccess {
                 rejected_spans,
@@ -129,14 +129,17 @@ mod tests {
         };
         assert_eq!(
             said(3, "too old\n"),
-            ReplyMeaning::TakenBut(3, "too old\\n".to_owned())
+            ReplyMeaning::PartlyRejected(3, "too old\\n".to_owned())
         );
-        assert_eq!(said(99, ""), ReplyMeaning::TakenBut(10, String::new()));
-        assert_eq!(said(0, "a word of advice"), ReplyMeaning::Taken);
+        assert_eq!(
+            said(99, ""),
+            ReplyMeaning::PartlyRejected(10, String::new())
+        );
+        assert_eq!(said(0, "a word of advice"), ReplyMeaning::Accepted);
         for nonsense in [&b"\xff\xff\xff"[..], b"{}", b"\x0a\x7f"] {
             assert_eq!(
                 meaning(200, Bytes::from_static(nonsense)),
-                ReplyMeaning::Taken
+                ReplyMeaning::Accepted
             );
         }
     }

@@ -1,27 +1,29 @@
-//! Makes a call's body: as many whole spans as it may bring, and around them who tells of them.
+//! Makes the body of a call: as many whole spans as it may carry, and around them the resource and the scope.
 
+use super::bounds;
+use super::settings::SoftwareName;
 use super::span::{SPANS, attribute};
 use super::wire::{FieldReader, bytes, message};
-use crate::bounds;
 
-/// The conventions that the names of attributes follow.
+/// The version of the conventions that the names of attributes follow.
 const SCHEMA: &[u8] = b"https://opentelemetry.io/schemas/1.37.0";
 
-/// The spans that one call brings.
+/// The spans of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SpanBatch<'b> {
+pub struct SpanBatch<'b> {
     /// The encoded spans.
-    pub(super) spans: &'b [u8],
+    pub spans: &'b [u8],
     /// The number of spans.
-    pub(super) count: u64,
+    pub count: u64,
 }
 
-/// The first of `waiting`: at least one, and no more once [`OTLP_BATCH`](bounds::OTLP_BATCH) bytes are reached.
-pub(super) fn cut(waiting: &[u8]) -> SpanBatch<'_> {
+/// Returns the first spans of `waiting`: at least one, and no more once [`bounds::BATCH`] bytes are reached.
+#[must_use]
+pub fn first_batch(waiting: &[u8]) -> SpanBatch<'_> {
     let mut rest = FieldReader(waiting);
     let mut count = 0;
     let mut end = 0;
-    while end < bounds::OTLP_BATCH && rest.next().is_some() {
+    while end < bounds::BATCH && rest.next().is_some() {
         count += 1;
         end = waiting.len() - rest.0.len();
     }
@@ -31,8 +33,13 @@ pub(super) fn cut(waiting: &[u8]) -> SpanBatch<'_> {
     }
 }
 
-/// `ExportTraceServiceRequest`.
-pub(super) fn body(batch: SpanBatch<'_>, attributes: &[(Box<str>, Box<str>)]) -> Vec<u8> {
+/// Encodes the `ExportTraceServiceRequest` of a batch. `attributes` are those of the resource, beside `service.version`.
+#[must_use]
+pub fn body(
+    batch: SpanBatch<'_>,
+    attributes: &[(Box<str>, Box<str>)],
+    software: SoftwareName,
+) -> Vec<u8> {
     let mut text = Vec::with_capacity(batch.spans.len() + 1024);
     // ResourceSpans: resource, scope_spans, schema_url.
     message(&mut text, 1, |into| {
@@ -40,10 +47,10 @@ pub(super) fn body(batch: SpanBatch<'_>, attributes: &[(Box<str>, Box<str>)]) ->
             for (name, value) in attributes {
                 attribute(into, 1, name, value);
             }
-            attribute(into, 1, "service.version", env!("CARGO_PKG_VERSION"));
+            attribute(into, 1, "service.version", software.version);
         });
         message(into, 2, |into| {
-            message(into, 1, |into| bytes(into, 1, b"sluicegate"));
+            message(into, 1, |into| bytes(into, 1, software.name.as_bytes()));
             into.extend_from_slice(batch.spans);
             bytes(into, 3, SCHEMA);
         });
@@ -52,7 +59,7 @@ pub(super) fn body(batch: SpanBatch<'_>, attributes: &[(Box<str>, Box<str>)]) ->
     text
 }
 
-// What is written between them is what `cut` counts.
+// `first_batch` counts the fields that stand between resource and schema.
 const _: () = assert!(SPANS == 2);
 
 #[cfg(test)]
@@ -66,14 +73,14 @@ mod tests {
         for _ in 0..7 {
             bytes(&mut waiting, SPANS, &[0; 100 * 1024]);
         }
-        let first = cut(&waiting);
+        let first = first_batch(&waiting);
         assert_eq!(first.count, 6);
-        let second = cut(&waiting[first.spans.len()..]);
+        let second = first_batch(&waiting[first.spans.len()..]);
         assert_eq!(second.count, 1);
         assert_eq!(first.spans.len() + second.spans.len(), waiting.len());
         let mut large = Vec::new();
-        bytes(&mut large, SPANS, &vec![0; bounds::OTLP_BATCH + 1]);
-        assert_eq!(cut(&large).spans.len(), large.len());
-        assert_eq!(cut(&[]).count, 0);
+        bytes(&mut large, SPANS, &vec![0; bounds::BATCH + 1]);
+        assert_eq!(first_batch(&large).spans.len(), large.len());
+        assert_eq!(first_batch(&[]).count, 0);
     }
 }

@@ -1,188 +1,153 @@
-//! Tells an OpenTelemetry collector of the gateway's spans, by OTLP over HTTP, with the feature `otlp`.
+//! Exports spans to an OpenTelemetry collector by OTLP over HTTP.
 //!
-//! A request that is recorded writes its spans (`span`) straight into a buffer of its own thread, as it writes its line of the log; others
-//! pay for one look at their trace. What is written is the encoding itself (`wire`), of which a batch is some pieces one
-//! after the other (`batch`). A task in the background brings batches to the collector (`export`, `collector`) and understands what it
-//! says (`answer`).
+//! A caller writes its spans ([`write_span`]) straight into a buffer of its own thread ([`SpanQueue`]). The bytes are the encoding itself,
+//! so a batch is some of them one after the other. A task in the background ([`export`]) posts batches to the collector.
 //!
 //! # Limits
-//! [`OTLP_SHARD`](bounds::OTLP_SHARD) bytes for each of 16 stripes while the collector takes nothing; then spans are dropped and counted.
+//! A buffer has a cap, which it reaches while the collector accepts nothing; then spans are dropped and counted. [`bounds`] has the others.
 //!
 //! # Errors
-//! None reaches a request. Trouble is counted, and logged once a change of state.
+//! None reaches the caller that writes a span. Failures are counted, and logged once a change of state.
 
 mod answer;
 mod batch;
+pub mod bounds;
 mod collector;
-mod export;
+mod exporter;
+mod settings;
 mod span;
 mod wire;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::line_buffers::{FillLevel, LineBuffers};
 use sluicegate_telemetry::per_thread::STRIPES;
 use tokio::sync::Notify;
 
-use super::outcome::Outcome;
-use crate::{bounds, clock};
-
-pub use export::SpanExportService;
+pub use self::batch::{SpanBatch, body, first_batch};
+pub use self::exporter::{ExportContext, export};
+pub use self::settings::{CollectorAddress, ExportSettings, SoftwareName, TlsSettings};
+pub use self::span::{SpanAttributes, SpanHead, SpanKind, write_span};
 
 /// The interval of checks whether the last spans are exported.
-const LOOKS: Duration = Duration::from_millis(5);
+const FLUSH_CHECK: Duration = Duration::from_millis(5);
 
-/// The spans between the requests that wrote them and the collector.
+/// The spans between the callers that write them and the collector.
 #[derive(Debug)]
 pub struct SpanQueue {
-    shards: LineBuffers,
-    /// Told when a shard passes its watermark.
-    crowded: Notify,
-    fates: [AtomicU64; SpanResult::ALL.len()],
-    calls: [AtomicU64; ExportCallResult::ALL.len()],
+    buffers: LineBuffers,
+    /// Notified when a buffer passes its watermark.
+    watermark: Notify,
+    results: [AtomicU64; SpanResult::ALL.len()],
+    calls: [AtomicU64; CallResult::ALL.len()],
     /// Set while the collector accepts nothing.
-    is_away: AtomicBool,
+    is_unavailable: AtomicBool,
 }
 
-/// The result of exporting spans.
+/// The result of exporting a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SpanResult {
-    /// The collector has them.
+pub enum SpanResult {
+    /// The collector accepted it.
     Sent,
-    /// It does not want them.
-    Refused,
-    /// They were taken before a reload that names no collector any more.
+    /// The collector rejected it.
+    Rejected,
+    /// Its buffer was full, or no collector is configured any more.
     Dropped,
 }
 
-/// The result of a call.
+/// The result of a call to the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ExportCallResult {
-    /// The collector took what it brought.
-    Ok,
-    /// It answered that it does not want it.
-    Refused,
-    /// It did not answer, or that it cannot now.
+pub enum CallResult {
+    /// The collector accepted the batch.
+    Accepted,
+    /// The collector rejected the batch, or a part of it.
+    Rejected,
+    /// The collector did not answer, or cannot accept a batch now.
     Failed,
 }
 
 impl SpanResult {
-    const ALL: [Self; 3] = [Self::Sent, Self::Refused, Self::Dropped];
+    /// Every result.
+    pub const ALL: [Self; 3] = [Self::Sent, Self::Rejected, Self::Dropped];
 }
 
-impl ExportCallResult {
-    const ALL: [Self; 3] = [Self::Ok, Self::Refused, Self::Failed];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl Default for SpanQueue {
-    fn default() -> Self {
-        Self {
-            shards: LineBuffers::new(STRIPES, bounds::OTLP_SHARD),
-            crowded: Notify::new(),
-            fates: Default::default(),
-            calls: Default::default(),
-            is_away: AtomicBool::new(false),
-        }
-    }
+impl CallResult {
+    /// Every result.
+    pub const ALL: [Self; 3] = [Self::Accepted, Self::Rejected, Self::Failed];
 }
 
 impl SpanQueue {
-    /// Takes the spans of one request, where its trace is told of.
-    pub(super) fn record(&self, outcome: &Outcome<'_>) {
-        let Some(trace) = outcome.trace.filter(|trace| trace.is_told()) else {
-            return;
-        };
-        let ended = clock::wall();
-        let server = self
-            .shards
-            .append(|into, _| span::server(into, outcome, &trace, ended));
-        let client = outcome.origin.as_ref().map(|origin| {
-            self.shards
-                .append(|into, _| span::client(into, outcome, origin, &trace, ended))
-        });
-        if server == FillLevel::Watermark || client == Some(FillLevel::Watermark) {
-            self.crowded.notify_one();
+    /// Makes an empty queue whose buffers, one a stripe of threads, hold at most `cap` bytes each.
+    #[must_use]
+    pub fn new(cap: usize) -> Self {
+        Self {
+            buffers: LineBuffers::new(STRIPES, cap),
+            watermark: Notify::new(),
+            results: Default::default(),
+            calls: Default::default(),
+            is_unavailable: AtomicBool::new(false),
         }
     }
 
-    /// Waits, at most `patience`, until the collector has what was taken; not for one that takes nothing. Whether it has.
+    /// Takes the one span that `write` writes with [`write_span`].
+    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.buffers.append(|into, _| write(into)) == FillLevel::Watermark {
+            self.watermark.notify_one();
+        }
+    }
+
+    /// Waits until every span taken so far has a result, at most until `elapsed` returns `timeout`, and not for a collector that accepts
+    /// nothing. Returns whether every span has a result.
     #[must_use]
-    pub fn flush(&self, patience: Duration) -> bool {
-        let start = clock::now();
-        self.crowded.notify_one();
-        // Bounded by patience, which time eats.
-        while !self.is_settled() && !self.is_away() && clock::since(start) < patience {
-            std::thread::sleep(LOOKS);
+    pub fn flush(&self, timeout: Duration, elapsed: impl Fn() -> Duration) -> bool {
+        self.watermark.notify_one();
+        // Bounded by the timeout, since time passes.
+        while !self.is_settled() && !self.is_unavailable() && elapsed() < timeout {
+            std::thread::sleep(FLUSH_CHECK);
         }
         self.is_settled()
     }
 
+    /// Returns the number of spans with this result.
+    #[must_use]
+    pub fn spans(&self, result: SpanResult) -> u64 {
+        let counted = self.results[result as usize].load(Ordering::Relaxed);
+        match result {
+            SpanResult::Dropped => counted + self.buffers.counts().dropped,
+            SpanResult::Sent | SpanResult::Rejected => counted,
+        }
+    }
+
+    /// Returns the number of calls with this result.
+    #[must_use]
+    pub fn calls(&self, result: CallResult) -> u64 {
+        self.calls[result as usize].load(Ordering::Relaxed)
+    }
+
     /// Returns whether every span has a result.
     fn is_settled(&self) -> bool {
-        let known: u64 = SpanResult::ALL.iter().map(|fate| self.fate(*fate)).sum();
-        known >= self.shards.counts().lines
+        let settled: u64 = self
+            .results
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum();
+        settled >= self.buffers.counts().lines
     }
 
-    fn is_away(&self) -> bool {
+    fn is_unavailable(&self) -> bool {
         // Relaxed: it shortens a wait and publishes nothing.
-        self.is_away.load(Ordering::Relaxed)
+        self.is_unavailable.load(Ordering::Relaxed)
     }
 
-    fn note(&self, fate: SpanResult, spans: u64) {
+    fn count_spans(&self, result: SpanResult, spans: u64) {
         // Relaxed, here and below: counts for the scrape, each on its own.
-        self.fates[fate as usize].fetch_add(spans, Ordering::Relaxed);
+        self.results[result as usize].fetch_add(spans, Ordering::Relaxed);
     }
 
-    fn called(&self, what: ExportCallResult) {
-        self.calls[what as usize].fetch_add(1, Ordering::Relaxed);
-        self.is_away
-            .store(what == ExportCallResult::Failed, Ordering::Relaxed);
-    }
-
-    fn fate(&self, fate: SpanResult) -> u64 {
-        self.fates[fate as usize].load(Ordering::Relaxed)
-    }
-
-    /// Spans that nobody is told of for want of room, or of a collector.
-    fn dropped(&self) -> u64 {
-        self.shards.counts().dropped + self.fate(SpanResult::Dropped)
-    }
-
-    /// Returns the metrics; a series appears with its first count.
-    pub(super) fn families(&self) -> [SampledFamily; 2] {
-        let mut spans = SampledFamily::counter(
-            "sluicegate_otlp_spans_total",
-            "Spans for the OpenTelemetry collector, by what became of them.",
-        );
-        for (result, count) in [
-            ("sent", self.fate(SpanResult::Sent)),
-            ("refused", self.fate(SpanResult::Refused)),
-            ("dropped", self.dropped()),
-        ] {
-            if count > 0 {
-                spans.push(&[("result", result)], count);
-            }
-        }
-        let mut calls = SampledFamily::counter(
-            "sluicegate_otlp_calls_total",
-            "Calls to the OpenTelemetry collector, by what came of them.",
-        );
-        for what in ExportCallResult::ALL {
-            let count = self.calls[what as usize].load(Ordering::Relaxed);
-            if count > 0 {
-                calls.push(&[("result", what.as_str())], count);
-            }
-        }
-        [spans, calls]
+    fn count_call(&self, result: CallResult) {
+        self.calls[result as usize].fetch_add(1, Ordering::Relaxed);
+        self.is_unavailable
+            .store(result == CallResult::Failed, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
-//! Owns the bytes of Protocol Buffers, as far as spans need them: written straight into a buffer, read without trust.
+//! Encodes and decodes Protocol Buffers, as far as spans need them: written straight into a buffer, read without trust.
 //!
 //! Three of the encoding's wire types are all that OTLP's spans have, so this is a page; values of generated types would be trees of
-//! some forty strings a span first (decision 0022). Tests hold what is written to OpenTelemetry's own definitions.
+//! some forty strings a span first. Tests hold what is written to OpenTelemetry's own definitions.
 //!
 //! <https://protobuf.dev/programming-guides/encoding/> is the rule for everything here.
 
@@ -13,7 +13,7 @@ const FIXED64: u64 = 1;
 const LENGTH: u64 = 2;
 const FIXED32: u64 = 5;
 
-/// Writes a whole number; zero is what a field that is missing says.
+/// Writes a whole number; a zero is left out, since a missing field means zero.
 pub(super) fn uint(into: &mut Vec<u8>, field: FieldNumber, value: u64) {
     if value != 0 {
         key(into, field, VARINT);
@@ -45,7 +45,7 @@ pub(super) fn message(into: &mut Vec<u8>, field: FieldNumber, write: impl FnOnce
     key(into, field, LENGTH);
     let start = into.len();
     write(into);
-    // Its length goes before it and is known behind it: the few bytes are written here, then brought to the front.
+    // The length goes before the message and is known behind it: its few bytes are written here, then moved to the front.
     let end = into.len();
     varint(into, (end - start) as u64);
     let length = into.len() - end;
@@ -74,7 +74,7 @@ pub(super) enum FieldValue<'b> {
     Bytes(&'b [u8]),
 }
 
-/// Reads a message that somebody else wrote; ends where it makes no sense.
+/// Reads the fields of a message from another program; ends where the bytes are no field.
 #[derive(Clone, Debug)]
 pub(super) struct FieldReader<'b>(pub(super) &'b [u8]);
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: no collector makes the reader fall over or read for ever. Method: any bytes.
+        /// Goal: no bytes of a collector make the reader panic or read for ever. Method: any bytes.
         #[test]
         fn any_bytes_are_read_to_an_end(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(FieldReader(&text).count() <= text.len());

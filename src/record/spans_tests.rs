@@ -1,4 +1,4 @@
-//! The spans are what OpenTelemetry's own definitions read.
+//! Reads the spans by OpenTelemetry's own definitions.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::*;
 use crate::config::Share;
 use crate::record::Metrics;
 use crate::record::line::tests::{Example, NOW, verdict_of};
-use crate::record::otlp::batch::{body, cut};
+use crate::record::otlp::{SoftwareName, body, first_batch};
 use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
 use crate::request_id::RequestId;
 
@@ -35,7 +35,11 @@ fn received(outcome: &Outcome<'_>, trace: &TraceContext) -> (ResourceSpans, Vec<
         client(&mut waiting, outcome, origin, trace, ENDED);
     }
     let said = [("service.name".into(), "edge".into())];
-    let text = body(cut(&waiting), &said);
+    let software = SoftwareName {
+        name: "sluicegate",
+        version: "1.0",
+    };
+    let text = body(first_batch(&waiting), &said, software);
     let request = ExportTraceServiceRequest::decode(&*text).expect("it is one");
     let [mut resource] = <[_; 1]>::try_from(request.resource_spans).expect("one resource");
     let spans = resource.scope_spans[0].spans.split_off(0);
