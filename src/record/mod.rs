@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "otlp")]
+use sluicegate_telemetry::otlp::SpanQueue;
+
 pub mod access_log;
 mod combined;
 pub(crate) mod families;
@@ -17,8 +20,6 @@ mod line_selection;
 pub mod live_view;
 pub mod metrics;
 mod notices;
-#[cfg(feature = "otlp")]
-pub mod otlp;
 pub mod outcome;
 mod proxy_headers;
 #[cfg(feature = "otlp")]
@@ -52,7 +53,7 @@ pub struct RequestRecorder {
     pub notices: NoticeThrottle,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
-    pub spans: Arc<otlp::SpanQueue>,
+    pub spans: Arc<SpanQueue>,
 }
 
 impl RequestRecorder {
@@ -64,7 +65,7 @@ impl RequestRecorder {
             log,
             notices: NoticeThrottle::default(),
             #[cfg(feature = "otlp")]
-            spans: Arc::new(otlp::SpanQueue::new(crate::bounds::OTLP_STRIPE)),
+            spans: Arc::new(SpanQueue::new(crate::bounds::OTLP_STRIPE)),
         }
     }
 

@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
-
-use super::otlp::{
+use sluicegate_telemetry::otlp::{
     CollectorAddress, ExportContext, ExportSettings, SoftwareName, SpanQueue, TlsSettings, export,
 };
+
 use crate::clock;
 use crate::config::rules::OtlpRules;
 use crate::in_force::InForce;

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::exposition::SampledFamily;
-
-use super::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
-use super::otlp::{
+use sluicegate_telemetry::otlp::{
     CallResult, SpanAttributes, SpanHead, SpanKind, SpanQueue, SpanResult, write_span,
 };
+
+use super::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
 use super::outcome::{OriginUse, Outcome, RequestDisposition};
 use super::trace::TraceContext;
 use crate::address::address_text;

@@ -9,12 +9,12 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use proptest::prelude::*;
 use prost::Message;
+use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 
 use super::*;
 use crate::config::Share;
 use crate::record::Metrics;
 use crate::record::line::tests::{Example, NOW, verdict_of};
-use crate::record::otlp::{SoftwareName, body, first_batch};
 use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
 use crate::request_id::RequestId;
 

@@ -27,10 +27,12 @@
 pub mod escape;
 pub mod exposition;
 pub mod histogram;
-pub mod line_buffers;
+mod line_buffers;
 pub mod line_log;
 mod line_sink;
 mod line_writer;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod per_thread;
 pub mod process;
 pub mod rfc3339;

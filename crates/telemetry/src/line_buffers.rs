@@ -16,10 +16,10 @@ use crate::rfc3339::TimeFormatter;
 
 /// The bytes in a buffer at which the writer is woken before its next tick: large enough that hundreds of lines share a wake-up, small
 /// enough that a buffer and the one it is swapped with stay in the second cache beside what requests work on.
-pub const WATERMARK: usize = 64 * 1024;
+pub(crate) const WATERMARK: usize = 64 * 1024;
 
 /// The buffers, one a stripe.
-pub struct LineBuffers {
+pub(crate) struct LineBuffers {
     buffers: Box<[LineBuffer]>,
     cap: usize,
 }
@@ -38,7 +38,7 @@ struct BufferContent {
 
 /// The fill level of a buffer after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FillLevel {
+pub(crate) enum FillLevel {
     /// Below the watermark, or past it before: the writer's next tick is early enough.
     Low,
     /// This line crossed the watermark, so the writer is to be woken.
@@ -47,16 +47,16 @@ pub enum FillLevel {
 
 /// Counts of lines since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LineCounts {
+pub(crate) struct LineCounts {
     /// Lines taken.
-    pub lines: u64,
+    pub(crate) lines: u64,
     /// Lines dropped because a buffer was full.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
 }
 
 impl LineBuffers {
     /// Makes `count` empty buffers, at least 1, of at most `cap` bytes each.
-    pub fn new(count: usize, cap: usize) -> Self {
+    pub(crate) fn new(count: usize, cap: usize) -> Self {
         let buffers = (0..count.max(1))
             .map(|_| LineBuffer(Mutex::default()))
             .collect();
@@ -65,7 +65,7 @@ impl LineBuffers {
 
     /// Appends the whole line that `write` writes to the calling thread's buffer.
     #[inline]
-    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
+    pub(crate) fn append(&self, write: impl FnOnce(&mut Vec<u8>, &mut TimeFormatter)) -> FillLevel {
         let mut content = self.lock(per_thread::stripe() % self.buffers.len());
         let content = &mut *content;
         let before = content.bytes.len();
@@ -87,7 +87,7 @@ impl LineBuffers {
     }
 
     /// Swaps the lines of buffer `index` for `into`, which must be empty; its capacity serves the next lines.
-    pub fn take(&self, index: usize, into: &mut Vec<u8>) {
+    pub(crate) fn take(&self, index: usize, into: &mut Vec<u8>) {
         debug_assert!(
             into.is_empty(),
             "a buffer with unwritten lines would go back"
@@ -97,12 +97,12 @@ impl LineBuffers {
 
     /// Returns the number of buffers.
     #[must_use]
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.buffers.len()
     }
 
     /// Returns the sum over all buffers.
-    pub fn counts(&self) -> LineCounts {
+    pub(crate) fn counts(&self) -> LineCounts {
         (0..self.count()).map(|index| self.lock(index)).fold(
             LineCounts::default(),
             |sum, content| LineCounts {

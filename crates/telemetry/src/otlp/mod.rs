@@ -21,8 +21,8 @@ mod wire;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate_telemetry::line_buffers::{FillLevel, LineBuffers};
-use sluicegate_telemetry::per_thread::STRIPES;
+use crate::line_buffers::{FillLevel, LineBuffers};
+use crate::per_thread::STRIPES;
 use tokio::sync::Notify;
 
 pub use self::batch::{SpanBatch, body, first_batch};

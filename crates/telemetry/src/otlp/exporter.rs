@@ -190,7 +190,8 @@ impl SpanExporter {
         self.done = 0;
     }
 
-    /// Sets the pause to twice the last one, or to the requested one; three quarters to all of it, so that processes do not return together.
+    /// Sets the pause to twice the last one, or to the requested one. Takes three quarters to all of it, so that processes do not
+    /// return together.
     fn back_off(&mut self, requested: Option<Duration>, random: u64) {
         let doubled = (self.last_pause * 2).clamp(FIRST_PAUSE, bounds::PAUSE);
         self.last_pause = doubled;
