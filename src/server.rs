@@ -41,7 +41,7 @@ use crate::config::rules::Rules;
 use crate::gateway::Gateway;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
-use crate::record::{AccessLog, Metrics, RequestRecorder};
+use crate::record::{AccessLog, RequestMetrics, RequestRecorder};
 use crate::state::{CounterHandover, CounterStorage, CounterStorageError, PersistenceMode};
 use crate::supervisor;
 
@@ -142,7 +142,7 @@ pub(crate) const NO_UPGRADE_SOCKET: &str = "there is no socket to hand over by; 
 pub fn run(file: &Path, rules: Rules, begin: StartMode) -> Result<Infallible, StartError> {
     check_files(&rules)?;
     let log = AccessLog::start(&rules.log).map_err(StartError::AccessLog)?;
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(RequestMetrics::new());
     let extras = ServerExtras {
         scratch: None,
         add_services: |_: &mut Server| {},

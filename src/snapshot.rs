@@ -21,7 +21,7 @@ use crate::config::rules::{
 };
 use crate::origin::ServerPool;
 use crate::record::trace::TRACEPARENT;
-use crate::record::{Metrics, RouteMetrics};
+use crate::record::{RequestMetrics, RouteMetrics};
 use crate::rejection::LimitRejection;
 use crate::request_id::RequestId;
 use crate::response::{LimitFields, RefusalContext, RefusalResponse, rate_limit_policy, varies};
@@ -159,7 +159,7 @@ impl Snapshot {
         rules: Rules,
         previous: Option<&Snapshot>,
         storage: &CounterStorage,
-        metrics: &Metrics,
+        metrics: &RequestMetrics,
         seed: &KeySeed,
         now: Timestamp,
     ) -> Self {
@@ -314,7 +314,7 @@ fn compile_pools(
 fn compile_store(
     rules: &Rules,
     previous: Option<&Snapshot>,
-    metrics: &Metrics,
+    metrics: &RequestMetrics,
 ) -> Option<Arc<Store>> {
     let rules = rules.store.as_ref()?;
     let before = previous.and_then(|snapshot| snapshot.store.as_ref());
@@ -354,7 +354,7 @@ fn compile_route(
     rules: &Rules,
     limits: &BTreeMap<Name, Arc<ActiveLimit>>,
     pools: &BTreeMap<Name, Arc<ServerPool>>,
-    metrics: &Metrics,
+    metrics: &RequestMetrics,
 ) -> ActiveRoute {
     let written = route
         .limits

@@ -41,10 +41,10 @@ fn tell(states: &[NotifyState<'_>]) {
 }
 
 /// Says that the process is alive, as often as `WatchdogSec=` asks for it.
-pub(crate) struct Watchdog;
+pub(crate) struct WatchdogService;
 
 #[async_trait]
-impl BackgroundService for Watchdog {
+impl BackgroundService for WatchdogService {
     async fn start(&self, _: ShutdownWatch) {
         let Some(period) = sd_notify::watchdog_enabled() else {
             return;

@@ -17,7 +17,7 @@ use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules};
 use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
-use crate::record::metrics::Metrics;
+use crate::record::metrics::RequestMetrics;
 use crate::state::{DirectoryHealth, Persistence};
 use crate::store::{RemoteWriteStats, ReplicationStats};
 
@@ -34,7 +34,7 @@ struct FakeGateway {
 impl FakeGateway {
     fn new() -> Self {
         let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
-        let recorder = RequestRecorder::new(Arc::new(Metrics::new()), log);
+        let recorder = RequestRecorder::new(Arc::new(RequestMetrics::new()), log);
         Self {
             token: None,
             readiness: ReadyState::Ready,

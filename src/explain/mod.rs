@@ -21,7 +21,7 @@ use sluicegate_limiter::{Capacity, Seed, Timestamp};
 use crate::admission::KeySeed;
 use crate::config::rules::Rules;
 use crate::config::{Loaded, MemoryPlan};
-use crate::record::Metrics;
+use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 
@@ -110,7 +110,7 @@ fn compiled(rules: &Rules, seed: &KeySeed) -> Snapshot {
         rules,
         None,
         &CounterStorage::MEMORY,
-        &Metrics::new(),
+        &RequestMetrics::new(),
         seed,
         Timestamp::from_nanos(0),
     )

@@ -31,17 +31,17 @@ pub struct AdminApp {
     /// Allows one walk through a table at a time, so that the walks of all requests take at most one core; further requests get
     /// a retry answer.
     walks: Arc<Semaphore>,
-    seats: Seats,
+    permits: AdminPermits,
 }
 
 /// The number of open connections, by address.
 #[derive(Debug, Default)]
-struct Seats(Mutex<HashMap<Option<IpAddr>, usize>>);
+struct AdminPermits(Mutex<HashMap<Option<IpAddr>, usize>>);
 
 /// The permit of one connection; dropping it releases it.
 #[derive(Debug)]
-struct Seat<'a> {
-    seats: &'a Seats,
+struct AdminPermit<'a> {
+    permits: &'a AdminPermits,
     peer: Option<IpAddr>,
 }
 
@@ -52,7 +52,7 @@ impl AdminApp {
         let desk = Self {
             process: Arc::clone(process),
             walks: Arc::new(Semaphore::new(1)),
-            seats: Seats::default(),
+            permits: AdminPermits::default(),
         };
         let mut service = Service::new("admin".to_owned(), desk);
         service.add_tcp(&address.to_string());
@@ -126,7 +126,7 @@ impl ServerApp for AdminApp {
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
         let peer = super::peer_address(&*stream);
-        let Some(_seat) = self.seats.take(peer) else {
+        let Some(_permit) = self.permits.take(peer) else {
             let said = "the operator's listener has as many connections as may be, in all or of this address, and closes this one";
             self.process.shared.recorder.notices.tell(peer, &said);
             return None;
@@ -138,25 +138,33 @@ impl ServerApp for AdminApp {
     }
 }
 
-impl Seats {
+impl AdminPermits {
     /// Returns a permit for a connection from `peer`; `None` at the limit.
-    fn take(&self, peer: Option<IpAddr>) -> Option<Seat<'_>> {
-        let mut seats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_peer = seats.get(&peer).copied().unwrap_or_default();
-        if of_peer >= ADMIN_CONNECTIONS_OF_ONE || seats.values().sum::<usize>() >= ADMIN_CONNECTIONS
+    fn take(&self, peer: Option<IpAddr>) -> Option<AdminPermit<'_>> {
+        let mut permits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_peer = permits.get(&peer).copied().unwrap_or_default();
+        if of_peer >= ADMIN_CONNECTIONS_OF_ONE
+            || permits.values().sum::<usize>() >= ADMIN_CONNECTIONS
         {
             return None;
         }
-        seats.insert(peer, of_peer + 1);
-        Some(Seat { seats: self, peer })
+        permits.insert(peer, of_peer + 1);
+        Some(AdminPermit {
+            permits: self,
+            peer,
+        })
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for AdminPermit<'_> {
     fn drop(&mut self) {
-        let mut seats = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match seats.get_mut(&self.peer) {
-            Some(1) | None => drop(seats.remove(&self.peer)),
+        let mut permits = self
+            .permits
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match permits.get_mut(&self.peer) {
+            Some(1) | None => drop(permits.remove(&self.peer)),
             Some(count) => *count -= 1,
         }
     }

@@ -10,7 +10,7 @@ use sluicegate_telemetry::process::ProcessStats;
 use super::RequestRecorder;
 use super::former_names::FAMILIES;
 use super::limit_counters::{LimitCounter, SeriesPresence};
-use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, Metrics};
+use super::metrics::{CODES, DECISION_BOUNDS, DURATION_BOUNDS, LimitCounts, RequestMetrics};
 use super::outcome::{CacheUse, RequestDisposition};
 use super::store_calls::{ROUND_TRIP_BOUNDS, StoreCallCounts, label_of};
 use crate::store::DecisionSource;
@@ -112,7 +112,7 @@ fn requests(recorder: &RequestRecorder) -> Vec<SampledFamily> {
 }
 
 /// Returns the counters of each limit on each route.
-fn limits(metrics: &Metrics) -> Vec<SampledFamily> {
+fn limits(metrics: &RequestMetrics) -> Vec<SampledFamily> {
     let mut families =
         LimitCounter::ALL.map(|counter| SampledFamily::counter(counter.name(), counter.help()));
     let mut store_decisions = SampledFamily::counter(

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::super::access_log::AccessLog;
 use super::super::line::tests::{Example, limit};
-use super::super::metrics::{Metrics, RouteMetrics};
+use super::super::metrics::{RequestMetrics, RouteMetrics};
 use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules, Name};
 use sluicegate_limiter::{Ask, Cost, Seed, decide};
 
 fn recorder() -> RequestRecorder {
     let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
-    RequestRecorder::new(Arc::new(Metrics::new()), log)
+    RequestRecorder::new(Arc::new(RequestMetrics::new()), log)
 }
 
 fn scraped(recorder: &RequestRecorder) -> String {

@@ -13,7 +13,7 @@ use sluicegate_limiter::{
 };
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
-use super::super::metrics::{Metrics, RouteMetrics};
+use super::super::metrics::{RequestMetrics, RouteMetrics};
 use super::super::outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 use super::*;
 use crate::admission::{LimitEvent, LimitNote, ReportDetails};
@@ -145,7 +145,7 @@ pub(crate) fn verdict_of(requests: usize) -> (RouteMetrics, Verdict) {
     for _ in 1..requests {
         let _ = decide(&ask(), NOW);
     }
-    let route = Metrics::new().route(&Arc::from("POST /auth/sendOTP"), &[Arc::from("otp")]);
+    let route = RequestMetrics::new().route(&Arc::from("POST /auth/sendOTP"), &[Arc::from("otp")]);
     (route, decide(&ask(), NOW))
 }
 
@@ -514,7 +514,7 @@ proptest! {
 #[test]
 fn notes_are_written_with_the_names_of_their_limits() {
     let (_, verdict) = refused();
-    let route = Metrics::new().route(&Arc::from("r"), &[Arc::from("a"), Arc::from("b")]);
+    let route = RequestMetrics::new().route(&Arc::from("r"), &[Arc::from("a"), Arc::from("b")]);
     let note = |limit, event| LimitNote { limit, event };
     let beside = ReportDetails {
         tiers: Default::default(),

@@ -6,7 +6,7 @@
 //! # Limits
 //!
 //! Every label is a name out of the configuration or of a fixed set, never out of a request: a route costs at most 78
-//! request series, five of the cache, one histogram, and a dozen series a limit, and [`Metrics::retain_routes`] forgets those that
+//! request series, five of the cache, one histogram, and a dozen series a limit, and [`RequestMetrics::retain_routes`] forgets those that
 //! a reload removed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ const DISPOSITIONS: usize = RequestDisposition::ALL.len();
 
 /// Everything that is counted of requests.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub struct RequestMetrics {
     routes: RwLock<BTreeMap<Name, Arc<PerThread<RouteCells>>>>,
     limits: RwLock<BTreeMap<RouteAndLimit, Arc<PerThread<LimitCells>>>>,
     /// Requests that matched no route.
@@ -119,7 +119,7 @@ pub(super) struct LimitCounts {
     pub(super) sums: LimitSums,
 }
 
-impl Metrics {
+impl RequestMetrics {
     /// Nothing counted yet.
     #[must_use]
     pub fn new() -> Self {

@@ -32,7 +32,7 @@ mod untrusted_forwarding;
 
 pub use access_log::AccessLog;
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
-pub use metrics::{InFlight, Metrics, RouteMetrics};
+pub use metrics::{InFlight, RequestMetrics, RouteMetrics};
 pub use notices::NoticeThrottle;
 pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
@@ -46,7 +46,7 @@ pub use untrusted_forwarding::UntrustedForwarding;
 #[derive(Debug)]
 pub struct RequestRecorder {
     /// Counts, for the scrape.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<RequestMetrics>,
     /// Lines, for the file.
     pub log: AccessLog,
     /// Lines about strangers, for the process log.
@@ -59,7 +59,7 @@ pub struct RequestRecorder {
 impl RequestRecorder {
     /// Counts into `metrics` and writes to `log`.
     #[must_use]
-    pub fn new(metrics: Arc<Metrics>, log: AccessLog) -> Self {
+    pub fn new(metrics: Arc<RequestMetrics>, log: AccessLog) -> Self {
         Self {
             metrics,
             log,

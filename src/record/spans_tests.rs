@@ -13,7 +13,7 @@ use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 
 use super::*;
 use crate::config::Share;
-use crate::record::Metrics;
+use crate::record::RequestMetrics;
 use crate::record::line::tests::{Example, NOW, verdict_of};
 use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
 use crate::request_id::RequestId;
@@ -178,7 +178,7 @@ proptest! {
         target in proptest::collection::vec(any::<u8>(), 0..5_000),
         client: Option<IpAddr>,
     ) {
-        let route = Metrics::new().route(&Arc::from("r"), &[]);
+        let route = RequestMetrics::new().route(&Arc::from("r"), &[]);
         let example = Example {
             method: &method,
             host: &host,

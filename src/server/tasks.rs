@@ -14,7 +14,7 @@ use crate::process::watch::Reloads;
 use crate::record::SpanExportService;
 use crate::state::Maintenance;
 use crate::store::SyncService;
-use crate::supervisor::Watchdog;
+use crate::supervisor::WatchdogService;
 
 /// Adds the tasks to `server`. `hangup` reports SIGHUP.
 pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &Arc<Notify>) {
@@ -51,7 +51,7 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
         },
     ));
 
-    server.add_service(background_service("watchdog", Watchdog));
+    server.add_service(background_service("watchdog", WatchdogService));
 
     let orders = process.shared.in_force(|snapshot| CertificateOrders {
         generation: snapshot.generation,

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::admission::KeySeed;
     use crate::config::{Environment, parse_in};
-    use crate::record::Metrics;
+    use crate::record::RequestMetrics;
     use crate::state::CounterStorage;
 
     /// A resolver that knows every name, or none.
@@ -118,7 +118,7 @@ mod tests {
             before.clone(),
             None,
             &CounterStorage::MEMORY,
-            &Metrics::new(),
+            &RequestMetrics::new(),
             &KeySeed::from_seed(Seed::from_bytes([0; 16])),
             Timestamp::from_secs(1),
         );
