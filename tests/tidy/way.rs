@@ -1,4 +1,4 @@
-//! Checks the page for newcomers: each file that it names exists, and defines the names after it.
+//! Checks what newcomers read first: the page of questions names files and functions that exist, and the glossary metrics and fields.
 
 use std::fs;
 
@@ -61,6 +61,44 @@ fn the_way_for_newcomers_leads_somewhere() {
     }
     assert_none(complaints);
     assert!(places.len() > 20, "{PAGE} names {} files", places.len());
+}
+
+#[test]
+fn the_glossary_names_metrics_and_fields_that_exist() {
+    // Goal: one word for one thing, in code, metrics and log. Method: the names in the table, and the pages on operation.
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (contributing, metrics, logs) = (
+        read("CONTRIBUTING.md"),
+        read("docs/operations/metrics.md"),
+        read("docs/operations/logs.md"),
+    );
+    let glossary = contributing
+        .split("\n## ")
+        .find(|section| section.starts_with("Words"));
+    let rows = glossary
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with("| "));
+    let columns = rows
+        .skip(1)
+        .filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+    let names: Vec<&str> = columns.flat_map(quoted).collect();
+    let exists = |name: &str| {
+        metrics.contains(&format!("`sluicegate_{name}`")) || logs.contains(&format!("| `{name}`"))
+    };
+    let complaints = names.iter().filter(|name| !exists(name));
+    assert_none(
+        complaints
+            .map(|name| {
+                format!("CONTRIBUTING.md: neither a metric nor a field of the log is called {name}")
+            })
+            .collect(),
+    );
+    assert!(
+        names.len() > 20,
+        "the glossary names {} of them",
+        names.len()
+    );
 }
 
 #[test]
