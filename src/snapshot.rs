@@ -182,7 +182,7 @@ impl Snapshot {
             marks: marks(&rules),
             field_policy: FieldPolicy::compile(
                 &rules.client,
-                rules.server.defence.override_fields,
+                rules.server.defence.path_override_headers,
                 rules.server.defence.underscores,
                 named_fields::of(&rules),
             ),
@@ -211,7 +211,7 @@ impl Snapshot {
 }
 
 fn fields_read(rules: &Rules) -> Vec<HeaderName> {
-    let forwarded = match &rules.client.forwarded {
+    let forwarded = match &rules.client.client_ip_header {
         ForwardedSource::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
         ForwardedSource::Forwarded => http::header::FORWARDED,
         ForwardedSource::SingleValue(name) => name.clone(),

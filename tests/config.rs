@@ -275,7 +275,7 @@ fn the_reference_writes_the_defaults() {
     bare.server.threads = 4;
     assert_eq!(said.server, bare.server);
     assert_eq!(said.listeners, bare.listeners);
-    assert_eq!(said.client.forwarded, bare.client.forwarded);
+    assert_eq!(said.client.client_ip_header, bare.client.client_ip_header);
     let of = |rules: &Rules| rules.limits["otp"].clone();
     let (said_limit, bare_limit) = (of(&said), of(&bare));
     assert_eq!(said_limit.capacity, bare_limit.capacity);

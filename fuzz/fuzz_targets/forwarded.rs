@@ -38,7 +38,7 @@ fn run(bytes: &[u8]) -> Option<()> {
     }
     let rules = ClientRules {
         trusted_proxies: trusted,
-        forwarded,
+        client_ip_header: forwarded,
         trusted_headers: Vec::new(),
         request_id: None,
         lists: ListUse::default(),
@@ -56,7 +56,7 @@ fn run(bytes: &[u8]) -> Option<()> {
 /// Who asks, found the long way.
 fn model(peer: IpAddr, fields: &[&[u8]], rules: &ClientRules) -> ClientAddress {
     let peer = peer.to_canonical();
-    let told = match rules.forwarded {
+    let told = match rules.client_ip_header {
         _ if !trusts(&rules.trusted_proxies, peer) => None,
         ForwardedSource::SingleValue(_) => match fields {
             [only] => node(only),

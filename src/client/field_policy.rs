@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{PeerTrust, hop};
-use crate::config::rules::{ClientRules, OverrideFields, TrustedHeader, Underscores};
+use crate::config::rules::{ClientRules, OverrideFields, TrustedHeader, UnderscoreFields};
 use crate::proxy_fields::{
     self, NameFilter, OVERRIDES, X_FORWARDED_FOR, X_FORWARDED_PROTO, dashed, is_proxy_field,
 };
@@ -53,7 +53,7 @@ pub struct FieldPolicy {
     /// True if one of the protected names has another character than letters, digits and dashes.
     odd_is_written: bool,
     filter: NameFilter,
-    underscores: Underscores,
+    underscores: UnderscoreFields,
     override_fields: OverrideFields,
 }
 
@@ -82,12 +82,12 @@ impl FieldPolicy {
     pub fn compile(
         client: &ClientRules,
         override_fields: OverrideFields,
-        underscores: Underscores,
+        underscores: UnderscoreFields,
         names: impl IntoIterator<Item = HeaderName>,
     ) -> Self {
         let mut written: Vec<HeaderName> = names.into_iter().collect();
         written.extend(OURS.map(HeaderName::from_static));
-        let source = client.forwarded.field_name();
+        let source = client.client_ip_header.field_name();
         let listed = client
             .trusted_headers
             .iter()
@@ -152,7 +152,7 @@ impl FieldPolicy {
         if is_written() {
             return self.may_say(&canonical, hop, client);
         }
-        self.underscores == Underscores::Pass
+        self.underscores == UnderscoreFields::Pass
             && !self.matters(&canonical)
             && (self.is_passed_override(&canonical) || !is_proxy_field(&canonical))
     }
@@ -171,7 +171,7 @@ impl FieldPolicy {
             return true;
         }
         let is_listed = || {
-            client.forwarded.field_name() == name
+            client.client_ip_header.field_name() == name
                 || client
                     .trusted_headers
                     .iter()
@@ -200,7 +200,7 @@ pub fn told_about_url(fields: &HeaderMap) -> Vec<HeaderName> {
 fn claims_to_forward(name: &HeaderName, client: &ClientRules) -> bool {
     *name == X_FORWARDED_FOR
         || *name == http::header::FORWARDED
-        || client.forwarded.field_name() == *name
+        || client.client_ip_header.field_name() == *name
 }
 
 /// Reduces the field to one plain scheme. The trusted proxy wrote the last element of a list: those before it may be the
@@ -253,7 +253,7 @@ mod tests {
         let defence = &rules.server.defence;
         let policy = FieldPolicy::compile(
             &rules.client,
-            defence.override_fields,
+            defence.path_override_headers,
             defence.underscores,
             written.iter().copied().map(HeaderName::from_static),
         );

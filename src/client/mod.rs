@@ -98,7 +98,7 @@ pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> Clien
             source: AddressSource::Connection,
         };
     }
-    let told = match &rules.forwarded {
+    let told = match &rules.client_ip_header {
         ForwardedSource::XForwardedFor => {
             let elements = chain::elements(headers, &X_FORWARDED_FOR, chain::QuoteSyntax::Plain);
             last_hop(elements.map(node::parse), trusted)

@@ -44,7 +44,7 @@ mod tests {
         let name = HeaderName::from_static("x-request-id");
         let rules = ClientRules {
             trusted_proxies: vec!["10.0.0.0/8".parse().expect("a block")],
-            forwarded: ForwardedSource::XForwardedFor,
+            client_ip_header: ForwardedSource::XForwardedFor,
             trusted_headers: Vec::new(),
             request_id: Some(name.clone()),
             lists: ListUse::default(),

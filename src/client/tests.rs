@@ -11,7 +11,7 @@ fn rules(trusted: &[&str], forwarded: ForwardedSource) -> ClientRules {
         request_id: None,
         lists: crate::config::rules::ListUse::default(),
         trusted_proxies: trusted.iter().map(|net| net.parse().unwrap()).collect(),
-        forwarded,
+        client_ip_header: forwarded,
         trusted_headers: Vec::new(),
     }
 }

@@ -11,8 +11,9 @@ use super::field::{Field, all, quoted};
 use super::form::{Form, ValueKind};
 use super::problem::Mistake;
 use super::rules::{
-    CacheRules, CircuitBreakerRules, CompressRules, CorsRules, HealthRules, OriginTimeouts,
-    OutlierDetectionRules, RetryRules, RouteCacheRules, StickyRules,
+    CacheRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules, DefenceRules,
+    HealthRules, ListRules, OriginTimeouts, OutlierDetectionRules, RetryRules, RouteCacheRules,
+    StickyRules,
 };
 use super::section::Section;
 
@@ -154,7 +155,6 @@ impl<T: Clone> KeyReader<T> for WordOf<T> {
 }
 
 /// One of a few words, as [`WordOf`], with advice of its own.
-#[allow(dead_code, reason = "tables that are declared next use it")]
 pub(super) struct ChoiceOf<T: 'static>(
     pub(super) &'static [(&'static str, T)],
     pub(super) &'static str,
@@ -231,7 +231,6 @@ impl<T> KeyReader<T> for ListBy<T> {
 }
 
 /// A value of certain types that a function reads.
-#[allow(dead_code, reason = "tables that are declared next use it")]
 pub(super) struct ReadBy<T>(
     pub(super) fn(&Field<'_>) -> Option<T>,
     pub(super) &'static [ValueKind],
@@ -274,6 +273,13 @@ impl<T> KeyReader<Arc<T>> for TableOf<T> {
 /// Every table that its type declares.
 pub(super) fn declared_tables() -> Vec<TableDeclaration> {
     vec![
+        ClientRules::declaration(),
+        TableDeclaration {
+            path: "server",
+            comment: "",
+            keys: DefenceRules::keys(),
+        },
+        ListRules::declaration(),
         CacheRules::declaration(),
         RouteCacheRules::declaration(),
         CorsRules::declaration(),

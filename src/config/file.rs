@@ -21,7 +21,7 @@ use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
 use super::renamed_keys;
 use super::report::{Place, Report};
-use super::rules::{CacheRules, Rules};
+use super::rules::{CacheRules, ClientRules, ListRules, Rules};
 use super::section::Section;
 use super::shared;
 use super::source::Source;
@@ -212,7 +212,9 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     let listener_sections = root.repeated("listener", listener::EXAMPLE);
     let no_listener = listener_sections.is_empty();
     let listeners = listener::read(listener_sections);
-    let client = client::read(root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }"));
+    let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
+    let everyone = client::everyone(&client);
+    let client = ClientRules::read(client);
     let admin = admin::read(root.section("admin", "{ address = \"127.0.0.1:9180\" }"));
     let log = log::read(root.section("log", "{ access = \"stdout\" }"));
     let jwt_field = root.field("jwt", jwt::EXAMPLE);
@@ -250,7 +252,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
         .collect();
     let lists: BTreeMap<_, _> = lists
         .into_iter()
-        .filter_map(|(name, section)| Some((name, list::read(section)?)))
+        .filter_map(|(name, section)| Some((name, ListRules::read(section)?)))
         .collect();
     let shape = transform::of_all(&root);
     let tracing = tracing::read(root.section("tracing", "{ propagate = true }"));
@@ -282,7 +284,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     if let Some(admin) = &admin {
         admin::check_apart(admin, &listeners, report);
     }
-    references::check_defined(&routes, client.as_ref(), &defined, report);
+    references::check_defined(&routes, &defined, report);
     fallbacks.check(&limits, &defined, &routes, report);
     references::check_route_names(&routes, report);
     references::check_parameters(&limits, &routes, report);
@@ -303,10 +305,10 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     loopholes::check(&routes, report);
     overlap::check_regexes(&routes, report);
     if let Some(client) = &client {
-        references::check_trust(client, &limits, &routes, report);
+        references::check_trust(everyone.as_ref(), &limits, &routes, report);
         references::check_tier_fields(client, &limits, &defined, report);
         if let Some(server) = &server {
-            let overrides = server.defence.override_fields;
+            let overrides = server.defence.path_override_headers;
             references::check_received(client, overrides, &limits, &routes, &defined, report);
         }
     }
@@ -315,14 +317,14 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     if report.has_errors() {
         return None;
     }
-    references::check_used(&routes, client.as_ref(), &fallbacks, &defined, report);
+    references::check_used(&routes, &fallbacks, &defined, report);
     Some(Rules {
         server: server?,
         listeners: listeners
             .into_iter()
             .map(|listener| listener.value)
             .collect(),
-        client: client?.rules,
+        client: client?,
         admin: admin?.value,
         log: log?.rules,
         jwt: match jwt {

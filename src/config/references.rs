@@ -5,14 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use http::HeaderName;
+use ipnet::IpNet;
 
 use super::fallback_limit::FallbackLimits;
 use super::field::{Field, quoted};
 use super::report::{Place, Placed, Report};
-use super::rules::{KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource};
+use super::rules::{
+    ClientRules, KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource,
+};
 use super::section::is_name;
 use super::suggest;
-use super::tables::client::Client;
 use super::tables::route::Route;
 
 /// Undefined names that are guessed about. Each is compared with all that are defined, and in a file with 10,000 limits that
@@ -27,19 +29,15 @@ pub(super) struct Defined {
 }
 
 /// Reports names that routes or `[client]` use and nobody defines.
-pub(super) fn check_defined(
-    routes: &[Route],
-    client: Option<&Client>,
-    defined: &Defined,
-    report: &Report<'_>,
-) {
+pub(super) fn check_defined(routes: &[Route], defined: &Defined, report: &Report<'_>) {
+    let lists = report.used_lists();
     let limits = routes
         .iter()
         .flat_map(|route| route.limits.iter().flatten());
     let limits = limits.map(|name| ("limit", name, &defined.limits));
     let origins = routes.iter().filter_map(|route| route.origin.as_ref());
     let origins = origins.map(|name| ("origin", name, &defined.origins));
-    let lists = list_names(routes, client).map(|name| ("list", name, &defined.lists));
+    let lists = lists.iter().map(|name| ("list", name, &defined.lists));
     let undefined = limits
         .chain(origins)
         .chain(lists)
@@ -64,7 +62,6 @@ pub(super) fn check_defined(
 /// Warns about definitions that no route uses.
 pub(super) fn check_used(
     routes: &[Route],
-    client: Option<&Client>,
     fallbacks: &FallbackLimits,
     defined: &Defined,
     report: &Report<'_>,
@@ -93,7 +90,7 @@ pub(super) fn check_used(
         (
             "list",
             &defined.lists,
-            names(&mut list_names(routes, client)),
+            names(&mut report.used_lists().iter()),
             "write it in `allow` or `block` of [client] or of a route, or leave it out",
         ),
     ] {
@@ -103,15 +100,6 @@ pub(super) fn check_used(
             }
         }
     }
-}
-
-/// The names of lists, wherever they are used.
-fn list_names<'r>(
-    routes: &'r [Route],
-    client: Option<&'r Client>,
-) -> impl Iterator<Item = &'r Placed<Name>> {
-    let of_client = client.into_iter().flat_map(|client| &client.lists);
-    of_client.chain(routes.iter().flat_map(|route| &route.lists))
 }
 
 /// Reports names that two routes have.
@@ -218,12 +206,12 @@ pub(super) fn check_tokens(
 
 /// Reports limits whose tier a field names where no hop is trusted to write it.
 pub(super) fn check_tier_fields(
-    client: &Client,
+    client: &ClientRules,
     limits: &BTreeMap<Name, LimitRules>,
     defined: &Defined,
     report: &Report<'_>,
 ) {
-    if !client.rules.trusted_proxies.is_empty() {
+    if !client.trusted_proxies.is_empty() {
         return;
     }
     for (name, limit) in limits {
@@ -248,12 +236,12 @@ fn tier_field(limit: &LimitRules) -> Option<&ValueSource> {
 
 /// Warns when clients may choose the address that they are counted by, or their tier.
 pub(super) fn check_trust(
-    client: &Client,
+    everyone: Option<&Placed<IpNet>>,
     limits: &BTreeMap<Name, LimitRules>,
     routes: &[Route],
     report: &Report<'_>,
 ) {
-    let Some(everyone) = &client.everyone else {
+    let Some(everyone) = everyone else {
         return;
     };
     let by_address = |limit: &&Placed<Name>| {
@@ -288,7 +276,7 @@ pub(super) fn check_trust(
 
 /// Warns of fields that decide something and never arrive: proxies write them, and none is said to.
 pub(super) fn check_received(
-    client: &Client,
+    client: &ClientRules,
     overrides: OverrideFields,
     limits: &BTreeMap<Name, LimitRules>,
     routes: &[Route],
@@ -296,7 +284,7 @@ pub(super) fn check_received(
     report: &Report<'_>,
 ) {
     let warn = |place: &Place, name: &HeaderName| {
-        if client.rules.never_receives(name, overrides) {
+        if client.never_receives(name, overrides) {
             report.warning(
                 place,
                 format!("{name} is removed from every request, since only a proxy may say it and none is said to"),

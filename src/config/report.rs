@@ -15,6 +15,7 @@ use toml::de::DeString;
 use super::environment::Environment;
 use super::form::{Form, Forms};
 use super::problem::{Mistake, Problem, Problems, Severity};
+use super::rules::Name;
 use super::source::Source;
 use super::syntax::Fault;
 
@@ -58,6 +59,8 @@ pub(super) struct Report<'t> {
     required: RefCell<BTreeSet<String>>,
     /// Keys that are written under an old name: the name, by the byte at which it stands.
     old_names: RefCell<BTreeMap<usize, &'static str>>,
+    /// The uses of lists, in the order in which they were read.
+    used_lists: RefCell<Vec<Placed<Name>>>,
     /// How values are written; `None` where nobody asks.
     forms: Option<RefCell<Forms>>,
 }
@@ -110,6 +113,7 @@ impl<'t> Report<'t> {
             known: RefCell::default(),
             required: RefCell::default(),
             old_names: RefCell::default(),
+            used_lists: RefCell::default(),
             forms: None,
         }
     }
@@ -227,6 +231,16 @@ impl<'t> Report<'t> {
     /// The name under which a key is written.
     pub(super) fn written_name<'k>(&self, key: &'k Spanned<DeString<'_>>) -> &'k str {
         self.old_name(key).unwrap_or(key.get_ref())
+    }
+
+    /// Remembers that `[client]` or a route uses lists.
+    pub(super) fn note_lists<'n>(&self, names: impl Iterator<Item = &'n Placed<Name>>) {
+        self.used_lists.borrow_mut().extend(names.cloned());
+    }
+
+    /// Returns the uses of lists.
+    pub(super) fn used_lists(&self) -> Vec<Placed<Name>> {
+        self.used_lists.borrow().clone()
     }
 
     /// Remembers that a key must be written.

@@ -21,8 +21,11 @@ use super::written::Written;
 pub use super::override_rows::{OverrideRows, TierIndex};
 pub use super::tables::balance::StickyRules;
 pub use super::tables::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
+pub use super::tables::client::{ClientRules, ForwardedSource};
 pub use super::tables::compress::{Coding, CompressRules, Effort};
 pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
+pub use super::tables::defence::{DefenceRules, OverrideFields, UnderscoreFields};
+pub use super::tables::list::{ListFile, ListRules, ListUse};
 pub use super::tables::origin_steps::{HealthRules, OriginTimeouts};
 pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 use crate::jwt::TokenVerifier;
@@ -33,7 +36,6 @@ mod changes;
 mod defence;
 mod key;
 mod known;
-mod list;
 mod listener;
 mod log;
 mod origin;
@@ -47,10 +49,9 @@ mod tracing;
 mod wire;
 
 pub use self::acme::{AcmeRules, Binding, NameSet, Proof};
-pub use self::defence::{DefenceRules, OverrideFields, TrustedHeader, Underscores};
+pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
-pub use self::list::{ListFile, ListRules};
 pub use self::listener::{Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName};
 pub use self::log::{LogFormat, LogNames, RefusedLines};
 pub use self::origin::{HeaderCase, HostPolicy, OriginRules};
@@ -143,41 +144,6 @@ pub struct ServerRules {
     pub defence: DefenceRules,
     /// `[server.http2]`
     pub http2: Http2Rules,
-}
-
-/// `[client]`: who is believed about the client's address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientRules {
-    /// Hops whose forwarded chain is believed; default none.
-    pub trusted_proxies: Vec<IpNet>,
-    /// Which header carries the chain.
-    pub forwarded: ForwardedSource,
-    /// Which other fields of proxies they write themselves; default `X-Forwarded-Proto`.
-    pub trusted_headers: Vec<TrustedHeader>,
-    /// The header in which they name requests; default none, every request gets an id of the gateway's.
-    pub request_id: Option<HeaderName>,
-    /// The lists that apply to every route.
-    pub lists: ListUse,
-}
-
-/// `allow` and `block`: names of lists, each defined.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListUse {
-    /// Whose clients skip the limits.
-    pub allow: Vec<Name>,
-    /// Whose clients are refused.
-    pub block: Vec<Name>,
-}
-
-/// The header that trusted hops use to tell the client's address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ForwardedSource {
-    /// `X-Forwarded-For`, the default.
-    XForwardedFor,
-    /// `Forwarded`, RFC 7239.
-    Forwarded,
-    /// A header with exactly one address, such as `CF-Connecting-IP`.
-    SingleValue(HeaderName),
 }
 
 /// `[admin]`: the operator's listener.

@@ -229,6 +229,7 @@ impl<'d> Section<'d> {
     pub(super) fn finish(self) {
         let mut asked = self.asked.take();
         asked.sort_unstable();
+        asked.dedup();
         let mut missing = self.missing.take();
         let known: Vec<String> = asked.iter().map(|known| format!("`{known}`")).collect();
         let known = known.join(", ");

@@ -93,7 +93,7 @@ fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
 /// Starts a chain: the peer is the client.
 fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
     fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
-    match &told.rules.forwarded {
+    match &told.rules.client_ip_header {
         ForwardedSource::XForwardedFor => Ok(()),
         ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told)),
         ForwardedSource::SingleValue(name) => {
@@ -106,7 +106,7 @@ fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<
 
 /// Extends the chain of a trusted hop by the hop itself.
 fn extend_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
-    if told.rules.forwarded == ForwardedSource::Forwarded {
+    if told.rules.client_ip_header == ForwardedSource::Forwarded {
         fields.append(FORWARDED, forwarded_element(told))?;
     }
     if !fields.all().contains_key(X_FORWARDED_FOR) {

@@ -1,18 +1,21 @@
-//! `[client]`: who is believed about the client's address, and which clients are known.
+//! Declares `[client]`: which peers are believed about the address of a client, and which clients are known.
 
 use http::{HeaderName, header};
 use ipnet::IpNet;
+use sluicegate_config_derive::Table;
+use toml::de::DeValue;
 
-use super::list;
+use super::list::{self, ListNames, ListUse};
 use crate::config::cidr;
+use crate::config::declaration::{ListBy, ParsedText, TEXT};
 use crate::config::field::{Field, all, quoted};
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
-use crate::config::rules::{ClientRules, ForwardedSource, Name, TrustedHeader};
+use crate::config::rules::TrustedHeader;
 use crate::config::section::Section;
 use crate::proxy_fields::X_FORWARDED_PROTO;
 
-/// Fields without which a request is none.
+/// Fields that frame a request.
 const FRAMING: [HeaderName; 5] = [
     header::HOST,
     header::CONNECTION,
@@ -21,78 +24,104 @@ const FRAMING: [HeaderName; 5] = [
     header::UPGRADE,
 ];
 
-/// The rules, the block of all addresses if one is trusted, and where lists are named.
-pub(in crate::config) struct Client {
-    pub(in crate::config) rules: ClientRules,
-    pub(in crate::config) everyone: Option<Placed<IpNet>>,
-    pub(in crate::config) lists: Vec<Placed<Name>>,
+const PROXIES: &str = "[\"10.0.0.0/8\"]";
+
+/// The proxies in front of the gateway, and the lists that apply to every route.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "client", check = warn_of_untrusted_fields)]
+pub struct ClientRules {
+    /// Proxies in front of this gateway, as CIDR blocks or addresses; what they say about the client is believed, and nobody
+    /// else. Default: none, the client is the peer.
+    #[key(
+        example = "[\"10.0.0.0/8\"]",
+        shown = "[\"10.0.0.0/8\", \"fd00::/8\"]",
+        default = Vec::new(),
+        reader = ListBy(blocks, TEXT)
+    )]
+    pub trusted_proxies: Vec<IpNet>,
+    /// The header in which they say it: "x-forwarded-for", "forwarded" (RFC 7239), or one that holds a single address, such
+    /// as "cf-connecting-ip".
+    #[key(
+        example = "\"x-forwarded-for\"",
+        default = ForwardedSource::XForwardedFor,
+        reader = ParsedText(source)
+    )]
+    pub client_ip_header: ForwardedSource,
+    /// Further headers that these proxies write or replace in every request, so that no client can send them through: names, or "cf-*" for
+    /// all that begin so. Everything else that origins read as the word of a proxy (X-Forwarded-*, X-Real-IP, Forwarded, client
+    /// certificates, …; docs/operations.md has the list) is removed, and from other peers these are too. Default: ["x-forwarded-proto"].
+    #[key(
+        example = "[\"x-forwarded-proto\"]",
+        shown = "[\"x-forwarded-proto\", \"x-forwarded-host\"]",
+        default = vec![TrustedHeader::Name(X_FORWARDED_PROTO)],
+        reader = ListBy(trusted_headers, TEXT)
+    )]
+    pub trusted_headers: Vec<TrustedHeader>,
+    /// The header in which they name a request, which then is its id in the log, in X-Request-Id to origin and client, and in refusals: 1
+    /// to 64 of a-z A-Z 0-9 _ - . in one field; anything else, and what strangers send, is replaced. Default: none, every request gets an
+    /// id here.
+    #[key(example = "\"x-request-id\"", reader = ParsedText(id_field))]
+    pub request_id: Option<HeaderName>,
+    /// The lists that apply to every route.
+    #[part(read = list::uses, keys = ListNames::keys)]
+    pub lists: ListUse,
 }
 
-pub(in crate::config) fn read(section: Section<'_>) -> Option<Client> {
-    let blocks = section.or("trusted_proxies", "[\"10.0.0.0/8\"]", Vec::new(), |field| {
-        let elements = field.elements()?;
-        all(elements.iter().map(|element| {
-            let block = cidr::read(element)?;
-            Some(element.placed(block))
-        }))
-    });
-    let forwarded = section.field("client_ip_header", "\"x-forwarded-for\"");
-    let source = forwarded
-        .as_ref()
-        .map_or(Some(ForwardedSource::XForwardedFor), |field| {
-            field.parsed(source)
-        });
-    if let (Some(field), Some([])) = (&forwarded, blocks.as_deref()) {
-        field.report.warning(
-            &field.place,
+/// The header that trusted hops use to tell the client's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardedSource {
+    /// `X-Forwarded-For`, the default.
+    XForwardedFor,
+    /// `Forwarded`, RFC 7239.
+    Forwarded,
+    /// A header with exactly one address, such as `CF-Connecting-IP`.
+    SingleValue(HeaderName),
+}
+
+fn warn_of_untrusted_fields(keys: &ClientRulesKeys, section: &Section<'_>) -> Option<()> {
+    for (key, message) in [
+        (
+            "client_ip_header",
             "no hop is trusted, so this header is never read",
-            "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
-        );
-    }
-    let trusted = section.field("trusted_headers", "[\"x-forwarded-proto\"]");
-    let trusted_headers = match &trusted {
-        Some(field) => trusted_headers(field),
-        None => Some(vec![TrustedHeader::Name(X_FORWARDED_PROTO)]),
-    };
-    if let (Some(field), Some([])) = (&trusted, blocks.as_deref()) {
-        field.report.warning(
-            &field.place,
+        ),
+        (
+            "trusted_headers",
             "no hop is trusted, so these fields are always removed",
-            "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
-        );
-    }
-    let request_id = section.field("request_id", "\"x-request-id\"");
-    let named_in = request_id
-        .as_ref()
-        .map_or(Some(None), |field| field.parsed(id_field).map(Some));
-    if let (Some(field), Some([])) = (&request_id, blocks.as_deref()) {
-        field.report.warning(
-            &field.place,
+        ),
+        (
+            "request_id",
             "no hop is trusted, so requests keep the ids that the gateway gives them",
-            "write trusted_proxies = [\"10.0.0.0/8\"] with the addresses of your proxies",
-        );
+        ),
+    ] {
+        if section.has(key) && keys.trusted_proxies.as_deref() == Some(&[]) {
+            let advice =
+                format!("write trusted_proxies = {PROXIES} with the addresses of your proxies");
+            section
+                .report
+                .warning(&section.place_of(key), message, advice);
+        }
     }
-    let (uses, lists) = list::uses(&section);
-    section.finish();
-    let (blocks, forwarded, request_id, uses) = (blocks?, source?, named_in?, uses?);
-    let trusted_headers = trusted_headers?;
-    Some(Client {
-        everyone: blocks
-            .iter()
-            .find(|block| block.value.prefix_len() == 0)
-            .cloned(),
-        rules: ClientRules {
-            trusted_proxies: blocks.into_iter().map(|block| block.value).collect(),
-            forwarded,
-            trusted_headers,
-            request_id,
-            lists: uses,
-        },
-        lists,
-    })
+    Some(())
 }
 
-/// The fields that trusted proxies write.
+/// The trusted block of all addresses, if there is one; other mistakes are reported when the table is read.
+pub(in crate::config) fn everyone(section: &Section<'_>) -> Option<Placed<IpNet>> {
+    let field = section.field("trusted_proxies", PROXIES)?;
+    if !matches!(field.value, DeValue::Array(_)) {
+        return None;
+    }
+    let blocks = field.elements()?.into_iter().filter_map(|element| {
+        let block = cidr::block(element.written_text()?).ok()?;
+        Some(element.placed(block))
+    });
+    let mut blocks = blocks.filter(|block| block.value.prefix_len() == 0);
+    blocks.next()
+}
+
+fn blocks(field: &Field<'_>) -> Option<Vec<IpNet>> {
+    all(field.elements()?.iter().map(cidr::read))
+}
+
 fn trusted_headers(field: &Field<'_>) -> Option<Vec<TrustedHeader>> {
     let elements = field.elements()?;
     all(elements
@@ -124,7 +153,7 @@ fn trusted_header(text: &str) -> Result<TrustedHeader, Mistake> {
     })
 }
 
-/// The header that carries an id.
+/// Parses the name of the header that carries an id.
 fn id_field(text: &str) -> Result<HeaderName, Mistake> {
     let named = HeaderName::try_from(text).map_err(|_| {
         Mistake::with_advice(
@@ -143,7 +172,7 @@ fn id_field(text: &str) -> Result<HeaderName, Mistake> {
     }
 }
 
-/// The header that carries the chain.
+/// Parses the name of the header that carries the chain.
 fn source(text: &str) -> Result<ForwardedSource, Mistake> {
     let name = HeaderName::try_from(text).map_err(|_| {
         Mistake::with_advice(

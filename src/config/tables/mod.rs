@@ -8,7 +8,7 @@ pub(super) mod client;
 pub(super) mod compress;
 mod conditions;
 pub(super) mod cors;
-mod defence;
+pub(super) mod defence;
 pub(super) mod error_pages;
 pub(super) mod jwt;
 pub(super) mod limit;

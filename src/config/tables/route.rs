@@ -65,8 +65,6 @@ pub(in crate::config) struct Route {
     pub(in crate::config) name: Option<Placed<Name>>,
     /// `None` when the list could not be read.
     pub(in crate::config) limits: Option<Vec<Placed<Name>>>,
-    /// Names of lists, as far as they could be read.
-    pub(in crate::config) lists: Vec<Placed<Name>>,
     pub(in crate::config) origin: Option<Placed<Name>>,
     pub(in crate::config) rules: Option<RouteRules>,
 }
@@ -106,7 +104,7 @@ pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>)
     );
     let query = section.or("query", "{ page = \"2\" }", Vec::new(), conditions::query);
     let limits = section.or("limits", "[\"otp\"]", Vec::new(), limits);
-    let (uses, lists) = list::uses(&section);
+    let uses = list::uses(&section);
     let origin = section.field("origin", "\"app\"");
     let respond = section.field("respond", "{ status = 204 }");
     let origin_name = origin.as_ref().and_then(|field| {
@@ -208,7 +206,6 @@ pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>)
         place,
         name,
         limits,
-        lists,
         origin: origin_name,
         rules,
     }

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::defence;
 use crate::bounds::BODY_KEY_BYTES;
 use crate::config::field::Field;
-use crate::config::rules::{Http2Rules, ServerRules};
+use crate::config::rules::{DefenceRules, Http2Rules, ServerRules};
 use crate::config::section::Section;
 
 /// Longest timeout: a day.
@@ -67,7 +66,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
             .size(1..=BODY_KEY_BYTES as u64)
             .and_then(|size| usize::try_from(size).ok())
     });
-    let defence = defence::read(&section);
+    let defence = DefenceRules::read_keys(&section);
     let http2 = http2(section.section("http2", "{ max_streams = 128 }"));
     section.finish();
     let state_dir = state_dir?;
