@@ -1,10 +1,8 @@
-//! Names the three places where a limit counts, and owns what each of them charged.
+//! Names the three places where a limit counts.
 
 use std::sync::Arc;
 
-use sluicegate_limiter::{Reservation, Settle, Timestamp};
-
-use crate::store::{RemoteBackend, RemoteCharge, ReplicatedBackend, ReplicatedCharge, Store};
+use crate::store::{RemoteBackend, ReplicatedBackend, Store};
 
 /// The place where a limit counts, and so where it is decided.
 #[derive(Debug)]
@@ -17,19 +15,27 @@ pub(super) enum Backend {
     Remote(Arc<RemoteBackend>),
 }
 
-/// A charge of one backend, for some checks of one transaction.
-#[must_use = "dropped, it leaves everything charged"]
-#[derive(Debug)]
-pub(super) enum BackendCharge {
-    /// In counters of this node alone.
-    Local(Reservation),
-    /// In counters of this node that are exchanged.
-    Replicated(ReplicatedCharge),
-    /// In a store.
-    Remote(RemoteCharge),
+/// The kind of a [`Backend`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BackendKind {
+    /// [`Backend::Local`].
+    Local,
+    /// [`Backend::Replicated`].
+    Replicated,
+    /// [`Backend::Remote`].
+    Remote,
 }
 
 impl Backend {
+    /// Returns the kind.
+    pub(super) const fn kind(&self) -> BackendKind {
+        match self {
+            Self::Local => BackendKind::Local,
+            Self::Replicated(_) => BackendKind::Replicated,
+            Self::Remote(_) => BackendKind::Remote,
+        }
+    }
+
     /// Returns the store with which it counts; `None` of a local one.
     pub(super) fn store(&self) -> Option<&Arc<Store>> {
         match self {
@@ -40,42 +46,7 @@ impl Backend {
     }
 }
 
-impl BackendCharge {
-    /// Returns whether `backend` makes such charges.
-    pub(super) fn is_of(&self, backend: &Backend) -> bool {
-        matches!(
-            (self, backend),
-            (Self::Local(_), Backend::Local)
-                | (Self::Replicated(_), Backend::Replicated(_))
-                | (Self::Remote(_), Backend::Remote(_))
-        )
-    }
-
-    /// The charge may still change: other nodes learn of it when it is settled.
-    pub(super) fn open(&mut self) {
-        match self {
-            Self::Replicated(charge) => charge.open(),
-            // Nobody else sees the first, and the store corrects the second.
-            Self::Local(_) | Self::Remote(_) => {}
-        }
-    }
-
-    /// Settles each check, by its index among those of the charge.
-    pub(super) fn settle_each(self, now: Timestamp, settle: impl Fn(usize) -> Settle) {
-        match self {
-            Self::Local(charge) => _ = charge.settle_each(now, settle),
-            Self::Replicated(charge) => charge.settle_each(now, settle),
-            Self::Remote(charge) => charge.settle_each(now, settle),
-        }
-    }
-
-    /// Refunds the charge of a request that was held back and never went on.
-    pub(super) fn withdraw(self, now: Timestamp) {
-        match self {
-            // A leaky bucket lets the requests behind it move up.
-            Self::Local(charge) => charge.withdraw(now),
-            Self::Replicated(charge) => charge.settle_each(now, |_| Settle::Refund),
-            Self::Remote(charge) => charge.settle_each(now, |_| Settle::Refund),
-        }
-    }
+impl BackendKind {
+    /// Every kind, in the order in which a request is charged.
+    pub(super) const ALL: [Self; 3] = [Self::Local, Self::Replicated, Self::Remote];
 }

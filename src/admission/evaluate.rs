@@ -26,13 +26,13 @@ use sluicegate_limiter::{
 
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::{LimitCheck, LimitChecks};
-use super::pending::{Admitted, PendingCharges, Reporting};
+use super::pending::{Admitted, PendingCharges, RequestProgress};
 use super::report::{
     AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails,
 };
 use super::request_key::request_key;
 use super::route::RouteLimits;
-use super::transaction::{JointDecision, Transaction};
+use super::transaction::{JointDecision, Reporting, Transaction};
 use super::{Admission, rate_limited};
 use crate::config::rules::Name;
 use crate::rejection::{LimitRejection, MissingKeys, Rejection};
@@ -107,58 +107,74 @@ impl<'a> LimitEvaluation<'a> {
         let written: LimitChecks<'_> = (self.limits.written())
             .filter_map(|limit| self.check(limit))
             .collect();
-        let (checks, joint, marks) = match self.charge(&written, now).await {
+        let (checks, mut joint, marks) = match self.charge(&written, now).await {
             Ok(charged) => charged,
             Err(rejection) => return Admission::Rejected(Rejection::ByLimit(rejection), None),
         };
         let faced = self.faced(&written, &marks);
-        let ban = match joint.charged {
-            Some(_) => None,
-            None => strike(&checks, &joint, now),
-        };
-        let JointDecision {
-            verdict,
-            charged,
-            notes,
-        } = joint;
+        let asks_store = self.limits.ask_store();
+        match joint.charged.take() {
+            None => {
+                let ban = strike(&checks, &joint, now);
+                self.reject(&checks, &faced, joint, ban, now)
+            }
+            Some(transaction) => {
+                let mut report = self.report(&checks, joint);
+                let delay = report.verdict.delay();
+                // Where others of its limits are asked in a store, the request may still end before it is decided.
+                let mut pending = PendingCharges::new(match delay.is_zero() && !asks_store {
+                    true => RequestProgress::UnderWay,
+                    false => RequestProgress::HeldBack,
+                });
+                pending.add(transaction.commit(&checks, pending.progress(), Reporting::Yes));
+                report.mark(marks);
+                for check in &faced {
+                    report.note(check.charge_in_shadow(&mut pending, now).await);
+                    report.note(check.charge_shadow_rates(&mut pending, now));
+                }
+                if delay.is_zero() {
+                    pending.start();
+                }
+                Admission::Admitted(Admitted::holding(pending), Some(report))
+            }
+        }
+    }
+
+    /// Returns the rejection by `ban`, or by the limits that reject in `joint`. Charges the shadow rates of a limit that alone rejects.
+    fn reject(
+        self,
+        checks: &LimitChecks<'a>,
+        faced: &[LimitCheck<'a>],
+        joint: JointDecision,
+        ban: Option<LimitRejection>,
+        now: Timestamp,
+    ) -> Admission {
+        let mut report = self.report(checks, joint);
+        for check in faced {
+            if only_rejection(&report.verdict, checks, check.limit) {
+                report.note(check.try_shadow_rates(now));
+            }
+        }
+        let rejection = ban.unwrap_or_else(|| rejection(checks, &report.verdict));
+        Admission::Rejected(Rejection::ByLimit(rejection), Some(report))
+    }
+
+    /// Returns the report of a decision over `checks`.
+    fn report(self, checks: &LimitChecks<'a>, joint: JointDecision) -> AdmissionReport {
+        let JointDecision { verdict, notes, .. } = joint;
         let mut report = AdmissionReport {
             beside: Some(Box::new(ReportDetails {
                 asked: checks.iter().map(|check| check.limit).collect(),
                 tiers: checks.iter().map(|check| check.tier).collect(),
                 named: self.named,
                 notes: self.notes,
-                queues: queues(&checks, &verdict),
+                queues: queues(checks, &verdict),
                 marks: Vec::new(),
             })),
             verdict,
         };
         report.note(notes);
-        let Some(transaction) = charged else {
-            for check in &faced {
-                if only_rejection(&report.verdict, &checks, check.limit) {
-                    report.note(check.try_shadow_rates(now));
-                }
-            }
-            let rejection = ban.unwrap_or_else(|| rejection(&checks, &report.verdict));
-            return Admission::Rejected(Rejection::ByLimit(rejection), Some(report));
-        };
-        let delay = report.verdict.delay();
-        let mut pending = if self.limits.ask_store() {
-            PendingCharges::undecided()
-        } else {
-            PendingCharges::before(delay)
-        };
-        let mut permits = transaction.commit(&checks, &mut pending, Reporting::Yes);
-        report.mark(marks);
-        for check in &faced {
-            let in_shadow = check
-                .charge_in_shadow(&mut pending, &mut permits, now)
-                .await;
-            report.note(in_shadow);
-            report.note(check.charge_shadow_rates(&mut pending, now));
-        }
-        pending.decided(delay);
-        Admission::Admitted(Admitted::holding(pending, permits), Some(report))
+        report
     }
 
     /// Returns the check against the limit at this index of the route, if it applies to the request.

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{Ask, Decision, KeyHash, MAX_ASKS, Outcome, Permit, Timestamp, Verdict};
+use sluicegate_limiter::{Ask, Decision, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
-use super::backend::{Backend, BackendCharge};
+use super::backend::{Backend, BackendKind};
 use super::key::RequestFacts;
 use super::limit::ActiveLimit;
 use super::overrides::{ActiveTier, TierMatch};
-use super::pending::{ChargedLimit, PendingCharges, Reporting};
+use super::pending::{PendingCharges, RequestProgress};
 use super::report::{LimitEvent, LimitNote, OriginMark};
-use super::transaction::{JointDecision, Transaction};
+use super::transaction::{JointDecision, Reporting, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
-use crate::store::{RemoteCheck, ReplicatedCheck};
+use crate::store::{KeyName, RemoteBackend, ReplicatedBackend, StoreCheck};
 
 /// The checks of a request that are decided together.
 pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;
@@ -70,57 +70,56 @@ impl<'a> LimitCheck<'a> {
         }
     }
 
+    /// Returns the kind of backend in which the limit counts.
+    pub(super) fn kind(&self) -> BackendKind {
+        self.active.backend.kind()
+    }
+
     /// Returns whether the limit counts on this node alone.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self.active.backend, Backend::Local)
+        self.kind() == BackendKind::Local
     }
 
     /// Returns whether the counts of the limit are exchanged with other nodes.
     pub(super) fn is_replicated(&self) -> bool {
-        matches!(self.active.backend, Backend::Replicated(_))
+        self.kind() == BackendKind::Replicated
     }
 
     /// Returns whether the limit is decided in a store.
     pub(super) fn is_remote(&self) -> bool {
-        matches!(self.active.backend, Backend::Remote(_))
+        self.kind() == BackendKind::Remote
     }
 
     /// Returns the check for a replicated limit.
-    pub(super) fn replicated(&self) -> Option<ReplicatedCheck<'a>> {
-        let Backend::Replicated(synced) = &self.active.backend else {
+    pub(super) fn replicated(&self) -> Option<StoreCheck<'a, ReplicatedBackend, KeyHash>> {
+        let Backend::Replicated(backend) = &self.active.backend else {
             return None;
         };
-        Some(ReplicatedCheck {
+        Some(StoreCheck {
             limit: self.limit,
-            synced,
-            view: self.ask.limit,
-            key: self.ask.key,
+            backend,
+            ask: self.ask,
             name: self.remote_key,
-            cost: self.ask.cost,
-            payer: self.ask.payer,
         })
     }
 
     /// Returns the check for a remote limit.
-    pub(super) fn remote(&self) -> Option<RemoteCheck<'a>> {
-        let Backend::Remote(shared) = &self.active.backend else {
+    pub(super) fn remote(&self) -> Option<StoreCheck<'a, RemoteBackend, KeyName>> {
+        let Backend::Remote(backend) = &self.active.backend else {
             return None;
         };
-        Some(RemoteCheck {
+        Some(StoreCheck {
             limit: self.limit,
-            shared,
-            view: self.ask.limit,
-            key: self.ask.key,
-            name: self.remote_key.map(|key| shared.name(key)),
-            cost: self.ask.cost,
-            payer: self.ask.payer,
+            backend,
+            ask: self.ask,
+            name: self.remote_key.map(|key| backend.name(key)),
         })
     }
 
     /// Returns the decision of the limit as far as this node knows. Charges nothing.
     pub(super) fn peek(&self, now: Timestamp) -> Decision {
         if let Some(check) = self.replicated() {
-            return check.look(now);
+            return check.peek(now);
         }
         let Ask {
             limit, key, cost, ..
@@ -175,11 +174,6 @@ impl<'a> LimitCheck<'a> {
         })
     }
 
-    /// Returns the limit as one that is charged.
-    pub(super) fn charged(&self) -> ChargedLimit {
-        (self.limit, Arc::clone(self.active))
-    }
-
     /// Returns a note about the limit.
     pub(super) fn note(&self, event: LimitEvent) -> LimitNote {
         LimitNote {
@@ -204,13 +198,14 @@ impl<'a> LimitCheck<'a> {
         reporting: Reporting,
         now: Timestamp,
     ) -> Verdict {
-        if self.active.settlement.is_none() && pending.is_under_way() {
+        let progress = pending.progress();
+        if self.active.settlement.is_none() && progress == RequestProgress::UnderWay {
             return sluicegate_limiter::decide(&[ask], now);
         }
-        let (verdict, reservation) = sluicegate_limiter::reserve(&[ask], now);
-        if let Some(reservation) = reservation {
-            let charged = std::iter::once(self.charged()).collect();
-            pending.add(BackendCharge::Local(reservation), charged, reporting);
+        let (verdict, charge) = sluicegate_limiter::reserve(&[ask], now);
+        if let Some(charge) = charge {
+            let transaction = Transaction::of_local(charge);
+            pending.add(transaction.commit(&[*self], progress, reporting));
         }
         verdict
     }
@@ -219,14 +214,13 @@ impl<'a> LimitCheck<'a> {
     pub(super) async fn charge_in_shadow(
         &self,
         pending: &mut PendingCharges,
-        permits: &mut Vec<Permit>,
         now: Timestamp,
     ) -> Vec<LimitNote> {
         if !self.is_in_shadow() {
             return Vec::new();
         }
         match self.permit() {
-            Ok(permit) => permits.extend(permit),
+            Ok(permit) => pending.add_permit(permit),
             Err(_) => return vec![self.note(LimitEvent::ShadowRefused)],
         }
         let (verdict, mut notes) = if self.is_local() {
@@ -270,8 +264,8 @@ impl<'a> LimitCheck<'a> {
             notes,
         } = joint;
         if let Some(transaction) = charged {
-            // It holds no permits.
-            let _ = transaction.commit(&checks, pending, Reporting::Yes);
+            let progress = pending.progress();
+            pending.add(transaction.commit(&checks, progress, Reporting::Yes));
         }
         (Some(verdict), notes)
     }

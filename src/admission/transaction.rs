@@ -5,37 +5,64 @@
 //! request that this node rejects never reaches the store. A rejection by the store refunds the charges of this node.
 //!
 //! # Invariants
-//! 1. A [`Transaction`] that is not committed refunds its charges and gives back its permits when it is dropped.
+//! 1. A [`Transaction`] owns its charges and permits from the moment at which they are made until they are settled. Dropped before it is
+//!    committed it refunds its charges and gives back its permits; dropped afterwards it settles them as for a request without a response.
 //! 2. A replicated charge is opened before the store is asked: other nodes learn of it when it is settled.
 //!
 //! # Concurrency
-//! Cancelling the future drops the transaction, so the charges of this node are refunded. For the charges in the store see
+//! Cancelling the future drops the transaction, so all charges that were made by then are refunded. For a call that is under way see
 //! [`store::reserve`].
+
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Decision, MAX_ASKS, Outcome, Permit, Settle, Timestamp, Verdict, peek, reserve,
+    Ask, Decision, MAX_ASKS, Outcome, Permit, Reservation, Settle, Timestamp, Verdict, peek,
+    reserve,
 };
 
-use super::backend::{Backend, BackendCharge};
+use super::backend::{Backend, BackendKind};
+use super::limit::ActiveLimit;
 use super::limit_check::{LimitCheck, LimitChecks};
-use super::pending::{PendingCharges, Reporting};
+use super::pending::RequestProgress;
 use super::precheck;
 use super::report::{LimitEvent, LimitNote};
+use super::settlement::FinalResponse;
 use crate::clock;
 use crate::rejection::LimitRejection;
 use crate::store::{
-    self, BackendDecision, DecisionSource, RemoteCheck, ReplicatedCheck, Reserved, Unavailable,
+    self, BackendDecision, DecisionSource, RemoteCharge, ReplicatedCharge, Unavailable,
     reserve_replicated,
 };
 
-/// Charges and permits that a request holds until it is decided.
+/// Owns the charges and permits of one reservation.
 #[must_use = "dropped, it refunds everything"]
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    /// At most one of each kind of backend.
-    charges: ArrayVec<BackendCharge, 3>,
-    permits: Vec<Permit>,
+    local: Option<Reservation>,
+    replicated: ReplicatedCharge,
+    remote: RemoteCharge,
+    pub(super) permits: Vec<Permit>,
+    /// The limits that are charged, by kind of backend; none before the commit.
+    limits: ArrayVec<ChargedLimit, MAX_ASKS>,
+    progress: RequestProgress,
+    reporting: Reporting,
+}
+
+/// A limit that is charged, with its index on the route.
+type ChargedLimit = (u8, Arc<ActiveLimit>);
+
+/// The settlements of the charges in one backend, in the order of the checks.
+type Settlements = ArrayVec<Settle, MAX_ASKS>;
+
+/// Says whether the report of the request names the settlement of a charge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Reporting {
+    /// It does.
+    #[default]
+    Yes,
+    /// It does not: the limit's own charge is reported already.
+    No,
 }
 
 /// The decision over several checks together.
@@ -82,40 +109,137 @@ impl Transaction {
         }
     }
 
-    /// The request passes: charges that may still change become pending, the others stand. Returns the permits.
+    /// Returns a transaction of one local charge.
+    pub(super) fn of_local(charge: Reservation) -> Self {
+        let mut transaction = Self::default();
+        transaction.local = Some(charge);
+        transaction
+    }
+
+    /// Commits the charges over `checks`, since the request passes with this progress.
     pub(super) fn commit(
         mut self,
         checks: &[LimitCheck<'_>],
-        pending: &mut PendingCharges,
+        progress: RequestProgress,
         reporting: Reporting,
-    ) -> Vec<Permit> {
-        for charge in std::mem::take(&mut self.charges) {
-            let charged = checks
-                .iter()
-                .filter(|check| charge.is_of(&check.active.backend));
-            let charged = charged.map(LimitCheck::charged).collect();
-            pending.add(charge, charged, reporting);
+    ) -> Self {
+        self.reporting = reporting;
+        for kind in BackendKind::ALL {
+            let of_kind = checks.iter().filter(|check| check.kind() == kind);
+            let charged = of_kind.map(|check| (check.limit, Arc::clone(check.active)));
+            // A transaction is over as many checks as it has room for.
+            self.limits.extend(charged);
         }
-        std::mem::take(&mut self.permits)
+        match progress {
+            RequestProgress::UnderWay => self.start(),
+            RequestProgress::Undecided | RequestProgress::HeldBack => self.progress = progress,
+        }
+        self.replicated.open();
+        self
     }
 
-    /// Refunds all charges.
-    fn refund(&mut self, now: Timestamp) {
-        for charge in std::mem::take(&mut self.charges) {
-            charge.settle_each(now, |_| Settle::Refund);
+    /// The request goes on: charges of backends in which no limit depends on the response stand.
+    pub(super) fn start(&mut self) {
+        self.progress = RequestProgress::UnderWay;
+        for kind in BackendKind::ALL {
+            let waits = |limit: &ChargedLimit| {
+                limit.1.backend.kind() == kind && limit.1.settlement.is_some()
+            };
+            if !self.limits.iter().any(waits) {
+                self.limits
+                    .retain(|(_, limit)| limit.backend.kind() != kind);
+                self.let_stand(kind);
+            }
         }
+    }
+
+    /// Forgets the charge of a backend, which stands as it was made.
+    fn let_stand(&mut self, kind: BackendKind) {
+        match kind {
+            BackendKind::Local => drop(self.local.take()),
+            BackendKind::Replicated => drop(std::mem::take(&mut self.replicated)),
+            BackendKind::Remote => drop(std::mem::take(&mut self.remote)),
+        }
+    }
+
+    /// Returns whether some charge is not settled.
+    pub(super) fn is_charged(&self) -> bool {
+        self.local.is_some() || !self.replicated.is_empty() || !self.remote.is_empty()
+    }
+
+    /// Settles all charges, by the progress of the request and by its response. Returns the notes about it.
+    pub(super) fn settle(
+        &mut self,
+        response: Option<FinalResponse<'_>>,
+        now: Timestamp,
+    ) -> Vec<LimitNote> {
+        let mut notes = Vec::new();
+        let [local, replicated, remote] =
+            BackendKind::ALL.map(|kind| self.settlements(kind, response, &mut notes));
+        // Before the commit no limit is entered, so everything is refunded.
+        let otherwise = match self.progress {
+            RequestProgress::Undecided | RequestProgress::HeldBack => Settle::Refund,
+            RequestProgress::UnderWay => Settle::Keep,
+        };
+        let of = |settlements: Settlements| {
+            move |index: usize| settlements.get(index).copied().unwrap_or(otherwise)
+        };
+        if let Some(charge) = self.local.take() {
+            match self.progress {
+                // A leaky bucket lets the requests behind it move up.
+                RequestProgress::HeldBack => charge.withdraw(now),
+                _ => _ = charge.settle_each(now, of(local)),
+            }
+        }
+        std::mem::take(&mut self.replicated).settle_each(now, of(replicated));
+        std::mem::take(&mut self.remote).settle_each(now, of(remote));
+        notes
+    }
+
+    /// Returns the settlement of each charged limit of a backend, and notes those that the request reports.
+    fn settlements(
+        &self,
+        kind: BackendKind,
+        response: Option<FinalResponse<'_>>,
+        notes: &mut Vec<LimitNote>,
+    ) -> Settlements {
+        let of_kind = (self.limits.iter()).filter(|(_, limit)| limit.backend.kind() == kind);
+        let settled = of_kind.map(|(limit, active)| {
+            let (settle, event) = match (self.progress, &active.settlement) {
+                (RequestProgress::Undecided | RequestProgress::HeldBack, _) => {
+                    (Settle::Refund, Some(LimitEvent::Released))
+                }
+                (RequestProgress::UnderWay, Some(rule)) => rule.settle(response),
+                (RequestProgress::UnderWay, None) => (Settle::Keep, None),
+            };
+            let reported = event.filter(|_| self.reporting == Reporting::Yes);
+            notes.extend(reported.map(|event| LimitNote {
+                limit: *limit,
+                event,
+            }));
+            settle
+        });
+        settled.collect()
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        if !self.charges.is_empty() {
-            self.refund(clock::now());
+        if self.is_charged() {
+            self.settle(None, clock::now());
         }
     }
 }
 
 impl JointDecision {
+    fn admitted(verdict: Verdict, charged: Transaction, notes: Vec<LimitNote>) -> Self {
+        Self {
+            verdict,
+            charged: Some(charged),
+            notes,
+        }
+    }
+
     fn rejected(verdict: Verdict, notes: Vec<LimitNote>) -> Self {
         Self {
             verdict,
@@ -136,47 +260,55 @@ fn reserve_here(
     checks: &[LimitCheck<'_>],
     now: Timestamp,
 ) -> Result<JointDecision, LimitRejection> {
-    let (local, replicated) = (local(checks), replicated(checks));
+    if checks.iter().any(LimitCheck::is_replicated) {
+        return reserve_local_and_replicated(checks, now);
+    }
+    let (verdict, charge) = reserve(&local_asks(checks), now);
+    Ok(match charge {
+        Some(charge) => JointDecision::admitted(verdict, Transaction::of_local(charge), Vec::new()),
+        None => JointDecision::rejected(verdict, Vec::new()),
+    })
+}
+
+/// Reserves `checks`, of which some are replicated and none is remote.
+///
+/// Local limits and replicated ones are two calls, since the second kind is decided by the store's time. Both are looked at before either
+/// is charged, so a rejection takes nothing.
+fn reserve_local_and_replicated(
+    checks: &[LimitCheck<'_>],
+    now: Timestamp,
+) -> Result<JointDecision, LimitRejection> {
+    let is_replicated = LimitCheck::is_replicated;
+    let local = local_asks(checks);
+    let replicated: ArrayVec<_, MAX_ASKS> =
+        checks.iter().filter_map(LimitCheck::replicated).collect();
+    let peek_replicated = || replicated.iter().map(|check| check.peek(now));
+    let peeked = peek(&local, now);
+    if peeked.outcome() != Outcome::Admitted {
+        let verdict = merge_in_order(checks, is_replicated, peek_replicated(), all(&peeked));
+        return Ok(JointDecision::rejected(verdict, Vec::new()));
+    }
     let mut transaction = Transaction::default();
-    let mut notes = Vec::new();
-    let mut decisions = store::BackendDecisions::new();
-    if !replicated.is_empty() {
-        // Local limits and replicated ones are two calls, since the second kind is decided by the store's time. Both are looked at before
-        // either is charged, so a rejection takes nothing.
-        let looked = peek(&local, now);
-        if looked.outcome() != Outcome::Admitted {
-            let verdict = with_replicated(checks, &looked, look_at(&replicated, now));
-            return Ok(JointDecision::rejected(verdict, notes));
-        }
-        let reserved = reserve_replicated(&replicated, now)?;
-        notes = sources(
-            checks.iter().filter(|check| check.is_replicated()),
-            &reserved.decisions,
-        );
-        let Some(charge) = reserved.charge else {
-            let verdict = with_replicated(checks, &looked, bare(reserved.decisions));
-            return Ok(JointDecision::rejected(verdict, notes));
-        };
-        transaction.charges.push(BackendCharge::Replicated(charge));
-        decisions = reserved.decisions;
+    let reserved = reserve_replicated(&replicated, &mut transaction.replicated, now)?;
+    let notes = sources(
+        checks.iter().filter(|check| check.is_replicated()),
+        &reserved.decisions,
+    );
+    let decisions = bare(reserved.decisions);
+    if !reserved.is_charged {
+        let verdict = merge_in_order(checks, is_replicated, decisions, all(&peeked));
+        return Ok(JointDecision::rejected(verdict, notes));
     }
     let (verdict, charge) = reserve(&local, now);
     let Some(charge) = charge else {
         // Another request took the last room between look and charge.
-        transaction.refund(now);
-        let verdict = with_replicated(checks, &verdict, look_at(&replicated, now));
+        transaction.settle(None, now);
+        let verdict = merge_in_order(checks, is_replicated, peek_replicated(), all(&verdict));
         return Ok(JointDecision::rejected(verdict, Vec::new()));
     };
-    transaction.charges.insert(0, BackendCharge::Local(charge));
-    let verdict = match replicated.is_empty() {
-        true => verdict,
-        false => with_replicated(checks, &verdict, bare(decisions)),
-    };
-    Ok(JointDecision {
-        verdict,
-        charged: Some(transaction),
-        notes,
-    })
+    transaction.local = Some(charge);
+    let verdict = merge_in_order(checks, is_replicated, decisions, all(&verdict));
+    Ok(JointDecision::admitted(verdict, transaction, notes))
 }
 
 /// Reserves `checks`, of which some are remote: no store is asked about a request that is rejected without it.
@@ -184,47 +316,52 @@ async fn reserve_remote(
     checks: &[LimitCheck<'_>],
     now: Timestamp,
 ) -> Result<JointDecision, LimitRejection> {
-    let cached: ArrayVec<Option<Decision>, MAX_ASKS> = checks
-        .iter()
-        .map(|check| check.cached_rejection(now))
-        .collect();
-    if cached.iter().any(Option::is_some) {
-        let rejecting = checks.iter().zip(&cached).filter(|(_, is)| is.is_some());
-        let note = |check: &LimitCheck<'_>| check.note(LimitEvent::Decided(DecisionSource::Cached));
-        let notes = rejecting.map(|(check, _)| note(check)).collect();
-        let each = checks.iter().zip(cached);
-        let decisions = each.map(|(check, cached)| cached.unwrap_or_else(|| check.peek(now)));
-        return Ok(JointDecision::rejected(Verdict::of(decisions), notes));
+    if let Some(rejected) = cached_rejection(checks, now) {
+        return Ok(rejected);
     }
     let is_remote = LimitCheck::is_remote;
+    let remote = || checks.iter().filter(|check| check.is_remote());
     let here: LimitChecks<'_> = (checks.iter().copied())
         .filter(|check| !check.is_remote())
         .collect();
     let decided = reserve_here(&here, now)?;
-    let remote = || checks.iter().filter(|check| check.is_remote());
     let Some(mut transaction) = decided.charged else {
         let not_asked = remote().map(|check| check.peek(now));
         let verdict = merge_in_order(checks, is_remote, not_asked, all(&decided.verdict));
         return Ok(JointDecision::rejected(verdict, decided.notes));
     };
-    transaction.charges.iter_mut().for_each(BackendCharge::open);
-    let asked: ArrayVec<RemoteCheck<'_>, MAX_ASKS> =
-        remote().filter_map(LimitCheck::remote).collect();
-    let Reserved { decisions, charge } = store::reserve(&asked, now).await?;
-    let mut notes = sources(remote(), &decisions);
+    transaction.replicated.open();
+    let asked: ArrayVec<_, MAX_ASKS> = remote().filter_map(LimitCheck::remote).collect();
+    let reserved = store::reserve(&asked, &mut transaction.remote, now).await?;
+    let mut notes = sources(remote(), &reserved.decisions);
     notes.extend(decided.notes);
-    let Some(charge) = charge else {
-        transaction.refund(clock::now());
+    let decisions = bare(reserved.decisions);
+    if !reserved.is_charged {
+        // Before the others are looked at again.
+        drop(transaction);
         let here = here.iter().map(|check| check.peek(now));
-        let verdict = merge_in_order(checks, is_remote, bare(decisions), here);
+        let verdict = merge_in_order(checks, is_remote, decisions, here);
         return Ok(JointDecision::rejected(verdict, notes));
-    };
-    transaction.charges.push(BackendCharge::Remote(charge));
-    Ok(JointDecision {
-        verdict: merge_in_order(checks, is_remote, bare(decisions), all(&decided.verdict)),
-        charged: Some(transaction),
-        notes,
-    })
+    }
+    let verdict = merge_in_order(checks, is_remote, decisions, all(&decided.verdict));
+    Ok(JointDecision::admitted(verdict, transaction, notes))
+}
+
+/// Returns the rejection by remote limits that the store has rejected before, where it need not be asked again.
+fn cached_rejection(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<JointDecision> {
+    let cached: ArrayVec<Option<Decision>, MAX_ASKS> = checks
+        .iter()
+        .map(|check| check.cached_rejection(now))
+        .collect();
+    if cached.iter().all(Option::is_none) {
+        return None;
+    }
+    let rejecting = checks.iter().zip(&cached).filter(|(_, is)| is.is_some());
+    let note = |check: &LimitCheck<'_>| check.note(LimitEvent::Decided(DecisionSource::Cached));
+    let notes = rejecting.map(|(check, _)| note(check)).collect();
+    let each = checks.iter().zip(cached);
+    let decisions = each.map(|(check, cached)| cached.unwrap_or_else(|| check.peek(now)));
+    Some(JointDecision::rejected(Verdict::of(decisions), notes))
 }
 
 /// Returns the verdict and the sources of the rejection that [`Transaction::reserve`] would come to, if no store need be asked for it.
@@ -259,17 +396,9 @@ pub(super) fn peek_rejection(
     is_rejected.then(|| (Verdict::of(decisions), notes))
 }
 
-fn local<'a>(checks: &[LimitCheck<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
+fn local_asks<'a>(checks: &[LimitCheck<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
     let local = checks.iter().filter(|check| check.is_local());
     local.map(|check| check.ask).collect()
-}
-
-fn replicated<'a>(checks: &[LimitCheck<'a>]) -> ArrayVec<ReplicatedCheck<'a>, MAX_ASKS> {
-    checks.iter().filter_map(LimitCheck::replicated).collect()
-}
-
-fn look_at(replicated: &[ReplicatedCheck<'_>], now: Timestamp) -> impl Iterator<Item = Decision> {
-    replicated.iter().map(move |check| check.look(now))
 }
 
 fn bare(decisions: impl IntoIterator<Item = BackendDecision>) -> impl Iterator<Item = Decision> {
@@ -289,15 +418,6 @@ fn sources<'c, 'a: 'c>(
     noted
         .filter_map(|(check, answer)| Some(check.note(LimitEvent::Decided(answer.by?))))
         .collect()
-}
-
-/// Returns the verdict over `checks`, none of which is remote.
-fn with_replicated(
-    checks: &[LimitCheck<'_>],
-    local: &Verdict,
-    replicated: impl Iterator<Item = Decision>,
-) -> Verdict {
-    merge_in_order(checks, LimitCheck::is_replicated, replicated, all(local))
 }
 
 /// Returns the verdict over `checks`, of the decisions over those that are `of_first` and over the others, each in the order of its checks.
@@ -349,17 +469,14 @@ mod tests {
                 }],
                 now,
             );
-            let mut transaction = Transaction::default();
-            transaction.charges.extend(charge.map(BackendCharge::Local));
-            transaction
+            Transaction::of_local(charge.expect("room"))
         };
         let left = || limit.peek(key, cost, now).statuses()[0].remaining;
         let transaction = open();
         assert_eq!(left(), 4);
         drop(transaction);
         assert_eq!(left(), 5);
-        let mut pending = PendingCharges::before(std::time::Duration::ZERO);
-        let _ = open().commit(&[], &mut pending, Reporting::Yes);
+        drop(open().commit(&[], RequestProgress::UnderWay, Reporting::Yes));
         assert_eq!(left(), 4);
     }
 }

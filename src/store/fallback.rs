@@ -6,114 +6,110 @@
 use std::num::NonZeroU32;
 
 use arrayvec::ArrayVec;
-use sluicegate_limiter::{
-    Ask, Decision, Limit, MAX_ASKS, Outcome, RemoteOutcome, RemoteState, Reservation, Timestamp,
-    peek,
-};
-
-use super::settle::{ChargeLocation, Part};
-use super::strict::{
-    BackendDecision, BackendDecisions, DecisionSource, RemoteCheck, Reserved, Unavailable,
-};
-use crate::config::rules::OnStoreFailure;
+use sluicegate_limiter::{Ask, Decision, Limit, MAX_ASKS, Outcome, Reservation, Timestamp, peek};
 use sluicegate_redis_link::StoreError;
 
-/// The shares of limits, by check; `None` for those that admit every request.
-type Shares = ArrayVec<Option<Limit>, MAX_ASKS>;
+use super::settle::{ChargeLocation, RemoteCharge};
+use super::store_check::{
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, Unavailable,
+};
+use super::strict::{RemoteCheck, SlotGroup};
+use crate::config::rules::OnStoreFailure;
 
-/// Reserves `checks`, all or none; `trouble` is the failure of the store.
+/// The shares of limits, by check; `None` for those that admit every request.
+type NodeShares = ArrayVec<Option<Limit>, MAX_ASKS>;
+
+/// Reserves the checks of `group`, all or none, and adds their charges to `charge`; `error` is the failure of the store.
 ///
 /// # Errors
 /// A limit admits nothing without the store.
 pub(super) fn reserve(
-    checks: &[&RemoteCheck<'_>],
-    trouble: &StoreError,
+    group: &SlotGroup<'_>,
+    error: &StoreError,
+    charge: &mut RemoteCharge,
     now: Timestamp,
-) -> Result<Reserved<Vec<Part>>, Unavailable> {
-    let is_closed = |check: &&&RemoteCheck<'_>| check.shared.on_failure == OnStoreFailure::Closed;
-    if let Some(closed) = checks.iter().find(is_closed) {
+) -> Result<BackendVerdict, Unavailable> {
+    let checks = || group.iter().map(|(_, check)| *check);
+    if let Some(closed) = checks().find(|check| check.is_closed()) {
         return Err(closed.unavailable());
     }
-    let shares: Shares = checks.iter().map(|check| check.share()).collect();
-    let asks: ArrayVec<Ask<'_>, MAX_ASKS> = checks
-        .iter()
+    let shares: NodeShares = checks().map(RemoteCheck::share).collect();
+    let asks: ArrayVec<Ask<'_>, MAX_ASKS> = checks()
         .zip(&shares)
-        .filter_map(|(check, share)| Some(check.of(share.as_ref()?)))
+        .filter_map(|(check, share)| Some(check.ask_of(share.as_ref()?)))
         .collect();
-    let rejected = |decisions| {
-        let charge = None;
-        Ok(Reserved { decisions, charge })
-    };
     if peek(&asks, now).outcome() != Outcome::Admitted {
-        return rejected(looked_at(checks, &shares, now));
+        return Ok(BackendVerdict::rejected(peek_all(group, &shares, now)));
     }
     let mut decisions = BackendDecisions::new();
     let mut charged = ArrayVec::<Reservation, MAX_ASKS>::new();
-    for (check, share) in checks.iter().zip(&shares) {
-        let (decision, reservation) = check.take(share.as_ref(), now);
-        let decision = decided(decision);
+    for (check, share) in checks().zip(&shares) {
+        let (decision, reservation) = check.charge_share(share.as_ref(), now);
+        let decision = by_fallback(decision);
         let Some(reservation) = reservation else {
             // Another request took the last room since.
             charged.into_iter().for_each(|charge| charge.release(now));
-            let mut looked = looked_at(checks, &shares, now);
-            looked[decisions.len()] = decision;
-            return rejected(looked);
+            let mut peeked = peek_all(group, &shares, now);
+            peeked[decisions.len()] = decision;
+            return Ok(BackendVerdict::rejected(peeked));
         };
         decisions.push(decision);
         charged.push(reservation);
     }
-    let held = |check: &RemoteCheck<'_>| match trouble.surely_did_not_arrive() {
-        true => check.queue(),
-        false => ChargeLocation::Uncertain,
-    };
-    let parts = checks
-        .iter()
-        .zip(charged)
-        .map(|(check, own)| check.part(own, held(check)));
-    Ok(Reserved {
-        decisions,
-        charge: Some(parts.collect()),
-    })
+    for ((index, check), own) in group.iter().zip(charged) {
+        let location = match error.surely_did_not_arrive() {
+            true => check.queue(),
+            false => ChargeLocation::Uncertain,
+        };
+        charge.add(*index, check, own, location);
+    }
+    Ok(BackendVerdict::charged(decisions))
 }
 
 /// Returns the decision of each, without a charge.
-fn looked_at(checks: &[&RemoteCheck<'_>], shares: &Shares, now: Timestamp) -> BackendDecisions {
-    let looked = |(check, share): (&&RemoteCheck<'_>, &Option<Limit>)| {
-        decided(match share {
-            Some(share) => share.peek(check.key, check.cost, now),
-            None => check.alone(now),
+fn peek_all(group: &SlotGroup<'_>, shares: &NodeShares, now: Timestamp) -> BackendDecisions {
+    let peek = |((_, check), share): (&(usize, &RemoteCheck<'_>), &Option<Limit>)| {
+        by_fallback(match share {
+            Some(share) => share.peek(check.ask.key, check.ask.cost, now),
+            None => check.decision_alone(now),
         })
     };
-    checks.iter().zip(shares).map(looked).collect()
+    group.iter().zip(shares).map(peek).collect()
 }
 
-fn decided(decision: Decision) -> BackendDecision {
+fn by_fallback(decision: Decision) -> BackendDecision {
     let by = Some(DecisionSource::Fallback);
     BackendDecision { decision, by }
 }
 
 impl RemoteCheck<'_> {
+    /// Returns whether the limit admits nothing without the store.
+    fn is_closed(&self) -> bool {
+        self.backend.on_failure == OnStoreFailure::Closed
+    }
+
     /// Returns this node's own counters with its share of the policy; `None` where the limit admits every request without the store.
     fn share(&self) -> Option<Limit> {
-        let is_judged = self.shared.on_failure == OnStoreFailure::Local;
-        let nodes: NonZeroU32 = self.shared.store.nodes();
-        is_judged.then(|| self.shared.own_by(self.view.policy().share(nodes)))
+        let is_judged = self.backend.on_failure == OnStoreFailure::Local;
+        let nodes: NonZeroU32 = self.backend.store.nodes();
+        is_judged.then(|| self.backend.own_by(self.ask.limit.policy().share(nodes)))
     }
 
     /// Charges the share, if there is one.
-    fn take(&self, share: Option<&Limit>, now: Timestamp) -> (Decision, Option<Reservation>) {
+    fn charge_share(
+        &self,
+        share: Option<&Limit>,
+        now: Timestamp,
+    ) -> (Decision, Option<Reservation>) {
         let Some(share) = share else {
-            return (self.alone(now), Some(self.spend(now)));
+            return (self.decision_alone(now), Some(self.charge_own(now)));
         };
-        let (verdict, reservation) = sluicegate_limiter::reserve(&[self.of(share)], now);
+        let (verdict, reservation) = sluicegate_limiter::reserve(&[self.ask_of(share)], now);
         let decision = verdict.decisions().first().cloned();
-        (decision.unwrap_or_else(|| self.alone(now)), reservation)
-    }
-
-    /// Returns the decision about a key of which only this request is known.
-    fn alone(&self, now: Timestamp) -> Decision {
-        let none = RemoteState::default();
-        Decision::remote(self.view.policy(), &none, RemoteOutcome::Peeked, now)
+        (
+            decision.unwrap_or_else(|| self.decision_alone(now)),
+            reservation,
+        )
     }
 
     /// Queues the charge for the store, which gets it as soon as it can be reached.
@@ -121,7 +117,7 @@ impl RemoteCheck<'_> {
         let Some(ask) = self.script_ask() else {
             return ChargeLocation::Uncertain;
         };
-        self.shared.store.unsent().add(&ask);
+        self.backend.store.unsent().add(&ask);
         ChargeLocation::Queued(ask.name.clone(), ask.cost)
     }
 }

@@ -17,6 +17,7 @@ mod replay_queue;
 mod replication;
 pub mod script;
 mod settle;
+mod store_check;
 mod store_key;
 mod store_switch;
 mod strict;
@@ -32,10 +33,10 @@ pub use self::probe::check;
 pub use self::replay_queue::{ReplayDelta, ReplayQueue};
 pub use self::script::KeyName;
 pub use self::settle::RemoteCharge;
-pub use self::store_key::StoreKey;
-pub use self::strict::{
-    BackendDecision, BackendDecisions, DecisionSource, RemoteBackend, RemoteCheck, Reserved,
-    Revalidation, Unavailable, reserve,
+pub use self::store_check::{
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
 };
+pub use self::store_key::StoreKey;
+pub use self::strict::{RemoteBackend, Revalidation, reserve};
 pub use self::sync::{ReplicationStats, SyncService};
-pub use self::synced::{ReplicatedBackend, ReplicatedCharge, ReplicatedCheck, reserve_replicated};
+pub use self::synced::{ReplicatedBackend, ReplicatedCharge, reserve_replicated};

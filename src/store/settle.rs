@@ -15,34 +15,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use sluicegate_limiter::{Cost, KeyHash, Limit, Reservation, Settle, Timestamp};
 
 use super::script::{Ask, Charge, KeyName};
-use super::strict::RemoteBackend;
+use super::strict::{RemoteBackend, RemoteCheck};
 use sluicegate_redis_link::StoreError;
 
 use super::Store;
 use crate::bounds;
 use crate::clock;
 
-/// The charges of one request in a store; dropped without being settled, they stand.
+/// The charges of one request in a store, with the index of each check. Dropped without being settled, they stand.
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug, Default)]
-pub struct RemoteCharge(Vec<(usize, Part)>);
-
-/// Charges of a request that is not decided yet: dropped, they are refunded.
-#[derive(Debug, Default)]
-pub(super) struct Undecided(RemoteCharge);
+pub struct RemoteCharge(Vec<(usize, RemotePart)>);
 
 /// The charge of one check.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) shared: Arc<RemoteBackend>,
+struct RemotePart {
+    backend: Arc<RemoteBackend>,
     /// The cached state of the store, with the policy of the key.
-    pub(super) view: Limit,
+    view: Limit,
     /// The key in the tables of this node.
-    pub(super) key: KeyHash,
+    key: KeyHash,
     /// The charge in this node's own counters.
-    pub(super) own: Reservation,
+    own: Reservation,
     /// The charge for all nodes.
-    pub(super) held: ChargeLocation,
+    location: ChargeLocation,
 }
 
 /// The place of a charge that counts for all nodes.
@@ -66,82 +62,72 @@ pub(super) struct SettlementCounters {
 
 /// The settlement of a charge, to be sent to the store.
 struct PendingSettlement {
-    shared: Arc<RemoteBackend>,
+    backend: Arc<RemoteBackend>,
     view: Limit,
     key: KeyHash,
     charge: Box<Charge>,
-    due: Settle,
+    settle: Settle,
 }
 
 /// The permit of one settlement in flight.
 struct SettlementPermit(Arc<Store>);
 
 impl RemoteCharge {
-    /// Settles each check, by its index among those that were reserved together.
-    pub fn settle_each(self, now: Timestamp, due: impl Fn(usize) -> Settle) {
-        for (ask, part) in self.0 {
-            part.settle(due(ask), now);
-        }
-    }
-}
-
-impl Undecided {
-    pub(super) fn add(&mut self, parts: impl Iterator<Item = (usize, Part)>) {
-        self.0.0.extend(parts);
-    }
-
-    #[cfg(test)]
-    pub(super) fn take_over(&mut self, charge: RemoteCharge) {
-        self.add(charge.0.into_iter());
-    }
-
-    /// The request passes: the charges stand.
-    pub(super) fn stand(mut self) -> RemoteCharge {
-        std::mem::take(&mut self.0)
-    }
-}
-
-impl Drop for Undecided {
-    fn drop(&mut self) {
-        let taken = std::mem::take(&mut self.0);
-        if !taken.0.is_empty() {
-            taken.settle_each(clock::now(), |_| Settle::Refund);
-        }
-    }
-}
-
-impl Part {
-    fn settle(self, due: Settle, now: Timestamp) {
-        let Self {
-            shared,
-            view,
-            key,
+    /// Adds the charge of `check`, which has the index `index` among those of the request: `own` for this node, and another for all nodes.
+    pub(super) fn add(
+        &mut self,
+        index: usize,
+        check: &RemoteCheck<'_>,
+        own: Reservation,
+        location: ChargeLocation,
+    ) {
+        let part = RemotePart {
+            backend: Arc::clone(check.backend),
+            view: check.ask.limit.clone(),
+            key: check.ask.key,
             own,
-            held,
-        } = self;
-        if due == Settle::Keep {
+            location,
+        };
+        self.0.push((index, part));
+    }
+
+    /// Returns whether nothing is charged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Settles each check, by its index among those that were reserved together.
+    pub fn settle_each(self, now: Timestamp, settle: impl Fn(usize) -> Settle) {
+        for (index, part) in self.0 {
+            part.settle(settle(index), now);
+        }
+    }
+}
+
+impl RemotePart {
+    fn settle(self, settle: Settle, now: Timestamp) {
+        if settle == Settle::Keep {
             return;
         }
-        own.settle_each(now, |_| due);
-        match held {
+        self.own.settle_each(now, |_| settle);
+        match self.location {
             ChargeLocation::Uncertain => {}
             ChargeLocation::Queued(name, cost) => {
-                let (policy, name) = (view.policy(), &name);
-                shared
-                    .store
-                    .unsent()
-                    .correct(&Ask { policy, name, cost }, due);
+                let (policy, name) = (self.view.policy(), &name);
+                let unsent = self.backend.store.unsent();
+                unsent.correct(&Ask { policy, name, cost }, settle);
             }
             ChargeLocation::InStore(charge) => {
-                view.reset(key, shared.moment(now));
-                let settled = PendingSettlement {
-                    shared,
-                    view,
-                    key,
+                self.view.reset(self.key, self.backend.moment(now));
+                let pending = PendingSettlement {
+                    backend: self.backend,
+                    view: self.view,
+                    key: self.key,
                     charge,
-                    due,
+                    settle,
                 };
-                settled.tell();
+                pending.send();
             }
         }
     }
@@ -149,8 +135,8 @@ impl Part {
 
 impl PendingSettlement {
     /// Sends the settlement in the background.
-    fn tell(self) {
-        let Some(call) = SettlementPermit::begin(&self.shared.store) else {
+    fn send(self) {
+        let Some(call) = SettlementPermit::begin(&self.backend.store) else {
             return;
         };
         // Without a runtime the process is about to end.
@@ -166,8 +152,11 @@ impl PendingSettlement {
     }
 
     async fn call(&self) -> Result<(), StoreError> {
-        let store = &self.shared.store;
-        if let Some(left) = store.settle(&self.charge, self.due, clock::now()).await? {
+        let store = &self.backend.store;
+        if let Some(left) = store
+            .settle(&self.charge, self.settle, clock::now())
+            .await?
+        {
             self.view.adopt(self.key, &left.told.state, left.now);
         }
         Ok(())

@@ -5,13 +5,13 @@
 //! what this node admitted, whoever decided. It decides only while the store cannot be reached, by the limit's counts divided by the number
 //! of nodes ([`fallback`]).
 //!
-//! Checks in other slots take another call. The calls follow each other, and what was charged is refunded when a later one rejects; so are
-//! the charges of this node, which the caller holds meanwhile.
+//! Checks in other slots take another call. The calls follow each other. The caller holds all charges meanwhile, those of this node and
+//! those of earlier calls, and refunds them when a later call rejects.
 //!
 //! # Concurrency
-//! Cancelling the future while a call is under way refunds what was charged before it. The call itself is not revoked: if it arrived and
-//! fit, its charge stands, like that of a request whose client left without its response. The same holds for a call that timed out. Both
-//! err towards rejecting, and by no more than the calls that were under way.
+//! When the future is cancelled while a call is under way, the caller refunds what was charged before. The call itself is not revoked: if
+//! it arrived and fit, its charge stands, like that of a request whose client left without its response. The same holds for a call that
+//! timed out. Both err towards rejecting, and by no more than the calls that were under way.
 //!
 //! Answers may overtake each other on their way into the view. An older one counts less than was charged, and costs one more call; or it
 //! counts more than is left after a refund, which the next revalidation corrects ([`RemoteBackend::skip_remote_call`]).
@@ -20,13 +20,16 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Payer, Period,
-    Policy, Rate, Rates, Reservation, Seed, Timestamp, charge_unchecked, decide,
+    Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Period, Policy,
+    Rate, Rates, Reservation, Seed, Timestamp, charge_unchecked, decide,
 };
 
 use super::fallback;
 use super::script::{self, ChargeResult, KeyName};
-use super::settle::{ChargeLocation, Part, RemoteCharge, Undecided};
+use super::settle::{ChargeLocation, RemoteCharge};
+use super::store_check::{
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
+};
 use sluicegate_redis_link::StoreError;
 
 use super::Store;
@@ -52,85 +55,10 @@ pub enum Revalidation {
 }
 
 /// The check of a request against one remote limit.
-#[derive(Clone, Debug)]
-pub struct RemoteCheck<'a> {
-    /// The index of the limit on the route.
-    pub limit: u8,
-    /// The limit.
-    pub shared: &'a Arc<RemoteBackend>,
-    /// The cached state of the store, with the policy of the key.
-    pub view: &'a Limit,
-    /// The key in the tables of this node.
-    pub key: KeyHash,
-    /// The key in the store; `None` before the store has said how keys are hashed.
-    pub name: Option<KeyName>,
-    /// The cost.
-    pub cost: Cost,
-    /// The payer of a slot for a new key, where this node decides; `None` where no client can invent keys.
-    pub payer: Option<Payer>,
-}
+pub(super) type RemoteCheck<'a> = StoreCheck<'a, RemoteBackend, KeyName>;
 
-/// The source of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecisionSource {
-    /// The store.
-    Store,
-    /// The cached rejection of the store.
-    Cached,
-    /// This node, while the store could not be reached.
-    Fallback,
-}
-
-impl DecisionSource {
-    /// Every source, in the order of [`DecisionSource::index`].
-    pub const ALL: [Self; 3] = [Self::Store, Self::Cached, Self::Fallback];
-
-    /// Returns the place in [`DecisionSource::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Returns the name in log and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Store => "store",
-            Self::Cached => "cache",
-            Self::Fallback => "fallback",
-        }
-    }
-}
-
-/// The decision of one limit.
-#[derive(Clone, Debug)]
-pub struct BackendDecision {
-    /// The decision.
-    pub decision: Decision,
-    /// The source; `None` where it was decided as usual by this node, or another limit rejected before this one was asked.
-    pub by: Option<DecisionSource>,
-}
-
-/// One decision a check, in the order of the checks.
-pub type BackendDecisions = ArrayVec<BackendDecision, MAX_ASKS>;
-
-/// The result of reserving several checks together: all are charged, or none is.
-#[derive(Debug)]
-pub struct Reserved<C> {
-    /// One decision a check, in their order.
-    pub decisions: BackendDecisions,
-    /// The charge; `None` where some limit rejects.
-    pub charge: Option<C>,
-}
-
-/// The store cannot be reached, and a limit admits nothing without it. Nothing is charged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unavailable {
-    /// The index of that limit on the route.
-    pub limit: u8,
-    /// The key in the tables of this node.
-    pub key: KeyHash,
-}
+/// Checks that lie in one slot of the store, each with its index among those of the request.
+pub(super) type SlotGroup<'c> = ArrayVec<(usize, &'c RemoteCheck<'c>), MAX_ASKS>;
 
 impl RemoteBackend {
     /// Returns the remote part of the limit `limit`; `own` counts for this node.
@@ -234,50 +162,37 @@ fn second_looks(capacity: Capacity) -> Option<Limit> {
 
 impl RemoteCheck<'_> {
     /// Returns the decision of the view.
-    fn remembered(&self, now: Timestamp) -> Decision {
-        self.view.peek(self.key, self.cost, self.shared.moment(now))
+    fn cached_decision(&self, now: Timestamp) -> BackendDecision {
+        let Ask {
+            limit, key, cost, ..
+        } = self.ask;
+        BackendDecision {
+            decision: limit.peek(key, cost, self.backend.moment(now)),
+            by: None,
+        }
     }
 
     /// Returns the ask for the store's script; `None` before the store has said how keys are hashed.
     pub(super) fn script_ask(&self) -> Option<script::Ask<'_>> {
         Some(script::Ask {
-            policy: self.view.policy(),
+            policy: self.ask.limit.policy(),
             name: self.name.as_ref()?,
-            cost: self.cost,
+            cost: self.ask.cost,
         })
     }
 
-    /// Returns the ask for a table of this node.
-    pub(super) fn of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
-        Ask {
-            limit,
-            key: self.key,
-            cost: self.cost,
-            payer: self.payer,
-        }
+    /// Returns what decides where the check is evaluated: nothing, unless the store is spread over slots.
+    fn slot(&self) -> Option<&str> {
+        // A tag decides the slot, and is the same for equal keys of any limits.
+        let name = self.name.as_ref();
+        name.filter(|_| self.backend.store.has_slots())
+            .map(KeyName::tag)
     }
 
     /// Charges this node's own counters, whether that fits or not.
-    pub(super) fn spend(&self, now: Timestamp) -> Reservation {
-        let own = self.shared.own_by(self.view.policy().clone());
-        charge_unchecked(&[self.of(&own)], now)
-    }
-
-    /// Returns the error of a limit that admits nothing without the store.
-    pub(super) fn unavailable(&self) -> Unavailable {
-        let Self { limit, key, .. } = *self;
-        Unavailable { limit, key }
-    }
-
-    /// Returns the charge of this check: `own` for this node, and `held` for all nodes.
-    pub(super) fn part(&self, own: Reservation, held: ChargeLocation) -> Part {
-        Part {
-            shared: Arc::clone(self.shared),
-            view: self.view.clone(),
-            key: self.key,
-            own,
-            held,
-        }
+    pub(super) fn charge_own(&self, now: Timestamp) -> Reservation {
+        let own = self.backend.own_by(self.ask.limit.policy().clone());
+        charge_unchecked(&[self.ask_of(&own)], now)
     }
 }
 
@@ -285,101 +200,75 @@ fn is_own_refusal(remembered: &Decision) -> bool {
     remembered.is_refused() && remembered.placement() == KeyPlacement::OwnSlot
 }
 
-/// Decides over `checks`, which are of one store, and charges all or none.
+/// Decides over `checks`, which are of one store, and adds their charges to `charge`: those of all checks, where the verdict is that they
+/// are charged. After a rejection, an error or a cancellation the caller refunds what `charge` holds by then.
 ///
 /// # Errors
 /// The store cannot be reached, and a limit admits nothing without it.
 pub async fn reserve(
     checks: &[RemoteCheck<'_>],
+    charge: &mut RemoteCharge,
     now: Timestamp,
-) -> Result<Reserved<RemoteCharge>, Unavailable> {
-    let mut taken = Undecided::default();
+) -> Result<BackendVerdict, Unavailable> {
     let mut decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
         checks.iter().map(|_| None).collect();
-    let mut left: ArrayVec<usize, MAX_ASKS> = (0..checks.len().min(MAX_ASKS)).collect();
-    while let Some(first) = left.first() {
-        let slot = slot(&checks[*first]);
-        let (group, others) = left
-            .into_iter()
-            .partition(|check| slot == self::slot(&checks[*check]));
-        left = others;
-        let group: ArrayVec<usize, MAX_ASKS> = group;
-        let members: ArrayVec<&RemoteCheck<'_>, MAX_ASKS> =
-            group.iter().map(|check| &checks[*check]).collect();
-        let reserved = match in_store(&members, now).await {
-            Ok(reserved) => reserved,
-            Err(trouble) => fallback::reserve(&members, &trouble, now)?,
+    let mut undecided: SlotGroup<'_> = checks.iter().enumerate().take(MAX_ASKS).collect();
+    let mut is_charged = true;
+    while let Some((_, first)) = undecided.first()
+        && is_charged
+    {
+        let slot = first.slot();
+        let (group, others): (SlotGroup<'_>, _) =
+            (undecided.into_iter()).partition(|(_, check)| check.slot() == slot);
+        undecided = others;
+        let verdict = match reserve_in_store(&group, charge, now).await {
+            Ok(verdict) => verdict,
+            Err(error) => fallback::reserve(&group, &error, charge, now)?,
         };
-        for (check, decision) in group.iter().zip(reserved.decisions) {
-            decisions[*check] = Some(decision);
+        is_charged = verdict.is_charged;
+        for ((index, _), decision) in group.iter().zip(verdict.decisions) {
+            decisions[*index] = Some(decision);
         }
-        let Some(parts) = reserved.charge else {
-            // The charges of the groups before are refunded.
-            drop(taken);
-            let decisions = or_remembered(checks, decisions, now);
-            let charge = None;
-            return Ok(Reserved { decisions, charge });
-        };
-        taken.add(group.iter().copied().zip(parts));
     }
-    Ok(Reserved {
-        decisions: or_remembered(checks, decisions, now),
-        charge: Some(taken.stand()),
+    // Of the checks that were not asked the cached decision is reported.
+    let decided = checks.iter().zip(decisions);
+    let decisions = decided
+        .map(|(check, decision)| decision.unwrap_or_else(|| check.cached_decision(now)))
+        .collect();
+    Ok(BackendVerdict {
+        decisions,
+        is_charged,
     })
 }
 
-/// Returns one decision a check: of those that were not asked the cached one.
-fn or_remembered(
-    checks: &[RemoteCheck<'_>],
-    decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS>,
+/// Reserves the checks of one slot in the store by one call, and adds their charges to `charge`.
+async fn reserve_in_store(
+    group: &SlotGroup<'_>,
+    charge: &mut RemoteCharge,
     now: Timestamp,
-) -> BackendDecisions {
-    let decided = checks.iter().zip(decisions);
-    let all = decided.map(|(check, decision)| {
-        decision.unwrap_or_else(|| BackendDecision {
-            decision: check.remembered(now),
-            by: None,
-        })
-    });
-    all.collect()
-}
-
-/// Returns where a check is decided: in one place unless the store is spread over slots.
-fn slot<'c>(check: &'c RemoteCheck<'_>) -> Option<&'c str> {
-    // A tag decides the slot, and is the same for equal keys of any limits.
-    let name = check.name.as_ref();
-    name.filter(|_| check.shared.store.has_slots())
-        .map(KeyName::tag)
-}
-
-/// Reserves checks of one slot in the store.
-async fn in_store(
-    checks: &[&RemoteCheck<'_>],
-    now: Timestamp,
-) -> Result<Reserved<Vec<Part>>, StoreError> {
+) -> Result<BackendVerdict, StoreError> {
     let asks: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
-        checks.iter().map(|check| check.script_ask()).collect();
-    let (Some(asks), Some(first)) = (asks, checks.first()) else {
+        group.iter().map(|(_, check)| check.script_ask()).collect();
+    let (Some(asks), Some((_, first))) = (asks, group.first()) else {
         return Err(StoreError::unavailable());
     };
-    let decided = first.shared.store.decide(&asks, now).await?;
+    let result = first.backend.store.decide(&asks, now).await?;
+    let is_charged = result.came == ChargeResult::Charged;
     let mut decisions = BackendDecisions::new();
-    let mut parts = Vec::new();
-    for (check, told) in checks.iter().zip(decided.told) {
-        check.view.adopt(check.key, &told.state, decided.now);
+    for ((index, check), told) in group.iter().zip(result.told) {
+        let Ask { limit, key, .. } = check.ask;
+        limit.adopt(key, &told.state, result.now);
         decisions.push(BackendDecision {
             decision: told.decision,
             by: Some(DecisionSource::Store),
         });
-        parts.extend(
-            told.charge.map(|charge| {
-                check.part(check.spend(now), ChargeLocation::InStore(Box::new(charge)))
-            }),
-        );
+        if let Some(made) = told.charge.filter(|_| is_charged) {
+            let location = ChargeLocation::InStore(Box::new(made));
+            charge.add(*index, check, check.charge_own(now), location);
+        }
     }
-    let charge = match decided.came {
-        ChargeResult::Charged => Some(parts),
-        ChargeResult::NotCharged | ChargeResult::Done => None,
-    };
-    Ok(Reserved { decisions, charge })
+    Ok(BackendVerdict {
+        decisions,
+        is_charged,
+    })
 }

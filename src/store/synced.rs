@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Payer, RemoteOutcome, RemoteState, Reservation,
-    Settle, Timestamp, charge_unchecked, reserve,
+    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Reservation, Settle, Timestamp,
+    charge_unchecked, reserve,
 };
 
 use super::Store;
@@ -24,9 +24,10 @@ use super::pending_writes::{
     ChargeState, ClockPair, CounterCharge, Enqueued, ReplicatedLimit, ShardSequence,
 };
 use super::script::KeyName;
-use super::strict::{
-    BackendDecision, BackendDecisions, DecisionSource, Reserved, Revalidation, Unavailable,
+use super::store_check::{
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
 };
+use super::strict::Revalidation;
 use crate::clock;
 use crate::config::rules::{Name, OnStoreFailure};
 
@@ -40,38 +41,23 @@ pub struct ReplicatedBackend {
 }
 
 /// The check of a request against one replicated limit.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplicatedCheck<'a> {
-    /// The index of the limit on the route.
-    pub limit: u8,
-    /// The limit.
-    pub synced: &'a Arc<ReplicatedBackend>,
-    /// The cached state of the store, with the policy of the key.
-    pub view: &'a Limit,
-    /// The key in the tables of this node.
-    pub key: KeyHash,
-    /// The key in the store; `None` before the store has said how keys are hashed.
-    pub name: Option<KeyHash>,
-    /// The cost.
-    pub cost: Cost,
-    /// The payer of a slot for a new key; `None` where no client can invent keys.
-    pub payer: Option<Payer>,
-}
+pub(super) type ReplicatedCheck<'a> = StoreCheck<'a, ReplicatedBackend, KeyHash>;
 
-/// The charge of a request. Dropped without being settled it stands, and is sent to the store.
+/// The charges of a request. Dropped without being settled they stand, and are sent to the store.
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug, Default)]
-pub struct ReplicatedCharge(Vec<Part>);
+pub struct ReplicatedCharge(Vec<ReplicatedPart>);
 
+/// The charge of one check.
 #[derive(Debug)]
-struct Part {
-    synced: Arc<ReplicatedBackend>,
+struct ReplicatedPart {
+    backend: Arc<ReplicatedBackend>,
     account: Arc<ReplicatedLimit>,
     key: KeyHash,
     name: Option<KeyHash>,
     cost: Cost,
     /// Its charges in this node's own table and in the view, until they are settled.
-    tables: Option<(Reservation, Reservation)>,
+    tables: Option<TableCharges>,
     /// Read before the charge.
     seen: ShardSequence,
     made: ClockPair,
@@ -79,25 +65,25 @@ struct Part {
     open: Option<Enqueued>,
 }
 
-/// One check with the tables that decide it.
-struct Judge<'a> {
-    ask: ReplicatedCheck<'a>,
+/// The charges in this node's own table and in the view.
+type TableCharges = (Reservation, Reservation);
+
+/// Decides one check by the tables of this node.
+struct TableDecider<'a> {
+    check: &'a ReplicatedCheck<'a>,
     account: Arc<ReplicatedLimit>,
-    way: Way,
+    tables: DecidingTables,
 }
 
 /// The tables that decide a check.
-enum Way {
+enum DecidingTables {
     /// Both tables.
-    Known,
+    Both,
     /// This node's own, with its share of the counts: the store cannot be reached.
-    Share(Limit),
+    OwnShare(Limit),
     /// None: the store cannot be reached, and every request passes.
-    Open,
+    None,
 }
-
-/// The store cannot be reached, and no request passes.
-struct Closed;
 
 impl ReplicatedBackend {
     /// Returns the replicated part of the limit `limit`; `own` counts for this node, `view` caches the state of the store.
@@ -146,27 +132,28 @@ impl ReplicatedBackend {
             // A rejection has the store asked about the key.
             return None;
         }
-        let ask = ReplicatedCheck {
+        let check = StoreCheck {
             limit: 0,
-            synced: self,
-            view: ask.limit,
-            key: ask.key,
+            backend: self,
+            ask: *ask,
             name: None,
-            cost: ask.cost,
-            payer: ask.payer,
         };
         let is_up = self.store.is_up();
         if !is_up && self.store.has_slots() {
             return None;
         }
         let account = Arc::clone(&self.account);
-        let way = if is_up {
-            Way::Known
+        let tables = if is_up {
+            DecidingTables::Both
         } else {
-            ask.fallback(&account).ok()?
+            check.fallback_tables(&account).ok()?
         };
-        let answer = Judge { ask, account, way }.look(self.moments(now));
-        Some(answer)
+        let decider = TableDecider {
+            check: &check,
+            account,
+            tables,
+        };
+        Some(decider.peek(self.moments(now)))
     }
 
     fn moments(&self, now: Timestamp) -> ClockPair {
@@ -174,186 +161,171 @@ impl ReplicatedBackend {
     }
 }
 
-impl<'a> ReplicatedCheck<'a> {
+impl ReplicatedCheck<'_> {
     /// Returns the decision without a charge.
     #[must_use]
-    pub fn look(&self, now: Timestamp) -> Decision {
-        match self.judge() {
-            Ok(judge) => judge.look(self.synced.moments(now)).decision,
-            Err(Closed) => self
-                .view
-                .peek(self.key, self.cost, self.synced.store.moment(now)),
+    pub fn peek(&self, now: Timestamp) -> Decision {
+        let at = self.backend.moments(now);
+        match self.decider() {
+            Ok(decider) => decider.peek(at).decision,
+            Err(Unavailable { .. }) => self.peek_view(at),
         }
     }
 
-    /// Returns the tables that decide, those of the limit itself or with the policy of the key.
+    fn peek_view(&self, at: ClockPair) -> Decision {
+        let Ask {
+            limit, key, cost, ..
+        } = self.ask;
+        limit.peek(key, cost, at.store)
+    }
+
+    /// Returns the tables of the limit, or the same with the policy of the key.
     fn account(&self) -> Arc<ReplicatedLimit> {
-        let account = &self.synced.account;
-        if self.view.policy() == account.view.policy() {
+        let (account, view) = (&self.backend.account, self.ask.limit);
+        if view.policy() == account.view.policy() {
             return Arc::clone(account);
         }
-        let own = account.own.with_policy(self.view.policy().clone());
+        let own = account.own.with_policy(view.policy().clone());
         Arc::new(ReplicatedLimit {
             tally: Arc::clone(&account.tally),
-            view: self.view.clone(),
+            view: view.clone(),
             // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
             own: own.unwrap_or_else(|| account.own.clone()),
         })
     }
 
-    fn judge(&self) -> Result<Judge<'a>, Closed> {
-        let (account, store) = (self.account(), &self.synced.store);
+    fn decider(&self) -> Result<TableDecider<'_>, Unavailable> {
+        let (account, store) = (self.account(), &self.backend.store);
         let reached = self.name.is_some_and(|name| {
             let limit = &account.tally.limit;
             store.reaches(|| KeyName::new(store.prefix(), name, limit).as_str().into())
         });
-        let way = match reached {
-            true => Way::Known,
-            false => self.fallback(&account)?,
+        let tables = match reached {
+            true => DecidingTables::Both,
+            false => self.fallback_tables(&account)?,
         };
-        let ask = *self;
-        Ok(Judge { ask, account, way })
+        Ok(TableDecider {
+            check: self,
+            account,
+            tables,
+        })
     }
 
-    fn fallback(&self, account: &ReplicatedLimit) -> Result<Way, Closed> {
-        match self.synced.on_failure {
-            OnStoreFailure::Closed => Err(Closed),
-            OnStoreFailure::Open => Ok(Way::Open),
+    /// Returns the tables that decide while the store cannot be reached.
+    fn fallback_tables(&self, account: &ReplicatedLimit) -> Result<DecidingTables, Unavailable> {
+        match self.backend.on_failure {
+            OnStoreFailure::Closed => Err(self.unavailable()),
+            OnStoreFailure::Open => Ok(DecidingTables::None),
             OnStoreFailure::Local => {
-                let share = self.view.policy().share(self.synced.store.nodes());
+                let share = self.ask.limit.policy().share(self.backend.store.nodes());
                 let own = account.own.with_policy(share);
-                Ok(Way::Share(own.unwrap_or_else(|| account.own.clone())))
+                let own = own.unwrap_or_else(|| account.own.clone());
+                Ok(DecidingTables::OwnShare(own))
             }
-        }
-    }
-
-    fn of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
-        Ask {
-            limit,
-            key: self.key,
-            cost: self.cost,
-            payer: self.payer,
         }
     }
 }
 
-impl Judge<'_> {
+impl TableDecider<'_> {
     /// Returns the decision without a charge.
-    fn look(&self, at: ClockPair) -> BackendDecision {
-        let ReplicatedCheck {
-            key, cost, view, ..
-        } = self.ask;
-        let decision = match &self.way {
-            Way::Known => {
+    fn peek(&self, at: ClockPair) -> BackendDecision {
+        let Ask { key, cost, .. } = self.check.ask;
+        self.by_source(match &self.tables {
+            DecidingTables::Both => {
                 let own = self.account.own.peek(key, cost, at.here);
                 if own.is_refused() {
                     own
                 } else {
-                    view.peek(key, cost, at.store)
+                    self.check.peek_view(at)
                 }
             }
-            Way::Share(share) => share.peek(key, cost, at.here),
-            Way::Open => self.alone(at),
-        };
-        self.answer(decision)
+            DecidingTables::OwnShare(share) => share.peek(key, cost, at.here),
+            DecidingTables::None => self.check.decision_alone(at.store),
+        })
     }
 
-    /// Charges the check, if it has room.
-    fn charge(&self, at: ClockPair) -> (BackendDecision, Option<Part>) {
-        let ReplicatedCheck {
-            synced,
-            key,
-            view,
-            name,
-            cost,
-            ..
-        } = self.ask;
-        let seen = synced.store.owed().adoptions(&self.account, key);
-        let own_by = |limit: &Limit| taken(&self.ask.of(limit), at.here);
-        let (decision, made) = match &self.way {
-            Way::Known => match own_by(&self.account.own) {
-                (refused, None) => (refused, None),
-                (_, Some(own)) => match taken(&self.ask.of(view), at.store) {
-                    (decision, Some(view)) => (decision, Some((own, view))),
-                    (refused, None) => {
-                        own.release(at.here);
-                        (refused, None)
-                    }
-                },
-            },
-            Way::Share(share) => {
-                let (decision, own) = own_by(share);
-                (
-                    decision,
-                    own.map(|own| (own, charge_unchecked(&[self.ask.of(view)], at.store))),
-                )
-            }
-            Way::Open => {
-                let own = charge_unchecked(&[self.ask.of(&self.account.own)], at.here);
-                let view = charge_unchecked(&[self.ask.of(view)], at.store);
-                (self.alone(at), Some((own, view)))
-            }
-        };
-        let part = made.map(|(own, view)| Part {
-            synced: Arc::clone(synced),
+    /// Charges the check, if it has room, and adds what was charged to `charge`.
+    fn charge(&self, charge: &mut ReplicatedCharge, at: ClockPair) -> (BackendDecision, bool) {
+        let StoreCheck {
+            backend, ask, name, ..
+        } = self.check;
+        let seen = backend.store.owed().adoptions(&self.account, ask.key);
+        let (decision, tables) = self.charge_tables(at);
+        let is_charged = tables.is_some();
+        charge.0.extend(tables.map(|tables| ReplicatedPart {
+            backend: Arc::clone(backend),
             account: Arc::clone(&self.account),
-            key,
-            name,
-            cost,
-            tables: Some((own, view)),
+            key: ask.key,
+            name: *name,
+            cost: ask.cost,
+            tables: Some(tables),
             seen,
             made: at,
             open: None,
-        });
-        (self.answer(decision), part)
+        }));
+        (self.by_source(decision), is_charged)
     }
 
-    /// Returns the decision about a key of which only this request is known.
-    fn alone(&self, at: ClockPair) -> Decision {
-        let none = RemoteState::default();
-        Decision::remote(
-            self.ask.view.policy(),
-            &none,
-            RemoteOutcome::Peeked,
-            at.store,
-        )
+    /// Charges both tables, if those that decide have room.
+    fn charge_tables(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
+        match &self.tables {
+            DecidingTables::Both => self.charge_own_then_view(at),
+            DecidingTables::OwnShare(share) => {
+                let (decision, own) = charge_one(&self.check.ask_of(share), at.here);
+                let view = || charge_unchecked(&[self.check.ask], at.store);
+                (decision, own.map(|own| (own, view())))
+            }
+            DecidingTables::None => {
+                let own = charge_unchecked(&[self.check.ask_of(&self.account.own)], at.here);
+                let view = charge_unchecked(&[self.check.ask], at.store);
+                (self.check.decision_alone(at.store), Some((own, view)))
+            }
+        }
     }
 
-    fn answer(&self, decision: Decision) -> BackendDecision {
-        let by = match self.way {
-            Way::Known => None,
-            Way::Share(_) | Way::Open => Some(DecisionSource::Fallback),
+    fn charge_own_then_view(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
+        let (decision, own) = charge_one(&self.check.ask_of(&self.account.own), at.here);
+        let Some(own) = own else {
+            return (decision, None);
+        };
+        let (decision, view) = charge_one(&self.check.ask, at.store);
+        let Some(view) = view else {
+            own.release(at.here);
+            return (decision, None);
+        };
+        (decision, Some((own, view)))
+    }
+
+    fn by_source(&self, decision: Decision) -> BackendDecision {
+        let by = match self.tables {
+            DecidingTables::Both => None,
+            DecidingTables::OwnShare(_) | DecidingTables::None => Some(DecisionSource::Fallback),
         };
         BackendDecision { decision, by }
     }
 
     /// Queues a read of a key that is rejected, if another node may have refunded since.
-    fn look_again(&self, answer: &BackendDecision, at: ClockPair) {
-        let ReplicatedCheck {
-            synced,
-            key,
-            name,
-            cost,
-            ..
-        } = self.ask;
-        if synced.revalidation == Revalidation::EverySecond
-            && is_refusal(answer)
-            && let Some(name) = name
+    fn queue_read(&self, answer: &BackendDecision, at: ClockPair) {
+        let StoreCheck {
+            backend, ask, name, ..
+        } = self.check;
+        if backend.revalidation == Revalidation::EverySecond
+            && is_rejection(answer)
+            && let Some(name) = *name
         {
-            let account = &self.account;
-            let share = CounterCharge {
-                account,
-                key,
+            let read = CounterCharge {
+                account: &self.account,
+                key: ask.key,
                 name,
-                cost,
+                cost: ask.cost,
             };
-            synced.store.owed().look(&share, at.here);
+            backend.store.owed().look(&read, at.here);
         }
     }
 }
 
 /// Charges one limit, if it has room.
-fn taken(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
+fn charge_one(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
     let (verdict, reservation) = reserve(&[*ask], now);
     let decision = verdict.decisions().first().cloned();
     // There is one for each ask.
@@ -361,64 +333,61 @@ fn taken(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
     (decision, reservation)
 }
 
-fn is_refusal(answer: &BackendDecision) -> bool {
+fn is_rejection(answer: &BackendDecision) -> bool {
     answer.decision.is_refused()
 }
 
-/// Decides over `checks`, which are of one store, and charges all or none. All are looked at first, so that one that is rejected takes
-/// nothing from others; one that loses its room between look and charge refunds the others.
+/// Decides over `checks`, which are of one store, and adds their charges to `charge`, all or none. All are looked at first, so that a
+/// rejected one takes nothing from others; one that loses its room between look and charge refunds the others.
 ///
 /// # Errors
 /// The store cannot be reached, and a limit admits nothing without it.
 pub fn reserve_replicated(
     checks: &[ReplicatedCheck<'_>],
+    charge: &mut ReplicatedCharge,
     now: Timestamp,
-) -> Result<Reserved<ReplicatedCharge>, Unavailable> {
-    let mut charge = ReplicatedCharge::default();
-    let mut decisions = BackendDecisions::new();
+) -> Result<BackendVerdict, Unavailable> {
     let Some(first) = checks.first() else {
-        let charge = Some(charge);
-        return Ok(Reserved { decisions, charge });
+        return Ok(BackendVerdict::charged(BackendDecisions::new()));
     };
-    let at = first.synced.moments(now);
-    let mut judges = ArrayVec::<Judge<'_>, MAX_ASKS>::new();
-    for check in checks.iter().take(MAX_ASKS) {
-        let (limit, key) = (check.limit, check.key);
-        judges.push(check.judge().map_err(|Closed| Unavailable { limit, key })?);
-    }
-    let looked = || -> BackendDecisions { judges.iter().map(|judge| judge.look(at)).collect() };
-    let rejected = |decisions| {
-        let charge = None;
-        Ok(Reserved { decisions, charge })
-    };
-    let first_look = looked();
-    if first_look.iter().any(is_refusal) {
-        for (judge, answer) in judges.iter().zip(&first_look) {
-            judge.look_again(answer, at);
+    let at = first.backend.moments(now);
+    let deciders = checks.iter().take(MAX_ASKS).map(ReplicatedCheck::decider);
+    let deciders = deciders.collect::<Result<ArrayVec<_, MAX_ASKS>, _>>()?;
+    let peek_all =
+        || -> BackendDecisions { deciders.iter().map(|decider| decider.peek(at)).collect() };
+    let peeked = peek_all();
+    if peeked.iter().any(is_rejection) {
+        for (decider, answer) in deciders.iter().zip(&peeked) {
+            decider.queue_read(answer, at);
         }
-        return rejected(first_look);
+        return Ok(BackendVerdict::rejected(peeked));
     }
-    for judge in &judges {
-        let (answer, part) = judge.charge(at);
-        let Some(part) = part else {
-            charge.settle_each(now, |_| Settle::Refund);
-            let mut looked = looked();
-            looked[decisions.len()] = answer;
-            return rejected(looked);
-        };
+    let mut decisions = BackendDecisions::new();
+    for decider in &deciders {
+        let (answer, is_charged) = decider.charge(charge, at);
+        if !is_charged {
+            std::mem::take(charge).settle_each(now, |_| Settle::Refund);
+            let mut peeked = peek_all();
+            peeked[decisions.len()] = answer;
+            return Ok(BackendVerdict::rejected(peeked));
+        }
         decisions.push(answer);
-        charge.0.push(part);
     }
-    let charge = Some(charge);
-    Ok(Reserved { decisions, charge })
+    Ok(BackendVerdict::charged(decisions))
 }
 
 impl ReplicatedCharge {
+    /// Returns whether nothing is charged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Marks the charge as one that may still change: it is sent once it is settled, or dropped.
     pub fn open(&mut self) {
         for part in &mut self.0 {
             if let (None, Some(share)) = (part.open, part.share(part.cost)) {
-                let owed = part.synced.store.owed();
+                let owed = part.backend.store.owed();
                 part.open = Some(owed.add(&share, ChargeState::Tentative, part.seen, part.made));
             }
         }
@@ -444,7 +413,7 @@ impl Drop for ReplicatedCharge {
     }
 }
 
-impl Part {
+impl ReplicatedPart {
     fn share(&self, cost: Cost) -> Option<CounterCharge<'_>> {
         Some(CounterCharge {
             account: &self.account,
@@ -455,7 +424,7 @@ impl Part {
     }
 
     fn settle(mut self, due: Settle, now: Timestamp) {
-        let at = self.synced.moments(now);
+        let at = self.backend.moments(now);
         let made = self.tables.take().filter(|_| due != Settle::Keep);
         if let Some((own, view)) = made {
             own.settle_each(at.here, |_| due);
@@ -467,7 +436,7 @@ impl Part {
 
     /// Enters the settled cost.
     fn tell(&self, due: Settle, at: ClockPair) {
-        let owed = self.synced.store.owed();
+        let owed = self.backend.store.owed();
         let actual = match due {
             Settle::Keep => Some(self.cost),
             Settle::Refund => None,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use sluicegate_limiter::{
-    Capacity, Cost, KeyHash, Limit, Period, Policy, Rate, Rates, Settle, Timestamp,
+    Ask, Capacity, Cost, KeyHash, Limit, Period, Policy, Rate, Rates, Settle, Timestamp,
 };
 
 use sluicegate_redis_link::StoreError;
 
 use super::script::KeyName;
-use super::settle::Undecided;
+use super::strict::RemoteCheck;
 use super::*;
 use crate::config::parse;
 use crate::config::rules::OnStoreFailure;
@@ -58,14 +58,16 @@ impl Bench {
     }
 
     fn ask(&self) -> RemoteCheck<'_> {
-        RemoteCheck {
-            shared: &self.shared,
-            view: &self.view,
-            key: KEY,
+        StoreCheck {
             limit: self.limit,
+            backend: &self.shared,
+            ask: Ask {
+                limit: &self.view,
+                key: KEY,
+                cost: Cost::ONE,
+                payer: None,
+            },
             name: Some(self.name.clone()),
-            cost: Cost::ONE,
-            payer: None,
         }
     }
 
@@ -76,15 +78,25 @@ impl Bench {
     }
 }
 
-fn is_rejected<C>(reserved: &Result<Reserved<C>, Unavailable>) -> bool {
-    matches!(reserved, Ok(Reserved { charge: None, .. }))
+/// Reserves `asks`, and returns what was charged.
+async fn reserved(asks: &[RemoteCheck<'_>]) -> (Result<BackendVerdict, Unavailable>, RemoteCharge) {
+    let mut charge = RemoteCharge::default();
+    let verdict = reserve(asks, &mut charge, NOW).await;
+    (verdict, charge)
+}
+
+async fn is_rejected(asks: &[RemoteCheck<'_>]) -> bool {
+    let (verdict, charge) = reserved(asks).await;
+    verdict.is_ok_and(|verdict| !verdict.is_charged) && charge.is_empty()
 }
 
 async fn admitted(asks: &[RemoteCheck<'_>]) -> RemoteCharge {
-    let reserved = reserve(asks, NOW).await.expect("none is closed");
-    let mut by = reserved.decisions.iter().map(|decision| decision.by);
+    let (verdict, charge) = reserved(asks).await;
+    let verdict = verdict.expect("none is closed");
+    let mut by = verdict.decisions.iter().map(|decision| decision.by);
     assert!(by.all(|by| by == Some(DecisionSource::Fallback)));
-    reserved.charge.expect("they have room")
+    assert!(verdict.is_charged, "they have room");
+    charge
 }
 
 /// Goal: without a store a node judges what it admitted itself, owes it, and settles it. Method: charges that stand, that are given back
@@ -109,8 +121,7 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
     let charge = admitted(&[limit.ask()]).await;
     charge.settle_each(NOW, |_| Settle::Adjust(Cost::new(2).unwrap()));
     assert_eq!((limit.left(), units()), (0, 2));
-    let refused = reserve(&[limit.ask()], NOW).await;
-    assert!(is_rejected(&refused), "{refused:?}");
+    assert!(is_rejected(&[limit.ask()]).await);
     assert_eq!((limit.left(), units()), (0, 0));
 }
 
@@ -124,9 +135,11 @@ async fn what_may_have_arrived_is_not_told_again() {
         (StoreError::ConnectionLost, 0),
         (StoreError::Unavailable, 1),
     ] {
-        let reserved = fallback::reserve(&[&limit.ask()], &trouble, NOW);
-        let charge = reserved.expect("it is not closed").charge;
-        assert!(charge.is_some(), "{trouble:?}");
+        let ask = limit.ask();
+        let group = std::iter::once((0, &ask)).collect();
+        let mut charge = RemoteCharge::default();
+        let verdict = fallback::reserve(&group, &trouble, &mut charge, NOW);
+        assert!(verdict.expect("it is not closed").is_charged, "{trouble:?}");
         assert_eq!(store.unsent().keys(), owed, "{trouble:?}");
     }
 }
@@ -142,13 +155,12 @@ async fn limits_are_charged_together_without_a_store() {
     let closed = Bench::new(&store, "closed", 1, OnStoreFailure::Closed);
     drop(admitted(&[narrow.ask()]).await);
     for asks in [[wide.ask(), narrow.ask()], [narrow.ask(), wide.ask()]] {
-        let ruling = reserve(&asks, NOW).await;
-        assert!(is_rejected(&ruling), "{ruling:?}");
+        assert!(is_rejected(&asks).await);
     }
     let unavailable = Err(closed.ask().unavailable());
     for asks in [[closed.ask(), wide.ask()], [wide.ask(), closed.ask()]] {
-        let ruling = reserve(&asks, NOW).await;
-        assert_eq!(ruling.map(|_| ()), unavailable);
+        let (verdict, _) = reserved(&asks).await;
+        assert_eq!(verdict.map(|_| ()), unavailable);
     }
     assert_eq!(wide.left(), 9);
     for _ in 0..2 {
@@ -157,16 +169,17 @@ async fn limits_are_charged_together_without_a_store() {
     assert_eq!(wide.left(), 7);
 }
 
-/// Goal: whoever stops waiting leaves nothing behind. Method: what a request has taken so far is dropped before it is decided.
+/// Goal: a caller that stops waiting can refund everything. Method: the charges of three calls in one owner, refunded together.
 #[tokio::test]
-async fn what_is_not_decided_is_given_back() {
+async fn charges_of_several_calls_are_refunded_together() {
     let store = away();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
-    let mut taken = Undecided::default();
+    let mut charge = RemoteCharge::default();
     for _ in 0..3 {
-        taken.take_over(admitted(&[limit.ask()]).await);
+        let verdict = reserve(&[limit.ask()], &mut charge, NOW).await;
+        assert!(verdict.is_ok_and(|verdict| verdict.is_charged));
     }
     assert_eq!((limit.left(), store.unsent().keys()), (0, 1));
-    drop(taken);
+    charge.settle_each(NOW, |_| Settle::Refund);
     assert_eq!((limit.left(), store.unsent().keys()), (3, 0));
 }

@@ -1,0 +1,136 @@
+//! Owns the check of one request against one limit that counts in a store, and the verdict of a backend over several of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use sluicegate_limiter::{
+    Ask, Decision, KeyHash, Limit, MAX_ASKS, RemoteOutcome, RemoteState, Timestamp,
+};
+
+/// The check of a request against one limit of the backend `B`, whose keys the store has under names of the type `N`.
+pub struct StoreCheck<'a, B, N> {
+    /// The index of the limit on the route.
+    pub limit: u8,
+    /// The part of the limit that counts in the store.
+    pub backend: &'a Arc<B>,
+    /// The key in the tables of this node, the cost and the payer, against the cached state of the store with the policy of the key.
+    pub ask: Ask<'a>,
+    /// The key in the store; `None` before the store has said how keys are hashed.
+    pub name: Option<N>,
+}
+
+/// The source of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionSource {
+    /// The store.
+    Store,
+    /// The cached rejection of the store.
+    Cached,
+    /// This node, while the store could not be reached.
+    Fallback,
+}
+
+/// The decision of one limit.
+#[derive(Clone, Debug)]
+pub struct BackendDecision {
+    /// The decision.
+    pub decision: Decision,
+    /// The source; `None` where it was decided as usual by this node, or another limit rejected before this one was asked.
+    pub by: Option<DecisionSource>,
+}
+
+/// One decision a check, in the order of the checks.
+pub type BackendDecisions = ArrayVec<BackendDecision, MAX_ASKS>;
+
+/// The verdict of a backend over the checks that it reserves together.
+#[derive(Clone, Debug)]
+pub struct BackendVerdict {
+    /// One decision a check, in their order.
+    pub decisions: BackendDecisions,
+    /// Set if all checks are charged; otherwise some limit rejects.
+    pub is_charged: bool,
+}
+
+/// The store cannot be reached, and a limit admits nothing without it. Nothing is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The index of that limit on the route.
+    pub limit: u8,
+    /// The key in the tables of this node.
+    pub key: KeyHash,
+}
+
+impl DecisionSource {
+    /// Every source, in the order of [`DecisionSource::index`].
+    pub const ALL: [Self; 3] = [Self::Store, Self::Cached, Self::Fallback];
+
+    /// Returns the place in [`DecisionSource::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Returns the name in log and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Cached => "cache",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+impl BackendVerdict {
+    pub(super) const fn charged(decisions: BackendDecisions) -> Self {
+        Self {
+            decisions,
+            is_charged: true,
+        }
+    }
+
+    pub(super) const fn rejected(decisions: BackendDecisions) -> Self {
+        Self {
+            decisions,
+            is_charged: false,
+        }
+    }
+}
+
+impl<B, N> StoreCheck<'_, B, N> {
+    /// Returns the same ask of another table of this node.
+    pub(super) fn ask_of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
+        Ask {
+            limit,
+            key: self.ask.key,
+            cost: self.ask.cost,
+            payer: self.ask.payer,
+        }
+    }
+
+    /// Returns the decision about a key of which only this request is known, at a moment of the table that decides.
+    pub(super) fn decision_alone(&self, at: Timestamp) -> Decision {
+        let none = RemoteState::default();
+        Decision::remote(self.ask.limit.policy(), &none, RemoteOutcome::Peeked, at)
+    }
+
+    /// Returns the error of a limit that admits nothing without the store.
+    pub(super) fn unavailable(&self) -> Unavailable {
+        Unavailable {
+            limit: self.limit,
+            key: self.ask.key,
+        }
+    }
+}
+
+impl<B, N: fmt::Debug> fmt::Debug for StoreCheck<'_, B, N> {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        into.debug_struct("StoreCheck")
+            .field("limit", &self.limit)
+            .field("key", &self.ask.key)
+            .field("cost", &self.ask.cost)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
