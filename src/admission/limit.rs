@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, TableId, Timestamp};
+use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, TableId, Timestamp};
 
 use super::backend::Backend;
 use super::key::{KeySeed, KeySubstitute, RequestFacts};
@@ -14,7 +14,7 @@ use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
 use crate::address::PrefixBits;
 use crate::config::rules::{
-    CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, TierIndex,
+    CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };
 use crate::config::{Action, Share};
 use crate::policy_items::PolicyItems;
@@ -70,6 +70,18 @@ pub struct ActiveLimit {
     pub share_news: Arc<OverShareLog>,
 }
 
+/// Builds the parts of a limit from its rules, and from the limit of the same key that was in force before.
+#[derive(Clone, Copy)]
+struct LimitBuilder<'a> {
+    name: &'a Name,
+    rules: &'a LimitRules,
+    /// The limit that was in force before, if it counted by the same key.
+    kept: Option<&'a ActiveLimit>,
+    storage: &'a CounterStorage,
+    seed: &'a KeySeed,
+    now: Timestamp,
+}
+
 impl ActiveLimit {
     /// Returns the limit of these rules, with the counters of `previous` where these still mean the same, else with those that `storage`
     /// has kept under this name and meaning.
@@ -86,79 +98,31 @@ impl ActiveLimit {
         now: Timestamp,
     ) -> Self {
         let kept = previous.filter(|before| before.key == rules.key);
-        let meaning = TableId {
+        let builder = LimitBuilder {
+            name,
+            rules,
+            kept,
+            storage,
+            seed,
+            now,
+        };
+        let table = TableId {
             name,
             key: &rules.key.to_string(),
         };
-        let before = kept.map(|before| (before.own(), &before.survival));
-        let stored = rules.stored_policy();
-        let (own, survival) = storage.limit(meaning, &stored, rules.capacity, before, now);
-        // Counters are made for the largest tier, so the limit's own policy always fits them.
-        let own = own.with_policy(rules.policy.clone()).unwrap_or(own);
-        let payers = payer::payers(&rules.key);
-        let sharing = |limit: Limit| match payers {
-            Some(_) => limit.with_payer_shares(seed.secret()),
-            None => limit,
+        let (own, survival) = builder.own_counters(table);
+        let (backend, limit) = match rules.shared.zip(store) {
+            None => (Backend::Local, own),
+            Some((shared, store)) => builder.shared_backend(shared, store, own),
         };
-        let own = sharing(own);
-        let abroad = rules.shared.and_then(|said| Some((said, store?)));
-        let limit = match abroad {
-            None => own.clone(),
-            Some((said, store)) => {
-                let before = kept.filter(|before| before.remembers(store));
-                let view = match before {
-                    Some(before) => before.limit.edited(stored, rules.capacity, now),
-                    None => Limit::new(stored, rules.capacity),
-                };
-                let view = view.with_policy(rules.policy.clone()).unwrap_or(view);
-                match said.mode {
-                    // The view only remembers; the store decides.
-                    SharedMode::Strict => view,
-                    SharedMode::Synced => sharing(view),
-                }
-            }
-        };
-        let revalidation = revalidation(rules);
-        let backend = match abroad {
-            None => Backend::Local,
-            Some((said, store)) => match said.mode {
-                SharedMode::Strict => {
-                    let shared =
-                        RemoteBackend::new(name, store, own, said.on_failure, revalidation);
-                    Backend::Remote(Arc::new(shared))
-                }
-                SharedMode::Synced => {
-                    let tables = (own, limit.clone());
-                    let synced =
-                        ReplicatedBackend::new(name, store, tables, said.on_failure, revalidation);
-                    Backend::Replicated(Arc::new(synced))
-                }
-            },
-        };
-        let before = kept.and_then(|before| before.overrides.as_ref());
-        let bans = rules.ban.map(|ban| {
-            let before = kept.and_then(|before| before.bans.as_ref());
-            let before = before.map(|before| (&before.bans, &before.survival));
-            let (bans, survival) = storage.bans(meaning, ban, rules.capacity, before, now);
-            ActiveBans { bans, survival }
-        });
-        let permits = rules.concurrency.map(|most| {
-            let before = kept.and_then(|before| before.permits.as_ref());
-            match before {
-                Some(before) => before.edited(most, rules.capacity),
-                None => Permits::new(most, rules.capacity),
-            }
-        });
-        let items = match rules.action {
-            Action::Reject | Action::Delay => PolicyItems::new(name, rules),
-            // Clients see nothing of a limit that does not refuse.
-            Action::Mark { .. } | Action::Shadow => PolicyItems::new(name, rules).hidden(),
-        };
+        let items = builder.items();
+        let overrides = kept.and_then(|before| before.overrides.as_ref());
+        let was_announced = |before: &Self| before.overflow_announced.load(Ordering::Relaxed);
         Self {
             name: name.clone(),
             key: rules.key.clone(),
             on_missing: rules.on_missing,
-            overrides: KeyOverrides::new(name, rules, &limit, &items, before, seed),
+            overrides: KeyOverrides::new(name, rules, &limit, &items, overrides, seed),
             limit,
             survival,
             backend,
@@ -170,19 +134,11 @@ impl ActiveLimit {
             settlement: SettlementRule::of(rules),
             action: rules.action.clone(),
             enforce: rules.enforce,
-            shadow_rates: rules.shadow_rates.as_ref().map(|policy| {
-                let before = kept.and_then(|before| before.shadow_rates.as_ref());
-                sharing(match before {
-                    Some(before) => before.edited(policy.clone(), rules.capacity, now),
-                    None => Limit::new(policy.clone(), rules.capacity),
-                })
-            }),
-            bans,
-            permits,
-            overflow_announced: AtomicBool::new(
-                kept.is_some_and(|before| before.overflow_announced.load(Ordering::Relaxed)),
-            ),
-            payers,
+            shadow_rates: builder.shadow_rates(),
+            bans: builder.bans(table),
+            permits: builder.permits(),
+            overflow_announced: AtomicBool::new(kept.is_some_and(was_announced)),
+            payers: payer::payers(&rules.key),
             share_news: kept.map_or_else(Arc::default, |before| Arc::clone(&before.share_news)),
         }
     }
@@ -316,6 +272,103 @@ impl ActiveLimit {
             OverflowNews::Known
         } else {
             OverflowNews::First
+        }
+    }
+}
+
+impl LimitBuilder<'_> {
+    /// Returns the counters of what this node admits, and the state of their persistence.
+    fn own_counters(self, table: TableId<'_>) -> (Limit, Persistence) {
+        let before = self.kept.map(|before| (before.own(), &before.survival));
+        let (rules, policy) = (self.rules, self.rules.stored_policy());
+        let (own, survival) =
+            (self.storage).limit(table, &policy, rules.capacity, before, self.now);
+        (self.with_payer_shares(self.with_own_policy(own)), survival)
+    }
+
+    /// Returns the backend of a limit that counts with other nodes through `store`, and the cached state of the store.
+    fn shared_backend(
+        self,
+        shared: SharedRules,
+        store: &Arc<Store>,
+        own: Limit,
+    ) -> (Backend, Limit) {
+        let before = self.kept.filter(|before| before.remembers(store));
+        let view = self.counters(
+            before.map(|before| &before.limit),
+            self.rules.stored_policy(),
+        );
+        let view = self.with_own_policy(view);
+        let revalidation = revalidation(self.rules);
+        match shared.mode {
+            SharedMode::Strict => {
+                let on_failure = shared.on_failure;
+                let backend = RemoteBackend::new(self.name, store, own, on_failure, revalidation);
+                // The view only caches; the store decides.
+                (Backend::Remote(Arc::new(backend)), view)
+            }
+            SharedMode::Synced => {
+                let view = self.with_payer_shares(view);
+                let tables = (own, view.clone());
+                let on_failure = shared.on_failure;
+                let backend =
+                    ReplicatedBackend::new(self.name, store, tables, on_failure, revalidation);
+                (Backend::Replicated(Arc::new(backend)), view)
+            }
+        }
+    }
+
+    /// Returns counters of this policy, which go on with the counts of `before`.
+    fn counters(self, before: Option<&Limit>, policy: Policy) -> Limit {
+        match before {
+            Some(before) => before.edited(policy, self.rules.capacity, self.now),
+            None => Limit::new(policy, self.rules.capacity),
+        }
+    }
+
+    /// Returns a handle of the counters with the limit's own policy. They are made for the largest tier, so it always fits them.
+    fn with_own_policy(self, limit: Limit) -> Limit {
+        let policy = self.rules.policy.clone();
+        limit.with_policy(policy).unwrap_or(limit)
+    }
+
+    /// Returns the counters with shares of their slots for each payer, where clients can invent keys.
+    fn with_payer_shares(self, limit: Limit) -> Limit {
+        match payer::payers(&self.rules.key) {
+            Some(_) => limit.with_payer_shares(self.seed.secret()),
+            None => limit,
+        }
+    }
+
+    fn shadow_rates(self) -> Option<Limit> {
+        let policy = self.rules.shadow_rates.clone()?;
+        let before = self.kept.and_then(|before| before.shadow_rates.as_ref());
+        Some(self.with_payer_shares(self.counters(before, policy)))
+    }
+
+    fn bans(self, table: TableId<'_>) -> Option<ActiveBans> {
+        let before = self.kept.and_then(|before| before.bans.as_ref());
+        let before = before.map(|before| (&before.bans, &before.survival));
+        let (ban, capacity) = (self.rules.ban?, self.rules.capacity);
+        let (bans, survival) = self.storage.bans(table, ban, capacity, before, self.now);
+        Some(ActiveBans { bans, survival })
+    }
+
+    fn permits(self) -> Option<Permits> {
+        let (most, capacity) = (self.rules.concurrency?, self.rules.capacity);
+        let before = self.kept.and_then(|before| before.permits.as_ref());
+        Some(match before {
+            Some(before) => before.edited(most, capacity),
+            None => Permits::new(most, capacity),
+        })
+    }
+
+    fn items(self) -> PolicyItems {
+        let items = PolicyItems::new(self.name, self.rules);
+        match self.rules.action {
+            Action::Reject | Action::Delay => items,
+            // Clients see nothing of a limit that does not refuse.
+            Action::Mark { .. } | Action::Shadow => items.hidden(),
         }
     }
 }

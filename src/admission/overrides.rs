@@ -20,11 +20,14 @@ use crate::policy_items::PolicyItems;
 pub(super) struct KeyOverrides {
     /// The rows from which `keys` was made.
     rows: Arc<OverrideRows>,
-    keys: Arc<HashMap<u64, TierIndex, BuildHasherDefault<AsItIs>>>,
+    keys: Arc<RowTiers>,
     named: Option<NamedTiers>,
     /// The tiers of rows, then the tiers that requests name.
     tiers: Box<[ActiveTier]>,
 }
+
+/// Tiers by keyed hashes.
+type RowTiers = HashMap<u64, TierIndex, BuildHasherDefault<AsItIs>>;
 
 /// The tier that a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,21 @@ pub(super) enum ActiveTier {
     Blocked,
 }
 
+impl ActiveTier {
+    fn new(tier: &Tier, name: &str, rules: &LimitRules, limit: &Limit, own: &PolicyItems) -> Self {
+        let policy = match tier {
+            Tier::Unlimited => return Self::Unlimited,
+            Tier::Blocked => return Self::Blocked,
+            Tier::Rates(policy) => policy,
+        };
+        let items = PolicyItems::of_rates(name, policy.rates(), rules).shown_as(own);
+        // The configuration takes only rows whose rates the counters can be judged by, and makes these large enough; if one were not, its
+        // keys would have the limit's own rates.
+        let handle = limit.with_policy(policy.clone());
+        Self::Rates(Box::new((handle.unwrap_or_else(|| limit.clone()), items)))
+    }
+}
+
 impl KeyOverrides {
     /// Returns the overrides in the rules of the limit `name`, whose counters are those of `limit` and whose `own` items tell what clients
     /// may see of it; `None` where the limit has none. Rows that are the same in `before` are not hashed again.
@@ -62,37 +80,21 @@ impl KeyOverrides {
         }
         let written = rules.overrides.as_ref();
         let rows = written.map_or_else(Arc::default, |written| Arc::clone(&written.rows));
-        let known = before.filter(|before| before.rows == rows);
-        let keys = known.map_or_else(
-            || {
-                let rows = rows.iter();
-                Arc::new(
-                    rows.map(|(key, tier)| (seed.hash_parts(key).bits(), tier))
-                        .collect(),
-                )
-            },
-            |before| Arc::clone(&before.keys),
-        );
-        let tiers = rules.all_tiers().map(|tier| match tier {
-            Tier::Unlimited => ActiveTier::Unlimited,
-            Tier::Blocked => ActiveTier::Blocked,
-            Tier::Rates(policy) => {
-                let items = PolicyItems::of_rates(name, policy.rates(), rules).shown_as(own);
-                // The configuration takes only rows whose rates the counters can be judged by, and makes these large enough; if one
-                // were not, its keys would have the limit's own rates.
-                let handle = limit.with_policy(policy.clone());
-                ActiveTier::Rates(Box::new((handle.unwrap_or_else(|| limit.clone()), items)))
-            }
-        });
+        let keys = match before.filter(|before| before.rows == rows) {
+            Some(before) => Arc::clone(&before.keys),
+            None => Arc::new(hash_rows(&rows, seed)),
+        };
+        // A file has at most `OVERRIDE_TIERS` of them.
+        let of_rows = written.map_or(0, |written| written.tiers.len());
+        let of_rows = u8::try_from(of_rows).unwrap_or(u8::MAX);
+        let tiers = rules.all_tiers();
         Some(Self {
             rows,
             keys,
-            named: rules.tier.as_ref().map(|tier| {
-                // A file has at most `OVERRIDE_TIERS` of them.
-                let of_rows = written.map_or(0, |written| written.tiers.len());
-                NamedTiers::new(tier, u8::try_from(of_rows).unwrap_or(u8::MAX))
-            }),
-            tiers: tiers.collect(),
+            named: (rules.tier.as_ref()).map(|tier| NamedTiers::new(tier, of_rows)),
+            tiers: tiers
+                .map(|tier| ActiveTier::new(tier, name, rules, limit, own))
+                .collect(),
         })
     }
 
@@ -122,6 +124,13 @@ impl KeyOverrides {
     pub(super) fn tier(&self, index: TierIndex) -> Option<&ActiveTier> {
         self.tiers.get(usize::from(index.0))
     }
+}
+
+/// Returns the tier of each row by the keyed hash of its values.
+fn hash_rows(rows: &OverrideRows, seed: &KeySeed) -> RowTiers {
+    rows.iter()
+        .map(|(key, tier)| (seed.hash_parts(key).bits(), tier))
+        .collect()
 }
 
 /// A hasher of keyed hashes that returns them as they are: nobody can choose keys that meet in one place without knowing the secret.
