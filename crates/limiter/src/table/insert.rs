@@ -30,6 +30,9 @@ pub(super) enum ClaimTrace {
     Words,
 }
 
+/// Another thread gave up waiting for the lock of a bucket, and took it away.
+struct LockLost;
+
 impl<const K: usize> Table<K> {
     /// Reads the state of a key without a slot in `candidate_buckets`.
     pub(super) fn state_without_slot(
@@ -121,16 +124,8 @@ impl<const K: usize> Table<K> {
             return None;
         }
         let rows = self.rows(candidate_buckets);
-        // Invariant 5: what it may have used in overflow goes with it; a key that had a slot elsewhere brings that along.
-        let inherited = match change {
-            WordChange::Charge(_) | WordChange::ChargeUnchecked(_)
-                if self.was_in_overflow(tag, rates_at) =>
-            {
-                lighter(&rows, rates_at)
-            }
-            _ => [Word::UNUSED; K],
-        };
-        let Ok(fresh) = change.apply_all(rates_at, &inherited) else {
+        let inherited = self.inherited(tag, rates_at, change, &rows);
+        let Ok(changed) = change.apply_all(rates_at, &inherited) else {
             return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
         };
         // A window that others have begun in overflow is not the key's own: what it inherits counts from now on, as it did there.
@@ -138,8 +133,60 @@ impl<const K: usize> Table<K> {
             WordChange::Charge(cost) | WordChange::ChargeUnchecked(cost) => {
                 std::array::from_fn(|rate| rates_at[rate].charge_shared(inherited[rate], cost))
             }
-            WordChange::Absorb(_) | WordChange::Adopt(_) => fresh,
+            WordChange::Absorb(_) | WordChange::Adopt(_) => changed,
         };
+        let claimed = self.claim_vacancy(&turn, tag, candidate_buckets, rates_at, &fresh, account);
+        if let Some(admitted) = claimed.ok()? {
+            return Some(admitted);
+        }
+        if account.is_some_and(|account| account.is_over()) {
+            return Some(ChargeOutcome::Refused(KeyState::OverShare));
+        }
+        let overflow = lighter(&rows, rates_at);
+        if change.apply_all(rates_at, &overflow).is_err() {
+            return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
+        }
+        let charged =
+            self.change_overflow_in_turn(&turn, tag, candidate_buckets, rates_at, change)?;
+        self.counts.admitted_in_overflow();
+        if let Some(account) = account {
+            account.enter();
+        }
+        Some(charged)
+    }
+
+    /// Returns the words with which a new key begins before `change` (invariant 5): what it may have used in overflow goes with it; a key
+    /// that had a slot elsewhere brings that along.
+    fn inherited(
+        &self,
+        tag: Tag,
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+        rows: &[[Word; 2]; K],
+    ) -> [Word; K] {
+        match change {
+            WordChange::Charge(_) | WordChange::ChargeUnchecked(_)
+                if self.was_in_overflow(tag, rates_at) =>
+            {
+                lighter(rows, rates_at)
+            }
+            _ => [Word::UNUSED; K],
+        }
+    }
+
+    /// Takes the first vacant slot that `account` may have and that nobody else takes meanwhile; `None` if there is none.
+    ///
+    /// # Errors
+    /// The lock was taken away in the meantime.
+    fn claim_vacancy(
+        &self,
+        turn: &BucketLock<'_>,
+        tag: Tag,
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+        fresh: &[Word; K],
+        account: Option<PayerAccount<'_>>,
+    ) -> Result<Option<ChargeOutcome<K>>, LockLost> {
         let is_over = account.is_some_and(|account| account.is_over());
         let vacancies = self.vacancies_of_both(tag, candidate_buckets, rates_at);
         let open = vacancies
@@ -148,54 +195,51 @@ impl<const K: usize> Table<K> {
         for vacancy in open.flatten() {
             let fresh =
                 std::array::from_fn(|rate| rates_at[rate].follow(fresh[rate], vacancy.words[rate]));
-            if vacancy.claim(&turn, tag, &fresh).is_ok() {
+            if vacancy.claim(turn, tag, &fresh).is_ok() {
                 if vacancy.owner != SlotOwner::Nobody {
                     self.counts.reused();
                 }
                 if let Some(account) = account {
                     account.enter();
                 }
-                return Some(ChargeOutcome::Admitted(
+                return Ok(Some(ChargeOutcome::Admitted(
                     KeyState::Own(fresh),
                     vacancy.place.slot_ref(),
-                ));
+                )));
             }
             if !turn.is_mine() {
-                return None;
+                return Err(LockLost);
             }
         }
-        if is_over {
-            return Some(ChargeOutcome::Refused(KeyState::OverShare));
-        }
-        if change
-            .apply_all(rates_at, &lighter(&rows, rates_at))
-            .is_err()
-        {
-            return self.refuse_new_key(tag, candidate_buckets, rates_at, change);
-        }
+        Ok(None)
+    }
+
+    /// Adds a change to the overflow words, and takes a charge back if the lock was taken away in the meantime: then it is `None`.
+    fn change_overflow_in_turn(
+        &self,
+        turn: &BucketLock<'_>,
+        tag: Tag,
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+    ) -> Option<ChargeOutcome<K>> {
         let charged = self.change_overflow(tag, candidate_buckets, rates_at, change);
         // Asked after the words were written: a thread that breaks the lock from now on sees them. One that did before may
         // have judged without them.
-        if !turn.is_mine() {
-            if let (
-                WordChange::Charge(cost),
-                ChargeOutcome::Admitted(KeyState::Shared(rows, _), _),
-            ) = (change, &charged)
-            {
-                let made = MadeCharge {
-                    left: *rows,
-                    at: rates_at[0].now(),
-                };
-                self.undo_overflow(candidate_buckets, rates_at, &made, cost);
-            }
-            // What is not a charge is added twice then: an edit or a settlement may count twice, never not at all.
-            return None;
+        if turn.is_mine() {
+            return Some(charged);
         }
-        self.counts.admitted_in_overflow();
-        if let Some(account) = account {
-            account.enter();
+        if let (WordChange::Charge(cost), ChargeOutcome::Admitted(KeyState::Shared(rows, _), _)) =
+            (change, &charged)
+        {
+            let made = MadeCharge {
+                left: *rows,
+                at: rates_at[0].now(),
+            };
+            self.undo_overflow(candidate_buckets, rates_at, &made, cost);
         }
-        Some(charged)
+        // What is not a charge is added twice then: an edit or a settlement may count twice, never not at all.
+        None
     }
 
     /// Adds a change to the overflow words of `candidate_buckets`, unless the key has a slot; whether it did for sure.
