@@ -173,11 +173,7 @@ pub fn locate<'a>(
     check_caps(snapshot, head)?;
     check_length(head.headers)?;
     let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
-    let path = NormalPath::parse(head.target).map_err(|_| match head.target {
-        ASTERISK => GatewayProblem::BadRequest(HttpViolation::Asterisk),
-        "" => GatewayProblem::BadRequest(HttpViolation::Target),
-        _ => GatewayProblem::BadPath,
-    })?;
+    let path = normal_path(head.target)?;
     let host = match head.host() {
         "" => Cow::Borrowed(""),
         host => host::normalize(host).map_err(|_| GatewayProblem::BadHost)?,
@@ -194,23 +190,7 @@ pub fn locate<'a>(
         query: head.query(),
         client: client.address,
     };
-    let find = |asked: &RequestFields<'_>| {
-        let found = snapshot.router.find(&host, &path, asked);
-        found.map_err(|_| GatewayProblem::AmbiguousPath)
-    };
-    // A preflight belongs to the route of the request that it asks about.
-    let mut preflight = cors::preflight(head.method, head.headers);
-    let of_preflight = match &preflight {
-        Some(method) => find(&RequestFields { method, ..asked })?,
-        None => None,
-    };
-    let index = match of_preflight.filter(|index| has_cors(snapshot, *index)) {
-        Some(index) => index,
-        None => {
-            preflight = None;
-            find(&asked)?.ok_or(GatewayProblem::NoRoute)?
-        }
-    };
+    let (index, preflight) = find_route(snapshot, &host, &path, &asked)?;
     let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
     let standing = route.lists.standing(client.address);
     if !matches!(standing, ListMatch::Blocked(_)) {
@@ -240,6 +220,41 @@ pub fn locate<'a>(
             .get(index)
             .map(|rules| &rules.matches.path),
     })
+}
+
+fn normal_path(target: &str) -> Result<NormalPath<'_>, GatewayProblem> {
+    NormalPath::parse(target).map_err(|_| match target {
+        ASTERISK => GatewayProblem::BadRequest(HttpViolation::Asterisk),
+        "" => GatewayProblem::BadRequest(HttpViolation::Target),
+        _ => GatewayProblem::BadPath,
+    })
+}
+
+/// Finds the index of the route, with the method that a preflight asks about: that belongs to the route of the request that it asks about.
+///
+/// # Errors
+/// No route matches, or the readings of the path differ about it.
+fn find_route(
+    snapshot: &Snapshot,
+    host: &str,
+    path: &NormalPath<'_>,
+    asked: &RequestFields<'_>,
+) -> Result<(usize, Option<Method>), GatewayProblem> {
+    let find = |asked: &RequestFields<'_>| {
+        let found = snapshot.router.find(host, path, asked);
+        found.map_err(|_| GatewayProblem::AmbiguousPath)
+    };
+    if let Some(method) = cors::preflight(asked.method, asked.headers) {
+        let fields = RequestFields {
+            method: &method,
+            ..*asked
+        };
+        if let Some(index) = find(&fields)?.filter(|index| has_cors(snapshot, *index)) {
+            return Ok((index, Some(method)));
+        }
+    }
+    let index = find(asked)?.ok_or(GatewayProblem::NoRoute)?;
+    Ok((index, None))
 }
 
 /// Returns whether the parameters that limits count by are the same in every reading of the path whose route has such a limit.

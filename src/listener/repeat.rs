@@ -12,6 +12,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
@@ -21,13 +22,14 @@ use sluicegate_limiter::Timestamp;
 
 use super::connection::Http1Connection;
 use super::head::{Head, Spelling};
-use crate::admission::{KnownBody, key_values, peek_rejection};
+use crate::admission::{AdmissionReport, KnownBody, key_values, peek_rejection};
 use crate::bounds;
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::clock;
-use crate::gateway::{RequestHead, locate};
+use crate::gateway::{Located, RequestHead, locate};
 use crate::process::{SharedState, warn_of_overflow};
 use crate::record::{Outcome, RequestDisposition, TraceContext};
+use crate::rejection::LimitRejection;
 use crate::request_id::RequestId;
 use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
@@ -106,60 +108,26 @@ impl Repeats {
             return None;
         }
         let _in_flight = shared.recorder.metrics.in_flight();
-        let secured = self.secured.as_deref();
         let peer = ConnectionPeer {
             address: self.peer,
-            secured,
+            secured: self.secured.as_deref(),
         };
         let located = locate(snapshot, peer, &plain.head()).ok()?;
-        if located.route.reads_body || located.route.reads_token {
-            // The proxy reads the body; and it would verify the token a second time if the request may pass.
+        if needs_proxy(&located, &plain) {
             return None;
         }
-        if located.route.compares_body && plain.fields.contains_key(CONTENT_TYPE) {
-            // The proxy reads that body too.
-            return None;
-        }
-        let shape = located.route.shape.as_ref();
-        if shape.is_some_and(|shape| shape.touches_answers()) {
-            // Answers with further content are made in one place, by the proxy.
-            return None;
-        }
-        let refused = match located.standing {
-            ListMatch::Blocked(_) => None,
-            // A request without limits may pass, so the proxy gets it.
-            ListMatch::Ordinary | ListMatch::Allowed(_) => {
-                let limits = located.limits();
-                let facts = located.facts(KnownBody::Unread, arrived);
-                Some(peek_rejection(limits, &facts, &shared.seed, arrived)?)
-            }
-        };
+        let rejected = expected_rejection(&located, shared, arrived)?;
         let decision = clock::since(arrived);
         let given = given_request_id(self.peer, &plain.fields, &snapshot.rules.client);
         let request_id = given.unwrap_or_else(RequestId::next);
-        let (status, body) = match &refused {
-            Some((rejection, report)) => {
-                let report = report.as_ref();
-                let refusal = (located.route).refusal(rejection, report, &plain.fields, request_id);
-                write_refusal(&mut self.answers, &refusal, request_id);
-                write_hsts(&mut self.answers, secured);
-                (refusal.status, refusal.body)
-            }
-            None => {
-                write_blocked(&mut self.answers, request_id);
-                write_hsts(&mut self.answers, secured);
-                (StatusCode::FORBIDDEN, BLOCKED_BODY.clone())
-            }
-        };
-        let sent = write_body(&mut self.answers, &plain.method, &body);
-        let rejection = refused.as_ref().map(|(rejection, _)| *rejection);
-        let report = refused.as_ref().and_then(|(_, report)| report.as_ref());
-        let key_values = rejection.map_or_else(Vec::new, |rejection| {
-            let facts = || located.facts(KnownBody::Unread, arrived);
-            let limit = located.limits().get(usize::from(rejection.limit));
-            key_values(limit, facts, snapshot.rules.log.keys)
-        });
-        if let Some(report) = report {
+        let (status, bytes) = write_answer(
+            &mut self.answers,
+            (&plain, &located),
+            rejected.as_ref(),
+            peer.secured,
+            request_id,
+        );
+        if let Some((_, Some(report))) = &rejected {
             warn_of_overflow(located.limits(), report, located.client.address);
         }
         if review.is_untrusted_forwarding {
@@ -169,13 +137,47 @@ impl Repeats {
                 .untrusted_forwarding
                 .count(self.peer);
         }
-        shared.record(&Outcome {
+        let answer = RepeatedAnswer {
             arrived,
+            decision,
+            request_id,
+            status,
+            bytes,
+        };
+        self.record(
+            &plain,
+            &located,
+            rejected.as_ref(),
+            &answer,
+            (snapshot, shared),
+        );
+        Some(head_bytes + plain.body_bytes)
+    }
+
+    /// Records the request, as the proxy does.
+    fn record(
+        &self,
+        plain: &PlainRequest<'_>,
+        located: &Located<'_>,
+        rejected: Option<&RejectionByLimit>,
+        answer: &RepeatedAnswer,
+        (snapshot, shared): (&Snapshot, &SharedState),
+    ) {
+        let rejection = rejected.map(|(rejection, _)| *rejection);
+        let report = rejected.and_then(|(_, report)| report.as_ref());
+        let key_values = rejection.map_or_else(Vec::new, |rejection| {
+            let facts = || located.facts(KnownBody::Unread, answer.arrived);
+            let limit = located.limits().get(usize::from(rejection.limit));
+            key_values(limit, facts, snapshot.rules.log.keys)
+        });
+        let request_id = answer.request_id;
+        shared.record(&Outcome {
+            arrived: answer.arrived,
             request_id,
             trace: TraceContext::begin(&snapshot.rules, self.peer, &plain.fields, request_id),
             client: Some(located.client.address),
             peer: Some(self.peer),
-            secured,
+            secured: self.secured.as_deref(),
             method: plain.method.as_str().as_bytes(),
             host: located.host.as_bytes(),
             target: plain.target.as_bytes(),
@@ -190,18 +192,85 @@ impl Repeats {
             disposition: rejection.map_or(RequestDisposition::Blocked, |rejection| {
                 RequestDisposition::rejected_by_limit(rejection.reason)
             }),
-            status: status.as_u16(),
+            status: answer.status.as_u16(),
             gaps: &[],
             bytes_received: plain.body_bytes as u64,
-            bytes_sent: sent as u64,
-            total: clock::since(arrived),
-            decision,
+            bytes_sent: answer.bytes as u64,
+            total: clock::since(answer.arrived),
+            decision: answer.decision,
             cache: None,
             origin: None,
             failure: None,
             reason: None,
         });
-        Some(head_bytes + plain.body_bytes)
+    }
+}
+
+/// A rejection by a limit, with the report of the limits where they were asked.
+type RejectionByLimit = (LimitRejection, Option<AdmissionReport>);
+
+/// An answer that was written, for the record.
+struct RepeatedAnswer {
+    arrived: Timestamp,
+    /// Time that the decision took.
+    decision: Duration,
+    request_id: RequestId,
+    status: StatusCode,
+    /// Bytes of the body.
+    bytes: usize,
+}
+
+/// Appends the answer to a request that is rejected by a limit, or else by a list. Returns its status and the bytes of its body.
+fn write_answer(
+    into: &mut BytesMut,
+    (plain, located): (&PlainRequest<'_>, &Located<'_>),
+    rejected: Option<&RejectionByLimit>,
+    secured: Option<&TlsFacts>,
+    request_id: RequestId,
+) -> (StatusCode, usize) {
+    let (status, body) = match rejected {
+        Some((rejection, report)) => {
+            let report = report.as_ref();
+            let refusal = (located.route).refusal(rejection, report, &plain.fields, request_id);
+            write_refusal(into, &refusal, request_id);
+            (refusal.status, refusal.body)
+        }
+        None => {
+            write_blocked(into, request_id);
+            (StatusCode::FORBIDDEN, BLOCKED_BODY.clone())
+        }
+    };
+    write_hsts(into, secured);
+    (status, write_body(into, &plain.method, &body))
+}
+
+/// Returns whether only the proxy can answer a request on this route.
+fn needs_proxy(located: &Located<'_>, plain: &PlainRequest<'_>) -> bool {
+    let route = located.route;
+    let shape = route.shape.as_ref();
+    // The proxy reads the body; and it would verify the token a second time if the request may pass.
+    route.reads_body
+        || route.reads_token
+        // It reads that body too.
+        || route.compares_body && plain.fields.contains_key(CONTENT_TYPE)
+        // What responses have besides is written in one place.
+        || shape.is_some_and(|shape| shape.touches_answers())
+}
+
+/// Returns the rejection by a limit that the proxy would come to, or `Some(None)` where a list blocks the client; `None` where the request
+/// may pass.
+fn expected_rejection(
+    located: &Located<'_>,
+    shared: &SharedState,
+    now: Timestamp,
+) -> Option<Option<RejectionByLimit>> {
+    match located.standing {
+        ListMatch::Blocked(_) => Some(None),
+        // A client that faces no limits may pass.
+        ListMatch::Ordinary | ListMatch::Allowed(_) => {
+            let facts = located.facts(KnownBody::Unread, now);
+            peek_rejection(located.limits(), &facts, &shared.seed, now).map(Some)
+        }
     }
 }
 
