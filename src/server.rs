@@ -31,7 +31,7 @@ use self::opening::{AllListening, CloseWhen, ListenerStartup};
 use self::room::log_room;
 pub use self::room::shortage;
 use self::signals::{ProcessSignals, SignalTargets, UpgradePolicy};
-use self::sockets::ListenerSockets;
+use self::sockets::{ListenerMap, ListenerSockets};
 use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
 use crate::admission::KeySeed;
 use crate::bounds;
@@ -187,40 +187,11 @@ pub fn serve(
     let upgrade_socket = rules.server.upgrade_socket.clone();
     // The handover needs descriptors.
     let files = OpenFiles::raise();
-    let (takeover, InheritedState { sockets, legacy }) = match begin {
-        StartMode::Alone => {
-            let sockets = activation::sockets().map_err(StartError::Activation)?;
-            activation::tell_unused(&sockets, &rules);
-            let legacy = None;
-            (None, InheritedState { sockets, legacy })
-        }
-        StartMode::AsSuccessor => {
-            let path = upgrade_socket
-                .as_deref()
-                .ok_or(StartError::NoUpgradeSocket)?;
-            let (takeover, inherited) = PendingTakeover::begin(path)?;
-            (Some(takeover), inherited)
-        }
-    };
+    let (takeover, InheritedState { sockets, legacy }) = inherit(begin, &rules)?;
     // A start that waits for the old process can be interrupted; from here on something is open.
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
-    let addresses = rules.listeners.iter().map(|listener| listener.address);
-    let addresses = addresses.chain(rules.admin.address);
-    let sockets = ListenerSockets::open(addresses, sockets).map_err(|error| match error {
-        StartError::Bind(address, cause) if Some(address) == rules.admin.address => {
-            StartError::Admin(address, cause)
-        }
-        other => other,
-    })?;
-    let sockets = Arc::new(sockets);
-    // Before the first reading of the time: counters that continue have a clock of their own.
-    let (storage, seed) =
-        CounterStorage::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
-    let seed = KeySeed::from_seed(seed);
-    let process = Arc::new(GatewayProcess::new(
-        file, rules, recorder, storage, seed, files,
-    ));
-    process.reloader.storage.settle();
+    let sockets = Arc::new(open_sockets(&rules, sockets)?);
+    let process = open_process(file, rules, recorder, (begin, legacy), files)?;
     if let Some(directory) = extras.scratch {
         process.lifecycle.remove_at_end(directory);
     }
@@ -229,20 +200,12 @@ pub fn serve(
 
     let reload = Arc::new(Notify::new());
     let mut server = Server::new_with_opt_and_conf(None, configuration(rules, files));
-    let conf = Arc::clone(&server.configuration);
     let mut opening = ListenerStartup::of(&sockets);
-    for listener in &rules.listeners {
-        let service = gateway_at(listener.address, &process, &conf);
-        server.add_service(opening.add(service, CloseWhen::AtDrain));
-    }
     // This process answers probes and scrapes while it drains, unless a new process has taken over.
     let (retire, retired) = watch::channel(false);
     // Pingora drops its services before it ends; a listener whose channel is dropped would close.
     let unretired = retire.clone();
-    if let Some(address) = rules.admin.address {
-        let desk = AdminApp::service(&process, address);
-        server.add_service(opening.add(desk, CloseWhen::When(retired)));
-    }
+    add_listeners(&mut server, &mut opening, &process, retired);
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);
 
@@ -259,14 +222,6 @@ pub fn serve(
         reload,
         drain: Arc::clone(&drain),
     });
-    let stop = StopTask {
-        process: Arc::clone(&process),
-        sockets,
-        succession: Arc::clone(&succession),
-        drain,
-        opened,
-        retire,
-    };
     let start = StartTask {
         process: Arc::clone(&process),
         takeover,
@@ -275,22 +230,17 @@ pub fn serve(
         tell_opened,
     };
     start.complete(opening.complete());
+    let stop = StopTask {
+        process: Arc::clone(&process),
+        sockets,
+        succession: Arc::clone(&succession),
+        drain,
+        opened,
+        retire,
+    };
     exit_when_drained(&server, Arc::clone(&process), succession);
     announce(file, rules);
-    log_room(
-        files,
-        rules,
-        process
-            .shared
-            .connection_limiter
-            .caps(&rules.server.defence),
-        process.shared.origin_requests.caps(rules),
-    );
-    let memory = MemoryPlan::of(rules);
-    info!("memory: {memory}");
-    if let Some(warning) = memory.warning() {
-        warn!("{warning}");
-    }
+    log_capacity(files, rules, &process);
     // The server runs forever: a snapshot held here would keep the first configuration's tables and connections alive.
     drop(snapshot);
     server.run(RunArgs {
@@ -300,6 +250,91 @@ pub fn serve(
     drop(unretired);
     save_log(&process);
     std::process::exit(0)
+}
+
+/// Opens the storage of counters, and makes the process that uses it.
+fn open_process(
+    file: &Path,
+    rules: Rules,
+    recorder: RequestRecorder,
+    (begin, legacy): (StartMode, Option<CounterHandover>),
+    files: OpenFiles,
+) -> Result<Arc<GatewayProcess>, StartError> {
+    // Before the first reading of the time: counters that continue have a clock of their own.
+    let (storage, seed) =
+        CounterStorage::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
+    let seed = KeySeed::from_seed(seed);
+    let process = GatewayProcess::new(file, rules, recorder, storage, seed, files);
+    process.reloader.storage.settle();
+    Ok(Arc::new(process))
+}
+
+/// Takes the sockets and counters that a service manager or the old process hands over, and the takeover that is to be completed.
+fn inherit(
+    begin: StartMode,
+    rules: &Rules,
+) -> Result<(Option<PendingTakeover>, InheritedState), StartError> {
+    match begin {
+        StartMode::Alone => {
+            let sockets = activation::sockets().map_err(StartError::Activation)?;
+            activation::tell_unused(&sockets, rules);
+            let legacy = None;
+            Ok((None, InheritedState { sockets, legacy }))
+        }
+        StartMode::AsSuccessor => {
+            let path = rules.server.upgrade_socket.as_deref();
+            let (takeover, inherited) =
+                PendingTakeover::begin(path.ok_or(StartError::NoUpgradeSocket)?)?;
+            Ok((Some(takeover), inherited))
+        }
+    }
+}
+
+/// Opens the sockets of all listeners that `inherited` does not have.
+fn open_sockets(rules: &Rules, inherited: ListenerMap) -> Result<ListenerSockets, StartError> {
+    let addresses = rules.listeners.iter().map(|listener| listener.address);
+    let addresses = addresses.chain(rules.admin.address);
+    ListenerSockets::open(addresses, inherited).map_err(|error| match error {
+        StartError::Bind(address, cause) if Some(address) == rules.admin.address => {
+            StartError::Admin(address, cause)
+        }
+        other => other,
+    })
+}
+
+/// Adds a service for each listener; that of the operator closes when it is `retired`.
+fn add_listeners(
+    server: &mut Server,
+    opening: &mut ListenerStartup,
+    process: &Arc<GatewayProcess>,
+    retired: watch::Receiver<bool>,
+) {
+    let snapshot = process.shared.snapshot();
+    let rules = &snapshot.rules;
+    let conf = Arc::clone(&server.configuration);
+    for listener in &rules.listeners {
+        let service = gateway_at(listener.address, process, &conf);
+        server.add_service(opening.add(service, CloseWhen::AtDrain));
+    }
+    if let Some(address) = rules.admin.address {
+        let desk = AdminApp::service(process, address);
+        server.add_service(opening.add(desk, CloseWhen::When(retired)));
+    }
+}
+
+/// Logs how many connections and requests there is room for, and the memory that the configuration takes at most.
+fn log_capacity(files: OpenFiles, rules: &Rules, process: &GatewayProcess) {
+    let connections = process
+        .shared
+        .connection_limiter
+        .caps(&rules.server.defence);
+    let requests = process.shared.origin_requests.caps(rules);
+    log_room(files, rules, connections, requests);
+    let memory = MemoryPlan::of(rules);
+    info!("memory: {memory}");
+    if let Some(warning) = memory.warning() {
+        warn!("{warning}");
+    }
 }
 
 /// Returns the persistence of counters that the operator configured; logs a warning where it drops the old process's counters.
