@@ -26,81 +26,106 @@ pub struct ConnectionsView {
 
 /// Nothing where nobody can connect.
 pub(super) fn families(view: Option<ConnectionsView>) -> Vec<SampledFamily> {
-    let Some(ConnectionsView {
-        tallies,
-        caps,
-        requests,
-        request_caps,
-        unread,
-        most_unread,
-    }) = view
-    else {
+    let Some(view) = view else {
         return Vec::new();
     };
-    let mut refused = SampledFamily::counter(
-        "sluicegate_connections_refused_total",
-        "Connections that were closed at once, by the cap that they met.",
-    );
-    for (crowd, count) in ConnectionLimitExceeded::ALL.iter().zip(tallies.refused) {
-        refused.push(&[("cap", crowd.as_str())], count);
-    }
-    let mut most = SampledFamily::gauge(
-        "sluicegate_connections_max",
-        "Connections that may be open, by cap.",
-    );
-    for (crowd, cap) in ConnectionLimitExceeded::ALL
-        .iter()
-        .zip([caps.all, caps.of_client])
-    {
-        most.push(&[("cap", crowd.as_str())], u64::from(cap.get()));
-    }
-    let mut requests_refused = SampledFamily::counter(
-        "sluicegate_origin_requests_refused_total",
-        "Requests that were answered with 503 since as many were on their way to origins as may be, by the cap that they met.",
-    );
-    for (cap, count) in RequestCap::ALL.iter().zip(requests.refused) {
-        requests_refused.push(&[("cap", cap.as_str())], count);
-    }
-    let mut most_requests = SampledFamily::gauge(
-        "sluicegate_origin_requests_max",
-        "Requests that may be on their way to origins, by cap.",
-    );
-    let caps = [request_caps.all, request_caps.of_client.get().into()];
-    for (cap, most) in RequestCap::ALL.iter().zip(caps) {
-        most_requests.push(&[("cap", cap.as_str())], most);
-    }
-    let mut unread_refused = SampledFamily::counter(
-        "sluicegate_unread_refused_total",
-        "Answers in whose place clients got 503 since as much waited for clients as may, by cap.",
-    );
-    for (cap, count) in UnreadCap::ALL.iter().zip(unread.refused) {
-        unread_refused.push(&[("cap", cap.as_str())], count);
-    }
-    vec![
+    let mut families = Vec::with_capacity(9);
+    families.extend(of_connections(&view));
+    families.extend(of_requests(&view));
+    families.extend(of_unread(&view));
+    families
+}
+
+fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
+    let caps = ConnectionLimitExceeded::ALL.map(ConnectionLimitExceeded::as_str);
+    let max = [view.caps.all, view.caps.of_client].map(|cap| cap.get().into());
+    [
         SampledFamily::gauge(
             "sluicegate_connections",
             "Connections of clients that are open.",
         )
-        .series(&[], tallies.open),
-        most,
-        refused,
+        .series(&[], view.tallies.open),
+        by_cap(
+            SampledFamily::gauge(
+                "sluicegate_connections_max",
+                "Connections that may be open, by cap.",
+            ),
+            caps,
+            max,
+        ),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_connections_refused_total",
+                "Connections that were closed at once, by the cap that they met.",
+            ),
+            caps,
+            view.tallies.refused,
+        ),
+    ]
+}
+
+fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {
+    let caps = RequestCap::ALL.map(RequestCap::as_str);
+    let max = [
+        view.request_caps.all,
+        view.request_caps.of_client.get().into(),
+    ];
+    [
         SampledFamily::gauge(
             "sluicegate_origin_requests",
             "Files that requests on their way to origins may need.",
         )
-        .series(&[], requests.open),
-        most_requests,
-        requests_refused,
+        .series(&[], view.requests.open),
+        by_cap(
+            SampledFamily::gauge(
+                "sluicegate_origin_requests_max",
+                "Requests that may be on their way to origins, by cap.",
+            ),
+            caps,
+            max,
+        ),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_origin_requests_refused_total",
+                "Requests that were answered with 503 since as many were on their way to origins as may be, by the cap that they met.",
+            ),
+            caps,
+            view.requests.refused,
+        ),
+    ]
+}
+
+fn of_unread(view: &ConnectionsView) -> [SampledFamily; 3] {
+    [
         SampledFamily::gauge(
             "sluicegate_unread_bytes",
             "Bytes of memory that answers under way may come to hold for their clients.",
         )
-        .series(&[], unread.held),
+        .series(&[], view.unread.held),
         SampledFamily::gauge(
             "sluicegate_unread_max_bytes",
             "Bytes of memory that they may hold.",
         )
-        .series(&[], most_unread),
-        unread_refused,
+        .series(&[], view.most_unread),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_unread_refused_total",
+                "Answers in whose place clients got 503 since as much waited for clients as may, by cap.",
+            ),
+            UnreadCap::ALL.map(UnreadCap::as_str),
+            view.unread.refused,
+        ),
     ]
+}
+
+/// Adds a sample for each cap to `family`.
+fn by_cap<const N: usize>(
+    mut family: SampledFamily,
+    caps: [&'static str; N],
+    values: [u64; N],
+) -> SampledFamily {
+    for (cap, value) in caps.into_iter().zip(values) {
+        family.push(&[("cap", cap)], value);
+    }
+    family
 }

@@ -208,32 +208,23 @@ pub(super) fn no_token() -> AdminPage {
 }
 
 /// Returns the metrics of origins.
-pub(super) fn families(origins: &[OriginView]) -> [SampledFamily; 12] {
-    let each = |mut family: SampledFamily, value: fn(&ServerView) -> u64| {
-        for origin in origins {
-            for server in &origin.servers {
-                let address = server.address.to_string();
-                let labels = [("origin", &*origin.name), ("server", &*address)];
-                family.push(&labels, value(server));
-            }
-        }
-        family
-    };
-    let all = |mut family: SampledFamily, value: fn(&OriginView) -> u64| {
-        for origin in origins {
-            family.push(&[("origin", &*origin.name)], value(origin));
-        }
-        family
-    };
+pub(super) fn families(origins: &[OriginView]) -> impl Iterator<Item = SampledFamily> {
+    let servers = server_families(origins).into_iter();
+    servers.chain(origin_families(origins))
+}
+
+fn server_families(origins: &[OriginView]) -> [SampledFamily; 7] {
     [
-        each(
+        of_servers(
+            origins,
             SampledFamily::gauge(
                 "sluicegate_origin_server_up",
                 "Whether requests are sent to a server of an origin.",
             ),
             |server| u64::from(server.state.is_asked()),
         ),
-        each(
+        of_servers(
+            origins,
             SampledFamily::gauge(
                 "sluicegate_origin_server_in_flight",
                 "Tries that are under way at a server.",
@@ -243,49 +234,61 @@ pub(super) fn families(origins: &[OriginView]) -> [SampledFamily; 12] {
         connections(origins),
         tries(origins),
         failures(origins),
-        each(
+        of_servers(
+            origins,
             SampledFamily::counter(
                 "sluicegate_origin_server_ejections_total",
                 "How often a server was left alone for a while because it failed requests.",
             ),
             |server| server.ejections,
         ),
-        each(
+        of_servers(
+            origins,
             SampledFamily::counter(
                 "sluicegate_origin_server_health_changes_total",
                 "How often checks took a server out of use or put it back.",
             ),
             |server| server.health_changes,
         ),
-        all(
+    ]
+}
+
+fn origin_families(origins: &[OriginView]) -> [SampledFamily; 5] {
+    [
+        of_origins(
+            origins,
             SampledFamily::counter(
                 "sluicegate_origin_retries_total",
                 "Requests that were tried again.",
             ),
             |origin| origin.retries,
         ),
-        all(
+        of_origins(
+            origins,
             SampledFamily::counter(
                 "sluicegate_origin_retry_budget_exhausted_total",
                 "Requests that were not tried again for want of budget.",
             ),
             |origin| origin.retries_not_granted,
         ),
-        all(
+        of_origins(
+            origins,
             SampledFamily::gauge(
                 "sluicegate_origin_pending",
                 "Requests that wait for a place at a server.",
             ),
             |origin| u64::from(origin.pending),
         ),
-        all(
+        of_origins(
+            origins,
             SampledFamily::counter(
                 "sluicegate_origin_circuit_refused_total",
                 "Requests that found no place at a server.",
             ),
             |origin| origin.refused,
         ),
-        all(
+        of_origins(
+            origins,
             SampledFamily::gauge(
                 "sluicegate_origin_names_unresolved",
                 "Names of servers that did not resolve when they were last looked up.",
@@ -293,6 +296,34 @@ pub(super) fn families(origins: &[OriginView]) -> [SampledFamily; 12] {
             |origin| origin.unresolved as u64,
         ),
     ]
+}
+
+/// Adds a sample for each server to `family`.
+fn of_servers(
+    origins: &[OriginView],
+    mut family: SampledFamily,
+    value: fn(&ServerView) -> u64,
+) -> SampledFamily {
+    for origin in origins {
+        for server in &origin.servers {
+            let address = server.address.to_string();
+            let labels = [("origin", &*origin.name), ("server", &*address)];
+            family.push(&labels, value(server));
+        }
+    }
+    family
+}
+
+/// Adds a sample for each origin to `family`.
+fn of_origins(
+    origins: &[OriginView],
+    mut family: SampledFamily,
+    value: fn(&OriginView) -> u64,
+) -> SampledFamily {
+    for origin in origins {
+        family.push(&[("origin", &*origin.name)], value(origin));
+    }
+    family
 }
 
 /// Servers without a bound have no series.
