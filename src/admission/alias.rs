@@ -13,11 +13,11 @@ use crate::normal_form::fold;
 /// The name in a key, with which names of a request are compared.
 pub(super) struct Wanted<'n> {
     name: &'n str,
-    forms: OnceCell<Forms>,
+    forms: OnceCell<ParsedForms>,
 }
 
 /// The forms that parsers make of a name.
-struct Forms {
+struct ParsedForms {
     /// The name with `_` for what PHP replaces, once with the blanks at the end and once without.
     flat: [String; 2],
     /// The same of the text before the first bracket: the array that PHP makes of `user.id[]`.
@@ -46,7 +46,7 @@ impl<'n> Wanted<'n> {
     }
 
     /// Compares a decoded name.
-    pub(super) fn likeness(&self, found: &[u8]) -> NameMatch {
+    pub(super) fn compare(&self, found: &[u8]) -> NameMatch {
         let name = self.name.as_bytes();
         if found == name {
             return NameMatch::Same;
@@ -79,13 +79,13 @@ fn is_plain(name: &[u8]) -> bool {
         .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-fn is_taken_for(found: &Forms, wanted: &Forms) -> bool {
+fn is_taken_for(found: &ParsedForms, wanted: &ParsedForms) -> bool {
     let flat = |found: &String| !found.is_empty() && wanted.flat.contains(found);
     found.flat.iter().chain([&found.array]).any(flat)
         || (!wanted.steps.is_empty() && found.steps.starts_with(&wanted.steps))
 }
 
-fn forms(name: &str) -> Forms {
+fn forms(name: &str) -> ParsedForms {
     // URLSearchParams drops a `?` in front, and old parsers of cookies a `=`.
     let is_dropped = |letter: char| {
         letter.is_whitespace() || letter.is_control() || matches!(letter, '?' | '=' | '"' | '\'')
@@ -110,7 +110,7 @@ fn forms(name: &str) -> Forms {
         .map(str::to_owned)
         .collect();
     let before_bracket = visible.split('[').next().unwrap_or_default();
-    Forms {
+    ParsedForms {
         array: folded(before_bracket),
         flat: [
             folded(visible.trim_end_matches(is_dropped)),
@@ -206,10 +206,10 @@ mod tests {
             ("x_", &["x ", "x["]),
         ] {
             let wanted = Wanted::new(name);
-            assert_eq!(wanted.likeness(name.as_bytes()), NameMatch::Same);
+            assert_eq!(wanted.compare(name.as_bytes()), NameMatch::Same);
             for alias in aliases {
                 assert_eq!(
-                    wanted.likeness(alias.as_bytes()),
+                    wanted.compare(alias.as_bytes()),
                     NameMatch::Alias,
                     "{name} {alias:?}"
                 );
@@ -217,7 +217,7 @@ mod tests {
         }
         let wanted = Wanted::new("sid");
         for alias in [&b"\xa0sid"[..], b"sid\x85", b"\xc1\xb3id"] {
-            assert_eq!(wanted.likeness(alias), NameMatch::Alias, "{alias:?}");
+            assert_eq!(wanted.compare(alias), NameMatch::Alias, "{alias:?}");
         }
     }
 
@@ -238,12 +238,12 @@ mod tests {
             "\u{200b}",
         ] {
             assert_eq!(
-                wanted.likeness(name.as_bytes()),
+                wanted.compare(name.as_bytes()),
                 NameMatch::Other,
                 "{name:?}"
             );
         }
-        assert_eq!(Wanted::new("user[id]").likeness(b"user"), NameMatch::Other);
-        assert_eq!(Wanted::new("user_id").likeness(b"user"), NameMatch::Other);
+        assert_eq!(Wanted::new("user[id]").compare(b"user"), NameMatch::Other);
+        assert_eq!(Wanted::new("user_id").compare(b"user"), NameMatch::Other);
     }
 }

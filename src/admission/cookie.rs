@@ -61,7 +61,7 @@ pub(super) fn merged<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>
 }
 
 fn likeness(wanted: &Wanted<'_>, name: &[u8]) -> NameMatch {
-    wanted.likeness(&decode(name.trim_ascii(), PlusMeaning::Space))
+    wanted.compare(&decode(name.trim_ascii(), PlusMeaning::Space))
 }
 
 /// Returns whether a parser that splits at more than `;` finds the name inside a pair: behind a blank, a comma or a quote, in front of

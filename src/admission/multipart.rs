@@ -59,8 +59,8 @@ pub(super) fn find<'a>(
         {
             return Err(MissingReason::Malformed);
         }
-        let likeness = match wanted.likeness(part.name) {
-            NameMatch::Other => match wanted.likeness(&decode(part.name, PlusMeaning::Space)) {
+        let likeness = match wanted.compare(part.name) {
+            NameMatch::Other => match wanted.compare(&decode(part.name, PlusMeaning::Space)) {
                 NameMatch::Other => continue,
                 _ => NameMatch::Alias,
             },

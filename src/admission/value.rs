@@ -171,7 +171,7 @@ fn among<'a>(text: &'a [u8], ends: &[u8], wanted: &Wanted<'_>) -> Result<Value<'
     for pair in text.split(|byte| ends.contains(byte)) {
         let (name, value) = cut_at(pair, b'=').unwrap_or((pair, b""));
         // An empty pair is none, as in `a=1&&b=2`.
-        match wanted.likeness(&decode(name, PlusMeaning::Space)) {
+        match wanted.compare(&decode(name, PlusMeaning::Space)) {
             _ if pair.is_empty() => {}
             NameMatch::Other => {}
             NameMatch::Alias => return Err(MissingReason::Repeated),
