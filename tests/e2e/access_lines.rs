@@ -207,7 +207,8 @@ async fn a_filter_chooses_lines_and_follows_a_reload() {
 
 #[tokio::test]
 async fn former_names_work_for_one_version() {
-    // Goal: programs that read the former names of fields and outcomes, and filters that use them, survive the upgrade. Method: a filter by
+    // Goal: programs that read the former names of fields and outcomes, and filters that use them, survive the upgrade. Method: a
+    // filter by
     // the former name of an outcome, with and without `old_names`; what `check` says of both.
     let origin = Origin::named("hello");
     let rules = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\ncapacity = 1000\n\
@@ -229,7 +230,7 @@ async fn former_names_work_for_one_version() {
 
 #[tokio::test]
 async fn a_share_of_the_refused_lines_accounts_for_all() {
-    // Goal: a flood writes little, what is missing is told, and requests that are not refused have their lines. Method: two thousand
+    // Goal: a flood writes few lines, the number of omitted ones is logged, and admitted requests have their lines. Method: two thousand
     // refused on one connection at a hundredth; a reload to all.
     let setup = |line: &str| Setup::new().rules(LIMITED).log_line(line);
     let mut gateway = setup("refused = \"1%\"").start().await;

@@ -78,7 +78,7 @@ async fn a_route_with_nothing_but_shadow_tells_clients_nothing() {
 
 #[tokio::test]
 async fn an_exceeded_limit_marks_what_it_lets_pass() {
-    // Goal: the origin learns which limit is exceeded and how it stands, and believes nobody else. Method: a client that writes the
+    // Goal: the origin gets the exceeded limit and its state, and no client can set these fields. Method: a client that writes the
     // field itself, before and beyond the limit; and on a route without the limit.
     let lines = limit(
         "fast",
@@ -146,8 +146,8 @@ async fn a_limit_that_marks_is_charged_with_the_others_or_not_at_all() {
 
 #[tokio::test]
 async fn a_client_that_leaves_frees_its_place_in_the_queue() {
-    // Goal: `action = "delay"` notices that nobody waits any more, over HTTP/1 with and without a body unread, and over HTTP/2.
-    // Method: one place, and a turn every ten minutes: whoever waits keeps others out until it leaves.
+    // Goal: `action = "delay"` detects that the client has left, over HTTP/1 with and without a body unread, and over HTTP/2.
+    // Method: one place, and a turn every ten minutes: a waiting request occupies the place until it leaves.
     let lines = "[limit.turn]\nkey = \"global\"\nrates = [\"6 per 1h\"]\naction = \"delay\"\nqueue = 1\nmax_wait = \"10m\"\n";
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, &rules(lines, "\"turn\"")).await;
@@ -205,7 +205,7 @@ async fn left(gateway: &Gateway, logged: &mut usize) {
 
 #[tokio::test]
 async fn a_request_that_waited_for_its_turn_is_charged_as_any_other() {
-    // Goal: only who leaves the queue gets a charge back, and what is told of the origin leaves the wait out. Method: two requests at once,
+    // Goal: only a request that leaves the queue is refunded, and the origin's times exclude the delay. Method: two requests at once,
     // and again should the machine be so slow that neither waits; what is left of a limit beside the queue, and the log.
     let turn = "[limit.turn]\nkey = \"global\"\nrates = [\"1 per 1s\"]\naction = \"delay\"\nqueue = 9\nmax_wait = \"10m\"\n";
     let lines = turn.to_owned() + &limit("beside", 1000, "");

@@ -113,7 +113,7 @@ async fn every_refused_line_names_its_key_and_a_value_leads_to_it() {
 
 #[tokio::test]
 async fn who_is_locked_out_is_let_in_again() {
-    // Goal: one request of an operator lets a customer in, with every algorithm, and leaves a line that says who did it. Method: use a
+    // Goal: one request of an operator clears a customer's key, with every algorithm, and logs the operator's address. Method: use a
     // limit up until it bans; without the token nothing happens; clear the key; the next requests pass as at first.
     let algorithms = [
         "sliding-window",

@@ -170,7 +170,7 @@ async fn another_algorithm_goes_on_from_what_was_counted() {
 
 #[tokio::test]
 async fn waiting_as_long_as_told_is_enough_for_every_algorithm() {
-    // Goal: `Retry-After` is true. Method: short periods; use the limit up, wait as told, ask again.
+    // Goal: `Retry-After` is true. Method: short periods; use the limit up, wait as `Retry-After` says, repeat.
     for lines in [
         "rates = [\"2 per 1s\"]\nalgorithm = \"fixed-window\"",
         "rates = [\"2 per 1s\"]\nalgorithm = \"fixed-window\"\nalign = \"first-request\"",

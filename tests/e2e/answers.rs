@@ -62,7 +62,7 @@ async fn a_limit_is_shown_in_the_fields_that_it_names() {
 
 #[tokio::test]
 async fn of_several_rates_the_one_nearest_to_refusal_is_told() {
-    // Goal: three fields tell about the rate that matters. Method: two limits, three rates; a hidden one is nearer still.
+    // Goal: three fields describe the nearest rate. Method: two limits, three rates; a hidden one is nearer still.
     let gateway = Gateway::start(
         r#"
         [limit.a]
@@ -209,7 +209,8 @@ async fn the_routes_words_go_before_the_limits() {
 
 #[tokio::test]
 async fn the_client_chooses_among_bodies() {
-    // Goal: browsers get HTML, programs what they ask for, the others the default; caches are told. Method: one connection, so that
+    // Goal: browsers get HTML, programs the type that they ask for, the others the default; caches get `Vary`. Method: one connection,
+    // so that
     // repeated refusals are answered too, with a different Accept each time.
     let gateway = Gateway::start(&one_per_hour(
         r#"

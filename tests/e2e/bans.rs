@@ -41,7 +41,7 @@ fn assert_banned(answer: &Response, seconds: std::ops::RangeInclusive<u64>) {
 
 #[tokio::test]
 async fn a_ban_outlasts_the_rate() {
-    // Goal: who exceeds a limit is refused for as long as the ban lasts, is told so from the refusal that begins it on, and nobody else
+    // Goal: a client that exceeds a limit is rejected until the ban ends, with its wait from the first rejection on, and no other
     // is. Method: one a second, and an hour of ban, beside the same limit without one: when that has room again the ban still holds.
     let gateway = Gateway::start(&beside_one_without_a_ban()).await;
     let mut client = gateway.client().await;
@@ -156,7 +156,7 @@ async fn only_failed_logins_lead_to_a_ban() {
 
 #[tokio::test]
 async fn a_ban_survives_an_edit_of_its_limit() {
-    // Goal: C4 within a process. Method: the limit becomes generous, and its bans longer and then shorter: the ban in force goes on, no
+    // Goal: C4 within a process. Method: the limit becomes generous, and its bans longer and then shorter: the ban in force continues, no
     // longer than the new rules make it; without `ban` nobody is banned.
     let rules = |rate, ban| otp(rate, &format!("ban = {{ for = \"{ban}\" }}"));
     let mut gateway = Gateway::start(&rules("1 per 1s", "1h")).await;
@@ -172,7 +172,7 @@ async fn a_ban_survives_an_edit_of_its_limit() {
 
 #[tokio::test]
 async fn a_ban_survives_kill_9() {
-    // Goal: C4 beyond the process. Method: kill -9 over a state directory; the next process bans the same client and nobody else, and
+    // Goal: C4 beyond the process. Method: kill -9 over a state directory; the next process bans the same client and no other, and
     // says that it found the bans.
     let mut rules = otp("1 per 1s", "ban = { for = \"1h\" }");
     rules.push_str("[server]\nstate_dir = \"state\"\n");

@@ -40,7 +40,7 @@ fn text_of(bytes: usize) -> String {
 
 #[tokio::test]
 async fn one_telephone_number_is_one_counter() {
-    // Goal: the sendOTP case: each number has its two, however it is written and whoever asks. Method: three spellings from two addresses,
+    // Goal: the sendOTP case: each number has its two, in any spelling and from any address. Method: three spellings from two addresses,
     // then another number; the origin sees what was admitted, and the connection of a refused client stays.
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, KEYED).await;
@@ -360,7 +360,8 @@ async fn a_slow_body_is_given_up_and_nothing_is_charged() {
 
 #[tokio::test]
 async fn the_largest_body_of_a_route_still_holds() {
-    // Goal: `max_body_bytes` refuses before anything is charged or forwarded. Method: a chunked body larger than the route's, smaller than
+    // Goal: `max_body_bytes` refuses before anything is charged or forwarded. Method: a chunked body larger than the route's, smaller
+    // than
     // what is read for keys.
     let origin = Origin::echo();
     let rules = LENIENT
@@ -382,7 +383,8 @@ async fn the_largest_body_of_a_route_still_holds() {
 
 #[tokio::test]
 async fn a_refusal_takes_nothing_from_limits_by_the_body() {
-    // Goal: C2 between a key of a body, a key of an address and one counter for all. Method: ten each for a number and a client, three for
+    // Goal: C2 between a key of a body, a key of an address and one counter for all. Method: ten each for a number and a client, three
+    // for
     // all; 1,003 requests, of which three pass; then the first two alone, on a route of their own, have 10 − 3 − 1 left.
     let rules = r#"
         [limit.number]

@@ -4,7 +4,7 @@ use crate::harness::*;
 
 #[tokio::test]
 async fn a_body_announced_too_large_is_413_and_never_starts() {
-    // Goal: the cap by Content-Length. Method: announce one byte more than allowed; the origin must hear nothing.
+    // Goal: the cap by Content-Length. Method: announce one byte more than allowed; the origin must get nothing.
     let origin = Origin::echo();
     let gateway = Setup::new()
         .origin("app", &origin)

@@ -46,7 +46,7 @@ async fn an_idle_connection_is_closed_after_its_time() {
 
 #[tokio::test]
 async fn a_connection_that_says_nothing_is_closed_after_its_time() {
-    // Goal: sockets are not free for those who only hold them. Method: connect, say nothing; say half a preface of HTTP/2.
+    // Goal: idle connections are closed. Method: connect and send nothing; send half a preface of HTTP/2.
     let settings = "[server]\nkeepalive_timeout = \"1s\"\nclient_read_timeout = \"1s\"\n";
     let gateway = Gateway::start(&format!("{settings}{RESPOND}")).await;
     let mut silent = gateway.raw().await;
@@ -58,7 +58,7 @@ async fn a_connection_that_says_nothing_is_closed_after_its_time() {
 
 #[tokio::test]
 async fn a_head_that_drips_is_cut_off() {
-    // Goal: slowloris. Method: a field every 100 ms must not hold the connection for ever.
+    // Goal: slowloris. Method: a field every 100 ms must not hold the connection forever.
     let gateway = Gateway::start(&format!(
         "[server]\nclient_header_timeout = \"1s\"\n{RESPOND}"
     ))
@@ -128,7 +128,7 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test]
 async fn a_request_behind_a_chunked_body_is_answered_or_the_connection_closed() {
-    // Goal: where the gateway cannot tell requests apart it must say so, not hang or mix them up. Method: chunks and a second
+    // Goal: where the gateway cannot separate requests it must answer so, not hang or mix them up. Method: chunks and a second
     // request in one write.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;

@@ -67,7 +67,7 @@ origin = "app"
 
 #[tokio::test]
 async fn run_refuses_a_bad_file_with_its_own_code() {
-    // Goal: exit code 64 tells a bad configuration from a failure. Method: a bad file, a missing file, no file.
+    // Goal: exit code 64 distinguishes a bad configuration from a failure. Method: a bad file, a missing file, no file.
     let (_directory, path) = file(&GOOD.replace("respond", "respnod"));
     let mut process = Process::run(&["run", "--config", &path]);
     assert_eq!(process.exit_code().await, 64);
@@ -120,7 +120,7 @@ async fn ping_tells_a_living_gateway_from_a_dead_one() {
 
 #[tokio::test]
 async fn the_demo_shows_what_it_does_until_it_is_told_to_stop() {
-    // Goal: who tries it out sees a limit at work, and Ctrl-C ends it well. Method: the address that it tells; posts until one is refused,
+    // Goal: the demo shows a limit, and Ctrl-C ends it. Method: the printed address; posts until one is rejected,
     // which is the sixth, or the seventh where a window began meanwhile.
     let mut demo = Process::run(&["demo"]);
     let address: SocketAddr = eventually("it says where it stands", async || {

@@ -40,7 +40,8 @@ async fn waiting(gateway: &Gateway, count: usize) -> Vec<JoinHandle<u16>> {
 
 #[tokio::test]
 async fn a_queue_is_as_long_as_those_who_wait() {
-    // Goal: whoever opens and closes requests keeps nobody out. Method: a full queue; one has its turn, the others leave, which waited
+    // Goal: a client that opens and cancels requests shuts out no other. Method: a full queue; one has its turn, the others leave,
+    // which waited
     // for as long as a turn takes; as many fit again.
     let origin = Origin::echo();
     let rules = queue("turn", "global", "1 per 4s", 5);
@@ -59,7 +60,8 @@ async fn a_queue_is_as_long_as_those_who_wait() {
 
 #[tokio::test]
 async fn those_behind_move_up() {
-    // Goal: the origin does not idle while requests wait for others that have left. Method: three wait; the first two leave, and the third
+    // Goal: the origin does not idle while requests wait for others that have left. Method: three wait; the first two leave, and the
+    // third
     // is served when the first would have been.
     let origin = Origin::echo();
     let rules = queue("turn", "global", "1 per 6s", 5);
@@ -85,7 +87,7 @@ async fn those_behind_move_up() {
 
 #[tokio::test]
 async fn only_so_many_requests_are_held_back() {
-    // Goal: waiters are bounded in all and by limit, whatever their keys; a request that finds no room is charged nothing and told nothing
+    // Goal: waiters are bounded in all and by limit, whatever their keys; a request without room is not charged and gets no limit fields
     // of limits, and rooms become free. Method: each of many clients has used its turn and waits ten minutes for the next, by two limits;
     // one more is answered at once, until one of them leaves.
     const WAITERS: usize = 4096;

@@ -286,7 +286,7 @@ async fn many_clients_leave_files_for_the_operator() {
 
 #[tokio::test]
 async fn the_operators_listener_takes_few_files() {
-    // Goal: whoever reaches the admin listener, in a cluster every pod, shuts out neither clients nor the operator. Method: 1,024 files;
+    // Goal: a client of the admin listener, in a cluster every pod, can shut out neither clients nor the operator. Method: 1,024 files;
     // one address opens 1,200 connections there and sends half a request on each; others are answered meanwhile, and it is once these
     // have ended.
     let gateway = Setup::new()
@@ -327,7 +327,7 @@ async fn the_operators_listener_takes_few_files() {
 
 #[tokio::test]
 async fn a_demonstration_with_too_few_files_says_one_sentence() {
-    // Goal: a newcomer's shell with few files gets no panic. Method: few, and hardly any.
+    // Goal: a shell with a low descriptor limit gets no panic. Method: few, and hardly any.
     for files in [8, 40] {
         let mut demo = Process::run_under(&Setup::new().with_open_files(files), &["demo"]);
         assert_eq!(demo.exit_code().await, 1, "{files}");
@@ -343,7 +343,8 @@ async fn a_demonstration_with_too_few_files_says_one_sentence() {
 
 #[tokio::test]
 async fn numbers_that_cannot_hold_are_named() {
-    // Goal: an operator learns before the first flood that the numbers of the file do not fit. Method: `check` and a start where they need
+    // Goal: an operator learns before the first flood that the numbers of the file do not fit. Method: `check` and a start where they
+    // need
     // more files than there may be.
     let origin = Origin::echo();
     let rules = format!("[server]\nmax_connections = 900\nthreads = 1\n{PASS}");

@@ -94,7 +94,7 @@ async fn asked(arguments: &[&str]) -> Value {
 
 #[tokio::test]
 async fn every_limit_and_route_is_a_few_plain_sentences() {
-    // Goal: what a limit allows, its worst case, memory, what it needs in a flood, who asks it; warnings too. Method: sentences that must
+    // Goal: what a limit allows, its worst case, memory, its capacity in a flood, its routes; warnings too. Method: sentences that must
     // be there, with numbers worked out by hand: a sliding window holds a key for two hours, 262,144 / 7,200 = 36 a second.
     let (code, stdout, _) = explain(&[]).await;
     assert_eq!(code, 0);

@@ -51,7 +51,8 @@ async fn a_start_with_a_name_that_does_not_resolve_serves_the_rest() {
 
 #[tokio::test]
 async fn an_origin_whose_name_resolves_later_is_served() {
-    // Goal: a name that nobody knows at the start, such as that of a container which starts last, needs no reload. Method: a hosts file of
+    // Goal: a name that does not resolve at the start, such as that of a container which starts last, needs no reload. Method: a hosts
+    // file of
     // the gateway's own, into which the name is written while requests get 503.
     let origin = Origin::echo();
     let name = format!("late.sluicegate.invalid:{}", origin.address().port());
@@ -94,7 +95,8 @@ async fn status_of(gateway: &Gateway, client: &str) -> u16 {
 
 #[tokio::test]
 async fn a_start_with_broken_files_serves_with_what_can_be_read_of_them() {
-    // Goal: a start is not lost for a line of a list. Method: a list with one good line and a bad one, no file of tiers at all; what holds,
+    // Goal: a start is not lost for a line of a list. Method: a list with one good line and a bad one, no file of tiers at all; what
+    // holds,
     // and who is told. Then both files are mended.
     let gateway = Setup::new()
         .file("bad.txt", "192.0.2.1\nhost.test\n")
@@ -190,7 +192,8 @@ async fn a_reload_with_broken_files_applies_the_rest() {
 
 #[tokio::test]
 async fn a_key_file_that_vanishes_keeps_its_keys() {
-    // Goal: tokens are believed while their key file is away; without any key none is. Method: remove the file and reload; restart without.
+    // Goal: tokens stay valid while their key file is missing; without any key none is valid. Method: remove the file and reload;
+    // restart without.
     let rules = "[jwt]\nalgorithms = [\"HS256\"]\nkey_file = \"../secret\"\n\
         [limit.user]\nkey = \"jwt.sub\"\nrates = [\"9 per 1h\"]\non_missing = \"refuse\"\n\
         [[route]]\npath = \"/\"\nrespond = { status = 200 }\nlimits = [\"user\"]\n";

@@ -33,7 +33,7 @@ fn passed(echo: &Received, names: &str) -> Vec<String> {
 #[tokio::test]
 async fn no_client_has_the_word_of_a_proxy() {
     // Goal: what origins read as a proxy's word comes from no client: not directly, over neither version of HTTP, and not through a
-    // trusted proxy that passes it on. Method: every field, from a stranger and from a peer that is trusted; the echo.
+    // trusted proxy that passes it on. Method: every field, from an untrusted and from a trusted peer; the echo.
     let origin = Origin::echo();
     let rules = format!("[client]\ntrusted_proxies = [\"127.0.0.9\"]\n{PASS}");
     let gateway = Gateway::before(&origin, &rules).await;
@@ -52,7 +52,7 @@ async fn no_client_has_the_word_of_a_proxy() {
 
 #[tokio::test]
 async fn a_trusted_proxy_writes_what_the_operator_lists() {
-    // Goal: `trusted_headers`: names and families from trusted peers, in the listed spelling alone, and from nobody else. Method: both
+    // Goal: `trusted_headers`: names and families from trusted peers, in the listed spelling alone, and from no other peer. Method: both
     // kinds of peers; without a list the scheme passes alone.
     let origin = Origin::echo();
     let sent = "X-Forwarded-Host X_Forwarded_Host CF-Ray CF-Visitor X-User-Id X-Real-IP X-Forwarded-Prefix";
@@ -85,7 +85,8 @@ async fn a_trusted_proxy_writes_what_the_operator_lists() {
 
 #[tokio::test]
 async fn the_chain_is_told_whatever_field_carries_the_address() {
-    // Goal: a client's X-Forwarded-For never passes through a proxy that tells the address elsewhere. Method: a field with one address and
+    // Goal: a client's X-Forwarded-For never passes through a proxy that sends the address in another field. Method: a field with one
+    // address and
     // `Forwarded`; the origin's chain is the client and the peer.
     let origin = Origin::echo();
     for (source, value) in [
@@ -107,7 +108,8 @@ async fn the_chain_is_told_whatever_field_carries_the_address() {
 
 #[tokio::test]
 async fn an_odd_spelling_is_no_way_around_a_key() {
-    // Goal: a limit counts by the field that the origin reads. Method: a fresh key in the counted spelling beside the real one in spellings
+    // Goal: a limit counts by the field that the origin reads. Method: a fresh key in the counted spelling beside the real one in
+    // spellings
     // that CGI folds; what the origin got in any spelling is what was counted. The same for a match, a `set`, a `remove` and a mark.
     let origin = Origin::echo();
     let rules = r#"
@@ -274,7 +276,8 @@ impl Drop for Flask {
 
 #[tokio::test]
 async fn no_client_poisons_a_stored_page_of_flask() {
-    // Goal: what a framework makes of forwarded fields is not stored for everybody. Method: a real Flask with ProxyFix behind the cache; a
+    // Goal: what a framework makes of forwarded fields is not stored for everybody. Method: a real Flask with ProxyFix behind the
+    // cache; a
     // stranger, and a client of a trusted proxy that only appends the address, ask first with a host, prefix and port of their own.
     let flask = Flask::start().await;
     for trusted in ["127.0.0.9", "127.0.0.1"] {

@@ -42,7 +42,7 @@ async fn the_origin_sees_a_fixed_host_where_one_is_configured() {
 
 #[tokio::test]
 async fn forwarded_fields_of_a_stranger_are_replaced() {
-    // Goal: an origin that believes X-Forwarded-* is not lied to. Method: a client that nobody trusts claims to be another.
+    // Goal: an origin can trust X-Forwarded-*. Method: an untrusted client claims to be another.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
     let mut client = gateway.client_from("127.0.0.9").await;
@@ -80,7 +80,7 @@ async fn a_trusted_hop_is_appended_to_the_chain() {
 
 #[tokio::test]
 async fn the_forwarded_field_is_told_where_it_is_configured() {
-    // Goal: RFC 7239 in place of X-Forwarded-For, replaced for a stranger and extended for a trusted hop. Method: the echo.
+    // Goal: RFC 7239 in place of X-Forwarded-For, replaced for an untrusted peer and extended for a trusted hop. Method: the echo.
     let origin = Origin::echo();
     let rules = PASS_TRUSTING.replace("[client]", "[client]\nclient_ip_header = \"forwarded\"");
     let gateway = Gateway::before(&origin, &rules).await;
@@ -186,7 +186,7 @@ async fn fields_of_one_hop_do_not_come_back() {
 
 #[tokio::test]
 async fn one_request_id_goes_to_the_origin_the_client_and_the_log() {
-    // Goal: one request can be followed through all three. Method: compare them; a stranger's own id is not believed.
+    // Goal: one request can be followed through all three. Method: compare them; an untrusted client's own id is not accepted.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
     let answer = gateway

@@ -31,7 +31,7 @@ async fn clients_of(gateway: &Gateway, requests: Vec<Request>) -> Vec<String> {
 
 #[tokio::test]
 async fn a_forged_chain_changes_nothing() {
-    // Goal: C6 by default: nobody is trusted. Method: a new forged address in every known field with each request; the
+    // Goal: C6 by default: no peer is trusted. Method: a new forged address in every known field with each request; the
     // second request must be refused all the same.
     let rules = TRUSTING.split_once("[limit.one]").unwrap().1;
     let gateway = Gateway::start(&format!("[limit.one]{rules}")).await;
@@ -159,7 +159,7 @@ async fn mapped_and_plain_ipv4_share_a_counter() {
 
 #[tokio::test]
 async fn a_malformed_chain_is_believed_up_to_where_it_breaks() {
-    // Goal: what stands left of a broken element is hearsay of nobody. Method: broken elements in several places; the client
+    // Goal: elements to the left of a malformed one are ignored. Method: broken elements in several places; the client
     // is never the forged 6.6.6.6, and never anybody's fresh identity: what is right of the break still counts.
     let gateway = Gateway::start(TRUSTING).await;
     let chains = [
@@ -221,7 +221,7 @@ async fn the_forwarded_field_is_read_where_it_is_configured() {
 
 #[tokio::test]
 async fn a_single_value_field_is_read_where_it_is_configured() {
-    // Goal: a CDN's own field. Method: one value is believed; two, or a list, are not; strangers are not believed at all.
+    // Goal: a CDN's own field works. Method: one value is accepted; two, or a list, are not; none from an untrusted peer.
     let rules = TRUSTING.replace(
         "[client]",
         "[client]\nclient_ip_header = \"cf-connecting-ip\"",
@@ -297,7 +297,8 @@ origin = "app"
 
 #[tokio::test]
 async fn a_proxy_that_is_not_trusted_is_told_once() {
-    // Goal: a balancer that is missing in `trusted_proxies` is found, by log, metric and `explain`, and nobody fills the log. Method: two
+    // Goal: a balancer that is missing in `trusted_proxies` is reported by log, metric and `explain`, and the log cannot be flooded.
+    // Method: two
     // peers that nobody trusts send chains, one refused again and again on one connection.
     let rules = TRUSTING.replace("\"127.0.0.0/8\", ", "");
     let gateway = Gateway::start(&rules).await;

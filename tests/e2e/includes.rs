@@ -24,7 +24,8 @@ async fn serves(gateway: &Gateway, path: &str, body: &str) {
 
 #[tokio::test]
 async fn files_that_a_pattern_names_come_and_go() {
-    // Goal: a directory of files is one configuration, watched as a whole. Method: one file at the start; a second comes, changes, breaks,
+    // Goal: a directory of files is one configuration, watched as a whole. Method: one file at the start; a second comes, changes,
+    // breaks,
     // is mended and goes.
     let gateway = Setup::new()
         .whole(FIRST)

@@ -16,7 +16,8 @@ const RULES: &str = r#"
 
 #[tokio::test]
 async fn the_top_of_a_limit_names_who_is_nearest_to_it() {
-    // Goal: during an attack, who is it. Method: three clients that use five, three and one of five; the top shows them in that order,
+    // Goal: during an attack, `top` shows the clients. Method: three clients that use five, three and one of five; the top shows them
+    // in that order,
     // the first as refused, and none by its address.
     let gateway = Gateway::start(RULES).await;
     for (client, requests) in [("127.0.0.5", 1), ("127.0.0.6", 7), ("127.0.0.7", 3)] {

@@ -21,7 +21,7 @@ async fn statuses(gateway: &Gateway, requests: impl IntoIterator<Item = Request>
 
 #[tokio::test]
 async fn each_value_of_a_header_has_a_counter() {
-    // Goal: clients behind one address are told apart by what they send, and copies give no fresh counter. Method: two keys, then one
+    // Goal: a header key separates clients behind one address, and repeated fields give no fresh counter. Method: two keys, then one
     // of them among copies; a copy that differs is no value, and refused with 400.
     let gateway = Gateway::start(&two_by("\"header.x-api-key\"", "on_missing = \"refuse\"")).await;
     let with = |key: &str| get("/").header("x-api-key", key);

@@ -101,7 +101,7 @@ async fn an_allowed_client_skips_the_limits_and_is_charged_nothing() {
 
 #[tokio::test]
 async fn a_forged_chain_does_not_help_a_blocked_client() {
-    // Goal: lists see the identified client (C6). Method: nobody is trusted, loopback is blocked, and allowed addresses are claimed.
+    // Goal: lists see the identified client (C6). Method: no peer is trusted, loopback is blocked, and allowed addresses are claimed.
     let rules = RULES
         .replace("trusted_proxies = [\"127.0.0.0/8\"]", "")
         .replace("file = \"../bad.txt\"", "cidrs = [\"127.0.0.1\"]");

@@ -24,7 +24,7 @@ fn many_limits() -> String {
 
 #[tokio::test]
 async fn a_thousand_limits_take_memory_as_keys_use_it() {
-    // Goal: limits that nobody meets cost next to nothing, and the sum is told. Method: 1,001 limits of the default capacity, whose tables
+    // Goal: unused limits cost next to nothing, and the sum is logged. Method: 1,001 limits of the default capacity, whose tables
     // would take 9 GB; a client is counted by each of the first hundred.
     let gateway = Gateway::start(&many_limits()).await;
     for number in 0..100 {
@@ -49,7 +49,7 @@ async fn a_thousand_limits_take_memory_as_keys_use_it() {
 
 #[tokio::test]
 async fn check_warns_of_more_memory_than_the_machine_has() {
-    // Goal: a capacity that cannot hold is told before it kills. Method: 26 limits for a thousand million keys each.
+    // Goal: a capacity beyond the memory causes a warning. Method: 26 limits for a thousand million keys each.
     let limit = |name: &str| {
         format!(
             "[limit.{name}]\nkey = \"client.ip\"\nrates = [\"5 per 1h\"]\ncapacity = 1073741824\n"

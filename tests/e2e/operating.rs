@@ -151,7 +151,7 @@ async fn what_a_client_writes_cannot_break_a_log_line() {
 
 #[tokio::test]
 async fn a_rotated_log_loses_no_line() {
-    // Goal: logrotate: rename, SIGUSR1, go on. Method: requests before, during and after; both files together have them all.
+    // Goal: logrotate works: rename, SIGUSR1. Method: requests before, during and after; both files together have them all.
     let gateway = Gateway::start("[[route]]\npath = \"/*\"\nrespond = { status = 200 }").await;
     let address = gateway.address();
     let flood =

@@ -91,7 +91,7 @@ async fn a_server_that_answers_its_check_badly_is_taken_out() {
 
 #[tokio::test]
 async fn an_unreachable_origin_is_502() {
-    // Goal: connection refused is told apart from a timeout. Method: an address where nobody listens.
+    // Goal: connection refused is distinguished from a timeout. Method: a closed port.
     let gateway = Setup::new()
         .servers("app", &[free_address()])
         .rules(PASS)
@@ -180,7 +180,7 @@ async fn an_answer_that_exceeds_the_total_timeout_is_504() {
 
 #[tokio::test]
 async fn a_dripping_answer_is_cut_at_the_total_timeout() {
-    // Goal: an origin cannot hold a request for ever by one byte at a time. Method: pieces within the read timeout for a
+    // Goal: an origin cannot hold a request forever by one byte at a time. Method: pieces within the read timeout for a
     // minute; the answer must break off, not look complete.
     let origin = Origin::answering(|_| Reply::Drip {
         piece: "x",
@@ -218,7 +218,7 @@ async fn a_slow_but_allowed_answer_passes() {
 
 #[tokio::test]
 async fn an_answer_that_is_no_http_is_502() {
-    // Goal: a broken origin is the origin's fault, and the client is told. Method: garbage, and a close without a byte.
+    // Goal: a malformed answer counts as the origin's failure, and the client gets 502. Method: garbage, and a close without a byte.
     let origin = Origin::answering(|request| match request.target.as_str() {
         "/garbage" => Reply::Raw(b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec()),
         _ => Reply::Close,

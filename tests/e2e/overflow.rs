@@ -148,7 +148,8 @@ async fn refusals_of_replicated_limits_by_a_shared_counter_are_counted() {
 
 #[tokio::test]
 async fn a_refusal_by_a_shared_counter_bans_nobody() {
-    // Goal: who is refused for what others used is not banned for it. Method: a ban of an hour; only clients that were refused by their
+    // Goal: a rejection caused by the use of others does not ban a client. Method: a ban of an hour; only clients that were refused by
+    // their
     // own counter are banned, and of clients that ask once that is none.
     let rules = crowded("ban = { for = \"1h\" }", "").replace("LIMITS", "\"each\"");
     let origin = Origin::echo();
@@ -168,8 +169,10 @@ async fn a_refusal_by_a_shared_counter_bans_nobody() {
 
 #[tokio::test]
 async fn a_larger_capacity_relieves_newcomers_at_once() {
-    // Goal: who was refused by a full table passes as soon as `capacity` is raised, and nobody passes twice. Method: 3,000 clients ask once
-    // each where 91 have a slot, then again after a reload with room for all, and once more; under several algorithms, and in a file after
+    // Goal: a client rejected by a full table passes as soon as `capacity` is raised, and none passes twice. Method: 3,000 clients ask
+    // once
+    // each where 91 have a slot, then again after a reload with room for all, and once more; under several algorithms, and in a file
+    // after
     // a restart.
     for (name, lines) in [
         ("sliding window", "rates = [\"1 per 1d\"]"),

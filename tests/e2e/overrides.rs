@@ -56,7 +56,7 @@ fn replace(path: &Path, text: &str) {
 
 #[tokio::test]
 async fn keys_have_rates_of_their_own_or_none() {
-    // Goal: each tier is judged and told as its row says, everybody else as the limit does. Method: a client of each tier, by address
+    // Goal: each tier has the rates and fields of its row, all other keys those of the limit. Method: a client of each tier, by address
     // and by network; fields, log and metrics.
     let gateway = Setup::new()
         .rules(&by_client("../tiers.csv"))
@@ -115,7 +115,8 @@ async fn keys_have_rates_of_their_own_or_none() {
 
 #[tokio::test]
 async fn a_new_file_is_taken_whole_and_keeps_what_was_counted() {
-    // Goal: tiers change without a restart, and nobody gets a fresh counter by it; a broken file changes nothing and says so. Method:
+    // Goal: tiers change without a restart, and no key gets a fresh counter by it; an invalid file changes nothing and is reported.
+    // Method:
     // raise a client that is used up, break the file, mend it.
     let file = |rates: &str| format!("[[override]]\nkey = \"192.0.2.1\"\nrates = {rates}\n");
     let gateway = Setup::new()
@@ -216,7 +217,8 @@ async fn a_tier_may_admit_more_than_the_logs_of_its_limit_would_hold() {
 
 #[tokio::test]
 async fn a_limit_that_marks_stays_hidden_from_keys_with_rates_of_their_own() {
-    // Goal: rows change how much may pass, not who is told. Method: a row under a limit that marks; what client and origin see before it is
+    // Goal: rows change rates, not the visibility of a limit. Method: a row under a limit that marks; what client and origin see
+    // before it is
     // exceeded, and after.
     let origin = Origin::echo();
     let rules = r#"

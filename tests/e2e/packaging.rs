@@ -49,7 +49,7 @@ async fn the_configurations_that_are_delivered_are_good() {
 
 #[test]
 fn the_drains_of_unit_and_manifest_outlast_the_gateways() {
-    // Goal: nobody kills a process that still drains. Method: what the files say, against `shutdown_timeout`.
+    // Goal: no service manager kills a process that still drains. Method: the timeouts in the files against `shutdown_timeout`.
     let seconds = |text: &str, before: &str| -> u64 {
         let rest = text
             .split(before)

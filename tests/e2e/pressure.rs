@@ -154,7 +154,7 @@ async fn a_target_too_long_is_414_in_both_protocols() {
 
 #[tokio::test]
 async fn a_body_that_drips_is_408_and_frees_its_origin() {
-    // Goal: `client_min_rate`: a byte now and then must not hold a request for ever. Method: a byte every tenth of a second, each far
+    // Goal: `client_min_rate`: a byte now and then must not hold a request forever. Method: a byte every tenth of a second, each far
     // within the timeout of a read.
     let origin = Origin::echo();
     let rules =
@@ -182,7 +182,7 @@ async fn a_body_that_drips_is_408_and_frees_its_origin() {
 
 #[tokio::test]
 async fn a_body_that_is_slow_but_fast_enough_arrives() {
-    // Goal: no honest upload is cut. Method: the same timeouts, three times as long, at four times the rate.
+    // Goal: no upload above the minimum rate is cut off. Method: the same timeouts, three times as long, at four times the rate.
     let origin = Origin::echo();
     let rules =
         format!("[server]\nclient_read_timeout = \"1s\"\nclient_min_rate = \"1KiB\"\n{PASS}");
@@ -200,7 +200,7 @@ async fn a_body_that_is_slow_but_fast_enough_arrives() {
 
 #[tokio::test]
 async fn a_silent_body_is_408() {
-    // Goal: `client_read_timeout` is told, where a client may still listen. Method: half a body.
+    // Goal: `client_read_timeout` is answered with 408, where a client may still read. Method: half a body.
     let origin = Origin::echo();
     let gateway = Gateway::before(
         &origin,

@@ -120,7 +120,7 @@ async fn a_module_has_a_level_of_its_own() {
 
 #[tokio::test]
 async fn more_of_the_gateway_is_not_more_of_its_libraries() {
-    // Goal: who looks for a fault of the gateway is not buried in what libraries say of each frame. Method: all levels, a request by
+    // Goal: lines of libraries do not hide those of the gateway. Method: all levels, a request by
     // HTTP/2, and a broken frame.
     let gateway = logged("trace").start().await.spoken_to_by(Version::Http2);
     assert_eq!(gateway.get("/").await.status, 200);

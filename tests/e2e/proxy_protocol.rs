@@ -35,7 +35,8 @@ const REQUIRED: &str = "proxy_protocol = \"required\"\nproxy_protocol_from = [\"
 
 #[tokio::test]
 async fn the_announced_client_is_the_peer_in_limits_log_and_to_origins() {
-    // Goal: versions 1 and 2, whole and byte by byte, and what stands for nobody. Method: raw bytes; what the origin and the log are told.
+    // Goal: versions 1 and 2, whole and byte by byte, and headers without a client. Method: raw bytes; the addresses at the origin and
+    // in the log.
     let origin = Origin::echo();
     let gateway = before(&origin, REQUIRED).await;
     for (header, client) in [
@@ -142,7 +143,7 @@ async fn connections_are_counted_by_whom_the_header_announces() {
 
 #[tokio::test]
 async fn strangers_and_broken_headers_are_turned_away() {
-    // Goal: who may not announce is not believed, and what is broken is not served. Method: `required` and `optional`, from a proxy and
+    // Goal: a header from an untrusted peer is rejected, and so is a malformed one. Method: `required` and `optional`, from a proxy and
     // from a stranger, with and without a header.
     let origin = Origin::echo();
     let from = "proxy_protocol_from = [\"127.0.0.9\"]\n";
@@ -205,7 +206,8 @@ async fn a_proxy_that_announces_nobody_in_time_is_not_waited_for() {
 
 #[tokio::test]
 async fn trust_in_forwarded_fields_goes_by_the_announced_peer() {
-    // Goal: `[client] trusted_proxies` means whom the header announces, not who announces. Method: a chain from an announced hop that is
+    // Goal: `[client] trusted_proxies` applies to the announced address, not to the announcing proxy. Method: a chain from an
+    // announced hop that is
     // trusted, and from one that is not, through the same proxy.
     let origin = Origin::echo();
     let gateway = Setup::new()

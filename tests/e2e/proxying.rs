@@ -6,7 +6,7 @@ use crate::harness::*;
 
 #[tokio::test]
 async fn a_get_reaches_the_origin_and_its_answer_comes_back() {
-    // Goal: the plainest case. Method: an echoing origin tells what it received.
+    // Goal: a request is forwarded. Method: an echoing origin.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
     let echo = gateway.get("/some/path?and=query").await.echo();
@@ -251,7 +251,7 @@ async fn a_route_answers_by_itself() {
 
 #[tokio::test]
 async fn what_no_route_takes_is_404() {
-    // Goal: nothing is forwarded that nobody asked for. Method: one exact route, another path.
+    // Goal: a request without a route is not forwarded. Method: one exact route, another path.
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, "[[route]]\npath = \"/only\"\norigin = \"app\"").await;
     gateway.get("/other").await.assert_problem(404);

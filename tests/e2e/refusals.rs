@@ -228,7 +228,7 @@ async fn a_client_that_asks_to_close_is_obeyed_after_a_refusal() {
 
 #[tokio::test]
 async fn a_refused_upload_is_not_read_to_the_end() {
-    // Goal: nobody makes the gateway swallow gigabytes by being refused. Method: announce 100 MB, read the refusal, go on
+    // Goal: a rejected upload is not read to its end. Method: announce 100 MB, read the rejection, keep
     // sending: the gateway must close long before the end, and before sockets' own buffers could explain it.
     let origin = Origin::echo();
     let gateway = exhausted(&origin).await;

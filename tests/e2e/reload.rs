@@ -43,7 +43,8 @@ async fn a_file_written_in_place_is_noticed() {
 
 #[tokio::test]
 async fn a_mounted_config_map_is_noticed() {
-    // Goal: Kubernetes swaps a link two steps away from the file. Method: the same layout and the same swap, twice.
+    // Goal: the swap of a link two steps before the file is detected, as Kubernetes makes it. Method: the same layout and the same
+    // swap, twice.
     let mut gateway = Setup::new()
         .mounted_as_config_map()
         .rules(&version("first"))
@@ -84,7 +85,8 @@ async fn a_link_is_followed_to_what_is_written_in_place() {
 
 #[tokio::test]
 async fn files_that_a_reload_names_are_watched_from_then_on() {
-    // Goal: a list and a page named later are like those named at the start, wherever they lie. Method: a reload names both in directories
+    // Goal: a list and a page named later are like those named at the start, wherever they lie. Method: a reload names both in
+    // directories
     // of their own; then they change, in place and by a rename, more often than a reload looks at what is new to it.
     let named = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\nblock = [\"bad\"]\n\
         [list.bad]\nfile = \"../lists/bad.txt\"\n[error_pages.403]\nhtml_file = \"../pages/403.html\"\n";

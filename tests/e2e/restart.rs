@@ -159,7 +159,7 @@ async fn without_a_state_directory_a_restart_forgets() {
 
 #[tokio::test]
 async fn the_directory_is_for_its_user_alone() {
-    // Goal: nobody else reads the seed or writes a counter. Method: permission bits of everything that was made.
+    // Goal: no other user can read the seed or write a counter. Method: permission bits of everything that was made.
     let gateway = one_is_refused(KEPT).await;
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let state = state_of(&gateway);
@@ -203,7 +203,8 @@ async fn a_torn_file_is_set_aside_and_the_gateway_serves() {
 
 #[tokio::test]
 async fn a_file_of_another_directory_is_never_trusted() {
-    // Goal: nobody goes on from what was counted elsewhere. Method: two gateways with the same rules; one gets the other's file, which
+    // Goal: a gateway does not continue from the counts of another. Method: two gateways with the same rules; one gets the other's
+    // file, which
     // has the right name, length and meaning, but keys under another seed.
     let mut gateway = one_is_refused(KEPT).await;
     let mut foreign = Gateway::start(&rules(KEPT, "5 per 1h")).await;
@@ -330,7 +331,7 @@ async fn a_directory_that_vanishes_takes_no_limit_with_it() {
 
 #[tokio::test]
 async fn another_directory_waits_for_a_restart() {
-    // Goal: counters do not move under requests. Method: the key is edited; status says what waits, and the counts go on.
+    // Goal: counters do not move under requests. Method: the key is edited; status says what waits, and the counts continue.
     let mut gateway = one_is_refused(KEPT).await;
     gateway
         .reload(&rules("state_dir = \"elsewhere\"", "5 per 1h"))
@@ -373,7 +374,8 @@ async fn a_directory_that_cannot_be_used_is_an_error_at_the_start() {
 
 #[tokio::test]
 async fn counters_of_a_damaged_file_lock_nobody_out() {
-    // Goal: what lies more than a window ahead is dropped and told. Method: every word of the file of an exact limit is overwritten, by
+    // Goal: entries more than a window ahead are dropped and reported. Method: every word of the file of an exact limit is
+    // overwritten, by
     // times that are years ahead; clients that it knew and others are served, before a restart and after it.
     let rules = format!(
         "[server]\n{KEPT}\n[limit.otp]\nkey = \"client.ip\"\nrates = [\"5 per 1h\"]\nalgorithm = \"exact\"\n\

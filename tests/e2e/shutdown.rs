@@ -68,7 +68,7 @@ async fn a_draining_gateway_says_that_it_is_not_ready() {
 
 #[tokio::test]
 async fn a_stream_of_http2_under_way_is_finished() {
-    // Goal: the drain knows streams, not only connections. Method: two slow streams on one connection.
+    // Goal: the drain waits for streams, not only for connections. Method: two slow streams on one connection.
     let origin = slow_origin(Duration::from_secs(2));
     let mut gateway = Gateway::passing(&origin).await;
     let client = gateway.h2c().await;
@@ -203,7 +203,7 @@ async fn sigint_ends_at_once() {
 
 #[tokio::test]
 async fn sigint_ends_a_drain_too() {
-    // Goal: who does not want to wait any longer need not. Method: a drain that would take half a minute, then the signal.
+    // Goal: SIGINT ends a drain at once. Method: a drain that would take half a minute, then the signal.
     let origin = slow_origin(Duration::from_secs(30));
     let mut gateway = Gateway::passing(&origin).await;
     let mut raw = gateway.raw().await;

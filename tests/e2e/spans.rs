@@ -48,7 +48,8 @@ async fn counted(gateway: &Gateway, result: &str) -> f64 {
 
 #[tokio::test]
 async fn a_request_and_its_way_to_the_origin_are_spans_of_the_clients_trace() {
-    // Goal: a collector draws client, gateway and origin as one tree, and who calls it is who the operator says. Method: a request with a
+    // Goal: a collector shows client, gateway and origin as one tree, with the operator's attributes and headers. Method: a request
+    // with a
     // traceparent; the ids of both spans beside those that the origin got, and that the log has.
     let (origin, collector) = (Origin::echo(), Collector::start());
     let more = "service_name = \"edge\"\nattributes = { region = \"eu\" }\n\
@@ -139,7 +140,8 @@ async fn only_what_is_recorded_is_told_refusals_included() {
 
 #[tokio::test]
 async fn a_collector_that_takes_nothing_harms_no_request_and_gets_what_fits_when_it_is_back() {
-    // Goal: requests go on, memory is bounded, what is lost is counted, and the rest comes. Method: a collector that answers 503 to long
+    // Goal: requests continue, memory is bounded, lost spans are counted, and the rest arrives. Method: a collector that answers 503
+    // to long
     // paths until spans are dropped, then takes them.
     let origin = Origin::echo();
     let is_back = Arc::new(AtomicBool::new(false));
@@ -192,7 +194,7 @@ async fn a_collector_that_takes_nothing_harms_no_request_and_gets_what_fits_when
 
 #[tokio::test]
 async fn a_collector_that_cannot_be_reached_is_named_in_the_log_and_holds_up_no_end() {
-    // Goal: an operator learns why there are no spans. Method: a port where nobody listens, a request, SIGTERM.
+    // Goal: the log has the reason of missing spans. Method: a closed port, a request, SIGTERM.
     let origin = Origin::echo();
     let mut gateway = Gateway::before(&origin, &rules("http://127.0.0.1:1", "")).await;
     assert_eq!(gateway.get("/x").await.status, 200);
@@ -212,7 +214,8 @@ async fn a_collector_that_cannot_be_reached_is_named_in_the_log_and_holds_up_no_
 
 #[tokio::test]
 async fn what_may_succeed_is_brought_again_and_what_cannot_is_counted() {
-    // Goal: 429 with Retry-After loses nothing, 400 loses its batch and no more. Method: a collector that answers so, to its first call and
+    // Goal: 429 with Retry-After loses nothing, 400 loses its batch and no more. Method: a collector that answers so, to its first
+    // call and
     // to a certain path.
     let origin = Origin::echo();
     let collector = Collector::answering(|call, spans| {

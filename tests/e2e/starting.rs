@@ -45,7 +45,7 @@ async fn the_operators_listener_can_be_off() {
 
 #[tokio::test]
 async fn an_address_of_the_operator_that_is_taken_is_told_as_that() {
-    // Goal: nobody looks for a listener that the file does not have. Method: the address is taken by the test.
+    // Goal: the error names the admin listener, not one of the file. Method: the address is taken by the test.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let admin = taken.local_addr().unwrap();
     let more = format!("[admin]\naddress = \"{admin}\"\n[log]\naccess = \"off\"");
@@ -75,7 +75,7 @@ async fn a_log_that_cannot_be_opened_is_named() {
 
 #[tokio::test]
 async fn the_demos_rules_are_private_and_go_with_it() {
-    // Goal: nobody else of the machine edits the demo's rules, and nothing is left behind. Method: the mode of the directory, then Ctrl-C.
+    // Goal: no other user can edit the demo's rules, and nothing is left behind. Method: the mode of the directory, then Ctrl-C.
     let mut demo = Process::run(&["demo"]);
     let file = eventually("it says where its rules are", async || {
         let told = demo.stderr();

@@ -62,7 +62,7 @@ async fn lowering_the_number_keeps_what_was_counted() {
 
 #[tokio::test]
 async fn adding_a_second_rate_keeps_what_the_first_counted() {
-    // Goal: an edit of the list of rates. Method: two hours are added beside one, then the first is taken away: at no time
+    // Goal: an edit of the list of rates. Method: two hours are added beside one, then the first is removed: at no time
     // may a client have more left than the four used allow.
     let mut gateway = four_of_ten_used().await;
     gateway

@@ -147,7 +147,8 @@ async fn who_changes_the_tier_keeps_what_was_counted() {
 
 #[tokio::test]
 async fn logs_hold_what_the_largest_tier_counts() {
-    // Goal: `exact` keeps as many moments as any tier needs, and says what they take. Method: a tier a hundred times the limit's own count;
+    // Goal: `exact` keeps as many moments as any tier needs, and says what they take. Method: a tier a hundred times the limit's own
+    // count;
     // the memory in metrics, and as explained.
     let exact = by_claim(r#"["1 per 1h"]"#, r#""100 per 1h""#)
         .replace("on_missing", "algorithm = \"exact\"\non_missing")
@@ -191,7 +192,8 @@ respond = { status = 200 }
 
 #[tokio::test]
 async fn a_field_names_the_tier_only_where_a_trusted_hop_writes_it() {
-    // Goal: no client helps itself to a plan. Method: the same field over a trusted hop and from a stranger; two fields that differ; and a
+    // Goal: no client can choose a plan. Method: the same field over a trusted hop and from an untrusted peer; two fields that differ;
+    // and a
     // stranger that says it is blocked, who is counted like everybody.
     let gateway = Gateway::start(BY_FIELD).await;
     let from_hop = |client: &str| get("/").forwarded_for(client).header("x-plan", "pro");
@@ -239,7 +241,8 @@ async fn explained(rules: &str, arguments: &[&str]) -> String {
 
 #[tokio::test]
 async fn tiers_are_explained_in_general_and_for_one_request() {
-    // Goal: an operator sees who has which rates, and why. Method: the sentences of both kinds of tier; requests with a token, with a row,
+    // Goal: `explain` shows the rates of each request, and the reason. Method: the sentences of both kinds of tier; requests with a
+    // token, with a row,
     // with a field from a hop and from a stranger.
     let all = explained(&by_claim(OWN, PRO), &[]).await;
     for sentence in [

@@ -50,7 +50,7 @@ fn setup() -> Setup {
 
 #[tokio::test]
 async fn a_claim_counts_out_of_a_verified_token_only() {
-    // Goal: each subject has a counter, and nobody gets one by making a token up. Method: two tokens of one subject and one of another;
+    // Goal: each subject has a counter, and an invented token gets none. Method: two tokens of one subject and one of another;
     // then a broken signature, an expired token, another issuer, no token; the reasons of the log.
     let gateway = setup().start().await;
     let mut client = gateway.client().await;

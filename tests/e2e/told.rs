@@ -27,7 +27,7 @@ fn write(gateway: &Gateway, edit: impl FnOnce(String) -> String) {
 
 #[tokio::test]
 async fn the_start_says_what_is_served() {
-    // Goal: who reads the log knows what runs. Method: each part of a configuration in the first lines.
+    // Goal: the log describes the configuration in force. Method: each part of a configuration in the first lines.
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, RULES).await;
     let log = gateway.stderr();
@@ -49,7 +49,8 @@ async fn the_start_says_what_is_served() {
 
 #[tokio::test]
 async fn a_reload_says_what_changed() {
-    // Goal: an operator sees what an edit did, in the shell and in the log. Method: `sluicegate reload` after edits of each kind, after
+    // Goal: an operator sees the effect of an edit, in the shell and in the log. Method: `sluicegate reload` after edits of each kind,
+    // after
     // none, and after a mistake.
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, RULES).await;
@@ -94,7 +95,7 @@ async fn a_reload_says_what_changed() {
 
 #[tokio::test]
 async fn a_reload_that_fails_in_the_gateway_fails_in_the_shell() {
-    // Goal: what only the running gateway can find is told too. Method: a log that can be opened nowhere.
+    // Goal: errors that only the running gateway can find are reported too. Method: a log that can be opened nowhere.
     let gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = { status = 200 }\n").await;
     let missing = gateway.directory().join("none/access.log");
     write(&gateway, |text| {
@@ -148,7 +149,7 @@ async fn the_old_name_of_a_key_works_and_is_warned_of() {
 
 #[tokio::test]
 async fn the_admin_listener_shows_the_configuration_without_secrets() {
-    // Goal: what is in force can be looked up. Method: /config and /routes, without and with the token; a secret in a header field,
+    // Goal: the configuration in force can be read. Method: /config and /routes, without and with the token; a secret in a header field,
     // and one that a route asks for, which neither page and no metric has.
     let origin = Origin::echo();
     let gateway = Setup::new()

@@ -39,7 +39,8 @@ async fn settled(mut number: impl FnMut() -> u64) -> u64 {
 
 #[tokio::test]
 async fn the_kernel_keeps_little_of_an_answer() {
-    // Goal: what the kernel holds of an unread answer is bounded, over HTTP/1 and HTTP/2. Method: 20 connections that read nothing of 8 MiB
+    // Goal: what the kernel holds of an unread answer is bounded, over HTTP/1 and HTTP/2. Method: 20 connections that read nothing of
+    // 8 MiB
     // each, and one with 20 streams of that.
     let origin = origin(8 << 20);
     let gateway = Gateway::before(&origin, PASS).await;
@@ -66,7 +67,8 @@ async fn the_kernel_keeps_little_of_an_answer() {
 
 #[tokio::test]
 async fn an_answer_that_is_read_slowly_arrives() {
-    // Goal: no honest reader is cut, however many bytes the gateway holds for it. Method: 100 KB a second, while a write may wait for one,
+    // Goal: no steady reader is cut off, however many bytes the gateway holds for it. Method: 100 KB a second, while a write may wait
+    // for one,
     // over HTTP/1 and HTTP/2.
     const BYTES: usize = 700_000;
     let origin = origin(BYTES);
@@ -106,7 +108,8 @@ async fn an_answer_that_is_read_slowly_arrives() {
 
 #[tokio::test]
 async fn an_answer_that_trickles_ends() {
-    // Goal: who reads a little now and then holds no answer for ever, and the log says why it ended. Method: over HTTP/1 a few kilobytes a
+    // Goal: a client that reads a little now and then cannot hold an answer forever, and the log has the reason. Method: over HTTP/1 a
+    // few kilobytes a
     // second, over HTTP/2 a window that opens by a byte; both far within the timeout of a write.
     let origin = origin(4 << 20);
     let rules = "[server]\nclient_write_timeout = \"1s\"\nclient_min_read_rate = \"128KiB\"\n";
@@ -145,8 +148,9 @@ async fn an_answer_that_trickles_ends() {
 
 #[tokio::test]
 async fn a_connection_whose_requests_are_over_is_not_left_unread() {
-    // Goal: answers that fit into the buffers of HTTP/2 end the request before they are read; the connection that holds them ends as well.
-    // Method: 100 streams whose answers fit, nothing is read, and a `keepalive_timeout` that is far away.
+    // Goal: answers that fit into the buffers of HTTP/2 end the request before they are read; the connection that holds them ends as
+    // well.
+    // Method: 100 streams whose answers fit, nothing is read, and a long `keepalive_timeout`.
     let origin = origin(15_000);
     let rules = "[server]\nclient_write_timeout = \"1s\"\nkeepalive_timeout = \"10m\"\n";
     let gateway = Gateway::before(&origin, &format!("{rules}{PASS}")).await;
@@ -210,7 +214,8 @@ async fn one_client_holds_no_more_than_its_share_of_memory() {
 
 #[tokio::test]
 async fn a_stream_takes_room_only_while_it_waits() {
-    // Goal: an answer of unknown length needs room while its client lags behind, and a stream of small events never. Method: 20 streams of
+    // Goal: an answer of unknown length needs room while its client lags behind, and a stream of small events never. Method: 20
+    // streams of
     // events and 30 answers in chunks that nobody reads, with room for 4 of those; the rest is cut off.
     let large = [
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400000\r\n".to_vec(),

@@ -31,7 +31,7 @@ async fn a_bad_nonce_is_retried() {
     assert_eq!(lines_with(&secured, "order failed:"), 0);
 }
 
-/// Goal: a refused order is told once, waits, and the certificate that there is goes on; an edit of `[acme]` tries again at once.
+/// Goal: a rejected order is logged once, waits, and the current certificate stays in use; an edit of `[acme]` tries again at once.
 /// Method: a certificate, then another name that the server refuses; then an edit.
 #[tokio::test]
 async fn a_refused_order_waits_and_the_old_certificate_goes_on() {
@@ -96,7 +96,7 @@ async fn a_rate_limit_is_not_hammered() {
     );
 }
 
-/// Goal: a proof that fails is told with the server's own words. Method: names that lead to a port where nobody listens.
+/// Goal: a failed validation is logged with the server's text. Method: names that lead to a closed port.
 #[tokio::test]
 async fn a_proof_that_fails_is_told_in_the_servers_words() {
     let secured = Secured::start(AcmeServer::start(), wish()).await;
@@ -110,7 +110,7 @@ async fn a_proof_that_fails_is_told_in_the_servers_words() {
     assert!(secured.handshake("example.com").await.is_err());
 }
 
-/// Goal: an ACME server that cannot prove who it is gets nothing, and the operator is told which key to write. Method: the authority of
+/// Goal: an ACME server without a trusted certificate gets no request, and the log names the key to write. Method: the authority of
 /// another server as `ca_file`.
 #[tokio::test]
 async fn the_wrong_authority_is_a_clear_error() {
@@ -133,7 +133,8 @@ async fn the_wrong_authority_is_a_clear_error() {
     );
 }
 
-/// Goal: a server that has lost its accounts is a failure of one order, not for ever. Method: the server forgets, another name is asked
+/// Goal: a server that has lost its accounts fails one order, not all later ones. Method: the server drops its accounts, another name
+/// is asked
 /// for; the account is put aside, and the next try, which an edit brings on, opens a new one.
 #[tokio::test]
 async fn an_account_that_the_server_lost_is_made_anew() {

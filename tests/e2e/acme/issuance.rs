@@ -97,7 +97,8 @@ async fn a_restart_orders_nothing() {
     assert!(files.iter().all(|file| mode(file) == 0o600), "{files:?}");
 }
 
-/// Goal: names come and go with the configuration. Method: another name by reload is ordered with the first, which goes on meanwhile; a
+/// Goal: names come and go with the configuration. Method: another name by reload is ordered with the first, which stays in use
+/// meanwhile; a
 /// reload without it orders nothing, and the file of it stays.
 #[tokio::test]
 async fn names_follow_the_configuration() {
@@ -133,7 +134,7 @@ async fn names_follow_the_configuration() {
     assert_eq!(secured.server().orders(), 2);
 }
 
-/// Goal: a certificate authority that knows its customers knows the gateway for one. Method: a server that asks for an external account,
+/// Goal: external account binding works. Method: a server that asks for an external account,
 /// with its key in a file.
 #[tokio::test]
 async fn an_external_account_is_bound() {
@@ -154,7 +155,8 @@ async fn an_external_account_is_bound() {
     assert_eq!(secured.server().accounts().len(), 1);
 }
 
-/// Goal: only what is pending is answered before routes. Method: paths below `/.well-known/acme-challenge/` that nobody asked the gateway
+/// Goal: only pending challenges are answered before routes. Method: paths below `/.well-known/acme-challenge/` that nobody asked the
+/// gateway
 /// to prove go to their route, whatever the method.
 #[tokio::test]
 async fn a_proof_that_is_not_pending_is_a_request_like_any_other() {

@@ -33,7 +33,8 @@ async fn a_thousand_misses_at_once_are_one_request_to_the_origin(by: Version) {
 }
 
 async fn nobody_waits_for_what_cannot_be_shared(by: Version) {
-    // Goal: those that wait are let go when the answer turns out to be for one alone, and later ones do not wait. Method: a crowd before an
+    // Goal: those that wait are let go when the answer turns out to be for one alone, and later ones do not wait. Method: a crowd
+    // before an
     // origin that takes a moment and forbids to store; were they served one by one, this would take 25 seconds.
     let origin = Origin::answering(|_| {
         let answer = with(&[("Cache-Control", "no-store")]).body("x");

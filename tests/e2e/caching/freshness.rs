@@ -94,7 +94,7 @@ async fn a_route_may_say_what_its_answers_do_not(by: Version) {
 }
 
 async fn fields_that_are_not_to_be_stored_are_not(by: Version) {
-    // Goal: what is said to one client is not said to another. Method: an answer with a cookie that it sets aside itself, and with the
+    // Goal: fields for one client are not sent to another. Method: an answer with a cookie that it sets aside itself, and with the
     // origin's own RateLimit fields and request id.
     let origin = numbered(&[
         (

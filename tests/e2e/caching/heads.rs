@@ -80,7 +80,7 @@ async fn who_asks_for_less_of_what_is_not_stored_gets_that(by: Version) {
 }
 
 async fn a_head_is_given_though_the_body_fails(by: Version) {
-    // Goal: an origin that breaks off in the body takes no head away, and nothing is stored. Method: half a body, then the close.
+    // Goal: an origin that breaks off in the body loses no head, and nothing is stored. Method: half a body, then the close.
     let origin = Origin::answering(|_| {
         let half =
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\n01234";
@@ -96,7 +96,8 @@ async fn a_head_is_given_though_the_body_fails(by: Version) {
 }
 
 async fn who_has_a_part_holds_nobody_up(by: Version) {
-    // Goal: a client that has its range before the origin has sent the rest leaves nobody waiting. Method: a range of a slow answer while
+    // Goal: a client that has its range before the origin has sent the rest leaves no other waiting. Method: a range of a slow answer
+    // while
     // another client waits for the whole.
     let origin = slow("Cache-Control: max-age=60");
     let gateway = before(by, &origin, &storing("")).await;
@@ -115,7 +116,8 @@ async fn who_has_a_part_holds_nobody_up(by: Version) {
 }
 
 async fn what_is_stale_is_fetched_anew_for_whoever_asks_for_less(by: Version) {
-    // Goal: a HEAD or a condition that is served a stale answer has the whole fetched, and stored. Method: an answer that is stale from the
+    // Goal: a HEAD or a condition that is served a stale answer has the whole fetched, and stored. Method: an answer that is stale
+    // from the
     // start, asked for by each; the next GET gets the new one.
     for (request, _) in asking_for_less("/").into_iter().take(4) {
         let count = AtomicUsize::new(0);
@@ -151,7 +153,7 @@ fn fat() -> Origin {
 }
 
 async fn a_get_with_a_body_is_neither_stored_nor_answered_from_what_is(by: Version) {
-    // Goal: nobody puts a page of his own at a URL by the body of a GET, which frameworks read and no key has. Method: such requests before
+    // Goal: the body of a GET, which frameworks read and no key contains, cannot poison the cache. Method: such requests before
     // and after the page is stored.
     let origin = fat();
     let gateway = before(by, &origin, &storing("")).await;

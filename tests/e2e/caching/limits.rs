@@ -13,7 +13,7 @@ fn limited(lines: &str) -> String {
 }
 
 async fn hits_count_unless_the_limit_says_otherwise(by: Version) {
-    // Goal: a stored answer is no way around a limit, and each client is told its own standing. Method: two clients ask for one stored
+    // Goal: a stored answer does not bypass a limit, and each client gets its own state. Method: two clients ask for one stored
     // answer until they are refused.
     let origin = numbered(&[FRESH]);
     let gateway = before(by, &origin, &limited("")).await;
@@ -62,7 +62,7 @@ async fn a_limit_of_the_origin_gives_hits_back(by: Version) {
 }
 
 async fn a_stampede_cannot_slip_through_a_limit_of_the_origin(by: Version) {
-    // Goal: requests at once are charged before anybody knows that they will be hits. Method: 50 at once for 50 pages that are not
+    // Goal: concurrent requests are charged before the cache look-up. Method: 50 at once for 50 pages that are not
     // stored, three of which may be.
     let origin = numbered(&[FRESH]);
     let gateway = before(by, &origin, &limited("count = \"origin\"")).await;

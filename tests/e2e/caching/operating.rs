@@ -63,7 +63,7 @@ async fn the_operator_takes_away_what_is_stored() {
 
 #[tokio::test]
 async fn purges_are_for_whoever_has_the_token() {
-    // Goal: nobody empties the cache who may not, and who asks wrongly is told how to. Method: without token, with none configured, by GET,
+    // Goal: only the token's owner can purge, and errors have a cure. Method: without token, with none configured, by GET,
     // and with queries that name nothing.
     let origin = numbered(FRESH);
     let gateway = with_token(&origin).await;
@@ -141,7 +141,8 @@ async fn log_metrics_and_status_tell_how_the_cache_does(by: Version) {
 
 #[tokio::test]
 async fn what_is_stored_survives_a_reload_and_obeys_the_new_rules() {
-    // Goal: a reload empties nothing, and holds from then on. Method: a hit before and after a change of limits; then less memory, then no
+    // Goal: a reload empties nothing, and holds from then on. Method: a hit before and after a change of limits; then less memory,
+    // then no
     // cache at all.
     let origin = numbered(FRESH);
     let mut gateway = Gateway::before(&origin, &storing("")).await;

@@ -55,7 +55,7 @@ async fn ranges_are_cut_from_what_is_stored(by: Version) {
 }
 
 async fn if_range_cuts_only_what_is_unchanged(by: Version) {
-    // Goal: a download goes on only in the same bytes. Method: strong, other and weak validators.
+    // Goal: a download continues only in the same bytes. Method: strong, other and weak validators.
     let origin = digits();
     let gateway = before(by, &origin, &storing("")).await;
     for (validator, status) in [
@@ -111,7 +111,7 @@ async fn head_is_answered_from_get_and_fills_for_it(by: Version) {
 }
 
 async fn conditions_of_clients_are_answered_from_what_is_stored(by: Version) {
-    // Goal: a client that has the answer is told so, by the gateway. Method: conditions that hold and that do not, before and after
+    // Goal: the gateway answers 304 to a client that has the answer. Method: conditions that hold and that do not, before and after
     // the answer is stored; the origin never sees one.
     for stored_before in [false, true] {
         let origin = digits();

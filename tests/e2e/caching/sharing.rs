@@ -45,7 +45,7 @@ async fn hosts_paths_and_queries_are_told_apart(by: Version) {
 }
 
 async fn answers_differ_by_what_vary_names(by: Version) {
-    // Goal: a variant goes to whoever asks for it. Method: two languages in turn; fields that are not named make no difference.
+    // Goal: each request gets its variant. Method: two languages in turn; fields that are not named make no difference.
     let origin = mirror(&[FRESH, ("Vary", "Accept-Language")], "accept-language");
     let gateway = before(by, &origin, &storing("")).await;
     let ask = |language: &'static str, agent: &'static str| {
@@ -97,7 +97,7 @@ async fn no_client_gets_a_coding_that_it_did_not_ask_for(by: Version) {
 }
 
 async fn nobody_gets_the_page_of_another_user(by: Version) {
-    // Goal: answers to credentials and cookies are for whoever sent them, unless they say that they are for all. Method: two users and
+    // Goal: answers to credentials and cookies are not shared, unless they are marked as public. Method: two users and
     // nobody ask in turn for pages that are fresh, for all, and told apart by the cookie.
     for name in ["authorization", "cookie"] {
         let origin = mirror(&[FRESH], name);
@@ -167,7 +167,7 @@ async fn fields_of_vary_on_and_routes_make_other_answers(by: Version) {
 }
 
 async fn what_hides_another_request_is_not_stored(by: Version) {
-    // Goal: nobody can put another page at a URL by fields that the key does not know. Method: an origin that obeys such fields, asked
+    // Goal: fields outside the key cannot poison the cache. Method: an origin that obeys such fields, asked
     // with one and then without.
     for name in ["x-original-url", "x-rewrite-url", "x-http-method-override"] {
         let origin = mirror(&[FRESH], name);

@@ -100,7 +100,8 @@ async fn what_must_be_confirmed_is_never_served_stale(by: Version) {
 
 #[tokio::test]
 async fn a_stale_answer_is_served_while_it_is_fetched_anew() {
-    // Goal: stale-while-revalidate, RFC 5861 §3: nobody waits for the origin, which is asked once, and the next gets the new answer. The
+    // Goal: stale-while-revalidate, RFC 5861 §3: no request waits for the origin, which gets one request, and the next gets the new
+    // answer. The
     // gateway's own request asks no limit and makes no line. Method: a limit of three; HTTP/1 and HTTP/2.
     for over_http2 in [false, true] {
         let count = AtomicUsize::new(0);
@@ -140,8 +141,9 @@ async fn a_stale_answer_is_served_while_it_is_fetched_anew() {
 
 #[tokio::test]
 async fn what_came_by_tls_is_fetched_anew_for_those_who_come_by_tls() {
-    // Goal: the scheme is in the key of the gateway's own request too, which has no connection to tell it by: else the new answer would be
-    // stored where nobody looks, and the old one served until its end. Method: as above, under TLS, until the new answer is served.
+    // Goal: the scheme is in the key of the gateway's own request too, which has no connection to tell it by: else the new answer
+    // would be
+    // stored under another key, and the old one served until its end. Method: the same, under TLS, until the new answer is served.
     let authority = Authority::new();
     let pair = authority.server(&["gateway.test"]);
     let count = AtomicUsize::new(0);
@@ -171,7 +173,7 @@ async fn what_came_by_tls_is_fetched_anew_for_those_who_come_by_tls() {
 }
 
 async fn writing_to_a_url_takes_away_what_is_stored_of_it(by: Version) {
-    // Goal: RFC 9111 §4.4. Method: each unsafe method, through a route of its own without a cache; one that fails takes nothing away,
+    // Goal: RFC 9111 §4.4. Method: each unsafe method, through a route of its own without a cache; one that fails removes nothing,
     // and neither does one to another URL.
     let count = AtomicUsize::new(0);
     let origin = Origin::answering(move |received| {

@@ -345,8 +345,8 @@ async fn every_failure_of_an_origin_has_its_cause() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_says_how() {
-    // Goal: a stopped server, one behind a firewall that drops, and an origin whose servers are all out of service are told apart.
-    // Method: an address where nobody listens, one whose queue is full, one that its checks took out, one that failed too often.
+    // Goal: a stopped server, one behind a firewall that drops, and an origin whose servers are all out of service are distinguished.
+    // Method: a closed port, one whose queue is full, one that its checks took out, one that failed too often.
     let hole = BlackHole::start().await;
     let out = "health = { interval = \"100ms\", unhealthy_after = 1 }";
     let ejected = "outlier_detection = { consecutive_failures = 1, max_percent = 100 }";

@@ -121,7 +121,7 @@ async fn what_is_set_at_one_gateway_holds_at_the_other() {
 
 #[tokio::test]
 async fn a_key_of_exchanged_counts_is_cleared_everywhere() {
-    // Goal: a gateway that judges by its own count forgets it, and what it was about to tell; then the limit holds as before. Method: all
+    // Goal: a gateway drops its own count of the key, and its pending charges; then the limit applies again. Method: all
     // of a shared limit admitted by the first gateway, with a ban there; DELETE at the second; the whole limit passes once more.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let lines = "rates = [\"4 per 1h\"]\nban = { for = \"3h\" }";

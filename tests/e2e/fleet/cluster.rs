@@ -73,7 +73,7 @@ async fn acquainted(cluster: &Cluster, origin: &Origin, rules: &str) -> Fleet {
 #[tokio::test]
 async fn gateways_that_share_a_cluster_come_to_one_limit() {
     // Goal: with keys all over a Cluster each user meets one limit: exactly, where the store decides, and counted to the unit where
-    // gateways exchange. Method: users ask at every gateway until nobody passes; what the masters count.
+    // gateways exchange. Method: users send to every gateway until none passes; the counts of the masters.
     let (cluster, origin) = (Redis::cluster(3).await, Origin::echo());
     let fleet = acquainted(&cluster, &origin, &rules(4)).await;
     let strict = fleet.round("/strict").await + fleet.round("/strict").await;
@@ -103,7 +103,7 @@ async fn gateways_that_share_a_cluster_come_to_one_limit() {
 
 #[tokio::test]
 async fn a_dead_master_of_a_cluster_is_told_when_it_is_back() {
-    // Goal: with one of three masters dead everybody is decided, keys of the others go on being told, and nothing is lost. Method: a
+    // Goal: with one of three masters dead every request is decided, keys of the others are still pushed, and nothing is lost. Method: a
     // master is killed before it counts anything; users ask; it is started again; what all masters count is what passed.
     let mut cluster = Redis::cluster_that_serves_in_part(3).await;
     let origin = Origin::echo();

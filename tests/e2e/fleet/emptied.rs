@@ -28,8 +28,10 @@ impl Loss {
 
 #[tokio::test]
 async fn an_emptied_store_refills_no_strict_limit() {
-    // Goal: what was used before a loss stays used, also while the gateways find out. Method: sixty of a hundred over two gateways, a loss,
-    // and requests that never stop until the store decides again and everybody is refused. What one gateway admits by its share, fifty less
+    // Goal: what was used before a loss stays used, also while the gateways find out. Method: sixty of a hundred over two gateways, a
+    // loss,
+    // and requests that never stop until the store decides again and everybody is refused. What one gateway admits by its share, fifty
+    // less
     // the thirty that it has admitted, the other may not have heard of when it asks the store again.
     for loss in [Loss::Flushed, Loss::Restarted] {
         let (mut redis, origin) = (Redis::start().await, Origin::echo());
@@ -48,7 +50,7 @@ async fn an_emptied_store_refills_no_strict_limit() {
 
 #[tokio::test]
 async fn what_one_gateway_knows_holds_for_all_after_a_loss() {
-    // Goal: every gateway tells what it knows before any lets pass, whatever the algorithm. Method: one gateway admits six of ten of each;
+    // Goal: every gateway restores its state before any admits, whatever the algorithm. Method: one gateway admits six of ten of each;
     // after the loss another one admits four. At the last, a loss of what was told again.
     let algorithms = [
         "algorithm = \"sliding-window\"",

@@ -39,7 +39,8 @@ async fn each_takes_its_share(fleet: &Fleet) {
 
 #[tokio::test]
 async fn a_list_of_gateways_that_is_lost_enlarges_no_share() {
-    // Goal: what empties the list does not make a gateway believe that it is alone. Method: the list is deleted again and again while each
+    // Goal: what empties the list does not make a gateway believe that it is alone. Method: the list is deleted again and again while
+    // each
     // gateway writes heartbeats, then the server is killed.
     let (mut redis, origin) = (Redis::start().await, Origin::echo());
     let fleet = three_with_nine(&origin, &redis).await;
@@ -53,7 +54,8 @@ async fn a_list_of_gateways_that_is_lost_enlarges_no_share() {
 
 #[tokio::test]
 async fn a_full_store_evicts_counters_before_the_list_of_gateways() {
-    // Goal: under the policy that `store check` recommends, the list stays. Method: a server without room is filled with counters that live
+    // Goal: under the policy that `store check` recommends, the list stays. Method: a server without room is filled with counters that
+    // live
     // for an hour, many times over, while heartbeats go on; then it is killed.
     let policy = [
         "--maxmemory",

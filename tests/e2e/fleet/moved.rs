@@ -20,7 +20,7 @@ impl Fleet {
 
 #[tokio::test]
 async fn what_a_dead_store_was_not_told_goes_to_the_one_that_follows() {
-    // Goal: an outage that ends with another store forgets nothing. Method: three gateways let their shares of nine units pass while the
+    // Goal: an outage that ends with another store loses no charge. Method: three gateways let their shares of nine units pass while the
     // server is dead, and are given an empty one, which then counts all of them and refuses whom the limit refuses.
     let (mut old, new, origin) = (Redis::start().await, Redis::start().await, Origin::echo());
     let rules = both(9);
@@ -52,7 +52,8 @@ async fn what_a_dead_store_was_not_told_goes_to_the_one_that_follows() {
 
 #[tokio::test]
 async fn whom_a_store_refused_is_refused_at_the_one_that_follows() {
-    // Goal: a move refills nobody whom the gateway knows. Method: limits of each kind are used up, then the store is another, empty one.
+    // Goal: a change of the store refills no key that a gateway has cached. Method: limits of each kind are used up, then the store is
+    // another, empty one.
     let (old, new, origin) = (Redis::start().await, Redis::start().await, Origin::echo());
     let rules = both(2);
     let mut fleet = fleet_of(1, &origin, &old.address().to_string(), &rules).await;
@@ -72,7 +73,7 @@ async fn whom_a_store_refused_is_refused_at_the_one_that_follows() {
 
 #[tokio::test]
 async fn a_store_that_nothing_follows_is_told_before_it_is_left() {
-    // Goal: gateways that still count there hear of everything. Method: a gateway that meets its store once a minute admits five requests;
+    // Goal: gateways that still count there get all charges. Method: a gateway that syncs once a minute admits five requests;
     // then its file names no store, or other keys; the server's own count.
     let rates = "rates = [\"9 per 1h\"]";
     let local = format!(
@@ -108,7 +109,7 @@ async fn a_store_that_nothing_follows_is_told_before_it_is_left() {
 
 #[tokio::test]
 async fn what_cannot_be_told_to_a_store_with_another_seed_is_said() {
-    // Goal: units are never told under names that mean nothing, and what is lost by that is counted. Method: a gateway whose store died
+    // Goal: units are never pushed under names of another seed, and dropped ones are counted. Method: a gateway whose store died
     // moves to one that another fleet has given a seed; then it counts there.
     let (mut old, new, origin) = (Redis::start().await, Redis::start().await, Origin::echo());
     let rules = both(9);

@@ -68,7 +68,7 @@ async fn without_its_store_each_gateway_lets_its_share_pass() {
 
 #[tokio::test]
 async fn a_refusal_without_the_store_tells_how_every_limit_stands_here() {
-    // Goal: who is refused while the store is away is told what this gateway's share has left, not what the store said last. Method: two
+    // Goal: a rejection during an outage shows the remainder of this gateway's share, not the store's last state. Method: two
     // gateways, so a share is a half; one unit is used while the store is there, the rest of the narrow limit after it was killed.
     for kind in ["shared-strict", "shared"] {
         let (mut redis, origin) = (Redis::start().await, Origin::echo());
@@ -174,7 +174,7 @@ async fn counts_in_the_store_outlast_its_restart_and_nothing_is_refilled() {
 
 #[tokio::test]
 async fn what_the_store_refused_stays_refused_while_it_is_away() {
-    // Goal: an outage is no pardon. Method: a client uses up its limit, the server is killed, and even a limit that is open then goes on
+    // Goal: an outage does not refill a key. Method: a client uses up its limit, the server is killed, and even an open limit keeps
     // refusing whom it knows.
     let (mut redis, origin) = (Redis::start().await, Origin::echo());
     let open = "rates = [\"2 per 1h\"]\non_store_failure = \"open\"";
@@ -187,8 +187,10 @@ async fn what_the_store_refused_stays_refused_while_it_is_away() {
 
 #[tokio::test]
 async fn a_failover_under_load_is_no_outage_and_refills_nobody() {
-    // Goal: while Sentinels promote a replica every request is decided, what was used stays used, and what is admitted meanwhile is within
-    // the documented bound. Method: the master of a replica that knows of twelve units is killed under requests, which go on until the new
+    // Goal: while Sentinels promote a replica every request is decided, what was used stays used, and what is admitted meanwhile is
+    // within
+    // the documented bound. Method: the master of a replica that knows of twelve units is killed under requests, which go on until the
+    // new
     // one decides at every gateway.
     let (mut master, origin) = (Redis::start().await, Origin::echo());
     let replica = Redis::replica_of(&master).await;

@@ -30,7 +30,7 @@ async fn two_are_left(fleet: &Fleet, redis: &Redis) {
 
 #[tokio::test]
 async fn a_gateway_that_starts_beside_a_deleted_seed_resets_nobody() {
-    // Goal: who has nothing to lose does not name everybody's keys anew. Method: the seed is deleted while the gateways that hold it are
+    // Goal: a new gateway does not replace the fleet's seed. Method: the seed is deleted while the gateways that hold it are
     // stopped, and a fourth one starts; then they go on.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let mut fleet = three_with_three_of_five(&origin, &redis).await;

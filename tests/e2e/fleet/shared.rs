@@ -114,7 +114,7 @@ pub(super) fn counted(redis: &Redis) -> usize {
 
 #[tokio::test]
 async fn gateways_that_exchange_their_counts_come_to_one_limit() {
-    // Goal: more pass than one gateway would let pass, by no more than is documented, each of them is charged, and then nobody passes.
+    // Goal: the excess is at most the documented one, each unit is charged, and then no request passes.
     // Method: a client spread over three gateways; what the origin saw, what the server counts, what lies beyond the limit.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let rules = one_limit("rates = [\"20 per 1h\"]");
@@ -208,7 +208,8 @@ async fn what_a_server_counted_before_it_hung_counts_once() {
 
 #[tokio::test]
 async fn an_answer_that_is_lost_charges_once() {
-    // Goal: a push is repeated until it is answered, and counts once. Method: a line that cuts answers short, until one of them was that of
+    // Goal: a push is repeated until it is answered, and counts once. Method: a line that cuts answers short, until one of them was
+    // that of
     // a push.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let line = Mishap::before(redis.address()).await;
@@ -235,7 +236,7 @@ async fn an_answer_that_is_lost_charges_once() {
 
 #[tokio::test]
 async fn answers_that_do_not_count_are_never_told() {
-    // Goal: `count_if` holds across gateways, and what was given back reaches nobody. Method: one gateway sees successes between three
+    // Goal: `count_if` works across gateways, and refunded units are not pushed. Method: one gateway sees successes between three
     // failures; the other then hears of these, by a request that it lets pass and that succeeds.
     let redis = Redis::start().await;
     let origin = Origin::answering(|request| match request.target.as_str() {
@@ -268,7 +269,8 @@ async fn answers_that_do_not_count_are_never_told() {
 
 #[tokio::test]
 async fn an_edit_from_local_to_shared_and_back_refills_nobody() {
-    // Goal: counts survive where they are kept (contract C4). Method: a client uses three of five units before the edit, two after it, and
+    // Goal: counts survive where they are kept (contract C4). Method: a client uses three of five units before the edit, two after it,
+    // and
     // none after the edit is taken back.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let lines = "rates = [\"5 per 1h\"]";
@@ -295,7 +297,8 @@ async fn an_edit_from_local_to_shared_and_back_refills_nobody() {
 
 #[tokio::test]
 async fn a_shared_limit_may_be_open_or_closed_without_its_store() {
-    // Goal: each limit says what holds, and a request that nobody may decide charges nothing. Method: both on routes of their own, one with
+    // Goal: `on_store_failure` applies to each limit, and a request that is not decided charges nothing. Method: both on routes of
+    // their own, one with
     // a limit of the gateway beside.
     let (mut redis, origin) = (Redis::start().await, Origin::echo());
     let one = "rates = [\"1 per 1h\"]\non_store_failure";

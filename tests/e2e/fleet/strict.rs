@@ -34,7 +34,7 @@ async fn a_client_that_is_spread_over_three_gateways_meets_one_limit() {
 
 #[tokio::test]
 async fn clients_are_told_how_they_stand_in_the_whole_fleet() {
-    // Goal: RateLimit counts what passed anywhere, and the log says who decided. Method: one client asks three gateways in turn.
+    // Goal: RateLimit counts the whole fleet, and the log has the decider. Method: one client sends to three gateways in turn.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let rules = strict("a", "rates = [\"3 per 1h\"]") + &route("/", "\"a\"");
     let fleet = Fleet::three(&origin, &redis, &rules).await;
@@ -220,7 +220,7 @@ async fn a_request_that_is_tried_again_charges_the_store_once() {
 
 #[tokio::test]
 async fn an_attack_on_one_key_does_not_reach_the_store() {
-    // Goal: who has no room is remembered: the store hears of less than one request in a hundred. Method: a flood over one gateway after
+    // Goal: rejections are cached: the store gets less than one request in a hundred. Method: a flood over one gateway after
     // the limit is used up, counted by the server itself, heartbeats included, and by the gateway.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let rules = strict("a", TEN) + &route("/*", "\"a\"");

@@ -196,7 +196,8 @@ mod clients {
     before_each_framework!(may_be_careless);
 
     async fn may_be_careless(framework: Framework) {
-        // Goal: a doubled slash, as careless clients send it, is no reason to refuse where no limit is lost. Method: other paths with one.
+        // Goal: a doubled slash, as careless clients send it, is no reason to refuse where no limit is lost. Method: other paths with
+        // one.
         let server = framework.start().await;
         let gateway = Setup::new()
             .servers("app", &[server.address()])

@@ -348,7 +348,8 @@ mod browsers {
     before_each_framework!(are_not_kept_out);
 
     async fn are_not_kept_out(framework: Framework) {
-        // Goal: what browsers send passes, and arrives. Method: a urlencoded form, FormData with a file, a query, cookies of several kinds;
+        // Goal: what browsers send passes, and arrives. Method: a urlencoded form, FormData with a file, a query, cookies of several
+        // kinds;
         // each value has its two.
         let server = framework.start().await;
         let gateway = before(server.address()).await;

@@ -551,7 +551,8 @@ fn config_path(directory: &Path) -> PathBuf {
     directory.join("conf").join("gateway.toml")
 }
 
-/// Whether a process ended since a port that was free is not any more: another process has it, or it was given to another part of the same
+/// Whether a process ended since a port that was free is not any more: another process has it, or it was given to another part of the
+/// same
 /// test.
 fn has_lost_port(stderr: &str) -> bool {
     stderr.to_lowercase().contains("in use") || stderr.contains("is taken by the listener")

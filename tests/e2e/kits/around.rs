@@ -64,7 +64,8 @@ async fn a_number_gets_three_codes_by_any_method_and_path() {
 
 #[tokio::test]
 async fn an_account_gets_five_guesses_by_any_method_and_path() {
-    // Goal: `login.toml` holds for a login in the URL too. Method: guesses of one client at one account, after five by POST and one by GET.
+    // Goal: `login.toml` holds for a login in the URL too. Method: guesses of one client at one account, after five by POST and one by
+    // GET.
     let origin = Origin::answering(|_| Answer::new(401).into());
     let gateway = kit("login", &origin).start().await;
     let guess = |path: &str| {
@@ -92,7 +93,8 @@ async fn an_account_gets_five_guesses_by_any_method_and_path() {
 
 #[tokio::test]
 async fn the_smallest_file_holds_for_any_method_and_path() {
-    // Goal: what a newcomer copies is no weaker. Method: the file of the README and the one that ships, with an hour in place of seconds.
+    // Goal: the example of the README is as strict as the shipped one. Method: the file of the README and the one that ships, with an
+    // hour in place of seconds.
     let readme =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     let smallest = readme

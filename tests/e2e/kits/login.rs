@@ -30,7 +30,7 @@ async fn guesses_before(
 
 #[tokio::test]
 async fn a_guesser_is_locked_out_and_the_owner_is_not() {
-    // Goal: five guesses at an account, spelt as one likes, one by one or at once; who owns it logs in from elsewhere all the time.
+    // Goal: five guesses at an account, in any spelling, one by one or at once; the owner can log in from elsewhere all the time.
     // Method: guesses of one client, then fifty at once of another, then the owner.
     let origin = site();
     let gateway = kit("login", &origin).start().await;

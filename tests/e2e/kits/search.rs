@@ -21,7 +21,8 @@ async fn a_dear_query_takes_more_than_a_cheap_one() {
 
 #[tokio::test]
 async fn four_queries_of_a_client_may_run() {
-    // Goal: slow queries that nobody pays for yet. Method: four that the service never answers, and a fifth; another client; then one
+    // Goal: slow queries without an answer are bounded in number. Method: four that the service never answers, and a fifth; another
+    // client; then one
     // of the four is given up.
     let origin = Origin::answering(|received| match received.target.as_str() {
         "/search?slow" => Reply::Hang,
@@ -80,7 +81,8 @@ async fn suggestions_are_degraded_before_they_are_refused() {
 
 #[tokio::test]
 async fn exports_leave_one_after_the_other() {
-    // Goal: the queue is short, and its turns are two seconds apart. Method: four exports at once beside a client of another address; when
+    // Goal: the queue is short, and its turns are two seconds apart. Method: four exports at once beside a client of another address;
+    // when
     // the gateway says that it held each back.
     let origin = Origin::named("search");
     let gateway = kit("expensive-search", &origin).start().await;

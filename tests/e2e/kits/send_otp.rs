@@ -111,7 +111,8 @@ async fn clients_and_their_networks_have_their_share() {
 
 #[tokio::test]
 async fn no_more_is_spent_than_the_ceiling_and_nobody_pays_for_a_refusal() {
-    // Goal: the last line holds, and C2 over five limits and four kinds of keys. Method: 1,500 customers without anything in common; then a
+    // Goal: the last line holds, and C2 over five limits and four kinds of keys. Method: 1,500 customers without anything in common;
+    // then a
     // number that was refused again and again has its whole count left.
     let origin = verifier();
     let gateway = kit("send-otp", &origin).start().await;
@@ -145,7 +146,7 @@ async fn no_more_is_spent_than_the_ceiling_and_nobody_pays_for_a_refusal() {
 #[tokio::test]
 async fn five_wrong_codes_are_the_end_of_guessing() {
     // Goal: guesses one by one and at once, for one number from many clients and from one client for many numbers; right codes
-    // are free; who goes on is banned. Method: what reaches a service that takes its time to refuse.
+    // are free; a client that continues is banned. Method: what reaches a service that takes its time to refuse.
     let origin = Origin::answering(|received| {
         if !received.target.contains("verify") || received.text().contains("123456") {
             return Answer::new(200).into();

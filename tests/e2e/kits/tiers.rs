@@ -58,7 +58,7 @@ fn by_member(client: &str, user: &str, audience: &str, plan: &str) -> Request {
 
 #[tokio::test]
 async fn a_customer_has_the_rates_of_his_plan() {
-    // Goal: the rows of the file that ships, the plan of everybody else, and requests without a key. Method: what each is told at its
+    // Goal: the rows of the file that ships, the plan of all other keys, and requests without a key. Method: what each is told at its
     // first request, and how far the free ones get.
     let origin = service();
     let gateway = api(&origin).await;
@@ -104,7 +104,8 @@ async fn a_customer_has_the_rates_of_his_plan() {
 
 #[tokio::test]
 async fn keys_that_are_made_up_do_not_help() {
-    // Goal: a counter for each key is no way around the limits. Method: a new key with every request, which the service refuses; a customer
+    // Goal: a counter for each key is no way around the limits. Method: a new key with every request, which the service refuses; a
+    // customer
     // at another address goes on.
     let origin = service();
     let gateway = api(&origin).await;
@@ -136,7 +137,7 @@ async fn a_user_is_counted_by_his_token() {
 
 #[tokio::test]
 async fn the_token_says_the_plan_of_a_team() {
-    // Goal: members have the plan that their issuer wrote, and nobody else has. Method: what is left after one request each: of a team, of
+    // Goal: members have the plan of their issuer, and no other client has. Method: what is left after one request each: of a team, of
     // a partner, of who names a plan that nobody sells, and of who has a team's token for another audience.
     let origin = service();
     let gateway = api(&origin).await;

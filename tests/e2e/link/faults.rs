@@ -11,7 +11,7 @@ use crate::harness::{Mishap, Redis, Way, eventually};
 
 const TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Goal: a late answer is nobody else's. Method: two calls whose answers come after their timeout, then others on the same
+/// Goal: a late answer is not taken for another call's. Method: two calls whose answers come after their timeout, then others on the same
 /// connection while those still arrive; each answer names its call.
 #[tokio::test]
 async fn an_answer_that_comes_too_late_is_taken_for_no_other() {
@@ -38,7 +38,8 @@ async fn an_answer_that_comes_too_late_is_taken_for_no_other() {
     assert_eq!(redis.command(&["GET", "late"]), json!("2"));
 }
 
-/// Goal: a store that hangs costs a call its timeout, a few calls that, and later ones nothing; it is back by itself. Method: SIGSTOP under
+/// Goal: a store that hangs costs a call its timeout, a few calls that, and later ones nothing; it is back by itself. Method: SIGSTOP
+/// under
 /// concurrent calls, then SIGCONT.
 #[tokio::test]
 async fn a_store_that_hangs_is_left_alone_until_it_answers() {
@@ -66,7 +67,8 @@ async fn a_store_that_hangs_is_left_alone_until_it_answers() {
     .await;
 }
 
-/// Goal: what was lost on its way back is not sent again. Method: the next answer, most likely that of the call, is cut in its middle, and
+/// Goal: what was lost on its way back is not sent again. Method: the next answer, most likely that of the call, is cut in its middle,
+/// and
 /// the connection with it; the server's own count tells how often each call ran.
 #[tokio::test]
 async fn a_call_whose_answer_is_cut_ran_once_at_most() {
@@ -197,7 +199,7 @@ async fn servers_that_take_no_writes_are_away_until_they_do() {
     }
 }
 
-/// Goal: a store that is only slow is away too, and nothing waits longer for it. Method: every answer 50 ms late at a timeout of
+/// Goal: a slow store counts as unavailable, and nothing waits longer for it. Method: every answer 50 ms late at a timeout of
 /// 20 ms, then in time again.
 #[tokio::test]
 async fn a_slow_store_is_away() {
@@ -237,7 +239,7 @@ async fn tries_to_connect_are_spaced_out() {
     assert!(tried < 10, "{tried}");
 }
 
-/// Goal: nobody waits for a name or a machine that does not answer. Method: a name that does not exist, and a port that nobody listens on.
+/// Goal: no request waits for a name or a machine that does not answer. Method: a name that does not exist, and a closed port.
 #[tokio::test]
 async fn a_store_that_was_never_there_costs_nothing() {
     let port = crate::harness::free_port();

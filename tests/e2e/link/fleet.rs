@@ -14,7 +14,7 @@ async fn all_count(ways: &[&Way], expected: u32) {
     .await;
 }
 
-/// Goal: N follows the fleet, and stays what it was while nobody can be asked. Method: three come, one goes, the store dies.
+/// Goal: N follows the fleet, and keeps its value during an outage. Method: three come, one goes, the store dies.
 #[tokio::test]
 async fn nodes_are_counted_and_remembered() {
     let mut redis = Redis::start().await;

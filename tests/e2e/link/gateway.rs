@@ -21,7 +21,7 @@ async fn state(gateway: &Gateway, expected: &str) {
     .await;
 }
 
-/// Goal: an outage is told once, and seen while it lasts. Method: kill and restart; requests all the while.
+/// Goal: an outage is logged once, and visible while it lasts. Method: kill and restart; requests all the while.
 #[tokio::test]
 async fn an_outage_is_told_once_and_shown() {
     let mut redis = Redis::start().await;
@@ -70,7 +70,8 @@ async fn an_outage_is_told_once_and_shown() {
     assert_eq!(metrics.sum("sluicegate_store_nodes", &[]), 1.0);
 }
 
-/// Goal: a gateway is ready without its store, unless it is told to wait; then once is enough. Method: a store that comes late, and
+/// Goal: a gateway is ready without its store, unless it is configured to wait; then once is enough. Method: a store that starts late,
+/// and
 /// goes.
 #[tokio::test]
 async fn readiness_waits_for_the_store_only_where_it_should() {
@@ -158,7 +159,7 @@ async fn check(store: &str) -> (i32, String) {
     (code, format!("{}{}", process.stdout(), process.stderr()))
 }
 
-/// Goal: an operator sees that a store is fit, or what to do. Method: a good one, one that evicts, one that is full, one that nobody
+/// Goal: the check reports a working store, or the cure. Method: a good one, one that evicts, one that is full, one that nobody
 /// listens at, and a wrong password.
 #[tokio::test]
 async fn store_check_says_what_is_and_what_to_do() {
@@ -205,7 +206,7 @@ async fn store_check_says_what_is_and_what_to_do() {
     assert!(code == 1 && said.contains("no connection"), "{said}");
 }
 
-/// Goal: the rights that the documents name are enough. Method: a user who has those of a store and of its check, and no more; a timeout at
+/// Goal: the documented rights are enough. Method: a user with those of a store and of its check, and no more; a timeout at
 /// which no busy moment of this machine is worth a word.
 #[tokio::test]
 async fn store_check_passes_with_the_rights_that_are_documented() {

@@ -17,7 +17,7 @@ async fn a_socket_is_a_place() {
     assert_eq!(way.count("k", "word").await, Ok(1));
 }
 
-/// Goal: databases, and users with passwords. Method: a call into another database by a user who may do only what is needed.
+/// Goal: databases, users and passwords work. Method: a call to another database by a user with the minimum rights.
 #[tokio::test]
 async fn a_user_with_the_least_rights_is_enough() {
     let redis = Redis::start().await;
@@ -122,7 +122,8 @@ async fn a_failover_by_sentinels_is_followed() {
     assert_eq!(way.count("k", "word").await, Ok(2));
 }
 
-/// Goal: Sentinels may ask for a password of their own, or know the gateway by a user who may do nothing but ask where the master is, and a
+/// Goal: Sentinels may ask for a password of their own, or know the gateway by a user who may do nothing but ask where the master is,
+/// and a
 /// failover is followed all the same. Method: a master with one password behind Sentinels with another, both ways; the master is killed.
 /// Without the password it is told who does not let the gateway in.
 #[tokio::test]
@@ -167,7 +168,8 @@ async fn sentinels_have_passwords_of_their_own() {
     assert_eq!(sentinels.master(), replica.port());
 }
 
-/// Goal: a master that is demoted while it lives is left. Method: turn the roles by hand, as a planned failover does; the old master stays
+/// Goal: a master that is demoted while it lives is left. Method: turn the roles by hand, as a planned failover does; the old master
+/// stays
 /// and answers READONLY.
 #[tokio::test]
 async fn a_demoted_master_is_left() {
@@ -189,7 +191,8 @@ async fn a_demoted_master_is_left() {
     .await;
 }
 
-/// Goal: each key goes to its server, alone and in bulk, also while its slot moves and after. Method: 300 keys over three masters; then one
+/// Goal: each key goes to its server, alone and in bulk, also while its slot moves and after. Method: 300 keys over three masters;
+/// then one
 /// slot in three states.
 #[tokio::test]
 async fn a_cluster_is_followed_slot_by_slot() {
@@ -226,7 +229,7 @@ async fn a_cluster_is_followed_slot_by_slot() {
     assert_eq!(cluster.nodes[next].command(&["GET", "{a}new"]), json!("1"));
 }
 
-/// Goal: a part of a Cluster that is away takes no other part along. Method: kill one of three masters without replicas.
+/// Goal: an unavailable part of a Cluster does not affect the others. Method: kill one of three masters without replicas.
 #[tokio::test]
 async fn the_rest_of_a_cluster_goes_on() {
     let mut cluster = Redis::cluster_that_serves_in_part(3).await;
@@ -258,7 +261,7 @@ async fn the_rest_of_a_cluster_goes_on() {
     }
 }
 
-/// Goal: a Cluster that is taken for one server is told, not half used. Method: the URL of one master.
+/// Goal: a Cluster that is configured as one server is an error. Method: the URL of one master.
 #[tokio::test]
 async fn a_node_of_a_cluster_is_no_single_server() {
     let cluster = Redis::cluster(3).await;

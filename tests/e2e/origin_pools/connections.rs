@@ -84,7 +84,8 @@ async fn a_crowd_shares_the_connections_of_http1() {
 
 #[tokio::test]
 async fn connections_that_close_make_room() {
-    // Goal: the permit of a connection that closes is given back, whoever closes it and however. Method: an origin that says so, and one
+    // Goal: the permit of a connection that closes is released, whichever side closes it and however. Method: an origin that says so,
+    // and one
     // that does not, which a kept connection may meet; then only GET is sent again.
     for end in [
         |answer: Answer| Reply::AnswerAndClose(answer.header("Connection", "close")),
@@ -122,7 +123,7 @@ async fn connections_that_close_make_room() {
 
 #[tokio::test]
 async fn streams_of_a_client_share_them_too() {
-    // Goal: the version that a client speaks makes no difference. Method: 90 streams at once on one connection of HTTP/2.
+    // Goal: the client's HTTP version makes no difference. Method: 90 streams at once on one connection of HTTP/2.
     let origin = brief(Reply::Answer);
     let turnstile = Turnstile::before(origin.address());
     let gateway = behind(&turnstile, &format!("max_connections = 4, {QUEUE}"))
@@ -232,7 +233,7 @@ async fn who_gets_no_connection_is_answered_as_by_a_full_server() {
 
 #[tokio::test]
 async fn a_reload_leaves_no_connection_that_nobody_can_use() {
-    // Goal: connections of the rules before are neither counted twice nor kept for ever, and no request fails. Method: reloads under load
+    // Goal: connections of the rules before are neither counted twice nor kept forever, and no request fails. Method: reloads under load
     // that change the bound and, with it, which connections may be used again; a WebSocket that stays.
     let origin = Origin::answering(|received| match received.header("upgrade") {
         Some(_) => Reply::WebSocket,
@@ -346,7 +347,8 @@ async fn one_each(servers: &[SocketAddr]) -> Gateway {
 
 #[tokio::test]
 async fn another_server_is_asked_where_one_has_no_connection_left() {
-    // Goal: who is refused a connection goes where there is one. Method: two servers of HTTP/2 with one stream each; one of them hangs.
+    // Goal: a request without a connection goes to a server that has one. Method: two servers of HTTP/2 with one stream each; one of
+    // them hangs.
     let stuck = hanging().await;
     let well = Turnstile::before(streaming(1).await);
     let gateway = one_each(&[stuck, well.address]).await;

@@ -98,7 +98,7 @@ async fn a_drained_server_empties_and_stays_out_across_a_reload() {
 
 #[tokio::test]
 async fn orders_need_the_token_and_a_server() {
-    // Goal: nobody else drains, and slips are told. Method: requests around the right one.
+    // Goal: only authorized requests drain, and errors are reported. Method: requests around the right one.
     let origin = Origin::named("app");
     let gateway = with_token(&[&origin], "").await;
     let path = format!("/origins/app/servers/{}/drain", origin.address());

@@ -120,7 +120,8 @@ async fn a_dead_origin_is_not_asked_for_more_than_the_budget() {
     assert!(metrics.sum("sluicegate_origin_retry_budget_exhausted_total", &[]) > 0.0);
 }
 
-/// An origin of HTTP/2 that turns its first request down in this way, reads the others to their end, and answers with how many bytes came.
+/// An origin of HTTP/2 that turns its first request down in this way, reads the others to their end, and answers with how many bytes
+/// came.
 async fn turning_down(how: Down) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -230,7 +231,8 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
 
 #[tokio::test]
 async fn a_body_that_is_no_longer_at_hand_is_not_sent_in_part() {
-    // Goal: an origin gets a body whole or not at all. Method: bodies larger than what is kept, and a stream that is refused once; by then
+    // Goal: an origin gets a body whole or not at all. Method: bodies larger than what is kept, and a stream that is refused once; by
+    // then
     // the gateway has read more or less of it.
     const BYTES: usize = 300_000;
     for _ in 0..5 {

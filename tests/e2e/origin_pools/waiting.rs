@@ -143,7 +143,8 @@ async fn held(
 
 #[tokio::test]
 async fn a_request_waits_for_a_connection_as_long_as_it_may() {
-    // Goal: a connection that comes late, but before `pending_timeout`, is early enough. Method: the only stream is taken for six seconds.
+    // Goal: a connection that comes late, but before `pending_timeout`, is early enough. Method: the only stream is taken for six
+    // seconds.
     let origin = OnDemand::start().await;
     let gateway = behind(&origin, "max_connections = 1").await;
     let (ask, first) = held(&origin, &gateway).await;

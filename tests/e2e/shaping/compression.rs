@@ -134,7 +134,8 @@ async fn what_is_encoded_a_part_short_or_not_to_be_touched_passes_as_it_is() {
 
 #[tokio::test]
 async fn an_event_is_sent_when_it_comes() {
-    // Goal: a stream of events stays one. Method: an origin that sends a piece and then waits for longer than the test; what the client has
+    // Goal: a stream of events stays one. Method: an origin that sends a piece and then waits for longer than the test; what the
+    // client has
     // by then decodes to the piece.
     let origin = Origin::answering(|_| Reply::Drip {
         piece: "data: one\n\n",

@@ -89,7 +89,8 @@ async fn clients_get_the_fields_of_the_rules() {
 
 #[tokio::test]
 async fn refusals_have_the_fields_that_speak_of_no_content() {
-    // Goal: security fields stand on every answer, and no cache keeps a refusal. Method: refusals, also repeated ones on a connection, and
+    // Goal: security fields stand on every answer, and no cache keeps a refusal. Method: refusals, also repeated ones on a connection,
+    // and
     // a path that no route takes.
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, RULES).await;

@@ -95,7 +95,8 @@ const FRAMINGS: [&str; 8] = [
 
 #[tokio::test]
 async fn a_page_stands_in_whatever_frames_the_body() {
-    // Goal: the page is whole and rightly labelled, and the client's connection goes on. Method: each way in which a body of HTTP/1 ends,
+    // Goal: the page is whole and rightly labelled, and the client's connection stays open. Method: each way in which a body of HTTP/1
+    // ends,
     // GET and HEAD, over one connection of HTTP/1.1 and one of HTTP/2.
     let origin = Origin::answering(|request| framed(&request.target));
     let gateway = Gateway::before(&origin, &route("")).await;
@@ -132,7 +133,7 @@ async fn a_page_stands_in_whatever_frames_the_body() {
 
 #[tokio::test]
 async fn a_client_of_http_1_0_gets_the_page() {
-    // Goal: no chunks for who knows none, and the length says where the page ends. Method: bytes of HTTP/1.0, with and without keep-alive.
+    // Goal: HTTP/1.0 gets no chunks, and the length ends the page. Method: bytes of HTTP/1.0, with and without keep-alive.
     let origin = Origin::answering(|request| framed(&request.target));
     let gateway = Gateway::before(&origin, &route("")).await;
     for framing in FRAMINGS {
@@ -148,7 +149,8 @@ async fn a_client_of_http_1_0_gets_the_page() {
 
 #[tokio::test]
 async fn what_speaks_of_the_failure_stays_and_what_speaks_of_the_body_goes() {
-    // Goal: RFC 9110 fields of the replaced content go; those that say what to do now stay, and the gateway's own are as on other answers.
+    // Goal: RFC 9110 fields of the replaced content go; those that say what to do now stay, and the gateway's own are as on other
+    // answers.
     // Method: an origin that sends them all; edits, CORS, a limit and a sticky cookie.
     let stays = [
         ("Retry-After", "7"),
@@ -342,7 +344,8 @@ async fn a_slow_origin_delays_nobody_and_its_connection_is_kept_where_it_can_be(
 
 #[tokio::test]
 async fn limits_tries_and_the_log_see_the_answer_of_the_origin() {
-    // Goal: interception changes what clients read and nothing else. Method: a retry on 503 that succeeds, a limit that counts 404, one of
+    // Goal: interception changes what clients read and nothing else. Method: a retry on 503 that succeeds, a limit that counts 404,
+    // one of
     // requests in flight, and the line in the log.
     let (ill, well) = (
         Origin::answering(|_| Answer::new(503).body("ill").into()),
@@ -432,7 +435,8 @@ async fn an_upgrade_passes_and_one_that_is_turned_down_gets_the_page() {
 
 #[tokio::test]
 async fn the_errors_of_a_real_nginx_are_replaced() {
-    // Goal: it works with what nginx says by itself. Method: its 404, 405 to a POST, 401 with a challenge, 503, an empty 404 over HTTP/1.1,
+    // Goal: it works with what nginx says by itself. Method: its 404, 405 to a POST, 401 with a challenge, 503, an empty 404 over
+    // HTTP/1.1,
     // and a compressed one.
     let nginx = Nginx::start(
         "default_type text/plain; gzip on; gzip_min_length 1; gzip_types *;

@@ -86,7 +86,7 @@ async fn answer(
 
 #[tokio::test]
 async fn a_page_stands_in_for_the_body_of_an_h2_origin_and_for_none() {
-    // Goal: of HTTP/2 nobody knows whether a body follows, and the page is given either way; the origin's connection goes on. Method: an
+    // Goal: with HTTP/2 the page is sent with and without a following body; the origin's connection stays open. Method: an
     // end with the head, with a body, with trailers; clients of both versions, GET and HEAD.
     let (gateway, seen) = start().await;
     let (mut old, new) = (gateway.client().await, gateway.h2c().await);

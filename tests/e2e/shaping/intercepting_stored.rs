@@ -28,7 +28,7 @@ fn missing(control: &str) -> Answer {
 
 #[tokio::test]
 async fn stored_errors_are_replaced_for_each_client_anew() {
-    // Goal: negative caching goes on, and who likes another type gets another page out of the same stored answer. Method: one answer with a
+    // Goal: negative caching works, and another `Accept` gets another page from the same stored answer. Method: one answer with a
     // body and one without, fetched once each; then browsers, programs and HEAD by HTTP/1.1 and HTTP/2.
     for body in ["the origin's own", ""] {
         let origin = in_turn(vec![missing("max-age=60").body(body)]);
@@ -67,7 +67,7 @@ async fn stored_errors_are_replaced_for_each_client_anew() {
 
 #[tokio::test]
 async fn what_is_stored_is_the_answer_of_the_origin() {
-    // Goal: a reload that takes the pages away shows what was stored. Method: an error that is stored, replaced, and then not.
+    // Goal: a reload that removes the pages shows the stored answer. Method: an error that is stored, replaced, and then not.
     let origin = in_turn(vec![missing("max-age=60")]);
     let mut gateway = Gateway::before(&origin, &route(STORING)).await;
     assert_page(&gateway.send(browse("/x")).await, "Not Found");
@@ -101,7 +101,7 @@ async fn what_is_stale_goes_before_a_page() {
 
 #[tokio::test]
 async fn a_stored_error_is_confirmed_and_fetched_anew() {
-    // Goal: 304 from the origin confirms a stored error, whose page is given; one that is stale is given while it is fetched anew. Method:
+    // Goal: 304 from the origin confirms a stored error, whose page is sent; a stale one is sent during the refresh. Method:
     // stale answers, a 304, then a refresh in the background by each version of HTTP.
     for over_http2 in [false, true] {
         let stale = |words: &str| missing(&format!("max-age=60{words}")).header("Age", "100");

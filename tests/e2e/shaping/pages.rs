@@ -43,7 +43,8 @@ async fn gateway(page: &str) -> Gateway {
 
 #[tokio::test]
 async fn browsers_get_pages_and_programs_the_problem_body() {
-    // Goal: Accept chooses; a status goes before its class, a route's page before that of all; HEAD has the same head. Method: a path that
+    // Goal: Accept chooses; a status goes before its class, a route's page before that of all; HEAD has the same head. Method: a path
+    // that
     // no route takes, and an origin that is gone.
     let gateway = gateway("<p>{status} {reason}").await;
     let nowhere = gateway.send(browse("/nowhere")).await;

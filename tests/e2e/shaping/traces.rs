@@ -70,7 +70,7 @@ async fn a_request_without_a_right_trace_begins_one_with_its_own_id() {
 
 #[tokio::test]
 async fn traces_pass_as_they_are_where_nothing_is_said() {
-    // Goal: nothing changes for who does not ask. Method: the echo without [tracing].
+    // Goal: nothing changes by default. Method: the echo without [tracing].
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
     let echo = gateway.send(traced("01")).await.echo();

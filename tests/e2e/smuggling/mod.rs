@@ -215,8 +215,8 @@ async fn a_length_reaches_the_origin_without_zeros_ahead() {
 
 #[tokio::test]
 async fn fields_that_pass_for_something_else_stop_at_the_gateway() {
-    // Goal: no limit is walked around by another path or method in a field, and no stranger speaks in the gateway's name with another
-    // dash or strikes out what it says. Method: what the origin is sent, from a stranger and through a trusted proxy.
+    // Goal: a path or method in a field bypasses no limit, and no untrusted client sets or removes a field of the gateway by another
+    // dash or by `Connection`. Method: the fields that the origin gets, from an untrusted client and through a trusted proxy.
     let origin = Origin::echo();
     let rules =
         "[client]\ntrusted_proxies = [\"127.0.0.9\"]\n[[route]]\npath = \"/*\"\norigin = \"app\"\n";

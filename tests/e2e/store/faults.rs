@@ -52,7 +52,7 @@ fn a_full_store_charges_nothing() {
     charged_once(&mut server);
 }
 
-/// Goal: a replica charges nothing, and answers a look. Method: the server becomes a replica of nobody who is there.
+/// Goal: a replica charges nothing, and answers a look. Method: the server becomes a replica of a server that does not exist.
 #[test]
 fn a_replica_charges_nothing() {
     let mut server = Server::start();

@@ -33,7 +33,7 @@ fn expires_in(server: &mut Server, key: &str, millis: i64) -> bool {
     (millis - 5_000..=millis).contains(&left)
 }
 
-/// Goal: keys go by themselves when they owe nothing, and a second later. Method: each algorithm charged three seconds into a
+/// Goal: keys expire a second after their counters. Method: each algorithm charged three seconds into a
 /// window, by the time that its key has left; giving back and charging less do not bring that forward.
 #[test]
 fn a_key_expires_when_it_owes_nothing() {
@@ -71,7 +71,8 @@ fn a_key_expires_when_it_owes_nothing() {
     }
 }
 
-/// Goal: what the store said of a key that it lost is counted again, once, and never takes the place of more. Method: three of five of each
+/// Goal: what the store said of a key that it lost is counted again, once, and never takes the place of more. Method: three of five of
+/// each
 /// algorithm; a store that forgot, and is told twice; one that counts one more by then.
 #[test]
 fn what_a_store_lost_is_counted_again_once() {
@@ -237,7 +238,7 @@ fn a_key_of_another_type_is_named_and_nothing_is_written() {
     }
 }
 
-/// Goal: what cannot be read counts as unused, is told, and is written over. Method: fields and entries that are none.
+/// Goal: a malformed value counts as unused, is reported, and is overwritten. Method: fields and entries that are none.
 #[test]
 fn what_cannot_be_read_counts_as_unused() {
     let mut server = Server::start();
@@ -290,7 +291,7 @@ fn what_cannot_be_read_counts_as_unused() {
     );
 }
 
-/// Goal: a push counts once, however often it is told, and one of another node is another. Method: pushes again, older and
+/// Goal: a repeated push counts once, and one of another gateway counts separately. Method: pushes again, older and
 /// newer, of two nodes, in words and in a log; after all that was owed has expired the key still knows them.
 #[test]
 fn a_push_counts_once() {
@@ -429,7 +430,7 @@ fn an_edit_of_periods_or_algorithms_keeps_the_counts() {
     }
 }
 
-/// Goal: of several old periods each new one goes on from the next longer. Method: two rates, of which one is edited, and one more.
+/// Goal: of several old periods each new one continues from the next longer. Method: two rates, of which one is edited, and one more.
 #[test]
 fn a_new_period_goes_on_from_the_next_longer_one() {
     let mut server = Server::start();
@@ -449,7 +450,7 @@ fn a_new_period_goes_on_from_the_next_longer_one() {
     assert_eq!(left, [4, 9, 19]);
 }
 
-/// Goal: the script as it is shipped reads the store's own clock. Method: two charges of one unit by it; both are told the time of
+/// Goal: the script as it is shipped reads the store's own clock. Method: two charges of one unit by it; both get the time of
 /// the server, the second waits for the first.
 #[test]
 fn the_clock_is_the_store_s() {

@@ -45,7 +45,8 @@ async fn a_required_certificate_must_be_shown_and_signed_by_the_right_authority(
 
 #[tokio::test]
 async fn a_limit_counts_by_the_subject_or_the_fingerprint_of_a_certificate() {
-    // Goal: `tls.client.subject` and `tls.client.fingerprint` as keys, and `on_missing` for those without. Method: two certificates of one
+    // Goal: `tls.client.subject` and `tls.client.fingerprint` as keys, and `on_missing` for those without. Method: two certificates of
+    // one
     // subject, one of another, and a client without, over HTTP/1.1 connections that are repeated, so that repeats are refused alike.
     let (servers, trusted) = (Authority::new(), Authority::new());
     let pair = servers.server(&["a.test"]);
@@ -82,7 +83,8 @@ async fn a_limit_counts_by_the_subject_or_the_fingerprint_of_a_certificate() {
 
 #[tokio::test]
 async fn a_limit_counts_clients_of_one_kind_together() {
-    // Goal: `tls.ja4` as a key. Method: clients of one kind share a counter, those that offer other protocols have their own. Each is new,
+    // Goal: `tls.ja4` as a key. Method: clients of one kind share a counter, those that offer other protocols have their own. Each is
+    // new,
     // since who resumes a session says more.
     let authority = Authority::new();
     let pair = authority.server(&["a.test"]);
@@ -103,7 +105,7 @@ async fn a_limit_counts_clients_of_one_kind_together() {
 
 #[tokio::test]
 async fn a_connection_that_proved_a_client_for_one_host_serves_no_other() {
-    // Goal: nobody walks around `client_auth` by asking for another host. Method: requests for the name of the handshake, for another, and
+    // Goal: a request for another host does not bypass `client_auth`. Method: requests for the name of the handshake, for another, and
     // for another where no client is asked.
     let (servers, trusted) = (Authority::new(), Authority::new());
     let pair = servers.server(&["a.test", "b.test"]);
@@ -130,7 +132,7 @@ async fn a_connection_that_proved_a_client_for_one_host_serves_no_other() {
 
 #[tokio::test]
 async fn a_session_does_not_outlive_the_trust_that_it_began_with() {
-    // Goal: a client whose authority is not believed any more cannot come in by an old session. Method: resume once, change the
+    // Goal: a client whose authority is no longer trusted cannot resume an old session. Method: resume once, change the
     // authority, and come again.
     let (servers, trusted, next) = (Authority::new(), Authority::new(), Authority::new());
     let pair = servers.server(&["a.test"]);

@@ -165,7 +165,8 @@ async fn a_listener_without_http_2_offers_http_1_alone() {
 
 #[tokio::test]
 async fn a_client_that_comes_back_resumes_its_session_even_after_a_reload() {
-    // Goal: resumption, in both versions, which a change of other rules does not end. Method: the client tells how it shook hands.
+    // Goal: resumption, in both versions, which a change of other rules does not end. Method: the client reports the kind of its
+    // handshake.
     let authority = Authority::new();
     let pair = authority.server(&["a.test"]);
     let mut gateway = with(&[&pair], "").rules(HELLO).start().await;

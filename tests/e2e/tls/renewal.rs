@@ -17,7 +17,7 @@ fn replace(gateway: &Gateway, pair: &Pair) {
 
 #[tokio::test]
 async fn a_renewed_certificate_is_shown_at_once_and_no_request_fails() {
-    // Goal: a renewal that nobody notices. Method: clients ask all the while, on kept connections and on new ones, while the pair is
+    // Goal: a renewal drops no connection. Method: clients send all the time, on kept connections and on new ones, while the pair is
     // replaced five times, key before certificate; the last must be shown, and what was kept must still be open.
     let authority = Authority::new();
     let pair = authority.server(&["a.test"]);
@@ -104,7 +104,7 @@ async fn a_broken_certificate_leaves_the_old_one_and_is_told() {
 
 #[tokio::test]
 async fn an_operator_sees_until_when_certificates_hold() {
-    // Goal: status and metric tell of every certificate. Method: one that holds and one that has expired, of which the start warns too.
+    // Goal: status and metric list every certificate. Method: one that holds and one that has expired, of which the start warns too.
     let authority = Authority::new();
     let pair = authority.server(&["a.test", "*.a.test"]);
     let old = authority.expired(&["old.test"]);

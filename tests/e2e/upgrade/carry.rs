@@ -103,7 +103,8 @@ async fn counters_logs_and_bans_go_on_without_a_directory() {
 
 #[tokio::test]
 async fn nothing_is_left_of_memory_that_nobody_uses() {
-    // Goal: no file and no memory outlives the processes, however they end. Method: the successor is killed; nobody has the memory of
+    // Goal: no file and no memory outlives the processes, however they end. Method: the new process is killed; no process has the
+    // memory of
     // the limit any more, nothing lies beside the configuration, and the next gateway starts empty.
     let name = format!("left-{}", free_port());
     let mut gateway = Gateway::start(&rules(&name, "5 per 1h")).await;
@@ -126,7 +127,8 @@ async fn nothing_is_left_of_memory_that_nobody_uses() {
 
 #[tokio::test]
 async fn a_limit_that_is_left_out_takes_no_memory_in_the_successor() {
-    // Goal: what is handed over in vain goes. Method: the limit has another name in the new configuration; its counts start anew, the
+    // Goal: counters that are handed over and not used are dropped. Method: the limit has another name in the new configuration; its
+    // counts start anew, the
     // log says whose were left, and nobody has the old memory once the old process has ended.
     let (old, new) = (
         format!("old-{}", free_port()),
@@ -148,7 +150,7 @@ async fn a_limit_that_is_left_out_takes_no_memory_in_the_successor() {
 
 #[tokio::test]
 async fn counters_that_an_edit_of_the_server_loses_are_told() {
-    // Goal: no silent loss. Method: a state directory is added together with the upgrade; then it is taken away by the next.
+    // Goal: no silent loss. Method: a state directory is added together with the upgrade; then the next removes it.
     let mut gateway = Gateway::start(&rules("carried", "5 per 1h")).await;
     assert_eq!(gateway.get("/counted").await.remaining("carried"), 4);
     let text = fs::read_to_string(gateway.config_path()).unwrap();

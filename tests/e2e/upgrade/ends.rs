@@ -50,7 +50,8 @@ async fn a_websocket_is_bounded_by_the_drain_and_requests_go_to_the_successor() 
 
 #[tokio::test]
 async fn a_request_that_reaches_an_idle_connection_during_the_drain_is_answered() {
-    // Goal: a client that just sends on a kept connection does not meet a closed one. Method: a connection is idle when SIGTERM comes; the
+    // Goal: a client that just sends on a kept connection does not meet a closed one. Method: a connection is idle when SIGTERM comes;
+    // the
     // request is sent once the gateway says that it drains, and its answer says that the connection ends.
     let gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = { status = 200 }").await;
     let mut client = gateway.client().await;
@@ -67,7 +68,7 @@ async fn a_request_that_reaches_an_idle_connection_during_the_drain_is_answered(
 
 #[tokio::test]
 async fn probes_are_answered_on_new_connections_while_the_gateway_drains() {
-    // Goal: a load balancer that probes hears 503, not a refused connection. Method: a request is under way; the probe connects anew after
+    // Goal: a probe of a load balancer gets 503, not a refused connection. Method: a request is under way; the probe connects anew after
     // the gateway's own listener has closed.
     let reply = Reply::After(
         Duration::from_secs(3),

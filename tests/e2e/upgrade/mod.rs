@@ -274,7 +274,7 @@ async fn only_one_successor_takes_over_at_a_time() {
 
 #[tokio::test]
 async fn the_socket_is_for_the_gateways_user_alone() {
-    // Goal: who may speak there decides what runs. Method: the mode of the socket before and after an upgrade.
+    // Goal: only the gateway's user and root may connect to the socket. Method: the mode of the socket before and after an upgrade.
     let gateway = Gateway::start(&rules(KEPT, "")).await;
     let path = upgrade_socket(&gateway);
     let mode = || {
@@ -303,7 +303,7 @@ async fn without_a_socket_an_upgrade_says_what_to_write() {
 
 #[tokio::test]
 async fn a_successor_without_a_predecessor_does_not_start() {
-    // Goal: a mistake is told, and no second gateway is bound. Method: `run --upgrade` with nobody there.
+    // Goal: a mistake is reported, and no second gateway starts. Method: `run --upgrade` without a running gateway.
     let directory = tempfile::TempDir::new().unwrap();
     let file = directory.path().join("gateway.toml");
     let text = "[server]\nstate_dir = \"state\"\n[[listener]]\naddress = \"127.0.0.1:1\"\n\

@@ -47,7 +47,7 @@ async fn a_connection_of_rules_before_gives_way() {
 
 #[tokio::test]
 async fn an_idle_connection_of_http2_gives_way_to_a_websocket() {
-    // Goal: HTTP/2 is of no use to who wants to leave HTTP. Method: the one connection speaks HTTP/2 and is idle; a WebSocket comes, and
+    // Goal: an upgrade does not use a connection of HTTP/2. Method: the one connection speaks HTTP/2 and is idle; a WebSocket comes, and
     // after it a request again.
     let authority = Authority::new();
     let certified = authority.certify("app.internal", Good::Now);

@@ -142,7 +142,8 @@ async fn a_head_without_an_end_is_cut_off() {
 
 #[tokio::test]
 async fn questions_whose_answers_are_not_read_wait_at_the_client() {
-    // Goal: PING and SETTINGS floods: the gateway answers no more than is read, and takes no more than it answers. Method: 100 MB of each,
+    // Goal: PING and SETTINGS floods: the gateway answers no more than is read, and takes no more than it answers. Method: 100 MB of
+    // each,
     // nothing is read.
     let origin = Origin::named("fine");
     let gateway = Gateway::passing(&origin).await;
@@ -158,7 +159,8 @@ async fn questions_whose_answers_are_not_read_wait_at_the_client() {
 
 #[tokio::test]
 async fn a_connection_that_begins_no_request_is_closed_in_time() {
-    // Goal: nobody holds a connection by frames alone, and who has asked once may be silent. Method: one connection that is answered, one
+    // Goal: frames without requests do not keep a connection open, and a client with one request may be silent. Method: one connection
+    // that is answered, one
     // that only pings; the second ends in the time of a read, the first serves on.
     let origin = Origin::named("fine");
     let rules = format!("[server]\nclient_read_timeout = \"3s\"\n{ROUTE}");

@@ -311,7 +311,7 @@ async fn a_callers_deadline_reaches_the_origin_and_ends_the_call() {
 
 #[tokio::test]
 async fn a_refused_call_is_resource_exhausted() {
-    // Goal: limits speak gRPC to a real client. Method: one call an hour.
+    // Goal: a real gRPC client understands a rejection. Method: one call an hour.
     let gateway = Setup::new()
         .servers("app", &[origin().await])
         .origin_line("protocol = \"h2c\"")

@@ -123,7 +123,8 @@ async fn what_is_no_request_reaches_no_origin() {
 
 #[tokio::test]
 async fn a_body_of_another_length_is_never_two_requests() {
-    // Goal: `content-length` and DATA agree, or the request is refused. Method: more and less than announced, to an origin that would take
+    // Goal: `content-length` and DATA agree, or the request is refused. Method: more and less than announced, to an origin that would
+    // take
     // the rest for another request.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
@@ -172,7 +173,8 @@ async fn a_length_loses_its_zeros_on_the_way_to_http1() {
 
 #[tokio::test]
 async fn frames_that_break_the_protocol_end_the_connection() {
-    // Goal: connection errors are that, and what is only unknown is not. Method: one broken frame a connection, then a request; an unknown
+    // Goal: connection errors are that, and what is only unknown is not. Method: one broken frame a connection, then a request; an
+    // unknown
     // kind of frame and a padded head before a request that passes.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
@@ -242,7 +244,8 @@ async fn frames_that_break_the_protocol_end_the_connection() {
 
 #[tokio::test]
 async fn a_request_arrives_by_http1_as_it_was_meant() {
-    // Goal: the downgrade: one Host, one Cookie (RFC 9113 §8.2.3), no fields of HTTP/2's own. Method: a GET with the cookie in crumbs, and
+    // Goal: the downgrade: one Host, one Cookie (RFC 9113 §8.2.3), no fields of HTTP/2's own. Method: a GET with the cookie in crumbs,
+    // and
     // what an origin by HTTP/1.1 received.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;

@@ -15,7 +15,8 @@ fn looping() -> Setup {
 
 #[tokio::test]
 async fn a_loop_ends_with_508() {
-    // Goal: RFC 8586: a request that comes back is answered, and was forwarded a few times at most. Method: an origin that is the gateway's
+    // Goal: RFC 8586: a request that comes back is answered, and was forwarded a few times at most. Method: an origin that is the
+    // gateway's
     // own listener; clients by both versions, one of which names the field in `Connection`.
     let gateway = looping().start().await;
     assert!(gateway.stderr().contains("508"), "{}", gateway.stderr());
@@ -53,7 +54,7 @@ async fn a_loop_through_a_fleet_ends_too() {
 
 #[tokio::test]
 async fn an_origin_hears_of_every_hop() {
-    // Goal: nobody takes a hop away, neither the client by `Connection` nor an edit of fields, and each gateway adds its own. Method: two
+    // Goal: no hop can be removed, neither the client by `Connection` nor an edit of fields, and each gateway adds its own. Method: two
     // gateways before one origin.
     let origin = Origin::echo();
     let inner = Gateway::passing(&origin).await;

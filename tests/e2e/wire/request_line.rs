@@ -132,7 +132,8 @@ async fn every_byte_of_a_target_by_http2_has_a_status() {
 
 #[tokio::test]
 async fn an_absolute_target_becomes_a_path() {
-    // Goal: RFC 9112 §3.2.2: the authority of the target is the host, its case and default port make no difference, and origins get a path;
+    // Goal: RFC 9112 §3.2.2: the authority of the target is the host, its case and default port make no difference, and origins get a
+    // path;
     // by HTTP/1.0 too, where no `Host` need come along. Method: routes by host, and what the origin is sent.
     let origin = Origin::echo();
     let gateway = Gateway::before(
@@ -316,7 +317,8 @@ async fn an_answer_to_head_has_no_body() {
 
 #[tokio::test]
 async fn a_client_of_http_1_0_hears_no_interim_answer() {
-    // Goal: RFC 9110 §15.2, and §10.1.1: `Expect` of HTTP/1.0 is ignored. Method: an origin that answers 100 and 103 first, and clients of
+    // Goal: RFC 9110 §15.2, and §10.1.1: `Expect` of HTTP/1.0 is ignored. Method: an origin that answers 100 and 103 first, and
+    // clients of
     // both versions, with and without `Expect`.
     let origin = Origin::answering(|_| {
         let answers =

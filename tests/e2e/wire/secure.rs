@@ -131,7 +131,7 @@ async fn an_origin_that_cannot_prove_itself_gets_no_request() {
 
 #[tokio::test]
 async fn less_verification_is_what_was_asked_for_and_loud() {
-    // Goal: `chain` takes any name of the authority and nobody else's, `off` takes anybody; the start warns of both. Method: a certificate
+    // Goal: `chain` accepts any name of the authority and of no other, `off` accepts all; the start warns of both. Method: a certificate
     // with another name, of the authority that is trusted and of one that is not.
     let (ours, theirs) = (Authority::new(), Authority::new());
     for (signer, verify, status) in [
@@ -250,7 +250,8 @@ async fn a_new_certificate_is_shown_from_the_next_request_on() {
 
 #[tokio::test]
 async fn health_is_asked_over_the_same_tls() {
-    // Goal: a server that is not believed is not healthy, and is again once it is. Method: checks with the wrong authority, which is then
+    // Goal: a server with an untrusted certificate is unhealthy until it is trusted. Method: checks with the wrong authority, which is
+    // then
     // replaced on disk; with a path, and without.
     let (ours, theirs) = (Authority::new(), Authority::new());
     let origin = TlsOrigin::telling(&ours, NAME, "ssl http2").await;

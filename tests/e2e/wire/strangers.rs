@@ -64,7 +64,8 @@ async fn throw(gateway: &Gateway, bytes: &[u8]) {
 
 #[tokio::test]
 async fn garbage_writes_no_line_of_a_library() {
-    // Goal: a stranger fills no log. Method: garbage at every stage, forty times: to clear text, behind the preface of HTTP/2, to TLS, in
+    // Goal: an untrusted client cannot flood the log. Method: garbage at every stage, forty times: to clear text, behind the preface
+    // of HTTP/2, to TLS, in
     // place of a header of the PROXY protocol; the log has ten lines about it, with the address, and neither an error nor a warning.
     let authority = Authority::new();
     let pair = authority.server(&["a.test"]);
@@ -145,7 +146,8 @@ async fn a_connection_that_http2_itself_ends_is_counted() {
 
 #[tokio::test]
 async fn a_malformed_request_of_http2_gets_a_status() {
-    // Goal: no reset without a status, and a line in the access log; other streams go on. Method: heads that the h2 crate refuses, others
+    // Goal: no reset without a status, and a line in the access log; other streams continue. Method: heads that the h2 crate refuses,
+    // others
     // that the proxy does, beside streams that are answered.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
@@ -196,7 +198,8 @@ async fn a_config_map_is_swapped_without_a_warning() {
 
 #[tokio::test]
 async fn lines_that_are_left_out_are_counted() {
-    // Goal: a flood of strangers is not forgotten where few lines are written. Method: 25 of them in one minute, and one a second until the
+    // Goal: a flood of strangers is not forgotten where few lines are written. Method: 25 of them in one minute, and one a second
+    // until the
     // next minute begins: its first line says how many had none.
     let gateway = Setup::new()
         .listener_line("proxy_protocol = \"required\"\nproxy_protocol_from = [\"127.0.0.0/8\"]")

@@ -24,7 +24,7 @@ async fn before_h2c(origin: &EchoOrigin, lines: &str, rules: &str) -> Gateway {
 
 #[tokio::test]
 async fn a_connection_carries_so_many_requests_and_no_more() {
-    // Goal: `max_streams` is told and held. Method: the first SETTINGS; one stream more than allowed, while the others hang.
+    // Goal: `max_streams` is announced and enforced. Method: the first SETTINGS; one stream more than allowed, while the others hang.
     let origin = EchoOrigin::start().await;
     let gateway = before_h2c(&origin, "", "[server.http2]\nmax_streams = 2").await;
     let mut frames = Frames::connect(gateway.address()).await;
@@ -74,7 +74,7 @@ async fn a_body_that_stops_is_the_clients_fault() {
 
 #[tokio::test]
 async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
-    // Goal: a client that goes on sending is never blamed. Method: a body in pieces that takes longer than a read of the origin may. By
+    // Goal: a client that keeps sending is never cut off. Method: a body in pieces that takes longer than a read of the origin may. By
     // HTTP/1.1 it arrives; by HTTP/2 the time counts from the head on, and it is the origin's that is over.
     let h2c = EchoOrigin::start().await;
     let h1 = Origin::echo();
@@ -102,7 +102,7 @@ async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
 
 #[tokio::test]
 async fn a_connection_without_requests_ends() {
-    // Goal: idle connections are not kept for ever, whatever is sent on them that is no request. Method: silence, a head that never ends,
+    // Goal: idle connections are not kept forever, whatever frames without requests they carry. Method: silence, a head that never ends,
     // and a ping now and then.
     let origin = Origin::named("fine");
     let rules = format!("{ROUTE}[server]\nkeepalive_timeout = \"1s\"");
@@ -124,7 +124,7 @@ async fn a_connection_without_requests_ends() {
 
 #[tokio::test]
 async fn an_answer_that_is_not_read_ends() {
-    // Goal: slow readers hold little memory and not for ever. Method: 64 answers without an end, windows wide open, nothing is read; the
+    // Goal: slow readers hold little memory and not forever. Method: 64 answers without an end, windows wide open, nothing is read; the
     // gateway holds what its buffers take, and ends the streams after `client_write_timeout`.
     let origin = EchoOrigin::start().await;
     let rules = "[server]\nclient_write_timeout = \"1s\"";
@@ -190,7 +190,7 @@ async fn a_tunnel_is_not_dug() {
 
 #[tokio::test]
 async fn a_load_of_http2_passes() {
-    // Goal: many streams on many connections, by a client that nobody here wrote. Method: h2load; every request succeeds.
+    // Goal: many streams on many connections, by an independent client. Method: h2load; every request succeeds.
     let origin = Origin::answering(|_| Reply::Answer(crate::harness::Answer::new(200).body("x")));
     let gateway = Gateway::passing(&origin).await;
     let to = format!("http://{}/", gateway.address());

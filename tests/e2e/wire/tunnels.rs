@@ -123,7 +123,8 @@ async fn a_tunnel_outlives_the_request_that_opened_it() {
 
 #[tokio::test]
 async fn a_refused_tunnel_is_an_answer_like_others() {
-    // Goal: who is refused a tunnel gets the origin's answer, may ask for something else on the same connection, and leaves none behind at
+    // Goal: a rejected upgrade gets the origin's answer, may be followed by other requests on the same connection, and leaves none
+    // behind at
     // the origin. Method: an origin that answers 403, asked for tunnels again and again.
     let origin = Origin::answering(|_| Answer::new(403).body("no").into());
     let gateway = Setup::new()
@@ -145,7 +146,8 @@ async fn a_refused_tunnel_is_an_answer_like_others() {
 
 #[tokio::test]
 async fn only_a_get_without_a_body_opens_a_tunnel() {
-    // Goal: no request has a body that could end behind the switch. Method: RFC 6455 §4.1 asks for a GET; another method, or a body, makes
+    // Goal: no request has a body that could end behind the switch. Method: RFC 6455 §4.1 asks for a GET; another method, or a body,
+    // makes
     // it an ordinary request.
     let origin = Origin::echo();
     let gateway = Setup::new()

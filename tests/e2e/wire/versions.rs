@@ -11,7 +11,8 @@ const TLS: &str = r#"tls = { ca_file = "../ca.pem", server_name = "app.internal"
 
 #[tokio::test]
 async fn the_version_is_what_both_sides_take() {
-    // Goal: `protocol` decides, by ALPN; HTTP/2 alone is never HTTP/1.1 without a word. Method: nginx with and without http2, which tells
+    // Goal: `protocol` decides, by ALPN; HTTP/2 alone never falls back to HTTP/1.1 silently. Method: nginx with and without http2,
+    // which tells
     // what was spoken.
     let authority = Authority::new();
     let both = TlsOrigin::telling(&authority, "app.internal", "ssl http2").await;
