@@ -27,7 +27,7 @@ fn naming(lines: &[Value], field: &str, limit: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_limit_in_shadow_counts_and_refuses_nobody() {
+async fn a_limit_in_shadow_counts_and_rejects_nothing() {
     // Goal: a shadow refusal neither refuses nor takes anything from the others, clients see nothing of it, and what the others
     // refuse does not reach it. Method: two in shadow before five; seven requests on one connection.
     let lines = limit("dark", 2, "action = \"shadow\"") + &limit("real", 5, "");
@@ -58,7 +58,7 @@ async fn a_limit_in_shadow_counts_and_refuses_nobody() {
 }
 
 #[tokio::test]
-async fn a_route_with_nothing_but_shadow_tells_clients_nothing() {
+async fn a_route_with_shadow_limits_alone_sends_no_fields() {
     // Goal: no RateLimit fields where no limit is any of the client's business. Method: one limit, in shadow.
     let origin = Origin::echo();
     let lines = limit("dark", 1, "action = \"shadow\"");
@@ -111,7 +111,7 @@ async fn an_exceeded_limit_marks_what_it_lets_pass() {
 }
 
 #[tokio::test]
-async fn a_second_limit_is_asked_once_the_first_is_exceeded() {
+async fn a_fallback_limit_applies_once_the_first_is_exceeded() {
     // Goal: two buckets, the second for what the first has no room for, under any interleaving. Method: 200 requests at once against
     // five and ten; what the origin saw marked.
     let lines =

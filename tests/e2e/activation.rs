@@ -74,7 +74,7 @@ async fn a_socket_of_the_service_manager_is_used_and_outlives_a_restart() {
 }
 
 #[tokio::test]
-async fn a_socket_at_another_address_is_told() {
+async fn an_unused_socket_is_logged() {
     // Goal: no port that is open and never answers without a word. Method: the listener has another address.
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let directory = TempDir::new().unwrap();

@@ -112,7 +112,7 @@ async fn every_refused_line_names_its_key_and_a_value_leads_to_it() {
 }
 
 #[tokio::test]
-async fn who_is_locked_out_is_let_in_again() {
+async fn a_rejected_key_can_be_cleared() {
     // Goal: one request of an operator clears a customer's key, with every algorithm, and logs the operator's address. Method: use a
     // limit up until it bans; without the token nothing happens; clear the key; the next requests pass as at first.
     let algorithms = [

@@ -149,7 +149,7 @@ async fn a_leaky_bucket_lets_requests_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn another_algorithm_goes_on_from_what_was_counted() {
+async fn another_algorithm_continues_from_the_counts() {
     // Goal: C4 for an edit of the algorithm. Method: use a limit up, then judge it by every other algorithm in turn.
     let mut gateway = limited("rates = [\"3 per 1h\"]").await;
     assert_eq!(admitted(&gateway, 4).await.0, 3);
@@ -169,7 +169,7 @@ async fn another_algorithm_goes_on_from_what_was_counted() {
 }
 
 #[tokio::test]
-async fn waiting_as_long_as_told_is_enough_for_every_algorithm() {
+async fn retry_after_is_enough_for_every_algorithm() {
     // Goal: `Retry-After` is true. Method: short periods; use the limit up, wait as `Retry-After` says, repeat.
     for lines in [
         "rates = [\"2 per 1s\"]\nalgorithm = \"fixed-window\"",

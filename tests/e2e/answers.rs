@@ -61,7 +61,7 @@ async fn a_limit_is_shown_in_the_fields_that_it_names() {
 }
 
 #[tokio::test]
-async fn of_several_rates_the_one_nearest_to_refusal_is_told() {
+async fn of_several_rates_the_nearest_to_rejection_is_shown() {
     // Goal: three fields describe the nearest rate. Method: two limits, three rates; a hidden one is nearer still.
     let gateway = Gateway::start(
         r#"
@@ -91,7 +91,7 @@ async fn of_several_rates_the_one_nearest_to_refusal_is_told() {
 }
 
 #[tokio::test]
-async fn what_the_origin_tells_of_its_own_limits_is_never_loosened() {
+async fn limit_fields_of_the_origin_are_never_loosened() {
     // Goal: a client that heeds the fields heeds both sides. Method: an origin that is tighter, then looser, under our own name
     // and in X-RateLimit, and one that speaks an older draft, which a further member would make unreadable.
     let rules = r#"
@@ -155,7 +155,7 @@ headers = { X-Support = "help@example.com", set-cookie = "seen=1" }
 "#;
 
 #[tokio::test]
-async fn a_refusal_is_worded_as_the_limit_says() {
+async fn a_rejection_has_the_body_of_its_limit() {
     // Goal: status, type, body and fields are the operator's, values are filled in and escaped, and the log has the status. Method:
     // refused twice on one connection, since two places write it, by HEAD, and over HTTP/2. The route is called by its query
     // condition, which holds quotes.

@@ -101,7 +101,7 @@ async fn a_ban_costs_the_other_limits_nothing() {
 }
 
 #[tokio::test]
-async fn who_comes_back_is_banned_for_longer() {
+async fn repeated_bans_grow_longer() {
     // Goal: `factor`, and that asking during a ban does not lengthen it. Method: a second, then two; between them a client that asks all
     // the time until it passes.
     let rules = otp(
@@ -125,7 +125,7 @@ async fn who_comes_back_is_banned_for_longer() {
 }
 
 #[tokio::test]
-async fn a_ban_that_is_over_before_the_rate_has_room_tells_the_longer_wait() {
+async fn a_ban_shorter_than_the_rates_wait_shows_the_longer_one() {
     // Goal: a true `Retry-After`. Method: ten seconds of ban on a limit that stays full for an hour.
     let gateway = Gateway::start(&otp("1 per 1h", "ban = { for = \"10s\" }")).await;
     let mut client = gateway.client().await;
@@ -194,7 +194,7 @@ async fn a_ban_survives_kill_9() {
 }
 
 #[tokio::test]
-async fn a_limit_in_shadow_bans_nobody() {
+async fn a_limit_in_shadow_bans_no_key() {
     // Goal: a rollout can keep its `ban`. Method: exceed it in shadow; then enforce it, and the first refusal begins the first ban.
     let ban = "ban = { for = \"1h\" }";
     let mut gateway =
@@ -208,7 +208,7 @@ async fn a_limit_in_shadow_bans_nobody() {
 }
 
 #[tokio::test]
-async fn an_operator_pardons_who_was_banned() {
+async fn an_operator_lifts_a_ban() {
     // Goal: a ban can be found by the access log and lifted. Method: the key of the log's line, first without the token.
     let setup = Setup::new()
         .file("token", "0123456789abcdef")

@@ -45,7 +45,7 @@ async fn an_idle_connection_is_closed_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_connection_that_says_nothing_is_closed_after_its_time() {
+async fn a_silent_connection_is_closed_at_its_timeout() {
     // Goal: idle connections are closed. Method: connect and send nothing; send half a preface of HTTP/2.
     let settings = "[server]\nkeepalive_timeout = \"1s\"\nclient_read_timeout = \"1s\"\n";
     let gateway = Gateway::start(&format!("{settings}{RESPOND}")).await;

@@ -87,7 +87,7 @@ async fn run_refuses_a_bad_file_with_its_own_code() {
 }
 
 #[tokio::test]
-async fn an_address_in_use_is_a_failure_that_says_so() {
+async fn an_address_in_use_is_named_in_the_error() {
     // Goal: exit code 1, soon, and the address in the message. Method: the test holds the port.
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap().to_string();
@@ -102,7 +102,7 @@ async fn an_address_in_use_is_a_failure_that_says_so() {
 }
 
 #[tokio::test]
-async fn ping_tells_a_living_gateway_from_a_dead_one() {
+async fn ping_distinguishes_a_running_gateway_from_a_stopped_one() {
     // Goal: the health check of containers. Method: ping while it runs and after its end.
     let mut gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = { status = 200 }").await;
     let path = gateway.config_path().display().to_string();
@@ -119,7 +119,7 @@ async fn ping_tells_a_living_gateway_from_a_dead_one() {
 }
 
 #[tokio::test]
-async fn the_demo_shows_what_it_does_until_it_is_told_to_stop() {
+async fn the_demo_shows_requests_until_ctrl_c() {
     // Goal: the demo shows a limit, and Ctrl-C ends it. Method: the printed address; posts until one is rejected,
     // which is the sixth, or the seventh where a window began meanwhile.
     let mut demo = Process::run(&["demo"]);

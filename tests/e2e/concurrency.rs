@@ -150,7 +150,7 @@ async fn every_stream_of_http_2_counts() {
 }
 
 #[tokio::test]
-async fn whoever_has_its_answer_may_ask_again() {
+async fn a_client_with_its_answer_may_send_again() {
     // Goal: a client that sends one request at a time is never refused, though each goes over a connection of its own. Method: one
     // permit; many in a row, with and without a body, from the origin and from the gateway.
     let rules = format!(

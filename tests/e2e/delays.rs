@@ -39,7 +39,7 @@ async fn waiting(gateway: &Gateway, count: usize) -> Vec<JoinHandle<u16>> {
 }
 
 #[tokio::test]
-async fn a_queue_is_as_long_as_those_who_wait() {
+async fn a_queue_is_as_long_as_its_waiting_requests() {
     // Goal: a client that opens and cancels requests shuts out no other. Method: a full queue; one has its turn, the others leave,
     // which waited
     // for as long as a turn takes; as many fit again.

@@ -131,7 +131,7 @@ async fn a_trusted_proxy_speaks_for_its_clients() {
 }
 
 #[tokio::test]
-async fn a_process_with_too_few_files_says_one_sentence() {
+async fn a_process_with_too_few_descriptors_prints_one_sentence() {
     // Goal: neither a panic nor half a start. Method: from far too few files to nearly enough; with a hundred it starts.
     let rules = "[[listener]]\naddress = \"127.0.0.1:0\"\n[server]\nthreads = 1\n[[route]]\npath = \"/*\"\nrespond = { status = 200 }\n";
     let directory = tempfile::TempDir::new().unwrap();
@@ -326,7 +326,7 @@ async fn the_operators_listener_takes_few_files() {
 }
 
 #[tokio::test]
-async fn a_demonstration_with_too_few_files_says_one_sentence() {
+async fn a_demo_with_too_few_descriptors_prints_one_sentence() {
     // Goal: a shell with a low descriptor limit gets no panic. Method: few, and hardly any.
     for files in [8, 40] {
         let mut demo = Process::run_under(&Setup::new().with_open_files(files), &["demo"]);

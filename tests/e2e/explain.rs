@@ -212,7 +212,7 @@ async fn what_a_limit_counts_and_what_happens_at_it_is_explained() {
 }
 
 #[tokio::test]
-async fn what_was_hardly_intended_is_told_by_check_and_explain() {
+async fn check_and_explain_warn_of_probable_mistakes() {
     // Goal: one is warned of dead routes, pointless rates, unused limits and small counts wherever one looks. Method: a file with one of
     // each, read by both commands; in JSON too.
     let rules = r#"
@@ -365,7 +365,7 @@ async fn the_explanation_is_what_the_gateway_does() {
 }
 
 #[tokio::test]
-async fn a_question_that_cannot_be_asked_is_answered_with_what_to_write() {
+async fn an_invalid_question_has_a_cure() {
     // Goal: exit code 64 and advice. Method: broken requests, fields and files.
     for (arguments, advice) in [
         (

@@ -84,7 +84,7 @@ async fn a_trusted_proxy_writes_what_the_operator_lists() {
 }
 
 #[tokio::test]
-async fn the_chain_is_told_whatever_field_carries_the_address() {
+async fn the_chain_is_sent_whatever_field_has_the_address() {
     // Goal: a client's X-Forwarded-For never passes through a proxy that sends the address in another field. Method: a field with one
     // address and
     // `Forwarded`; the origin's chain is the client and the peer.

@@ -41,7 +41,7 @@ async fn the_origin_sees_a_fixed_host_where_one_is_configured() {
 }
 
 #[tokio::test]
-async fn forwarded_fields_of_a_stranger_are_replaced() {
+async fn forwarded_fields_of_an_untrusted_peer_are_replaced() {
     // Goal: an origin can trust X-Forwarded-*. Method: an untrusted client claims to be another.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
@@ -79,7 +79,7 @@ async fn a_trusted_hop_is_appended_to_the_chain() {
 }
 
 #[tokio::test]
-async fn the_forwarded_field_is_told_where_it_is_configured() {
+async fn the_forwarded_field_is_sent_where_it_is_configured() {
     // Goal: RFC 7239 in place of X-Forwarded-For, replaced for an untrusted peer and extended for a trusted hop. Method: the echo.
     let origin = Origin::echo();
     let rules = PASS_TRUSTING.replace("[client]", "[client]\nclient_ip_header = \"forwarded\"");

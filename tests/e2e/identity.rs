@@ -158,7 +158,7 @@ async fn mapped_and_plain_ipv4_share_a_counter() {
 }
 
 #[tokio::test]
-async fn a_malformed_chain_is_believed_up_to_where_it_breaks() {
+async fn a_malformed_chain_is_used_up_to_the_malformed_element() {
     // Goal: elements to the left of a malformed one are ignored. Method: broken elements in several places; the client
     // is never the forged 6.6.6.6, and never anybody's fresh identity: what is right of the break still counts.
     let gateway = Gateway::start(TRUSTING).await;
@@ -296,7 +296,7 @@ origin = "app"
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_trusted_is_told_once() {
+async fn an_untrusted_proxy_is_logged_once() {
     // Goal: a balancer that is missing in `trusted_proxies` is reported by log, metric and `explain`, and the log cannot be flooded.
     // Method: two
     // peers that nobody trusts send chains, one refused again and again on one connection.

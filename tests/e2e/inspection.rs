@@ -15,7 +15,7 @@ const RULES: &str = r#"
 "#;
 
 #[tokio::test]
-async fn the_top_of_a_limit_names_who_is_nearest_to_it() {
+async fn the_top_of_a_limit_lists_the_fullest_keys() {
     // Goal: during an attack, `top` shows the clients. Method: three clients that use five, three and one of five; the top shows them
     // in that order,
     // the first as refused, and none by its address.
@@ -50,7 +50,7 @@ async fn the_top_of_a_limit_names_who_is_nearest_to_it() {
 }
 
 #[tokio::test]
-async fn the_top_asks_for_the_token_and_bounds_what_is_asked() {
+async fn the_top_requires_the_token_and_bounds_its_number() {
     // Goal: neither strangers nor slips walk a table. Method: without the token, with it, with too many keys, and for no limit.
     let gateway = Setup::new()
         .file("token", "0123456789abcdef")

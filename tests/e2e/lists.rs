@@ -42,7 +42,7 @@ async fn status(client: &mut Client, path: &str, address: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_blocked_client_is_refused_whatever_it_asks_and_says_so_everywhere() {
+async fn a_blocked_client_is_rejected_and_reported_everywhere() {
     // Goal: 403 with a problem of its own, before any limit, in log and metrics, also on a kept connection where repeats are answered
     // before the proxy. Method: one blocked client asks on; then another client finds the limit untouched.
     let gateway = start().await;

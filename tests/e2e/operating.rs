@@ -39,7 +39,7 @@ async fn with_every_outcome(origin: &Origin) -> Gateway {
 }
 
 #[tokio::test]
-async fn the_access_log_tells_what_became_of_each_request() {
+async fn the_access_log_has_the_outcome_of_each_request() {
     // Goal: one line a request, with the outcome and all that explains it. Method: one request for each outcome.
     let origin = Origin::named("hello");
     let gateway = with_every_outcome(&origin).await;
@@ -269,7 +269,7 @@ async fn a_renamed_metric_is_there_under_both_names() {
 }
 
 #[tokio::test]
-async fn strangers_add_no_series() {
+async fn clients_cannot_add_series() {
     // Goal: nothing that a client sends becomes a label. Method: a thousand different paths, hosts and methods; the number of
     // series stays.
     let gateway =
@@ -392,7 +392,7 @@ async fn a_new_token_takes_over_by_itself() {
 }
 
 #[tokio::test]
-async fn the_admin_listener_says_404_to_what_it_does_not_know() {
+async fn the_admin_listener_answers_404_to_unknown_paths() {
     // Goal: no surprises there either. Method: an unknown path, a wrong method.
     let gateway = Gateway::start("[[route]]\npath = \"/\"\nrespond = { status = 200 }").await;
     assert_eq!(gateway.admin(get("/nothing")).await.status, 404);

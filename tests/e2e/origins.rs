@@ -23,7 +23,7 @@ async fn two_servers_take_turns() {
 }
 
 #[tokio::test]
-async fn a_dead_server_is_taken_out_and_put_back_when_it_returns() {
+async fn a_failed_server_is_taken_out_and_put_back_when_it_returns() {
     // Goal: active health checks. Method: stop one of two servers, wait until twenty requests in a row find the other one at
     // the first try, start it again at its old address, wait until it is asked again. The retry lets no request fail.
     let (one, other) = (Origin::named("one"), Origin::named("other"));

@@ -97,7 +97,7 @@ async fn every_refusal_by_a_shared_counter_is_counted() {
 }
 
 #[tokio::test]
-async fn newcomers_are_served_again_when_status_says_so() {
+async fn new_keys_are_admitted_again_at_the_time_in_status() {
     // Goal: by `until` of an overflow new keys pass, and then /status has none. Method: a full table at 1 per 3s; what /status says, and
     // what it says behind that moment.
     let origin = Origin::echo();
@@ -147,7 +147,7 @@ async fn refusals_of_replicated_limits_by_a_shared_counter_are_counted() {
 }
 
 #[tokio::test]
-async fn a_refusal_by_a_shared_counter_bans_nobody() {
+async fn a_rejection_by_a_shared_counter_bans_no_key() {
     // Goal: a rejection caused by the use of others does not ban a client. Method: a ban of an hour; only clients that were refused by
     // their
     // own counter are banned, and of clients that ask once that is none.
@@ -168,7 +168,7 @@ async fn a_refusal_by_a_shared_counter_bans_nobody() {
 }
 
 #[tokio::test]
-async fn a_larger_capacity_relieves_newcomers_at_once() {
+async fn a_larger_capacity_helps_new_keys_at_once() {
     // Goal: a client rejected by a full table passes as soon as `capacity` is raised, and none passes twice. Method: 3,000 clients ask
     // once
     // each where 91 have a slot, then again after a reload with room for all, and once more; under several algorithms, and in a file
@@ -323,7 +323,7 @@ async fn assert_room(name: &str, rules: &str) {
 }
 
 #[tokio::test]
-async fn keys_that_one_address_invents_lock_nobody_else_out() {
+async fn keys_that_one_address_invents_reject_no_other_client() {
     // Goal: a flood of made-up keys costs only its sender. Method: under every algorithm and action, alone and beside other limits, with
     // costs that are settled later, with tiers, in shadow and with marks.
     let tier = "tier = \"header.x-plan\"\n[limit.each.tiers]\npro = \"5 per 1h\"";
@@ -348,7 +348,7 @@ async fn keys_that_one_address_invents_lock_nobody_else_out() {
 }
 
 #[tokio::test]
-async fn keys_that_one_address_invents_lock_nobody_out_of_a_replicated_limit() {
+async fn keys_that_one_address_invents_reject_no_other_client_of_a_replicated_limit() {
     // Goal: as above where counts are exchanged through a store. Method: the same with a Redis.
     let redis = Redis::start().await;
     let store = format!(

@@ -87,7 +87,7 @@ async fn every_line_is_one_object_and_pingoras_are_among_them() {
 }
 
 #[tokio::test]
-async fn a_broken_file_is_told_in_the_format_that_was_asked_for() {
+async fn an_invalid_file_is_reported_in_the_configured_format() {
     // Goal: what ends a start is an object too. Method: a file with mistakes.
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("gateway.toml");

@@ -104,7 +104,7 @@ async fn clients_behind_one_proxy_have_a_counter_each() {
 }
 
 #[tokio::test]
-async fn connections_are_counted_by_whom_the_header_announces() {
+async fn connections_are_counted_by_the_announced_address() {
     // Goal: `max_connections_per_client` bounds clients, not the proxy that all of them come through; a hop that is trusted has no bound.
     // Method: one proxy announces two clients with as many connections as one may have, then one more of the first, then many of a
     // trusted hop.
@@ -142,7 +142,7 @@ async fn connections_are_counted_by_whom_the_header_announces() {
 }
 
 #[tokio::test]
-async fn strangers_and_broken_headers_are_turned_away() {
+async fn untrusted_peers_and_malformed_headers_are_rejected() {
     // Goal: a header from an untrusted peer is rejected, and so is a malformed one. Method: `required` and `optional`, from a proxy and
     // from a stranger, with and without a header.
     let origin = Origin::echo();
@@ -186,7 +186,7 @@ async fn strangers_and_broken_headers_are_turned_away() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_announces_nobody_in_time_is_not_waited_for() {
+async fn a_late_header_closes_the_connection() {
     // Goal: a header has the time of a request's head. Method: silence, and half a header.
     let setup = Setup::new().listener_line(REQUIRED);
     let rules = "[[route]]\npath = \"/\"\nrespond = { status = 200 }\n[server]\nclient_read_timeout = \"1s\"\n";

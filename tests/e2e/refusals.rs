@@ -211,7 +211,7 @@ async fn a_refused_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_to_close_is_obeyed_after_a_refusal() {
+async fn connection_close_is_honored_after_a_rejection() {
     // Goal: `Connection: close` and HTTP/1.0 end the connection. Method: read to the end, which must come.
     let origin = Origin::echo();
     let gateway = exhausted(&origin).await;

@@ -192,7 +192,7 @@ async fn a_file_that_vanishes_leaves_the_old_rules_serving() {
 }
 
 #[tokio::test]
-async fn an_edit_of_the_listener_waits_for_a_restart_and_says_so() {
+async fn an_edit_of_the_listener_waits_for_a_restart_and_is_reported() {
     // Goal: what cannot be reloaded is said loudly, and the rest is reloaded. Method: another port and another route.
     let mut gateway = Gateway::start(&version("first")).await;
     let text = format!(

@@ -97,7 +97,7 @@ async fn one_is_refused(server: &str) -> Gateway {
 }
 
 #[tokio::test]
-async fn kill_9_under_load_forgets_nothing() {
+async fn kill_9_under_load_loses_nothing() {
     // Goal: C4 at its hardest. Method: SIGKILL while wrk charges a limit at full speed; in the next process the refused client is
     // refused at once, another goes on where it was, and no answered request is missing from the count of the load; what was charged
     // but not answered, at most one a connection, may be in it.
@@ -145,7 +145,7 @@ async fn kill_9_under_load_forgets_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_state_directory_a_restart_forgets() {
+async fn without_a_state_directory_a_restart_starts_from_zero() {
     // Goal: what is documented, and that the other tests could fail. Method: the same, without the directory.
     let mut gateway = one_is_refused("").await;
     gateway.kill();
@@ -373,7 +373,7 @@ async fn a_directory_that_cannot_be_used_is_an_error_at_the_start() {
 }
 
 #[tokio::test]
-async fn counters_of_a_damaged_file_lock_nobody_out() {
+async fn counters_of_a_damaged_file_reject_no_client() {
     // Goal: entries more than a window ahead are dropped and reported. Method: every word of the file of an exact limit is
     // overwritten, by
     // times that are years ahead; clients that it knew and others are served, before a restart and after it.

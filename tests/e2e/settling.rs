@@ -234,7 +234,7 @@ async fn a_constant_cost_is_taken_from_every_rate() {
 }
 
 #[tokio::test]
-async fn the_origin_tells_what_a_request_costs() {
+async fn the_response_sets_the_cost_of_a_request() {
     // Goal: `cost = "response.header.NAME"`: charged as sent, within `max_cost`; one where the value is malformed; the field is not
     // for clients. Method: what the next request finds left.
     let rules = "[limit.a]\nkey = \"client.ip\"\nrates = [\"100 per 1h\"]\ncost = \"response.header.x-cost\"\nmax_cost = 40\n\

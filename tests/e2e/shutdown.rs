@@ -42,7 +42,7 @@ async fn sigterm_finishes_what_is_under_way_and_then_ends() {
 }
 
 #[tokio::test]
-async fn a_draining_gateway_says_that_it_is_not_ready() {
+async fn a_draining_gateway_is_not_ready() {
     // Goal: load balancers look elsewhere, while the process still lives. Method: both probes during a slow request.
     let origin = slow_origin(Duration::from_secs(3));
     let mut gateway = Gateway::passing(&origin).await;
@@ -241,7 +241,7 @@ async fn a_gateway_that_is_still_opening_ends_in_good_order() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_still_opening_hears_what_is_asked_of_it() {
+async fn signals_during_the_start_are_handled() {
     // Goal: a reload or a rotation that comes at the start does not end the process. Method: both signals at the moment when the kernel
     // takes the first connection; the gateway serves, and has read its configuration again.
     let (mut gateway, _first) = Gateway::as_it_opens(ANSWER).await;

@@ -112,7 +112,7 @@ async fn a_request_and_its_way_to_the_origin_are_spans_of_the_clients_trace() {
 }
 
 #[tokio::test]
-async fn only_what_is_recorded_is_told_refusals_included() {
+async fn only_recorded_requests_have_spans_rejections_included() {
     // Goal: a sender's flag and the share decide, not what became of a request. Method: two refusals and an unrecorded request on one
     // connection, the second refusal by the short way; the collector has three spans of the gateway's and one to the origin.
     let (origin, collector) = (Origin::echo(), Collector::start());
@@ -247,7 +247,7 @@ async fn what_may_succeed_is_brought_again_and_what_cannot_is_counted() {
 }
 
 #[tokio::test]
-async fn the_last_spans_are_told_before_the_end() {
+async fn the_last_spans_are_sent_before_the_end() {
     // Goal: a process that ends loses no spans. Method: an interval of a minute, a request, SIGTERM.
     let (origin, collector) = (Origin::echo(), Collector::start());
     let rules = rules(&collector.endpoint(), "").replace("20ms", "1m");
@@ -261,7 +261,7 @@ async fn the_last_spans_are_told_before_the_end() {
 }
 
 #[tokio::test]
-async fn a_reload_changes_who_is_told() {
+async fn a_reload_changes_the_collector() {
     // Goal: a collector is named, changed and left out without a restart. Method: one, another, none.
     let (origin, old, new) = (Origin::echo(), Collector::start(), Collector::start());
     let mut gateway = Gateway::before(&origin, &rules(&old.endpoint(), "")).await;

@@ -44,7 +44,7 @@ async fn the_operators_listener_can_be_off() {
 }
 
 #[tokio::test]
-async fn an_address_of_the_operator_that_is_taken_is_told_as_that() {
+async fn an_admin_address_in_use_is_named_in_the_error() {
     // Goal: the error names the admin listener, not one of the file. Method: the address is taken by the test.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let admin = taken.local_addr().unwrap();

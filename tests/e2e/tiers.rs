@@ -72,7 +72,7 @@ async fn passes(gateway: &Gateway, request: &Request) -> usize {
 }
 
 #[tokio::test]
-async fn a_claim_names_the_tier_and_nobody_can_make_one_up() {
+async fn a_claim_names_the_tier_and_cannot_be_forged() {
     // Goal: a plan has its rates, every other request the limit's own, and a row goes before the plan. Method: subjects of each plan, by
     // signed tokens; plans that are unknown or of the wrong type, and a token with a broken signature; fields, log, metrics.
     let gateway = setup().start().await;
@@ -133,7 +133,7 @@ async fn a_claim_names_the_tier_and_nobody_can_make_one_up() {
 }
 
 #[tokio::test]
-async fn who_changes_the_tier_keeps_what_was_counted() {
+async fn a_change_of_the_tier_keeps_the_counts() {
     // Goal: neither a new plan nor a reload of what plans mean gives anybody a fresh counter. Method: use up the limit's own rates,
     // then come with a larger plan; use that up, raise it, and come again.
     let mut gateway = setup().start().await;

@@ -26,7 +26,7 @@ fn write(gateway: &Gateway, edit: impl FnOnce(String) -> String) {
 }
 
 #[tokio::test]
-async fn the_start_says_what_is_served() {
+async fn the_start_logs_the_configuration() {
     // Goal: the log describes the configuration in force. Method: each part of a configuration in the first lines.
     let origin = Origin::echo();
     let gateway = Gateway::before(&origin, RULES).await;
@@ -48,7 +48,7 @@ async fn the_start_says_what_is_served() {
 }
 
 #[tokio::test]
-async fn a_reload_says_what_changed() {
+async fn a_reload_lists_its_changes() {
     // Goal: an operator sees the effect of an edit, in the shell and in the log. Method: `sluicegate reload` after edits of each kind,
     // after
     // none, and after a mistake.

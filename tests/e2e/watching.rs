@@ -37,7 +37,7 @@ async fn blocks(gateway: &Gateway, address: &str) {
 }
 
 #[tokio::test]
-async fn a_busy_file_beside_the_configuration_wakes_nobody() {
+async fn a_busy_file_beside_the_configuration_causes_no_work() {
     // Goal: an access log in the folder of the configuration costs nothing. Method: one file is written 50,000 times while it is open,
     // another is opened, written and closed 50,000 times; the threads of the gateway slept all the while but for a few looks.
     const WRITES: u64 = 50_000;

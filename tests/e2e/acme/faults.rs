@@ -34,7 +34,7 @@ async fn a_bad_nonce_is_retried() {
 /// Goal: a rejected order is logged once, waits, and the current certificate stays in use; an edit of `[acme]` tries again at once.
 /// Method: a certificate, then another name that the server refuses; then an edit.
 #[tokio::test]
-async fn a_refused_order_waits_and_the_old_certificate_goes_on() {
+async fn a_rejected_order_waits_and_the_old_certificate_stays() {
     let mut secured = Secured::start(AcmeServer::start(), wish()).await;
     secured.names_lead_to_tls();
     let old = secured.serves("example.com").await;
@@ -98,7 +98,7 @@ async fn a_rate_limit_is_not_hammered() {
 
 /// Goal: a failed validation is logged with the server's text. Method: names that lead to a closed port.
 #[tokio::test]
-async fn a_proof_that_fails_is_told_in_the_servers_words() {
+async fn a_failed_validation_is_logged_with_the_servers_text() {
     let secured = Secured::start(AcmeServer::start(), wish()).await;
     secured.server().names_lead_to(free_address());
     let why = secured.failed("example.com", 1).await;

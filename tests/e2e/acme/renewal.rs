@@ -49,7 +49,7 @@ async fn short_lived_certificates_are_renewed_without_a_dropped_connection() {
 /// Goal: `renew_before` holds. Method: certificates of an hour, to be renewed 40 minutes before their end, which is clamped to half an
 /// hour; `/status` tells when.
 #[tokio::test]
-async fn renew_before_says_when() {
+async fn renew_before_sets_the_time() {
     let server = AcmeServer::start();
     server.lifetime(Duration::from_secs(3_600));
     let wish = Wish {

@@ -32,7 +32,7 @@ async fn a_thousand_misses_at_once_are_one_request_to_the_origin(by: Version) {
     assert!(metrics.sum("sluicegate_cache_coalesced_total", &[]) > 500.0);
 }
 
-async fn nobody_waits_for_what_cannot_be_shared(by: Version) {
+async fn no_request_waits_for_an_unshareable_answer(by: Version) {
     // Goal: those that wait are let go when the answer turns out to be for one alone, and later ones do not wait. Method: a crowd
     // before an
     // origin that takes a moment and forbids to store; were they served one by one, this would take 25 seconds.
@@ -78,7 +78,7 @@ async fn those_that_wait_do_not_fail_with_the_one_that_fetches(by: Version) {
 }
 
 #[tokio::test]
-async fn memory_is_bounded_whatever_is_asked_for() {
+async fn memory_is_bounded_for_any_requests() {
     // Goal: the memory of the cache is what was configured. Method: ten times as much as fits, then what the gateway itself counts; the
     // last is there, the first is not, and one that is asked for all the time stays.
     let origin = Origin::answering(|_| {
@@ -123,6 +123,6 @@ async fn variants_of_a_url_are_bounded() {
 
 by_both_versions! {
     a_thousand_misses_at_once_are_one_request_to_the_origin,
-    nobody_waits_for_what_cannot_be_shared,
+    no_request_waits_for_an_unshareable_answer,
     those_that_wait_do_not_fail_with_the_one_that_fetches,
 }

@@ -37,7 +37,7 @@ async fn what_is_fresh_is_served_without_the_origin(by: Version) {
     assert_eq!(gateway.get("/b").await.status, 502);
 }
 
-async fn only_what_says_how_long_it_is_fresh_is_stored(by: Version) {
+async fn only_answers_with_explicit_freshness_are_stored(by: Version) {
     // Goal: nothing is guessed, and everything that is said is heard. Method: answers with each way to say it, right and wrong.
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     let later = "Sun, 06 Nov 1994 09:49:37 GMT";
@@ -218,7 +218,7 @@ async fn only_if_cached_never_asks_the_origin(by: Version) {
 
 by_both_versions! {
     what_is_fresh_is_served_without_the_origin,
-    only_what_says_how_long_it_is_fresh_is_stored,
+    only_answers_with_explicit_freshness_are_stored,
     a_route_may_say_what_its_answers_do_not,
     fields_that_are_not_to_be_stored_are_not,
     a_broken_or_endless_answer_is_not_stored,

@@ -31,7 +31,7 @@ fn asking_for_less(target: &str) -> Vec<(Request, u16)> {
     ]
 }
 
-async fn who_asks_for_less_gets_that_and_the_whole_is_stored(by: Version) {
+async fn a_partial_request_gets_its_part_and_the_whole_is_stored(by: Version) {
     // Goal: the first browser after an expiry gets its 304, HEAD its head, and the next client the whole out of the cache. Method: an
     // origin that takes its time between head and body; each request before anything is stored, and after.
     for (request, status) in asking_for_less("/") {
@@ -48,7 +48,7 @@ async fn who_asks_for_less_gets_that_and_the_whole_is_stored(by: Version) {
     }
 }
 
-async fn who_asks_for_less_of_what_is_not_stored_gets_that(by: Version) {
+async fn a_partial_request_for_an_unstored_answer_gets_its_part(by: Version) {
     // Goal: the same where the answer may not be stored after all. Method: the same requests, many on one connection, to an origin that
     // forbids it; a body that is longer than anybody drops belongs to some.
     let origin = Origin::answering(|received| {
@@ -95,7 +95,7 @@ async fn a_head_is_given_though_the_body_fails(by: Version) {
     assert_eq!(origin.count(), 2);
 }
 
-async fn who_has_a_part_holds_nobody_up(by: Version) {
+async fn a_client_with_its_range_delays_no_other(by: Version) {
     // Goal: a client that has its range before the origin has sent the rest leaves no other waiting. Method: a range of a slow answer
     // while
     // another client waits for the whole.
@@ -115,7 +115,7 @@ async fn who_has_a_part_holds_nobody_up(by: Version) {
     );
 }
 
-async fn what_is_stale_is_fetched_anew_for_whoever_asks_for_less(by: Version) {
+async fn a_partial_request_refreshes_a_stale_answer(by: Version) {
     // Goal: a HEAD or a condition that is served a stale answer has the whole fetched, and stored. Method: an answer that is stale
     // from the
     // start, asked for by each; the next GET gets the new one.
@@ -208,7 +208,7 @@ enum Stop {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_holds_nobody_up() {
+async fn a_client_that_leaves_delays_no_other() {
     // Goal: a client that leaves while its answer is fetched leaves no lock behind. Method: an origin that stands still before its head,
     // behind it, or in its body; a client that closes, by HTTP/1.1, or resets its stream, by HTTP/2; one that waits meanwhile and one
     // that comes later.
@@ -275,10 +275,10 @@ async fn a_client_that_leaves_holds_nobody_up() {
 }
 
 by_both_versions! {
-    who_asks_for_less_gets_that_and_the_whole_is_stored,
-    who_asks_for_less_of_what_is_not_stored_gets_that,
+    a_partial_request_gets_its_part_and_the_whole_is_stored,
+    a_partial_request_for_an_unstored_answer_gets_its_part,
     a_head_is_given_though_the_body_fails,
-    who_has_a_part_holds_nobody_up,
-    what_is_stale_is_fetched_anew_for_whoever_asks_for_less,
+    a_client_with_its_range_delays_no_other,
+    a_partial_request_refreshes_a_stale_answer,
     a_get_with_a_body_is_neither_stored_nor_answered_from_what_is,
 }

@@ -12,7 +12,7 @@ fn limited(lines: &str) -> String {
     )
 }
 
-async fn hits_count_unless_the_limit_says_otherwise(by: Version) {
+async fn hits_count_by_default(by: Version) {
     // Goal: a stored answer does not bypass a limit, and each client gets its own state. Method: two clients ask for one stored
     // answer until they are refused.
     let origin = numbered(&[FRESH]);
@@ -118,7 +118,7 @@ async fn what_is_stored_settles_as_it_was_stored(by: Version) {
 }
 
 by_both_versions! {
-    hits_count_unless_the_limit_says_otherwise,
+    hits_count_by_default,
     a_limit_of_the_origin_gives_hits_back,
     a_stampede_cannot_slip_through_a_limit_of_the_origin,
     what_is_stored_settles_as_it_was_stored,

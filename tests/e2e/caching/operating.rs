@@ -62,7 +62,7 @@ async fn the_operator_takes_away_what_is_stored() {
 }
 
 #[tokio::test]
-async fn purges_are_for_whoever_has_the_token() {
+async fn purges_require_the_token() {
     // Goal: only the token's owner can purge, and errors have a cure. Method: without token, with none configured, by GET,
     // and with queries that name nothing.
     let origin = numbered(FRESH);
@@ -172,7 +172,7 @@ async fn kept(gateway: &Gateway) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn a_reload_neither_forgets_what_is_stored_nor_counts_it_twice() {
+async fn a_reload_keeps_stored_answers_and_counts_them_once() {
     // Goal: what answers take is known across reloads, so the bound holds after them, and nothing is left when all are gone. Method: five
     // answers of one size; more memory, then less than they take; a write to each, and all stored again.
     let origin = Origin::answering(|_| with(FRESH).body(vec![b'x'; 300_000]).into());
@@ -228,7 +228,7 @@ async fn a_member_of_cache_status_is_added_to_those_of_others() {
 }
 
 #[tokio::test]
-async fn explain_says_what_is_stored_and_what_counts() {
+async fn explain_describes_the_cache() {
     // Goal: an operator reads what the keys come to. Method: a route and a limit with each of them.
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("gateway.toml");

@@ -96,7 +96,7 @@ async fn no_client_gets_a_coding_that_it_did_not_ask_for(by: Version) {
     }
 }
 
-async fn nobody_gets_the_page_of_another_user(by: Version) {
+async fn no_client_gets_the_page_of_another_user(by: Version) {
     // Goal: answers to credentials and cookies are not shared, unless they are marked as public. Method: two users and
     // nobody ask in turn for pages that are fresh, for all, and told apart by the cookie.
     for name in ["authorization", "cookie"] {
@@ -220,7 +220,7 @@ by_both_versions! {
     hosts_paths_and_queries_are_told_apart,
     answers_differ_by_what_vary_names,
     no_client_gets_a_coding_that_it_did_not_ask_for,
-    nobody_gets_the_page_of_another_user,
+    no_client_gets_the_page_of_another_user,
     a_route_may_say_that_cookies_mean_nothing,
     fields_of_vary_on_and_routes_make_other_answers,
     what_hides_another_request_is_not_stored,

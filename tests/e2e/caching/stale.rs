@@ -140,7 +140,7 @@ async fn a_stale_answer_is_served_while_it_is_fetched_anew() {
 }
 
 #[tokio::test]
-async fn what_came_by_tls_is_fetched_anew_for_those_who_come_by_tls() {
+async fn a_refresh_keeps_the_scheme() {
     // Goal: the scheme is in the key of the gateway's own request too, which has no connection to tell it by: else the new answer
     // would be
     // stored under another key, and the old one served until its end. Method: the same, under TLS, until the new answer is served.

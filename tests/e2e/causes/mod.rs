@@ -344,7 +344,7 @@ async fn every_failure_of_an_origin_has_its_cause() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_says_how() {
+async fn an_unreachable_server_has_a_cause() {
     // Goal: a stopped server, one behind a firewall that drops, and an origin whose servers are all out of service are distinguished.
     // Method: a closed port, one whose queue is full, one that its checks took out, one that failed too often.
     let hole = BlackHole::start().await;

@@ -102,7 +102,7 @@ async fn gateways_that_share_a_cluster_come_to_one_limit() {
 }
 
 #[tokio::test]
-async fn a_dead_master_of_a_cluster_is_told_when_it_is_back() {
+async fn a_failed_master_of_a_cluster_gets_pending_charges_when_it_is_back() {
     // Goal: with one of three masters dead every request is decided, keys of the others are still pushed, and nothing is lost. Method: a
     // master is killed before it counts anything; users ask; it is started again; what all masters count is what passed.
     let mut cluster = Redis::cluster_that_serves_in_part(3).await;

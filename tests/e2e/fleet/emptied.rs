@@ -49,7 +49,7 @@ async fn an_emptied_store_refills_no_strict_limit() {
 }
 
 #[tokio::test]
-async fn what_one_gateway_knows_holds_for_all_after_a_loss() {
+async fn cached_state_of_one_gateway_is_restored_for_all() {
     // Goal: every gateway restores its state before any admits, whatever the algorithm. Method: one gateway admits six of ten of each;
     // after the loss another one admits four. At the last, a loss of what was told again.
     let algorithms = [
@@ -93,7 +93,7 @@ async fn what_one_gateway_knows_holds_for_all_after_a_loss() {
 }
 
 #[tokio::test]
-async fn a_master_of_a_cluster_that_is_emptied_is_told_again() {
+async fn state_is_restored_to_an_emptied_master_of_a_cluster() {
     // Goal: the same by masters, each of which may lose its part. Method: clients of two gateways use half of a limit; every master is
     // emptied; who asks the other gateway once it was told has the other half.
     let (cluster, origin) = (Redis::cluster(3).await, Origin::echo());

@@ -19,7 +19,7 @@ impl Fleet {
 }
 
 #[tokio::test]
-async fn what_a_dead_store_was_not_told_goes_to_the_one_that_follows() {
+async fn pending_charges_of_a_failed_store_go_to_the_next_one() {
     // Goal: an outage that ends with another store loses no charge. Method: three gateways let their shares of nine units pass while the
     // server is dead, and are given an empty one, which then counts all of them and refuses whom the limit refuses.
     let (mut old, new, origin) = (Redis::start().await, Redis::start().await, Origin::echo());
@@ -72,7 +72,7 @@ async fn whom_a_store_refused_is_refused_at_the_one_that_follows() {
 }
 
 #[tokio::test]
-async fn a_store_that_nothing_follows_is_told_before_it_is_left() {
+async fn pending_charges_are_pushed_before_a_store_is_removed() {
     // Goal: gateways that still count there get all charges. Method: a gateway that syncs once a minute admits five requests;
     // then its file names no store, or other keys; the server's own count.
     let rates = "rates = [\"9 per 1h\"]";
@@ -108,7 +108,7 @@ async fn a_store_that_nothing_follows_is_told_before_it_is_left() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_to_a_store_with_another_seed_is_said() {
+async fn charges_dropped_for_another_seed_are_logged() {
     // Goal: units are never pushed under names of another seed, and dropped ones are counted. Method: a gateway whose store died
     // moves to one that another fleet has given a seed; then it counts there.
     let (mut old, new, origin) = (Redis::start().await, Redis::start().await, Origin::echo());

@@ -67,7 +67,7 @@ async fn without_its_store_each_gateway_lets_its_share_pass() {
 }
 
 #[tokio::test]
-async fn a_refusal_without_the_store_tells_how_every_limit_stands_here() {
+async fn a_rejection_without_the_store_shows_the_local_share() {
     // Goal: a rejection during an outage shows the remainder of this gateway's share, not the store's last state. Method: two
     // gateways, so a share is a half; one unit is used while the store is there, the rest of the narrow limit after it was killed.
     for kind in ["shared-strict", "shared"] {
@@ -100,7 +100,7 @@ async fn a_refusal_without_the_store_tells_how_every_limit_stands_here() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_holds_nobody_up() {
+async fn a_store_that_hangs_delays_no_request() {
     // Goal: requests end and are decided though the server neither answers nor closes; it decides again when it runs on. Method: SIGSTOP
     // while requests come from all sides, then SIGCONT.
     let (redis, origin) = (Redis::start().await, Origin::echo());
@@ -186,7 +186,7 @@ async fn what_the_store_refused_stays_refused_while_it_is_away() {
 }
 
 #[tokio::test]
-async fn a_failover_under_load_is_no_outage_and_refills_nobody() {
+async fn a_failover_under_load_is_no_outage_and_refills_no_key() {
     // Goal: while Sentinels promote a replica every request is decided, what was used stays used, and what is admitted meanwhile is
     // within
     // the documented bound. Method: the master of a replica that knows of twelve units is killed under requests, which go on until the

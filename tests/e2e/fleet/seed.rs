@@ -29,7 +29,7 @@ async fn two_are_left(fleet: &Fleet, redis: &Redis) {
 }
 
 #[tokio::test]
-async fn a_gateway_that_starts_beside_a_deleted_seed_resets_nobody() {
+async fn a_gateway_that_starts_beside_a_deleted_seed_resets_no_key() {
     // Goal: a new gateway does not replace the fleet's seed. Method: the seed is deleted while the gateways that hold it are
     // stopped, and a fourth one starts; then they go on.
     let (redis, origin) = (Redis::start().await, Origin::echo());
@@ -53,7 +53,7 @@ async fn a_gateway_that_starts_beside_a_deleted_seed_resets_nobody() {
 }
 
 #[tokio::test]
-async fn a_seed_that_nobody_holds_gives_way_to_that_of_the_fleet() {
+async fn a_foreign_seed_is_replaced_by_that_of_the_fleet() {
     // Goal: whatever is written in its place, the fleet's own comes back. Method: another seed, and what is none.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     for foreign in ["0123456789abcdef", "short"] {

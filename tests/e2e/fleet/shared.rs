@@ -155,7 +155,7 @@ async fn a_client_that_moves_to_another_gateway_meets_its_count_there() {
 }
 
 #[tokio::test]
-async fn without_the_store_each_gateway_lets_its_share_pass_and_tells_it_later() {
+async fn without_the_store_each_gateway_admits_its_share_and_pushes_it_later() {
     // Goal: no 5xx, together about what the limit says, and no refill when a server is back that has lost everything. Method: three
     // gateways with nine units, the server killed, then started empty.
     let (mut redis, origin) = (Redis::start().await, Origin::echo());
@@ -235,7 +235,7 @@ async fn an_answer_that_is_lost_charges_once() {
 }
 
 #[tokio::test]
-async fn answers_that_do_not_count_are_never_told() {
+async fn refunded_charges_are_never_pushed() {
     // Goal: `count_if` works across gateways, and refunded units are not pushed. Method: one gateway sees successes between three
     // failures; the other then hears of these, by a request that it lets pass and that succeeds.
     let redis = Redis::start().await;
@@ -268,7 +268,7 @@ async fn answers_that_do_not_count_are_never_told() {
 }
 
 #[tokio::test]
-async fn an_edit_from_local_to_shared_and_back_refills_nobody() {
+async fn an_edit_from_local_to_shared_and_back_refills_no_key() {
     // Goal: counts survive where they are kept (contract C4). Method: a client uses three of five units before the edit, two after it,
     // and
     // none after the edit is taken back.

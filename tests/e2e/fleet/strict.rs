@@ -33,7 +33,7 @@ async fn a_client_that_is_spread_over_three_gateways_meets_one_limit() {
 }
 
 #[tokio::test]
-async fn clients_are_told_how_they_stand_in_the_whole_fleet() {
+async fn limit_fields_count_the_whole_fleet() {
     // Goal: RateLimit counts the whole fleet, and the log has the decider. Method: one client sends to three gateways in turn.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let rules = strict("a", "rates = [\"3 per 1h\"]") + &route("/", "\"a\"");
@@ -177,7 +177,7 @@ async fn answers_that_do_not_count_are_given_back_in_the_store() {
 }
 
 #[tokio::test]
-async fn an_origin_tells_the_cost_to_the_whole_fleet() {
+async fn a_response_cost_counts_in_the_whole_fleet() {
     // Goal: what a request cost counts everywhere. Method: one request of four units; the others find what is left.
     let redis = Redis::start().await;
     let origin = Origin::answering(|_| Answer::new(200).header("x-cost", "4").into());

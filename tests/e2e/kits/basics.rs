@@ -18,7 +18,7 @@ async fn several_limits_and_rates_hold_together() {
 }
 
 #[tokio::test]
-async fn the_cdn_is_believed_and_nobody_else() {
+async fn only_the_cdn_is_trusted() {
     // Goal: the address that the CDN names is the client, by its network. Method: clients of one /24 by way of the CDN; another network;
     // then somebody who connects past the CDN and names a new address with every request.
     let origin = Origin::named("shop");

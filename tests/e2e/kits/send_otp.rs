@@ -110,7 +110,7 @@ async fn clients_and_their_networks_have_their_share() {
 }
 
 #[tokio::test]
-async fn no_more_is_spent_than_the_ceiling_and_nobody_pays_for_a_refusal() {
+async fn spending_stays_below_the_ceiling_and_rejections_are_free() {
     // Goal: the last line holds, and C2 over five limits and four kinds of keys. Method: 1,500 customers without anything in common;
     // then a
     // number that was refused again and again has its whole count left.

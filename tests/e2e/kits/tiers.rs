@@ -136,7 +136,7 @@ async fn a_user_is_counted_by_his_token() {
 }
 
 #[tokio::test]
-async fn the_token_says_the_plan_of_a_team() {
+async fn the_token_contains_the_plan_of_a_team() {
     // Goal: members have the plan of their issuer, and no other client has. Method: what is left after one request each: of a team, of
     // a partner, of who names a plan that nobody sells, and of who has a team's token for another audience.
     let origin = service();

@@ -16,7 +16,7 @@ async fn all_count(ways: &[&Way], expected: u32) {
 
 /// Goal: N follows the fleet, and keeps its value during an outage. Method: three come, one goes, the store dies.
 #[tokio::test]
-async fn nodes_are_counted_and_remembered() {
+async fn nodes_are_counted_and_cached() {
     let mut redis = Redis::start().await;
     let store = format!("url = '{}'", redis.url());
     let first = Way::open(&store).await;

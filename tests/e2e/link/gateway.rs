@@ -23,7 +23,7 @@ async fn state(gateway: &Gateway, expected: &str) {
 
 /// Goal: an outage is logged once, and visible while it lasts. Method: kill and restart; requests all the while.
 #[tokio::test]
-async fn an_outage_is_told_once_and_shown() {
+async fn an_outage_is_logged_once_and_shown() {
     let mut redis = Redis::start().await;
     let gateway = setup(&format!("url = '{}'", redis.url())).start().await;
     state(&gateway, "connected").await;
@@ -162,7 +162,7 @@ async fn check(store: &str) -> (i32, String) {
 /// Goal: the check reports a working store, or the cure. Method: a good one, one that evicts, one that is full, one that nobody
 /// listens at, and a wrong password.
 #[tokio::test]
-async fn store_check_says_what_is_and_what_to_do() {
+async fn store_check_reports_findings_and_cures() {
     let redis = Redis::start().await;
     let store = format!("url = '{}'", redis.url());
     let (code, said) = check(&store).await;

@@ -203,7 +203,7 @@ async fn a_burst_waits_for_the_connection_that_is_made() {
 }
 
 #[tokio::test]
-async fn who_gets_no_connection_is_answered_as_by_a_full_server() {
+async fn a_request_without_a_connection_is_answered_as_by_a_full_server() {
     // Goal: 503 with Retry-After once no connection is left and waiting brought none; a WebSocket has one to its end. Method: two places,
     // two WebSockets, which end. (A client has its answer a moment before the place of its request is left, so the next one may wait.)
     let origin = Origin::answering(|received| match received.header("upgrade") {
@@ -232,7 +232,7 @@ async fn who_gets_no_connection_is_answered_as_by_a_full_server() {
 }
 
 #[tokio::test]
-async fn a_reload_leaves_no_connection_that_nobody_can_use() {
+async fn a_reload_closes_connections_that_no_request_can_use() {
     // Goal: connections of the rules before are neither counted twice nor kept forever, and no request fails. Method: reloads under load
     // that change the bound and, with it, which connections may be used again; a WebSocket that stays.
     let origin = Origin::answering(|received| match received.header("upgrade") {
@@ -346,7 +346,7 @@ async fn one_each(servers: &[SocketAddr]) -> Gateway {
 }
 
 #[tokio::test]
-async fn another_server_is_asked_where_one_has_no_connection_left() {
+async fn another_server_is_used_if_one_has_no_free_connection() {
     // Goal: a request without a connection goes to a server that has one. Method: two servers of HTTP/2 with one stream each; one of
     // them hangs.
     let stuck = hanging().await;

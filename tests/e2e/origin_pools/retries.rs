@@ -11,7 +11,7 @@ use crate::harness::frames::{
 };
 
 #[tokio::test]
-async fn an_answer_that_asks_for_it_is_tried_again_and_charged_once() {
+async fn a_retryable_answer_is_retried_and_charged_once() {
     // Goal: a 503 becomes another try where the rules say so, for idempotent methods, and no limit is charged for it; one that counts by
     // the answer sees the last. Method: one of two servers answers 503; GETs and POSTs under a limit over all and one
     // that counts 503 alone.
@@ -96,7 +96,7 @@ async fn a_silent_server_costs_a_try_and_not_the_request() {
 }
 
 #[tokio::test]
-async fn a_dead_origin_is_not_asked_for_more_than_the_budget() {
+async fn retries_to_a_failed_origin_stay_within_the_budget() {
     // Goal: the budget bounds what retries add to an origin that fails. Method: all servers answer 503, five retries each are asked for;
     // the tries beyond the requests are at most five a second, whatever comes.
     let (one, other) = (answering(503), answering(503));

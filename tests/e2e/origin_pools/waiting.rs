@@ -157,7 +157,7 @@ async fn a_request_waits_for_a_connection_as_long_as_it_may() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_connection_has_no_place_and_tried_nothing() {
+async fn a_request_that_waits_for_a_connection_has_no_permit_and_no_attempt() {
     // Goal: a request that is refused a connection leaves its place while it waits for one, and it is one try in the end. Method: one
     // connection with one stream, taken by a request that the origin holds; another waits until the first is answered.
     let origin = OnDemand::start().await;

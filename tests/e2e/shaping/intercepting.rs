@@ -148,7 +148,7 @@ async fn a_client_of_http_1_0_gets_the_page() {
 }
 
 #[tokio::test]
-async fn what_speaks_of_the_failure_stays_and_what_speaks_of_the_body_goes() {
+async fn fields_about_the_failure_stay_and_fields_about_the_body_go() {
     // Goal: RFC 9110 fields of the replaced content go; those that say what to do now stay, and the gateway's own are as on other
     // answers.
     // Method: an origin that sends them all; edits, CORS, a limit and a sticky cookie.
@@ -299,7 +299,7 @@ origin = "app"
 }
 
 #[tokio::test]
-async fn a_slow_origin_delays_nobody_and_its_connection_is_kept_where_it_can_be() {
+async fn a_slow_origin_delays_no_page_and_its_connection_is_kept_if_possible() {
     // Goal: the page does not wait for the body; errors in a row cost hardly a connection, even where the body comes a moment later.
     // Method: a body that stalls, timed; before that some 100 errors over one connection each of HTTP/1.1 and HTTP/2.
     let origin = Origin::answering(|request| match &*request.target {
@@ -389,7 +389,7 @@ async fn limits_tries_and_the_log_see_the_answer_of_the_origin() {
 }
 
 #[tokio::test]
-async fn who_has_a_page_is_in_flight_no_more() {
+async fn a_request_with_its_page_is_no_longer_in_flight() {
     // Goal: `concurrency` counts a client until its answer ends, not until the origin's does. Method: one at a time; a body that stalls
     // while the client has its page, and asks again.
     let origin = Origin::answering(|_| {

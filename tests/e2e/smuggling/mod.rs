@@ -54,7 +54,7 @@ async fn send(variant: Variant, to: std::net::SocketAddr) -> Answered {
 }
 
 #[tokio::test]
-async fn no_origin_hears_what_two_parsers_could_read_in_two_ways() {
+async fn no_origin_gets_an_ambiguous_request() {
     // Goal: request smuggling, C-L against T-E and all the rest. Method: some 1,600 variants against an origin that keeps bytes. A strict
     // parser reads what the client sent; the origin must hear nothing else, in that order, and nothing that the parser would argue
     // about. What is clear must be served, so that refusing everything is no solution; what is not is answered with an error, or not at

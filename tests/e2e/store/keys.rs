@@ -36,7 +36,7 @@ fn expires_in(server: &mut Server, key: &str, millis: i64) -> bool {
 /// Goal: keys expire a second after their counters. Method: each algorithm charged three seconds into a
 /// window, by the time that its key has left; giving back and charging less do not bring that forward.
 #[test]
-fn a_key_expires_when_it_owes_nothing() {
+fn a_key_expires_after_its_counters() {
     let mut server = Server::start();
     let now = after(3_000);
     for (algorithm, units, due) in [
@@ -168,7 +168,7 @@ fn a_key_takes_what_the_documents_say() {
 /// Goal: all or nothing. Method: two limits of which the second has no room; the first is charged for nothing, and no key of it
 /// comes to be.
 #[test]
-fn who_is_refused_by_one_limit_is_charged_by_none() {
+fn a_rejection_by_one_limit_charges_none() {
     let mut server = Server::start();
     let (wide, tight) = (
         policy(SLIDING, &[(9, 10)]),

@@ -411,7 +411,7 @@ proptest! {
     /// limits, pushes told once or twice, settlements and clocks that step back; every verdict and standing of the script is
     /// the local core's, and a view that adopts what the script says refuses as it does.
     #[test]
-    fn the_script_says_what_the_local_core_says(
+    fn the_script_agrees_with_the_local_core(
         policies in prop::collection::vec(any_policy(), LIMITS),
         start in MOMENTS,
         operations in prop::collection::vec(any_operation(), 1..40),

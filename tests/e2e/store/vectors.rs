@@ -10,7 +10,7 @@ use super::server::Server;
 
 /// Goal: the same algorithms locally and in the store. Method: the local core's vectors, every ask's answer against its line.
 #[test]
-fn the_script_says_what_the_vectors_say() {
+fn the_script_agrees_with_the_vectors() {
     let mut server = Server::start();
     let mut wrong = String::new();
     for section in reading::sections() {

@@ -51,7 +51,7 @@ async fn clear_text_is_sent_on_to_tls_but_for_certificate_authorities() {
 }
 
 #[tokio::test]
-async fn browsers_are_told_to_come_back_under_tls_by_every_answer_there() {
+async fn every_tls_answer_has_hsts() {
     // Goal: `hsts`, and the scheme that origins get. Method: an origin's answer, a problem, a refusal and its repeat, a head that is
     // broken; and an origin that sends the field itself.
     let authority = Authority::new();

@@ -62,7 +62,7 @@ async fn a_renewed_certificate_is_shown_at_once_and_no_request_fails() {
 }
 
 #[tokio::test]
-async fn a_broken_certificate_leaves_the_old_one_and_is_told() {
+async fn a_malformed_certificate_leaves_the_old_one_and_is_reported() {
     // Goal: a renewal that went wrong takes nothing down and does not hide. Method: a key of another certificate, then text; the old pair
     // is shown, and log, metric and status say why; then a sound pair.
     let authority = Authority::new();

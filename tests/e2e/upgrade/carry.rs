@@ -102,7 +102,7 @@ async fn counters_logs_and_bans_go_on_without_a_directory() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_memory_that_nobody_uses() {
+async fn unused_memory_is_released() {
     // Goal: no file and no memory outlives the processes, however they end. Method: the new process is killed; no process has the
     // memory of
     // the limit any more, nothing lies beside the configuration, and the next gateway starts empty.
@@ -149,7 +149,7 @@ async fn a_limit_that_is_left_out_takes_no_memory_in_the_successor() {
 }
 
 #[tokio::test]
-async fn counters_that_an_edit_of_the_server_loses_are_told() {
+async fn counters_that_an_edit_of_the_server_loses_are_logged() {
     // Goal: no silent loss. Method: a state directory is added together with the upgrade; then the next removes it.
     let mut gateway = Gateway::start(&rules("carried", "5 per 1h")).await;
     assert_eq!(gateway.get("/counted").await.remaining("carried"), 4);

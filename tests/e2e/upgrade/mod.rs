@@ -193,7 +193,7 @@ async fn a_new_configuration_may_add_listeners_and_leave_some_out() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_cannot_be_replaced_goes_on() {
+async fn a_failed_upgrade_leaves_the_old_process() {
     // Goal: the old process stops accepting only once the new one accepts. Method: a broken file; a successor that ends at once, one that
     // finds a port taken, one that takes the sockets and leaves, one that is not there; after each the gateway serves, and in the end an
     // upgrade succeeds.
@@ -289,7 +289,7 @@ async fn the_socket_is_for_the_gateways_user_alone() {
 }
 
 #[tokio::test]
-async fn without_a_socket_an_upgrade_says_what_to_write() {
+async fn without_a_socket_an_upgrade_prints_the_cure() {
     // Goal: no silent restart. Method: neither a state directory nor a socket; then a socket alone, which is enough.
     let gateway = Gateway::start(&rules("", "")).await;
     let (code, said) = run_upgrade(&gateway).await;

@@ -50,7 +50,7 @@ impl Supervisor {
 }
 
 #[tokio::test]
-async fn the_service_manager_hears_of_start_reload_upgrade_and_end() {
+async fn the_service_manager_is_notified_of_start_reload_upgrade_and_end() {
     // Goal: `Type=notify` units know the state, and the main process across an upgrade. Method: a socket in place of systemd's; each step
     // must be told in order, and by whom it must be: the old process names the new one, the new one says that it is ready.
     let supervisor = Supervisor::new();

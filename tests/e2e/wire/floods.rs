@@ -61,7 +61,7 @@ async fn flood(
 }
 
 #[tokio::test]
-async fn whoever_gives_up_every_request_is_shown_out() {
+async fn a_client_that_cancels_every_request_is_disconnected() {
     // Goal: rapid reset, CVE-2023-44487: work at the origin is bounded though each stream is over at once. Method: 100,000 streams, each
     // reset behind its head; the connection ends long before, and the origin saw a small part.
     let origin = EchoOrigin::start().await;

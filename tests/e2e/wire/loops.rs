@@ -53,7 +53,7 @@ async fn a_loop_through_a_fleet_ends_too() {
 }
 
 #[tokio::test]
-async fn an_origin_hears_of_every_hop() {
+async fn an_origin_gets_every_hop() {
     // Goal: no hop can be removed, neither the client by `Connection` nor an edit of fields, and each gateway adds its own. Method: two
     // gateways before one origin.
     let origin = Origin::echo();

@@ -186,7 +186,7 @@ async fn an_absolute_target_becomes_a_path() {
 }
 
 #[tokio::test]
-async fn a_refused_request_says_which_rule_it_breaks() {
+async fn a_rejected_request_names_the_violated_rule() {
     // Goal: every 400 names its rule in the client's terms. Method: one request for each, and words of its detail.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
@@ -316,7 +316,7 @@ async fn an_answer_to_head_has_no_body() {
 }
 
 #[tokio::test]
-async fn a_client_of_http_1_0_hears_no_interim_answer() {
+async fn a_client_of_http_1_0_gets_no_interim_answer() {
     // Goal: RFC 9110 §15.2, and §10.1.1: `Expect` of HTTP/1.0 is ignored. Method: an origin that answers 100 and 103 first, and
     // clients of
     // both versions, with and without `Expect`.

@@ -28,7 +28,7 @@ fn with_identity(setup: Setup, name: &str, certified: &Certified) -> Setup {
 }
 
 #[tokio::test]
-async fn an_origin_with_a_certificate_of_the_named_authority_is_believed() {
+async fn an_origin_with_a_certificate_of_the_named_authority_is_trusted() {
     // Goal: TLS with a CA of one's own; the origin is asked for by the configured name, whatever Host the client sent. Method: nginx
     // tells what it saw.
     let authority = Authority::new();
@@ -130,7 +130,7 @@ async fn an_origin_that_cannot_prove_itself_gets_no_request() {
 }
 
 #[tokio::test]
-async fn less_verification_is_what_was_asked_for_and_loud() {
+async fn less_verification_is_exactly_as_configured_and_logged() {
     // Goal: `chain` accepts any name of the authority and of no other, `off` accepts all; the start warns of both. Method: a certificate
     // with another name, of the authority that is trusted and of one that is not.
     let (ours, theirs) = (Authority::new(), Authority::new());
@@ -178,7 +178,7 @@ async fn the_gateway_shows_its_certificate_to_an_origin_that_asks() {
 }
 
 #[tokio::test]
-async fn connections_are_not_shared_by_who_believes_somebody_else() {
+async fn connections_are_not_shared_between_trust_settings() {
     // Goal: an idle connection serves only an origin with the same trust and identity, though the address and the name are the same.
     // Method: four origins at one address, asked in turn, so that each finds the idle connections of the others.
     let (ours, theirs) = (Authority::new(), Authority::new());
@@ -249,7 +249,7 @@ async fn a_new_certificate_is_shown_from_the_next_request_on() {
 }
 
 #[tokio::test]
-async fn health_is_asked_over_the_same_tls() {
+async fn health_checks_use_the_same_tls() {
     // Goal: a server with an untrusted certificate is unhealthy until it is trusted. Method: checks with the wrong authority, which is
     // then
     // replaced on disk; with a path, and without.

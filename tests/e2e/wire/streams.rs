@@ -150,7 +150,7 @@ async fn an_answer_that_is_not_read_ends() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_long_is_told_so() {
+async fn a_head_that_is_too_long_gets_431() {
     // Goal: the size of heads holds for HTTP/2 too. Method: 40 KiB of fields, then a request that passes on the same connection.
     let origin = Origin::named("fine");
     let gateway = Gateway::passing(&origin).await;
