@@ -19,7 +19,7 @@ const ACTIONS: [&str; 4] = ["reject", "delay", "mark", "shadow"];
 /// The field that marks a request unless the file names another.
 const MARK: HeaderName = HeaderName::from_static("x-sluicegate-limit");
 
-/// What happens to a request that a limit has no room for.
+/// The action for a request that a limit has no room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is refused.
@@ -44,7 +44,7 @@ pub struct Share {
 }
 
 impl Action {
-    /// As one would write it in the configuration.
+    /// Returns the word of the configuration.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -65,14 +65,14 @@ impl Share {
         ten_thousandths: 10_000,
     };
 
-    /// Whether this key is in it.
+    /// Returns whether this key is in the share.
     #[must_use]
     pub fn takes(self, key: KeyHash) -> bool {
         // The upper half of a keyed hash is as even as it gets.
         self.holds((key.bits() >> 32) as u32)
     }
 
-    /// Whether an even number is in it: scaled to 0..10,000 without a division.
+    /// Returns whether a number, evenly distributed, is in the share: it is scaled to 0..10,000 without a division.
     #[must_use]
     pub fn holds(self, even: u32) -> bool {
         let part = (u64::from(even) * 10_000) >> 32;
@@ -108,7 +108,7 @@ pub(super) struct ActionKeys<'d> {
     shadow_rates: Option<Field<'d>>,
 }
 
-/// What they say.
+/// The settings that the keys of a limit give.
 pub(super) struct ActionSettings {
     pub(super) action: Action,
     /// `fallback_limit`, where it was written.
@@ -140,7 +140,7 @@ impl<'d> ActionKeys<'d> {
         }
     }
 
-    /// What they say of a limit with this policy; `None` when something is wrong, which was reported then.
+    /// Returns the settings of a limit with this policy; `None` when something is wrong, which was reported then.
     pub(super) fn read(&self, policy: &Policy) -> Option<ActionSettings> {
         let leaky = matches!(policy.algorithm(), Algorithm::LeakyBucket { .. });
         let name = self.action.as_ref().map(action);

@@ -13,9 +13,9 @@ use super::problem::Mistake;
 use super::section::Section;
 use super::{rates, zone};
 
-/// What judges a limit that does not say otherwise.
+/// The default algorithm.
 pub(super) const SLIDING_WINDOW: &str = "sliding-window";
-/// What holds requests back.
+/// The algorithm that delays requests.
 pub(super) const LEAKY_BUCKET: &str = "leaky-bucket";
 
 const NAMES: [&str; 6] = [
@@ -27,7 +27,7 @@ const NAMES: [&str; 6] = [
     LEAKY_BUCKET,
 ];
 
-/// How long a request may wait in a leaky bucket when the file does not say.
+/// The default longest wait of a request in a leaky bucket.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Longest `max_wait`: clients and proxies in front give up long before.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
@@ -243,7 +243,7 @@ fn count(field: &Field<'_>) -> Option<u32> {
         .and_then(|count| u32::try_from(count).ok())
 }
 
-/// What is wrong, and what to write instead, of an error of the limiter.
+/// Splits an error of the limiter into its message and its advice.
 fn split(error: &str) -> (String, String) {
     match error.split_once("; ") {
         Some((message, advice)) => (message.to_owned(), advice.to_owned()),

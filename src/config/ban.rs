@@ -22,7 +22,7 @@ pub(super) struct BanKeys<'d> {
     concurrency: Option<Field<'d>>,
 }
 
-/// What they say.
+/// The settings that the keys of a limit give.
 #[derive(Clone, Copy)]
 pub(super) struct BanSettings {
     pub(super) ban: Option<BanRules>,
@@ -38,7 +38,7 @@ impl<'d> BanKeys<'d> {
         }
     }
 
-    /// What they say of a limit; `None` when something is wrong, which was reported then.
+    /// Returns the settings of a limit; `None` when something is wrong, which was reported then.
     pub(super) fn read(&self) -> Option<BanSettings> {
         let ban = self.ban.as_ref().map(ban);
         let concurrency = self.concurrency.as_ref().map(concurrency);

@@ -7,9 +7,9 @@
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cut<'t> {
-    /// As it is sent; never empty.
+    /// A text that is sent unchanged; never empty.
     Text(String),
-    /// What stands between braces.
+    /// The text between two braces.
     Word(&'t str),
 }
 

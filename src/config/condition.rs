@@ -26,7 +26,7 @@ use super::lexer::{Reader, Slip, Token};
 /// Most comparisons of a condition, and most items of a list: far more than anybody reads at a glance.
 const MOST: usize = 16;
 
-/// What responses are judged by.
+/// A condition on responses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     text: Arc<str>,
@@ -46,7 +46,7 @@ enum Comparison {
     Field(Sense, HeaderName, Box<str>),
 }
 
-/// Whether a comparison asks for what it names, or for anything else.
+/// Says whether a comparison asks for the values that it names or for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sense {
     Is,
@@ -54,7 +54,7 @@ enum Sense {
 }
 
 impl Condition {
-    /// Whether a response with this status and these fields is meant.
+    /// Returns whether a response with this status and these fields meets the condition.
     #[must_use]
     pub fn holds(&self, status: StatusCode, fields: &HeaderMap) -> bool {
         let mut each = self.comparisons.iter().map(|one| one.holds(status, fields));
@@ -82,7 +82,7 @@ impl Comparison {
 }
 
 impl fmt::Display for Condition {
-    /// As it was written.
+    /// Writes the condition like the configuration does.
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str(&self.text)
     }

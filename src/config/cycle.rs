@@ -50,7 +50,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether a connection to `server` reaches what listens on `listener`.
+/// Returns whether a connection to `server` reaches what listens on `listener`.
 fn meets(server: SocketAddr, listener: SocketAddr, is_own: &dyn Fn(IpAddr) -> bool) -> bool {
     let (to, at) = (server.ip().to_canonical(), listener.ip().to_canonical());
     // `[::]` takes IPv4 too. To connect to 0.0.0.0 is to connect to this machine.

@@ -366,7 +366,7 @@ fn header(line: &str) -> Option<&str> {
     Some(line.strip_prefix('[')?.trim_matches(['[', ']']))
 }
 
-/// Whether a line has the key `name`, perhaps commented out.
+/// Returns whether a line has the key `name`, perhaps commented out.
 fn is_line_of(line: &str, name: &str) -> bool {
     let line = line.strip_prefix('#').unwrap_or(line);
     let rest = line.strip_prefix(name);

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::field::quoted;
 use super::report::{Place, Report};
 
-/// What begins a variable.
+/// The beginning of a variable.
 const OPENING: &str = "${env.";
 
 /// Fills in every variable of the tree; one that does not exist is an error at its place.
@@ -80,7 +80,7 @@ fn filled(text: &str, place: &Place, report: &Report<'_>) -> String {
     filled + rest
 }
 
-/// What the variable says that `name` names, with the brace behind it.
+/// Returns the value of the variable that `name` names, a brace behind it included.
 fn named(name: &str, place: &Place, report: &Report<'_>) -> String {
     let Some(name) = name.strip_suffix('}').filter(|name| is_name(name)) else {
         let message = "this names no variable of the environment";

@@ -15,7 +15,7 @@ use glob::MatchOptions;
 
 use crate::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
 
-/// What a configuration may ask of the machine it is read on.
+/// The questions that a configuration may ask of the machine it is read on.
 pub trait Environment {
     /// All addresses of `host:port`; blocks as long as the system's resolver does.
     ///
@@ -41,26 +41,26 @@ pub trait Environment {
         Ok(Vec::new())
     }
 
-    /// Whether every user of the machine can read a file.
+    /// Returns whether every user of the machine can read a file.
     fn is_open_to_all(&self, path: &Path) -> bool;
 
-    /// What a variable of the environment says; `None` where there is none, or where it is not UTF-8.
+    /// Returns the value of a variable of the environment; `None` where there is none, or where it is not UTF-8.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// How many threads can run at once, at least 1.
+    /// Returns the number of threads that can run at once, at least 1.
     fn cores(&self) -> usize;
 
-    /// Whether only the text is to be judged: no name is looked up, and no certificate, key or secret is read.
+    /// Returns whether only the text is to be judged: no name is looked up, and no certificate, key or secret is read.
     fn is_offline(&self) -> bool {
         false
     }
 
-    /// Whether an address is this machine's.
+    /// Returns whether an address is this machine's.
     fn is_own_address(&self, address: IpAddr) -> bool {
         address.is_loopback()
     }
 
-    /// Whether this build tells collectors of spans: its feature `otlp`.
+    /// Returns whether this build sends spans to collectors: its feature `otlp`.
     fn exports_spans(&self) -> bool {
         cfg!(feature = "otlp")
     }

@@ -52,7 +52,7 @@ impl<'d> Field<'d> {
         self.refuse(mistake.message, advice)
     }
 
-    /// What to write where nothing better is known.
+    /// Returns the advice where nothing better is known.
     pub(super) fn advice(&self) -> String {
         format!("write {} = {}", self.key, self.example)
     }
@@ -86,7 +86,7 @@ impl<'d> Field<'d> {
         Some(self.report.path(self.text()?))
     }
 
-    /// What `parse` makes of a string.
+    /// Reads a string by `parse`.
     pub(super) fn parsed<T>(&self, parse: impl FnOnce(&'d str) -> Result<T, Mistake>) -> Option<T> {
         match parse(self.text()?) {
             Ok(value) => Some(value),
@@ -122,7 +122,7 @@ impl<'d> Field<'d> {
         })
     }
 
-    /// As [`Self::choice`], with advice made of the words; `wrong` gets the other one in quotes.
+    /// Reads one of several words like [`Self::choice`], with advice made of the words; `wrong` gets the other one in quotes.
     pub(super) fn word<T: Clone>(
         &self,
         words: &[(&'static str, T)],
@@ -298,10 +298,10 @@ pub(super) fn text_of(field: &Field<'_>, advice: &str) -> Option<(PathBuf, Strin
     }
 }
 
-/// What to write where a file is broken that others can go on without.
+/// The advice for a broken file that the rest of the configuration works without.
 pub(super) const BROKEN_FILE: &str = "correct the file; until then its content in force stays";
 
-/// As [`text_of`], for a file that the rest of the configuration works without: why it cannot be read is a warning.
+/// Reads a file like [`text_of`] that the rest of the configuration works without: why it cannot be read is a warning.
 pub(super) fn text_or_warning(field: &Field<'_>) -> Option<(PathBuf, Option<String>)> {
     let path = field.path()?;
     let text = match field.report.read_file(&path) {

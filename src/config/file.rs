@@ -35,9 +35,9 @@ use super::written::Written;
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// What the operator wrote.
+    /// The rules that the operator wrote.
     pub rules: Rules,
-    /// What was hardly intended.
+    /// The places that were hardly intended so.
     pub warnings: Problems,
 }
 
@@ -64,7 +64,7 @@ pub fn load_offline(path: &Path) -> Problems {
     }
 }
 
-/// As [`load_offline`], of a text.
+/// Checks a text like [`load_offline`] checks a file.
 #[must_use]
 pub fn parse_offline(file_name: &str, text: &str) -> Problems {
     let (_, problems) = read_in(file_name, text, &OfflineEnvironment);
@@ -186,7 +186,7 @@ pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String>
     report.known()
 }
 
-/// Of [`known_keys`], those that must be written where their table is.
+/// Returns those of [`known_keys`] that must be written where their table is.
 pub(super) fn required_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
     let report = Report::new(Source::new("", text), environment, "");
@@ -194,7 +194,7 @@ pub(super) fn required_keys(text: &str, environment: &dyn Environment) -> BTreeS
     report.required()
 }
 
-/// How the values that are written in `text` may be written.
+/// Returns the forms that the values written in `text` may have.
 pub(super) fn forms(text: &str, environment: &dyn Environment) -> Forms {
     let (table, _) = DeTable::parse_recoverable(text);
     let report = Report::new(Source::new("", text), environment, "").noting_forms();

@@ -1,4 +1,4 @@
-//! How values are written, as far as a schema can say: told by the readers of values themselves.
+//! Describes the forms of values for the schema, as noted by the readers of values themselves.
 //!
 //! A reader notes its form when it is asked to read ([`Field::integer`], [`Field::duration`], [`Field::choice`] and those beside them), so
 //! that what an editor offers is what the parser takes. A list of ranges and words beside the parser would be a second truth.
@@ -73,7 +73,7 @@ impl Form {
     }
 }
 
-/// What a schema says of a value that has these forms, where it is of one of `types`.
+/// Returns the constraints of a schema for a value that has these forms, where it is of one of `types`.
 pub(super) fn constraints(forms: &[Form], types: &[&'static str]) -> Map<String, Value> {
     let mut says = Map::new();
     let ranges = || {

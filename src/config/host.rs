@@ -37,7 +37,7 @@ fn under(text: &str, parent: &str) -> Result<HostMatch, Mistake> {
     Ok(HostMatch::Under(parent))
 }
 
-/// Whether a last label makes its host an IPv4 address or nothing.
+/// Returns whether a last label makes its host an IPv4 address or nothing.
 fn is_number(label: &str) -> bool {
     label.bytes().all(|byte| byte.is_ascii_digit())
 }

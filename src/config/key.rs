@@ -23,7 +23,7 @@ const LONGEST_NAME: usize = 128;
 /// The parts that exist.
 const PARTS: [&str; 5] = ["client.ip", "host", "path", "method", "global"];
 
-/// How values are written.
+/// The forms of values, for advice.
 const VALUES: [&str; 10] = [
     "header.NAME",
     "cookie.NAME",
@@ -318,7 +318,7 @@ fn client_ip(text: &str, prefixes: &str) -> Result<KeyPart, Mistake> {
     Ok(KeyPart::ClientIp { v4, v6 })
 }
 
-/// Whether the second says nothing that the first does not.
+/// Returns whether the second says nothing that the first does not.
 fn is_same(one: &KeyPart, other: &KeyPart) -> bool {
     match (one, other) {
         (KeyPart::Value(one), KeyPart::Value(other)) => one.source == other.source,

@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use super::field::{Field, quoted};
 use super::report::Place;
 
-/// What is wrong with a text, and where in it.
+/// A mistake in a text, and its place.
 #[derive(Debug)]
 pub(super) struct Slip {
     pub(super) at: Range<usize>,
@@ -29,7 +29,7 @@ pub(super) enum Token<'t> {
     Number(&'t str),
     Text(&'t str),
     Sign(&'static str),
-    /// What no token begins with.
+    /// A character that no token begins with.
     Stray(&'t str),
     End,
 }

@@ -50,21 +50,21 @@ pub const FORMER_OUTCOMES: [(&str, &str); 2] = [
     ("refused-store-away", "store-unavailable"),
 ];
 
-/// What lines are chosen by.
+/// A condition on the requests whose lines are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineFilter {
     text: Box<str>,
     groups: Vec<Vec<Comparison>>,
 }
 
-/// What a filter looks at of one request.
+/// The facts of one request that a filter looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct LineFacts<'a> {
     /// Status sent; 0 where the client left before any.
     pub status: u16,
     /// One of [`OUTCOMES`].
     pub outcome: &'a str,
-    /// As sent; any bytes.
+    /// The method as it was sent; any bytes.
     pub method: &'a [u8],
     /// The route's name.
     pub route: Option<&'a str>,
@@ -86,7 +86,7 @@ enum Subject {
     Route,
 }
 
-/// Whether a comparison asks for what it names, or for anything else.
+/// Says whether a comparison asks for the values that it names or for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sense {
     Is,
@@ -102,7 +102,7 @@ enum Order {
 }
 
 impl LineFilter {
-    /// Whether the line of a request is kept.
+    /// Returns whether the line of a request is kept.
     #[must_use]
     pub fn keeps(&self, facts: &LineFacts<'_>) -> bool {
         let mut groups = self.groups.iter();
@@ -137,7 +137,7 @@ impl LineFilter {
 }
 
 impl fmt::Display for LineFilter {
-    /// As it was written.
+    /// Writes the filter like the configuration does.
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.write_str(&self.text)
     }
@@ -318,7 +318,7 @@ fn duration(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
     }
 }
 
-/// Whether one item follows, or a list of them.
+/// Says whether one item follows or a list of them.
 enum Items {
     One,
     Several,

@@ -98,7 +98,7 @@ impl fmt::Display for MemoryPlan {
 }
 
 impl AvailableMemory {
-    /// What this process may use.
+    /// Returns the memory that this process may use.
     #[must_use]
     pub fn of_the_process() -> Option<Self> {
         Self::of(Path::new("/"))

@@ -9,7 +9,7 @@ use super::suggest;
 use crate::normal_form::Normalizer;
 use crate::telephony::{self, PhoneRegion};
 
-/// As they are written.
+/// The steps in the words of the configuration, for advice.
 const FORMS: &str = "lower, trim, fold, email, e164, e164 DE, first 4, before \"@\", after \"@\"";
 
 const NAMES: [&str; 8] = [
@@ -22,7 +22,7 @@ const MOST: usize = 8;
 /// Longest text of `before` and `after`, in bytes.
 const LONGEST_MARK: usize = 32;
 
-/// What follows the first `|` of a part.
+/// Reads the steps behind the first `|` of a part.
 pub(super) fn all(text: &str) -> Result<Vec<Normalizer>, Mistake> {
     let pieces = pieces(text);
     if pieces.len() > MOST {

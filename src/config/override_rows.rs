@@ -39,13 +39,13 @@ impl OverrideRows {
         self.ends.push((end, tier));
     }
 
-    /// How many there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -144,7 +144,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
     }
 }
 
-/// As [`counted_by`], with the mistake in words.
+/// Reads a value like [`counted_by`], with the mistake in words.
 ///
 /// # Errors
 /// What is wrong with the value, and what to write instead.

@@ -329,7 +329,7 @@ fn written(row: &DeValue<'_>, line: usize) -> Result<Written, Mistake> {
     })
 }
 
-/// What `written` says of some requests of a limit: rates with semicolons between them, `unlimited` or `blocked`.
+/// Reads the tier that `written` says: rates with semicolons between them, `unlimited` or `blocked`.
 pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
     match written {
         "unlimited" => return Ok(Tier::Unlimited),
@@ -381,8 +381,8 @@ pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
     Ok(Tier::Rates(policy))
 }
 
-/// Whether a bucket that is not full after one interval is full sooner by these rates than by the limit's own, or later. Whoever looks for
-/// room by the faster ones would take counters that still owe by the slower.
+/// Returns whether a bucket that is not full after one interval is full sooner by these rates than by the limit's own, or later. Whoever
+/// looks for room by the faster ones would take counters that still owe by the slower.
 fn refills_differ(policy: &Policy, rates: &Rates) -> bool {
     let Algorithm::TokenBucket {
         burst: Some(burst),
@@ -396,7 +396,7 @@ fn refills_differ(policy: &Policy, rates: &Rates) -> bool {
     counts.any(|(own, other)| own != other && *burst > own.min(other))
 }
 
-/// What the column of a part is called.
+/// Returns the name of the column of a part.
 fn column(part: &KeyPart) -> String {
     match part {
         KeyPart::ClientIp { .. } => "client.ip".to_owned(),

@@ -19,7 +19,7 @@ use crate::path::{PathRegex, RegexError};
 /// Most bytes: a longer path is no request that a server takes.
 const BYTES: usize = 4096;
 
-/// What stands before a regular expression, as in nginx.
+/// The mark before a regular expression, the same as in nginx.
 const REGEX: char = '~';
 
 /// The path of a route: a pattern, or a regular expression over all paths.
@@ -221,7 +221,7 @@ fn literal(piece: &str) -> Result<String, (String, String)> {
     })
 }
 
-/// Whether an escape in a pattern can be in a request, and has to be one.
+/// Checks that an escape in a pattern can be in a request and has to be escaped.
 fn check_escape(escape: &str) -> Result<(), (String, String)> {
     let digits = escape.get(1..).filter(|digits| digits.len() == 2);
     let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));

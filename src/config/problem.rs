@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::source::Excerpt;
 
-/// Whether a configuration with this problem can be used.
+/// Says whether a configuration with this problem can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// It cannot.
@@ -20,7 +20,7 @@ pub enum Severity {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Whether the file can be used all the same.
+    /// Says whether the file can be used all the same.
     pub severity: Severity,
     /// The file's name, as it was given.
     pub file: Arc<str>,
@@ -30,9 +30,9 @@ pub struct Problem {
     pub column: usize,
     /// `limit.otp.rates[0]`, elements counted from 0; empty where the text is not TOML or the file is meant as a whole.
     pub key_path: String,
-    /// What is wrong.
+    /// The sentence that says what is wrong.
     pub message: String,
-    /// What to write instead.
+    /// The sentence that says what to write instead.
     pub advice: String,
     /// The line it is about; `None` where nothing is written.
     pub(super) excerpt: Option<Excerpt>,
@@ -45,9 +45,9 @@ pub struct Problems(Vec<Problem>);
 /// Why a text is not the value it should be: what a pure parser says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
-    /// What is wrong with the text.
+    /// The sentence that says what is wrong with the text.
     pub(super) message: String,
-    /// What to write instead; where the parser knows nothing better, the example of the field is shown.
+    /// The sentence that says what to write instead; where the parser knows nothing better, the example of the field is shown.
     pub(super) advice: Option<String>,
 }
 
@@ -94,19 +94,19 @@ impl Problems {
         self.0.iter()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no problem.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// Returns the number of problems.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// How many there are of one severity.
+    /// Returns the number of problems of one severity.
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         self.iter()

@@ -112,7 +112,7 @@ fn pointless(rate: &Rate, other: &Rate) -> Option<&'static str> {
     (secs > other_secs && count >= most).then_some("the shorter period never lets so many through")
 }
 
-/// As one writes it, in quotes.
+/// Returns the rate in the words of the configuration, in quotes.
 pub(super) fn show(rate: &Rate) -> String {
     let period = Span(std::time::Duration::from_secs(
         rate.period().as_secs().into(),

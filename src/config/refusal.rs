@@ -136,8 +136,8 @@ fn wording(field: &Field<'_>, content_type: HeaderValue) -> Option<Wording> {
     })
 }
 
-/// How values are written into a text of this type. Of other types than these nothing is known; what is filled in there is a number,
-/// hexadecimal digits, or a name out of the configuration.
+/// Returns the way in which values are escaped in a text of this type. Nothing is known of other types than these; what is filled in there
+/// is a number, hexadecimal digits, or a name out of the configuration.
 fn escape(content_type: &HeaderValue) -> Escape {
     let essence = content_type.to_str().unwrap_or_default();
     let essence = essence
@@ -164,7 +164,7 @@ fn template(text: &str) -> Result<Vec<Piece>, Mistake> {
     pieces.collect()
 }
 
-/// What the names of placeholders are made of.
+/// Returns whether a byte may be in the name of a placeholder.
 fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte == b'_'
 }

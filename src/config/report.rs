@@ -35,10 +35,10 @@ pub(super) struct Placed<T> {
     pub(super) place: Place,
 }
 
-/// What a problem was concluded from.
+/// The evidence for a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ground {
-    /// What stands at its place.
+    /// The text at its place.
     Written,
     /// That something stands nowhere in the file.
     Absent,
@@ -61,7 +61,7 @@ pub(super) struct Report<'t> {
     old_names: RefCell<BTreeMap<usize, &'static str>>,
     /// The uses of lists, in the order in which they were read.
     used_lists: RefCell<Vec<Placed<Name>>>,
-    /// How values are written; `None` where nobody asks.
+    /// The forms of values; `None` where they are not collected.
     forms: Option<RefCell<Forms>>,
 }
 
@@ -136,7 +136,7 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// How the values of keys are written, as far as they were read.
+    /// Returns the forms of the values of keys, as far as they were read.
     pub(super) fn forms(&self) -> Forms {
         let forms = self.forms.as_ref();
         forms.map_or_else(Forms::new, |forms| forms.borrow().clone())
@@ -202,7 +202,7 @@ impl<'t> Report<'t> {
         self.record(Severity::Warning, Ground::Absent, place, mistake);
     }
 
-    /// Whether an error was recorded.
+    /// Returns whether an error was recorded.
     pub(super) fn has_errors(&self) -> bool {
         let found = self.found.borrow();
         found.iter().any(|found| found.severity == Severity::Error)

@@ -79,13 +79,13 @@ pub fn schema() -> Value {
     Value::Object(schema)
 }
 
-/// What was found out about a key.
+/// A key as the parser answered about it.
 #[derive(Debug, Default)]
 struct SurveyedKey {
     /// Its type declares it, so it need not be asked about.
     is_declared: bool,
     kinds: BTreeSet<ValueKind>,
-    /// Of the elements, where it is a list.
+    /// The types of the elements, where it is a list.
     items: BTreeSet<ValueKind>,
     comment: String,
     example: Option<Value>,

@@ -113,7 +113,7 @@ impl<'d> Section<'d> {
         }
     }
 
-    /// As [`Self::section`], and where it is written, if it is.
+    /// Returns a table like [`Self::section`], and its place if it is written.
     pub(super) fn table(
         &self,
         key: &'static str,
@@ -128,7 +128,7 @@ impl<'d> Section<'d> {
         (written, self.section(key, example))
     }
 
-    /// Whether it is written, and a table.
+    /// Returns whether it is written, and a table.
     pub(super) fn is_there(&self) -> bool {
         self.table.is_some()
     }
@@ -305,7 +305,7 @@ impl<'d> Section<'d> {
     }
 }
 
-/// Whether a text can name a limit, an origin or a route.
+/// Returns whether a text can name a limit, an origin or a route.
 pub(super) fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text

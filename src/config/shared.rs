@@ -34,7 +34,7 @@ impl<'d> StoreModeKeys<'d> {
         }
     }
 
-    /// What they say of a limit with this policy, and where; `None` inside for one that counts by itself.
+    /// Returns the settings of a limit with this policy, and their place; `None` inside for one that counts by itself.
     pub(super) fn read(&self, policy: Option<&Policy>) -> Option<Option<Placed<SharedRules>>> {
         let mode = match &self.store {
             None => Some(None),

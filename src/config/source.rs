@@ -35,7 +35,7 @@ pub(super) struct Source<'t> {
 /// A line with a part of it underlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
-    /// As drawn.
+    /// The part of the line that is drawn, with tabs as spaces and control characters replaced.
     text: String,
     /// Columns of the drawing before the marked part.
     indent: usize,

@@ -14,7 +14,7 @@ const PORT: u16 = 6379;
 
 const EXAMPLE: &str = "redis://127.0.0.1:6379";
 
-/// What a URL says.
+/// The parts of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoreUrl {
     pub(super) place: StorePlace,
@@ -23,7 +23,7 @@ pub(super) struct StoreUrl {
     pub(super) scheme: Scheme,
 }
 
-/// Whether a URL asks for TLS.
+/// Says whether a URL asks for TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// `redis://`

@@ -16,7 +16,7 @@ use super::source::Source;
 pub(super) struct Fault {
     pub(super) span: Range<usize>,
     pub(super) mistake: Mistake,
-    /// Whether the tree is unreliable from here on; otherwise only this line of it is.
+    /// Says whether the tree is unreliable from here on; otherwise only this line of it is.
     pub(super) hides_the_rest: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn faults(source: &Source<'_>, mut errors: Vec<Error>) -> Vec<Fault> 
     faults
 }
 
-/// Whether a line is to begin a table, and its brackets are not closed.
+/// Returns whether a line is to begin a table, and its brackets are not closed.
 fn is_unclosed_header(error: &Error) -> bool {
     let message = error.message();
     message.starts_with("unclosed table") || message.starts_with("unclosed array table")

@@ -20,14 +20,14 @@ pub(super) struct Slots<'r> {
     groups: Option<&'r PathGroups>,
 }
 
-/// What fields can speak of.
+/// The slots that header fields can have.
 const OF_FIELDS: &[(&str, Slot)] = &[
     ("client_ip", Slot::ClientIp),
     ("host", Slot::Host),
     ("request_id", Slot::RequestId),
     ("route", Slot::Route),
 ];
-/// What a redirect can lead to.
+/// The slots that only redirects can have.
 const OF_REDIRECTS: &[(&str, Slot)] = &[("host", Slot::Host)];
 
 impl<'r> Slots<'r> {
@@ -73,7 +73,7 @@ impl<'r> Slots<'r> {
         self.path?.parameter_position(name).map(Slot::Segment)
     }
 
-    /// What the `*` at the end of the pattern takes.
+    /// Returns the slot of the `*` at the end of the pattern.
     fn rest(&self) -> Option<Slot> {
         let path = self.path.filter(|_| self.groups.is_none())?;
         (path.tail == Tail::Any).then_some(Slot::Rest(path.segments.len()))
@@ -142,7 +142,7 @@ pub(super) fn template(text: &str, slots: &Slots<'_>) -> Result<Template, Mistak
     }
 }
 
-/// What the names of slots are made of: those of parameters in patterns and of groups among them.
+/// Returns whether a byte may be in the name of a slot, parameters of patterns and groups included.
 fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
 }

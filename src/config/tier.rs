@@ -35,7 +35,8 @@ impl<'d> TierKeys<'d> {
         }
     }
 
-    /// What they say of the limit that `about` is; `None` inside where nothing is written, outside where it is wrong or cannot be judged.
+    /// Returns the tiers of the limit that `about` is; `None` inside where nothing is written, outside where it is wrong or cannot be
+    /// judged.
     pub(super) fn read(&self, about: Option<&About<'_>>) -> Option<Option<TierRules>> {
         match (&self.tier, &self.tiers) {
             (None, None) => Some(None),
@@ -59,7 +60,7 @@ impl<'d> TierKeys<'d> {
     }
 }
 
-/// What names a tier.
+/// Reads the part of a request that names its tier.
 fn named_by(field: &Field<'_>) -> Option<ValuePart> {
     match field.parsed(key::part)? {
         KeyPart::Value(value)

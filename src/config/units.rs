@@ -37,7 +37,7 @@ pub(super) struct Span(pub(super) Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bytes(pub(super) u64);
 
-/// As [`duration`], with the mistake in words: for durations that do not come out of a configuration.
+/// Reads a duration like [`duration`], with the mistake in words: for durations that do not come out of a configuration.
 ///
 /// # Errors
 /// What is wrong with the text, and what to write instead.

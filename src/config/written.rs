@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Number, Value};
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// What stands for a secret.
+/// The text that replaces a secret.
 pub(crate) const SECRET: &str = "(secret)";
 
 /// Words in the names of keys and header fields whose values are secrets.
@@ -40,13 +40,14 @@ impl Written {
         Self(shown_table("", table))
     }
 
-    /// As JSON.
+    /// Returns the configuration as JSON.
     #[must_use]
     pub fn as_json(&self) -> &Value {
         &self.0
     }
 
-    /// As JSON, without the values of headers that routes ask for either: whatever the field, a proxy may add it to prove who it is.
+    /// Returns the configuration as JSON, without the values of headers that routes ask for either: a proxy may add such a field to prove
+    /// its identity.
     #[must_use]
     pub fn for_readers(&self) -> Value {
         let mut shown = self.0.clone();
@@ -61,7 +62,7 @@ impl Written {
         shown
     }
 
-    /// What is written otherwise than `before`, a sentence each; no more than a hundred, and then how many more.
+    /// Returns the differences from `before`, a sentence each; no more than a hundred, and then how many more.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut changes = Vec::new();
@@ -117,7 +118,7 @@ fn number(integer: &DeInteger<'_>) -> Value {
         .map_or_else(|_| Value::from(integer.to_string()), Value::from)
 }
 
-/// Whether the value of `key` in a table named `within` is kept to the gateway.
+/// Returns whether the value of `key` in a table named `within` is kept to the gateway.
 fn is_secret(within: &str, key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let is_named_so = SECRET_WORDS.iter().any(|word| key.contains(word));
@@ -176,7 +177,7 @@ fn compare(path: &str, before: &Value, now: &Value, changes: &mut Vec<String>) {
     }
 }
 
-/// As [`compare`], for tables that stand in a list and have names.
+/// Compares like [`compare`] tables that stand in a list and have names.
 fn compare_named(
     path: &str,
     before: &BTreeMap<String, &Value>,
@@ -223,7 +224,7 @@ fn below(path: &str, key: &str) -> String {
     }
 }
 
-/// What a change is about: `limit otp` for the rates of a limit, else the path.
+/// Returns the subject of a change: `limit otp` for the rates of a limit, else the path.
 fn subject(path: &str) -> String {
     match path
         .strip_prefix("limit.")
@@ -242,7 +243,7 @@ fn gone(path: &str, value: &Value, changes: &mut Vec<String>) {
     each(path, value, "removed", changes);
 }
 
-/// What has a name is told by it; other values are told themselves.
+/// Adds a change for each element: those that have a name by it, others by their value.
 fn each(path: &str, value: &Value, what: &str, changes: &mut Vec<String>) {
     let (kind, name) = path.split_once('.').unwrap_or((path, ""));
     let is_named = ["limit", "origin", "list"].contains(&kind);
