@@ -21,6 +21,7 @@ use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
 use super::renamed_keys;
 use super::report::{Place, Report};
+use super::route_review::RouteReport;
 use super::rules::{CacheRules, ClientRules, ListRules, Rules};
 use super::section::Section;
 use super::shared;
@@ -301,9 +302,10 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     if let Some(log) = &log {
         log::check_routes(log, &routes, report);
     }
-    overlap::check(&routes, report);
-    loopholes::check(&routes, report);
-    overlap::check_regexes(&routes, report);
+    let routes_report = RouteReport::new(&routes, report);
+    overlap::check(&routes_report);
+    loopholes::check(&routes_report);
+    overlap::check_regexes(&routes_report);
     if let Some(client) = &client {
         references::check_trust(everyone.as_ref(), &limits, &routes, report);
         references::check_tier_fields(client, &limits, &defined, report);

@@ -8,9 +8,8 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 
-use super::report::Report;
+use super::route_review::RouteReport;
 use super::rules::{ClientCondition, HostMatch, RouteAction, RouteRules, Segment, Tail};
-use super::tables::route::Route;
 use crate::host;
 use crate::path::{NormalPath, PathCase};
 use crate::route::{RequestFields, RouteTable};
@@ -27,7 +26,7 @@ const METHODS: [Method; 6] = [
 
 /// The routes of a file, and what finds one of them for a request.
 struct Probe<'r> {
-    routes: &'r [Route],
+    report: &'r RouteReport<'r>,
     rules: Vec<RouteRules>,
     compiled: RouteTable,
 }
@@ -44,18 +43,18 @@ struct Sample {
 }
 
 /// Reports every route with limits that a wider one goes around.
-pub(super) fn check(routes: &[Route], report: &Report<'_>) {
+pub(super) fn check(report: &RouteReport<'_>) {
     let is_open = |rules: &RouteRules| {
         let matches = &rules.matches;
         let narrows = !matches.methods.is_empty() || matches.case == PathCase::Kept;
         narrows && !rules.limits.is_empty()
     };
-    let rules: Option<Vec<RouteRules>> = routes.iter().map(|route| route.rules.clone()).collect();
+    let rules = report.all_rules();
     let Some(rules) = rules.filter(|rules| rules.iter().any(is_open)) else {
         return;
     };
     let probe = Probe {
-        routes,
+        report,
         compiled: RouteTable::compile(&rules),
         rules,
     };
@@ -65,14 +64,14 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
             .and_then(Sample::of)
             && probe.find(&sample) == Some(index)
         {
-            probe.check_methods(index, &sample, report);
-            probe.check_case(index, &sample, report);
+            probe.check_methods(index, &sample);
+            probe.check_case(index, &sample);
         }
     }
 }
 
 impl Probe<'_> {
-    fn check_methods(&self, index: usize, sample: &Sample, report: &Report<'_>) {
+    fn check_methods(&self, index: usize, sample: &Sample) {
         let with = |method: &Method| Sample {
             method: method.clone(),
             ..sample.clone()
@@ -89,10 +88,10 @@ impl Probe<'_> {
         let methods = methods.collect::<Vec<_>>().join(", ");
         let what = format!("requests of {methods} at this path");
         let advice = "leave `methods` out, or write a route with this path for the methods that need no limit";
-        self.warn(index, wider, &what, advice, report);
+        self.warn(index, wider, &what, advice);
     }
 
-    fn check_case(&self, index: usize, sample: &Sample, report: &Report<'_>) {
+    fn check_case(&self, index: usize, sample: &Sample) {
         let other = Sample {
             path: in_other_case(&sample.path),
             ..sample.clone()
@@ -100,17 +99,14 @@ impl Probe<'_> {
         if let Some(wider) = self.way_around(index, &other) {
             let what = "requests of this path in another case of letters";
             let advice = "leave `ignore_case` out unless the origin tells /a from /A";
-            self.warn(index, wider, what, advice, report);
+            self.warn(index, wider, what, advice);
         }
     }
 
-    fn warn(&self, index: usize, wider: usize, what: &str, advice: &str, report: &Report<'_>) {
-        let (Some(route), Some(other)) = (self.routes.get(index), self.routes.get(wider)) else {
-            return;
-        };
-        let line = report.line_of(&other.place);
-        report.warning(
-            &route.place,
+    fn warn(&self, index: usize, wider: usize, what: &str, advice: &str) {
+        let line = self.report.line(wider);
+        self.report.warning(
+            index,
             format!(
                 "{what} go to the same origin by the route on line {line}, without these limits"
             ),

@@ -9,11 +9,10 @@ use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::report::{Place, Report};
+use super::route_review::RouteReport;
 use super::rules::{
     ClientCondition, HostMatch, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
 };
-use super::tables::route::Route;
 use crate::bounds::PATH_REGEXES;
 use crate::path::{PathCase, PathRegex};
 use crate::route::{RankCriterion, UnreachableRoute, dead_routes};
@@ -33,46 +32,49 @@ struct Shape<'r> {
     takes_any_method: bool,
 }
 
-/// The routes of one shape seen so far.
+/// The routes of one shape that stand earlier.
 #[derive(Default)]
-struct Earlier<'r> {
-    routes: Vec<(&'r [Method], &'r Place)>,
+struct EarlierRoutes<'r> {
+    /// The methods of each, and its index.
+    routes: Vec<(&'r [Method], usize)>,
     methods: Vec<&'r Method>,
 }
 
-/// Reports when more routes have a regular expression than an automaton has room for.
-pub(super) fn check_regexes(routes: &[Route], report: &Report<'_>) {
-    let mut regexes = routes.iter().filter(|route| is_regex(route));
-    if let Some(route) = regexes.nth(PATH_REGEXES) {
+/// Reports that more routes have a regular expression than an automaton has room for.
+pub(super) fn check_regexes(report: &RouteReport<'_>) {
+    let mut regexes = report
+        .rules()
+        .enumerate()
+        .filter(|(_, rules)| is_regex(*rules));
+    if let Some((route, _)) = regexes.nth(PATH_REGEXES) {
         report.error(
-            &route.place,
+            route,
             format!("more than {PATH_REGEXES} routes have a regular expression as path"),
             "write patterns such as /users/{id} where they say the same",
         );
     }
 }
 
-/// Reports every route that earlier ones leave nothing to.
-pub(super) fn check(routes: &[Route], report: &Report<'_>) {
-    let told = check_alike(routes, report);
-    let rules: Option<Vec<RouteRules>> = routes.iter().map(|route| route.rules.clone()).collect();
-    // Of a file with a route that cannot be read there are errors enough.
-    for (index, why) in rules.map(|rules| dead_routes(&rules)).unwrap_or_default() {
-        let Some(route) = routes.get(index).filter(|_| !told.contains(&index)) else {
+/// Reports every route that no request reaches because of earlier ones.
+pub(super) fn check(report: &RouteReport<'_>) {
+    let reported = check_alike(report);
+    // A file with a route that cannot be read has errors enough.
+    let Some(rules) = report.all_rules() else {
+        return;
+    };
+    for (index, reason) in dead_routes(&rules) {
+        if reported.contains(&index) {
             continue;
-        };
-        let UnreachableRoute::Covered { by, since } = why else {
+        }
+        let UnreachableRoute::Covered { by, since } = reason else {
             let message = "no client is taken: its exceptions hold all of its blocks";
             let advice =
                 "write the blocks of `client` that it is for, and narrower ones behind \"!\"";
-            report.warning(&route.place, message, advice);
-            continue;
-        };
-        let Some(other) = routes.get(by) else {
+            report.warning(index, message, advice);
             continue;
         };
         let (reason, advice) = match since {
-            RankCriterion::Path if is_regex(other) => (
+            RankCriterion::Path if is_regex(rules.get(by)) => (
                 "stands before it, since an expression does before a pattern",
                 "narrow the expression, or write this path as an expression too, before that one",
             ),
@@ -85,31 +87,31 @@ pub(super) fn check(routes: &[Route], report: &Report<'_>) {
                 "move this one before it, or leave one of the two out",
             ),
         };
-        let line = report.line_of(&other.place);
+        let line = report.line(by);
         report.warning(
-            &route.place,
+            index,
             format!("no request reaches it: the route on line {line} takes all that it could, and {reason}"),
             advice,
         );
     }
 }
 
-/// Reports routes that differ from earlier ones in nothing but methods; which they are.
-fn check_alike(routes: &[Route], report: &Report<'_>) -> Vec<usize> {
-    let mut told = Vec::new();
-    let mut shapes: HashMap<Shape<'_>, Earlier<'_>> = HashMap::new();
-    for (index, route) in routes.iter().enumerate() {
-        let Some(rules) = &route.rules else { continue };
+/// Reports routes that differ from earlier ones in nothing but methods, and returns their indices.
+fn check_alike(report: &RouteReport<'_>) -> Vec<usize> {
+    let mut reported = Vec::new();
+    let mut shapes: HashMap<Shape<'_>, EarlierRoutes<'_>> = HashMap::new();
+    for (index, rules) in report.rules().enumerate() {
+        let Some(rules) = rules else { continue };
         let earlier = shapes.entry(shape(&rules.matches)).or_default();
         let methods = &rules.matches.methods[..];
         let same = earlier.routes.iter().find(|(taken, _)| *taken == methods);
         if let Some((_, first)) = same {
-            told.push(index);
+            reported.push(index);
             report.error(
-                &route.place,
+                index,
                 format!(
                     "the route on line {} takes the same requests",
-                    report.line_of(first)
+                    report.line(*first)
                 ),
                 "leave one of the two out, or tell them apart by host, path, methods, client, headers or query; \
                  write ignore_case = false in both where they differ in case",
@@ -119,28 +121,27 @@ fn check_alike(routes: &[Route], report: &Report<'_>) -> Vec<usize> {
                 .iter()
                 .all(|method| earlier.methods.contains(&method))
         {
-            told.push(index);
-            let takes = |(taken, _): &&(&[Method], &Place)| taken.contains(&methods[0]);
+            reported.push(index);
+            let takes = |(taken, _): &&(&[Method], usize)| taken.contains(&methods[0]);
             let line = earlier
                 .routes
                 .iter()
                 .find(takes)
-                .map_or(1, |(_, place)| report.line_of(place));
+                .map_or(1, |(_, first)| report.line(*first));
             report.warning(
-                &route.place,
+                index,
                 format!("earlier routes, the first on line {line}, take all requests that this one could"),
                 "move it before them, or take its methods out of theirs",
             );
         } else {
-            earlier.routes.push((methods, &route.place));
+            earlier.routes.push((methods, index));
             earlier.methods.extend(methods);
         }
     }
-    told
+    reported
 }
 
-fn is_regex(route: &Route) -> bool {
-    let rules = route.rules.as_ref();
+fn is_regex(rules: Option<&RouteRules>) -> bool {
     rules.is_some_and(|rules| rules.matches.regex.is_some())
 }
 
