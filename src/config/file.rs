@@ -15,8 +15,6 @@ use super::fallback_limit::FallbackLimits;
 use super::field::all;
 use super::form::Forms;
 use super::include::Texts;
-use super::loopholes;
-use super::overlap;
 use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
 use super::renamed_keys;
@@ -32,6 +30,7 @@ use super::tables::{
     server, store, tracing, transform,
 };
 use super::written::Written;
+use crate::route::{loopholes, overlap};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]

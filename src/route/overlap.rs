@@ -2,20 +2,21 @@
 //!
 //! Of two routes that match alike the earlier wins. So a route is dead when earlier ones with the same host, the same path but
 //! for the names of its parameters, and the same other conditions take all of its methods. Where conditions differ,
-//! [`crate::route::dead_routes`] knows more.
+//! [`dead_routes`] knows more.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::route_review::RouteReport;
-use super::rules::{
+use super::rank::RankCriterion;
+use super::unreachable::{UnreachableRoute, dead_routes};
+use crate::bounds::PATH_REGEXES;
+use crate::config::RouteReport;
+use crate::config::rules::{
     ClientCondition, HostMatch, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
 };
-use crate::bounds::PATH_REGEXES;
 use crate::path::{PathCase, PathRegex};
-use crate::route::{RankCriterion, UnreachableRoute, dead_routes};
 
 /// What must be equal for two routes to compete.
 #[derive(PartialEq, Eq, Hash)]
@@ -41,7 +42,7 @@ struct EarlierRoutes<'r> {
 }
 
 /// Reports that more routes have a regular expression than an automaton has room for.
-pub(super) fn check_regexes(report: &RouteReport<'_>) {
+pub(crate) fn check_regexes(report: &RouteReport<'_>) {
     let mut regexes = report
         .rules()
         .enumerate()
@@ -56,7 +57,7 @@ pub(super) fn check_regexes(report: &RouteReport<'_>) {
 }
 
 /// Reports every route that no request reaches because of earlier ones.
-pub(super) fn check(report: &RouteReport<'_>) {
+pub(crate) fn check(report: &RouteReport<'_>) {
     let reported = check_alike(report);
     // A file with a route that cannot be read has errors enough.
     let Some(rules) = report.all_rules() else {

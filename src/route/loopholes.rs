@@ -8,11 +8,11 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 
-use super::route_review::RouteReport;
-use super::rules::{ClientCondition, HostMatch, RouteAction, RouteRules, Segment, Tail};
+use super::{RequestFields, RouteTable};
+use crate::config::RouteReport;
+use crate::config::rules::{ClientCondition, HostMatch, RouteAction, RouteRules, Segment, Tail};
 use crate::host;
 use crate::path::{NormalPath, PathCase};
-use crate::route::{RequestFields, RouteTable};
 
 /// Methods by which frameworks run the code of a route.
 const METHODS: [Method; 6] = [
@@ -43,7 +43,7 @@ struct Sample {
 }
 
 /// Reports every route with limits that a wider one goes around.
-pub(super) fn check(report: &RouteReport<'_>) {
+pub(crate) fn check(report: &RouteReport<'_>) {
     let is_open = |rules: &RouteRules| {
         let matches = &rules.matches;
         let narrows = !matches.methods.is_empty() || matches.case == PathCase::Kept;
