@@ -22,6 +22,7 @@ use sluicegate::config::rules::{Rules, Segment};
 use sluicegate::config::{
     Environment, Loaded, Problems, Severity, known_keys, load, parse_in, with_declarations,
 };
+use sluicegate::route::review;
 
 #[path = "config/watched.rs"]
 mod watched;
@@ -113,7 +114,7 @@ impl Environment for Still {
 }
 
 fn read(text: &str) -> Result<Loaded, Problems> {
-    parse_in("gateway.toml", text, &Still)
+    parse_in("gateway.toml", text, &Still, review)
 }
 
 fn root() -> &'static Path {
@@ -219,7 +220,7 @@ fn whole_reference() -> String {
 #[test]
 fn the_files_that_ship_have_no_problems() {
     for path in files("conf").into_iter().chain(files("conf/examples")) {
-        let loaded = load(&path).unwrap_or_else(|problems| panic!("{problems}"));
+        let loaded = load(&path, review).unwrap_or_else(|problems| panic!("{problems}"));
         assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     }
 }
@@ -343,7 +344,7 @@ fn bad_files_are_refused_with_exactly_these_words() {
     for path in files {
         let text = std::fs::read_to_string(&path).unwrap();
         let name = path.file_name().unwrap().to_str().unwrap();
-        let Err(problems) = parse_in(name, &text, &Still) else {
+        let Err(problems) = parse_in(name, &text, &Still, review) else {
             panic!("{name} was read");
         };
         assert!(problems.count(Severity::Error) > 0);
@@ -376,7 +377,7 @@ fn six_mistakes_are_reported_at_once_in_their_order() {
 #[test]
 fn a_file_that_cannot_be_read_is_a_problem() {
     let directory = tempfile::tempdir().unwrap();
-    let missing = load(&directory.path().join("none.toml")).unwrap_err();
+    let missing = load(&directory.path().join("none.toml"), review).unwrap_err();
     assert!(
         missing
             .to_string()
@@ -386,7 +387,7 @@ fn a_file_that_cannot_be_read_is_a_problem() {
 
     let path = directory.path().join("latin1.toml");
     std::fs::write(&path, b"[log]\n# caf\xe9\n").unwrap();
-    let problems = load(&path).unwrap_err();
+    let problems = load(&path, review).unwrap_err();
     let problem = problems.iter().next().unwrap();
     assert_eq!((problem.line, problem.column), (2, 6));
 }
@@ -401,7 +402,7 @@ fn relative_paths_begin_at_the_directory_of_the_file() {
         format!("{text}\n[admin]\ntoken_file = 'token'\n[log]\naccess = 'logs/access.log'\n");
     std::fs::write(&path, text).unwrap();
     std::fs::write(directory.path().join("token"), "  secret\n").unwrap();
-    let rules = load(&path)
+    let rules = load(&path, review)
         .unwrap_or_else(|problems| panic!("{problems}"))
         .rules;
     assert_eq!(rules.admin.token.as_deref(), Some("secret"));

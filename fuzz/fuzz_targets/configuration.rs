@@ -12,6 +12,7 @@ use sluicegate::admission::KeySeed;
 use sluicegate::config::{Environment, Loaded, Problems, Severity, parse_in};
 use sluicegate::explain::ConfigExplanation;
 use sluicegate::record::Metrics;
+use sluicegate::route::review;
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::CounterStorage;
 use sluicegate_limiter::{Capacity, Seed, Timestamp};
@@ -49,7 +50,7 @@ impl Environment for NoEnvironment {
 }
 
 fuzz_target!(|text: &str| {
-    match parse_in("gateway.toml", text, &NoEnvironment) {
+    match parse_in("gateway.toml", text, &NoEnvironment, review) {
         Ok(loaded) => {
             assert_eq!(loaded.warnings.count(Severity::Error), 0);
             placed(&loaded.warnings, text);

@@ -17,6 +17,7 @@ use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
 use sluicegate::record::Metrics;
 use sluicegate::rejection::{MissingKeys, Rejection, RejectionReason};
+use sluicegate::route;
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::CounterStorage;
 use sluicegate_limiter::{Seed, Timestamp};
@@ -149,7 +150,7 @@ fn snapshot(pattern: &str) -> Option<Snapshot> {
         text += &format!("[[route]]\npath = \"{path}\"\nrespond = {{ status = 204 }}\n{more}");
     }
     text += "[[listener]]\naddress = \"127.0.0.1:8080\"\n[server]\nmax_header_bytes = 1048576\n";
-    let rules = config::parse("gateway.toml", &text).ok()?.rules;
+    let rules = config::parse("gateway.toml", &text, route::review).ok()?.rules;
     Some(Snapshot::compile(
         rules,
         None,

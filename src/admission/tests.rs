@@ -8,7 +8,7 @@ use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 use super::*;
 use crate::client::PeerTrust;
 use crate::clock;
-use crate::config::parse;
+use crate::config::{no_review, parse};
 use crate::jwt::PresentedToken;
 use crate::state::{CounterStorage, PersistenceMode};
 
@@ -33,7 +33,9 @@ impl Bench {
              [[route]]\npath = \"/\"\nrespond = {{ status = 200 }}\n{}",
             tables.collect::<String>()
         );
-        let rules = parse("gateway.toml", &text).expect("a configuration").rules;
+        let rules = parse("gateway.toml", &text, no_review)
+            .expect("a configuration")
+            .rules;
         // Charges that are dropped are settled by the clock.
         let now = clock::now();
         let (storage, seed) =

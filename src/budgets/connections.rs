@@ -223,13 +223,13 @@ mod tests {
     use sluicegate_limiter::Seed;
 
     use super::*;
-    use crate::config::parse;
+    use crate::config::{no_review, parse};
 
     fn rules(lines: &str) -> Rules {
         let text = format!(
             "{lines}\n[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"\" }}\n"
         );
-        parse("test.toml", &text).unwrap().rules
+        parse("test.toml", &text, no_review).unwrap().rules
     }
 
     fn seed() -> KeySeed {

@@ -127,7 +127,7 @@ impl Default for OpenFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::config::{no_review, parse};
 
     /// Goal: every use of descriptors is counted. Method: the minimum of a small configuration, and of one with more of each
     /// kind.
@@ -138,7 +138,7 @@ mod tests {
                 "{lines}\n[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\nlimits = [\"a\"]\norigin = \"app\"\n\
                  [limit.a]\nkey = \"client.ip\"\nrates = [\"9 per 1s\"]\nban = {{ for = \"1m\" }}\n"
             );
-            let rules = parse("test.toml", &text).unwrap().rules;
+            let rules = parse("test.toml", &text, no_review).unwrap().rules;
             let none = OpenFiles { before: 0, now: 0 };
             none.suffice(OwnFiles::of(&rules)).unwrap_err()
         };

@@ -191,7 +191,7 @@ mod tests {
     use sluicegate_limiter::Seed;
 
     use super::*;
-    use crate::config::parse;
+    use crate::config::{no_review, parse};
 
     const ANSWER: u64 = ANSWER_PIPE + ANSWER_OVERHEAD;
 
@@ -205,7 +205,7 @@ mod tests {
                  [[route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"\" }}\n",
                 answers * ANSWER
             );
-            let rules = parse("test.toml", &text).unwrap().rules;
+            let rules = parse("test.toml", &text, no_review).unwrap().rules;
             Self(Arc::new(UnreadAnswers::new(None)), rules)
         }
 

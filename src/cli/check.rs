@@ -11,6 +11,7 @@ use crate::bounds::CONFIGURATION_BYTES;
 use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problem, Problems, Severity};
+use crate::route;
 use crate::server;
 
 /// The name of the standard input in reports.
@@ -102,13 +103,13 @@ impl CheckCommand {
             self.file.display().to_string()
         };
         let loaded = match (is_stdin, self.offline) {
-            (true, false) => config::parse(STDIN, &text),
-            (false, false) => config::load(&self.file),
+            (true, false) => config::parse(STDIN, &text, route::review),
+            (false, false) => config::load(&self.file, route::review),
             (is_stdin, true) => {
                 let problems = if is_stdin {
-                    config::parse_offline(STDIN, &text)
+                    config::parse_offline(STDIN, &text, route::review)
                 } else {
-                    config::load_offline(&self.file)
+                    config::load_offline(&self.file, route::review)
                 };
                 return Ok(CheckOutcome {
                     file,

@@ -18,6 +18,7 @@ use super::{FAILED, tell};
 use crate::config;
 use crate::record::live_view::ColorMode;
 use crate::record::{AccessLog, RequestRecorder};
+use crate::route;
 use crate::server::{self, ServerExtras, StartError, StartMode};
 
 /// Names that are tried for the directory of the rules.
@@ -95,7 +96,7 @@ origin = "app"
 
     fn run(&self) -> u8 {
         let file = self.file();
-        let rules = match config::load(&file) {
+        let rules = match config::load(&file, route::review) {
             Ok(loaded) => loaded.rules,
             Err(problems) => {
                 tell(&problems);

@@ -9,6 +9,7 @@ use clap::Args;
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
 use crate::explain::{ConfigExplanation, RequestQuestion};
+use crate::route;
 
 /// The arguments of `explain`.
 #[derive(Args)]
@@ -37,7 +38,7 @@ pub(super) struct ExplainCommand {
 impl ExplainCommand {
     /// Writes the explanation to the standard output.
     pub(super) fn run(&self) -> u8 {
-        let loaded = match config::load(Path::new(&self.file)) {
+        let loaded = match config::load(Path::new(&self.file), route::review) {
             Ok(loaded) => loaded,
             Err(problems) => {
                 tell(&problems);

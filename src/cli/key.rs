@@ -11,13 +11,14 @@ use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::bounds::ADMIN_ANSWER;
 use crate::config;
 use crate::listener::reachable;
+use crate::route;
 
 /// The timeout of each step: the gateway may query its store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Queries the admin listener for the key.
 pub(super) fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
-    let loaded = match config::load(file) {
+    let loaded = match config::load(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
             tell(&problems);

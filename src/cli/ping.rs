@@ -8,13 +8,14 @@ use std::time::Duration;
 use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::config;
 use crate::listener::reachable;
+use crate::route;
 
 /// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Queries the admin listener's `/healthz`.
 pub(super) fn ping(file: &Path) -> u8 {
-    let loaded = match config::load(file) {
+    let loaded = match config::load(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
             tell(&problems);

@@ -13,13 +13,14 @@ use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
 use crate::bounds::RELOAD_PATIENCE;
 use crate::config;
 use crate::listener::reachable;
+use crate::route;
 
 /// The extra time beyond the gateway's own timeout for a reload.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// Makes the running gateway read its configuration again.
 pub(super) fn reload(file: &Path) -> u8 {
-    let loaded = match config::load(file) {
+    let loaded = match config::load(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
             tell(&problems);

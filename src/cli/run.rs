@@ -7,6 +7,7 @@ use tracing::Level;
 use super::process_log::ProcessLog;
 use super::{FAILED, USAGE, tell};
 use crate::config::{self, Loaded};
+use crate::route;
 use crate::server::{self, StartMode};
 
 /// Runs until a signal ends it. Fails to start with an invalid configuration.
@@ -18,7 +19,7 @@ pub(super) fn run(file: &Path, begin: StartMode) -> u8 {
             return USAGE;
         }
     };
-    let Loaded { rules, warnings } = match config::load(file) {
+    let Loaded { rules, warnings } = match config::load(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
             log.tell(Level::ERROR, &problems);

@@ -7,11 +7,12 @@ use super::{FAILED, SUCCESS, USAGE, tell};
 use sluicegate_redis_link::check::Severity;
 
 use crate::config;
+use crate::route;
 use crate::store;
 
 /// Tests every server of the store, and prints the findings.
 pub(super) fn check(file: &Path) -> u8 {
-    let loaded = match config::load(file) {
+    let loaded = match config::load(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
             tell(&problems);

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::config;
+use crate::route;
 use crate::server::NO_UPGRADE_SOCKET;
 use crate::server::upgrade::ask;
 
 /// Replaces the running gateway by this program.
 pub(super) fn upgrade(file: &Path) -> u8 {
     // The file is read here too: errors in it are shown in the terminal, before the gateway gets a request.
-    let loaded = match config::load(file) {
+    let loaded = match config::load(file, route::review) {
         Ok(loaded) => loaded,
         Err(problems) => {
             tell(&problems);

@@ -237,7 +237,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::config::parse;
+    use crate::config::{no_review, parse};
 
     const EDGE: &str =
         "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\nclient_ip_header = \"x-edge-client\"\n";
@@ -248,7 +248,7 @@ mod tests {
     fn left(hop: PeerTrust, config: &str, written: &[&'static str], sent: &str) -> String {
         let rest = "[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\n\
                     respond = { status = 200, body = \"\" }\n";
-        let rules = parse("test.toml", &format!("{config}{rest}"));
+        let rules = parse("test.toml", &format!("{config}{rest}"), no_review);
         let rules = rules.expect("a configuration").rules;
         let defence = &rules.server.defence;
         let policy = FieldPolicy::compile(

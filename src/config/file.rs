@@ -19,7 +19,7 @@ use super::problem::{Problem, Problems, Severity};
 use super::references::{self, Defined};
 use super::renamed_keys;
 use super::report::{Place, Report};
-use super::route_review::RouteReport;
+use super::route_review::{RouteReport, RouteReview, no_review};
 use super::rules::{CacheRules, ClientRules, ListRules, Rules};
 use super::section::Section;
 use super::shared;
@@ -30,7 +30,6 @@ use super::tables::{
     server, store, tracing, transform,
 };
 use super::written::Written;
-use crate::route::{loopholes, overlap};
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +40,7 @@ pub struct Loaded {
     pub warnings: Problems,
 }
 
-/// Reads a configuration file.
+/// Reads a configuration file; `review` checks its routes together.
 ///
 /// Relative paths in it begin at its directory. Names of servers are resolved now, which blocks for some seconds at most; one that does not
 /// resolve is a warning.
@@ -49,25 +48,25 @@ pub struct Loaded {
 /// # Errors
 ///
 /// Everything that is wrong with it, or why it cannot be read.
-pub fn load(path: &Path) -> Result<Loaded, Problems> {
+pub fn load(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
     let (name, text) = text_of(path)?;
-    parse_in(&name, &text, &BoundedEnvironment::default())
+    parse_in(&name, &text, &BoundedEnvironment::default(), review)
 }
 
 /// Judges a configuration file by its text and its lists alone: no name is looked up, and no certificate, key or secret is read. What
 /// cannot be judged so is in no rules.
 #[must_use]
-pub fn load_offline(path: &Path) -> Problems {
+pub fn load_offline(path: &Path, review: RouteReview) -> Problems {
     match text_of(path) {
-        Ok((name, text)) => parse_offline(&name, &text),
+        Ok((name, text)) => parse_offline(&name, &text, review),
         Err(problems) => problems,
     }
 }
 
 /// Checks a text like [`load_offline`] checks a file.
 #[must_use]
-pub fn parse_offline(file_name: &str, text: &str) -> Problems {
-    let (_, problems) = read_in(file_name, text, &OfflineEnvironment);
+pub fn parse_offline(file_name: &str, text: &str, review: RouteReview) -> Problems {
+    let (_, problems) = read_in(file_name, text, &OfflineEnvironment, review);
     problems
 }
 
@@ -106,7 +105,8 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
     Ok((name, text))
 }
 
-/// Reads a configuration from its text; `file_name` is what problems call it, and relative paths begin at its directory.
+/// Reads a configuration from its text; `file_name` is what problems call it, relative paths begin at its directory, and
+/// `review` checks its routes together.
 ///
 /// # Errors
 ///
@@ -126,13 +126,14 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
 /// [origin.app]
 /// servers = ["127.0.0.1"]
 /// "#;
-/// let problems = sluicegate::config::parse("gateway.toml", text).expect_err("a port is missing");
+/// let problems = sluicegate::config::parse("gateway.toml", text, sluicegate::route::review);
+/// let problems = problems.expect_err("a port is missing");
 /// assert!(problems.to_string().starts_with(
 ///     "gateway.toml:10:12: origin.app.servers[0]: \"127.0.0.1\" has no port; write \"127.0.0.1:80\""
 /// ));
 /// ```
-pub fn parse(file_name: &str, text: &str) -> Result<Loaded, Problems> {
-    parse_in(file_name, text, &BoundedEnvironment::default())
+pub fn parse(file_name: &str, text: &str, review: RouteReview) -> Result<Loaded, Problems> {
+    parse_in(file_name, text, &BoundedEnvironment::default(), review)
 }
 
 /// Reads a configuration as [`parse`] does, on a machine that answers as `environment` does.
@@ -144,8 +145,9 @@ pub fn parse_in(
     file_name: &str,
     text: &str,
     environment: &dyn Environment,
+    review: RouteReview,
 ) -> Result<Loaded, Problems> {
-    let (rules, problems) = read_in(file_name, text, environment);
+    let (rules, problems) = read_in(file_name, text, environment, review);
     match rules {
         Some(rules) if problems.count(Severity::Error) == 0 => Ok(Loaded {
             rules,
@@ -160,6 +162,7 @@ fn read_in(
     file_name: &str,
     text: &str,
     environment: &dyn Environment,
+    review: RouteReview,
 ) -> (Option<Rules>, Problems) {
     let texts = Texts::gather(file_name, text, environment);
     let report = Report::new(texts.source(), environment, file_name);
@@ -167,7 +170,7 @@ fn read_in(
     renamed_keys::apply(&mut table, &report);
     let written = Arc::new(Written::of(&table));
     env_variables::fill(&mut table, &report);
-    let rules = walk(&table, &report).map(|rules| Rules {
+    let rules = walk(&table, &report, review).map(|rules| Rules {
         written,
         patterns: texts.patterns.clone(),
         included: texts.included(),
@@ -182,7 +185,7 @@ fn read_in(
 pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
     let report = Report::new(Source::new("", text), environment, "");
-    walk(table.get_ref(), &report);
+    walk(table.get_ref(), &report, no_review);
     report.known()
 }
 
@@ -190,7 +193,7 @@ pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String>
 pub(super) fn required_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
     let report = Report::new(Source::new("", text), environment, "");
-    walk(table.get_ref(), &report);
+    walk(table.get_ref(), &report, no_review);
     report.required()
 }
 
@@ -198,12 +201,12 @@ pub(super) fn required_keys(text: &str, environment: &dyn Environment) -> BTreeS
 pub(super) fn forms(text: &str, environment: &dyn Environment) -> Forms {
     let (table, _) = DeTable::parse_recoverable(text);
     let report = Report::new(Source::new("", text), environment, "").noting_forms();
-    walk(table.get_ref(), &report);
+    walk(table.get_ref(), &report, no_review);
     report.forms()
 }
 
 /// Reads every table; `None` when the rules cannot be made, which was reported then.
-fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
+fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option<Rules> {
     let root = Section::root(report, table);
     // What it names was read already.
     root.field("include", "[\"limits/*.toml\"]")
@@ -301,10 +304,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>) -> Option<Rules> {
     if let Some(log) = &log {
         log::check_routes(log, &routes, report);
     }
-    let routes_report = RouteReport::new(&routes, report);
-    overlap::check(&routes_report);
-    loopholes::check(&routes_report);
-    overlap::check_regexes(&routes_report);
+    review(&RouteReport::new(&routes, report));
     if let Some(client) = &client {
         references::check_trust(everyone.as_ref(), &limits, &routes, report);
         references::check_tier_fields(client, &limits, &defined, report);

@@ -244,7 +244,9 @@ mod tests {
             [limit.a]\nkey = \"client.ip\"\nrates = [\"1 per 1s\"]\n\
             [limit.b]\nkey = \"client.ip\"\nrates = [\"1 per 1s\"]\n\
             [[route]]\npath = \"/\"\nlimits = [\"a\", \"b\"]\nrespond = { status = 200 }\n";
-        let rules = crate::config::parse("test", text).expect("rules").rules;
+        let rules = crate::config::parse("test", text, crate::config::no_review)
+            .expect("rules")
+            .rules;
         let source = PathBuf::from("memory.max");
         let plan = |bytes| {
             let source = source.clone();

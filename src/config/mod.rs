@@ -1,7 +1,7 @@
 //! From text to rules: what the operator wrote becomes typed values, or a list of everything that is wrong with it.
 //!
 //! [`parse`] reads TOML into a tree that knows where everything stands; `tables` walks it, one file a table; `field` and
-//! `section` turn what is written into values and record every problem; `references` and `overlap` judge the tables together.
+//! `section` turn what is written into values and record every problem; `references` and a [`RouteReview`] check the tables together.
 //! What comes out, [`rules::Rules`], is not checked again by anybody.
 //!
 //! # Errors
@@ -66,7 +66,7 @@ pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
 pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};
 pub(crate) use self::override_rows::counted_value;
 pub use self::problem::{Problem, Problems, Severity};
-pub use self::route_review::RouteReport;
+pub use self::route_review::{RouteReport, RouteReview, no_review};
 pub use self::schema::schema;
 pub(crate) use self::units::read_duration;
 pub(crate) use self::written::SECRET;

@@ -7,6 +7,12 @@ use super::report::Report;
 use super::rules::RouteRules;
 use super::tables::route::Route;
 
+/// A review of all routes of a file, which runs before the configuration decides whether the file is valid.
+pub type RouteReview = fn(&RouteReport<'_>);
+
+/// Reports nothing: for tests, and for readers of a file that do not look at its problems.
+pub fn no_review(_: &RouteReport<'_>) {}
+
 /// The routes of a file in their order, and the report that receives the findings about them.
 pub struct RouteReport<'r> {
     routes: &'r [Route],

@@ -23,6 +23,7 @@ use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
 use super::form::{Form, Forms, ValueKind, constraints};
 use super::renamed_keys::{RENAMED_KEYS, RenamedKey};
+use super::route_review::no_review;
 
 const REFERENCE: &str = include_str!("../../conf/reference.toml");
 
@@ -102,8 +103,12 @@ fn taken(
     let (before, after) = (&text[..span.start], &text[span.end..]);
     let takes = |probe: &str, got: &str| {
         let (instead, place) = put(probe);
-        let Err(problems) = parse_in("", &format!("{before}{instead}{after}"), &NoEnvironment)
-        else {
+        let Err(problems) = parse_in(
+            "",
+            &format!("{before}{instead}{after}"),
+            &NoEnvironment,
+            no_review,
+        ) else {
             return true;
         };
         let got = format!(", got {got}");

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use sluicegate_limiter::Seed;
 
 use super::*;
-use crate::config::{Environment, parse_in};
+use crate::config::{Environment, no_review, parse_in};
 use crate::origin::{AttemptOutcome, ServerStatus};
 
 /// A resolver that maps every name to the first port of this machine, but for names that begin with `dead.`.
@@ -52,7 +52,7 @@ pub(in crate::origin) fn rules(origin: &str) -> OriginRules {
     let text = format!(
         "[[listener]]\naddress = \"127.0.0.1:8080\"\n[[route]]\npath = \"/*\"\norigin = \"app\"\n[origin.app]\n{origin}\n"
     );
-    let loaded = parse_in("test.toml", &text, &Still).expect("good rules");
+    let loaded = parse_in("test.toml", &text, &Still, no_review).expect("good rules");
     loaded.rules.origins["app"].clone()
 }
 

@@ -16,6 +16,7 @@ use super::watch::FilesVersion;
 use crate::clock;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problems};
+use crate::route;
 use crate::snapshot::keep_addresses;
 use crate::state::CounterStorage;
 use crate::supervisor;
@@ -91,7 +92,7 @@ impl Reloader {
         if told {
             supervisor::reloading();
         }
-        match config::load(&self.file) {
+        match config::load(&self.file, route::review) {
             Ok(Loaded { rules, warnings }) => {
                 if !warnings.is_empty() {
                     warn!("{warnings}");

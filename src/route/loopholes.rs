@@ -43,7 +43,7 @@ struct Sample {
 }
 
 /// Reports every route with limits that a wider one goes around.
-pub(crate) fn check(report: &RouteReport<'_>) {
+pub(super) fn check(report: &RouteReport<'_>) {
     let is_open = |rules: &RouteRules| {
         let matches = &rules.matches;
         let narrows = !matches.methods.is_empty() || matches.case == PathCase::Kept;

@@ -42,7 +42,7 @@ struct EarlierRoutes<'r> {
 }
 
 /// Reports that more routes have a regular expression than an automaton has room for.
-pub(crate) fn check_regexes(report: &RouteReport<'_>) {
+pub(super) fn check_regexes(report: &RouteReport<'_>) {
     let mut regexes = report
         .rules()
         .enumerate()
@@ -57,7 +57,7 @@ pub(crate) fn check_regexes(report: &RouteReport<'_>) {
 }
 
 /// Reports every route that no request reaches because of earlier ones.
-pub(crate) fn check(report: &RouteReport<'_>) {
+pub(super) fn check(report: &RouteReport<'_>) {
     let reported = check_alike(report);
     // A file with a route that cannot be read has errors enough.
     let Some(rules) = report.all_rules() else {

@@ -31,7 +31,7 @@ const UNNAMED: &str = "SLUICEGATE-NONE";
 
 /// The reason for which no request reaches a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnreachableRoute {
+pub(super) enum UnreachableRoute {
     /// Its condition on the client matches no address.
     NoClient,
     /// Routes of higher precedence match all its requests.
@@ -68,7 +68,7 @@ struct HostScope<'r> {
 
 /// Returns every route that no request reaches, by its index in `rules`.
 #[must_use]
-pub fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, UnreachableRoute)> {
+pub(super) fn dead_routes(rules: &[RouteRules]) -> Vec<(usize, UnreachableRoute)> {
     let mut hosts: HashMap<Option<HostMatch>, HostScope<'_>> = HashMap::new();
     for (index, rules) in rules.iter().enumerate() {
         let candidate = ComparedRoute::of(index, &rules.matches);
@@ -274,7 +274,7 @@ impl CompiledPattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use crate::config::{no_review, parse};
 
     /// Returns the lines of the unreachable routes, each with that of the route before it; 0 for none.
     fn dead(routes: &[&str]) -> Vec<(usize, usize)> {
@@ -282,7 +282,9 @@ mod tests {
         for route in routes {
             text += &format!("[[route]]\n{route}\nrespond = {{ status = 200 }}\n");
         }
-        let rules = parse("gateway.toml", &text).expect("a configuration").rules;
+        let rules = parse("gateway.toml", &text, no_review)
+            .expect("a configuration")
+            .rules;
         let each = dead_routes(&rules.routes).into_iter();
         each.map(|(index, why)| match why {
             UnreachableRoute::NoClient => (index, usize::MAX),

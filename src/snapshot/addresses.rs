@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::admission::KeySeed;
-    use crate::config::{Environment, parse_in};
+    use crate::config::{Environment, no_review, parse_in};
     use crate::record::RequestMetrics;
     use crate::state::CounterStorage;
 
@@ -105,7 +105,7 @@ mod tests {
         let text = format!(
             "listener = [{{ address = '0.0.0.0:8080' }}]\nroute = [{{ path = '/*', origin = 'a' }}]\n{origins}"
         );
-        parse_in("", &text, resolver).unwrap().rules
+        parse_in("", &text, resolver, no_review).unwrap().rules
     }
 
     /// Goal: a reload while the resolver is unavailable removes no server. Method: the same file, another origin with the same

@@ -88,8 +88,8 @@ impl StoreState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
     use crate::config::rules::StoreRules;
+    use crate::config::{no_review, parse};
     use crate::record::StoreCallCounts;
 
     fn rules(place: &str) -> StoreRules {
@@ -98,7 +98,9 @@ mod tests {
              [limit.a]\nkey = \"global\"\nrates = [\"1 per 1s\"]\nstore = \"shared\"\n\
              [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = {{ status = 200 }}\n"
         );
-        let rules = parse("gateway.toml", &text).expect("a configuration").rules;
+        let rules = parse("gateway.toml", &text, no_review)
+            .expect("a configuration")
+            .rules;
         rules.store.expect("a store")
     }
 

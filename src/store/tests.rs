@@ -11,8 +11,8 @@ use sluicegate_redis_link::StoreError;
 use super::script::KeyName;
 use super::strict::RemoteCheck;
 use super::*;
-use crate::config::parse;
 use crate::config::rules::OnStoreFailure;
+use crate::config::{no_review, parse};
 use crate::record::StoreCallCounts;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -23,7 +23,9 @@ fn away() -> Arc<Store> {
     let text = "[[listener]]\naddress = \"127.0.0.1:80\"\n[store]\nurl = \"redis://127.0.0.1:1\"\n\
         [limit.a]\nkey = \"global\"\nrates = [\"1 per 1s\"]\nstore = \"shared-strict\"\n\
         [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = { status = 200 }\n";
-    let rules = parse("gateway.toml", text).expect("a configuration").rules;
+    let rules = parse("gateway.toml", text, no_review)
+        .expect("a configuration")
+        .rules;
     let rules = rules.store.expect("a store");
     Arc::new(Store::new(rules, Arc::<StoreCallCounts>::default(), None))
 }

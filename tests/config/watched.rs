@@ -44,7 +44,7 @@ fn every_file_that_is_read_is_watched() {
     let mut all = BTreeSet::new();
     for text in texts.chain([whole_reference()]) {
         let machine = Mindful::default();
-        let loaded = parse_in("gateway.toml", &text, &machine).unwrap();
+        let loaded = parse_in("gateway.toml", &text, &machine, review).unwrap();
         let watched: BTreeSet<PathBuf> = loaded.rules.files().into_iter().collect();
         let read = machine.0.into_inner().unwrap();
         assert_eq!(watched, read, "{text}");

@@ -265,7 +265,7 @@ mod tests {
     use std::io;
     use std::net::SocketAddr;
 
-    use crate::config::{Environment, parse_in};
+    use crate::config::{Environment, no_review, parse_in};
 
     /// A machine without files, whose build tells nobody of spans.
     struct Bare;
@@ -302,7 +302,7 @@ mod tests {
         let text = "listener = [{ address = '0.0.0.0:8080' }]\n\
              route = [{ path = '/*', respond = { status = 200 } }]\n\
              tracing = { propagate = true, otlp = { endpoint = 'http://c:4318' } }";
-        let problems = parse_in("gateway.toml", text, &Bare).expect_err("it has none");
+        let problems = parse_in("gateway.toml", text, &Bare, no_review).expect_err("it has none");
         let said: Vec<_> = problems.iter().map(|problem| &*problem.message).collect();
         assert_eq!(said, ["this build has no OTLP export"]);
         assert!(problems.to_string().contains("--features otlp"));

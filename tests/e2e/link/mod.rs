@@ -106,7 +106,8 @@ fn rules(store: &str) -> StoreRules {
          [limit.a]\nkey = 'global'\nrates = ['1 per 1s']\nstore = 'shared-strict'\n[store]\n{store}\n"
     );
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls/gateway.toml");
-    let loaded = sluicegate::config::parse(file.to_str().unwrap(), &text);
+    let loaded =
+        sluicegate::config::parse(file.to_str().unwrap(), &text, sluicegate::config::no_review);
     loaded
         .unwrap_or_else(|problems| panic!("{problems}"))
         .rules

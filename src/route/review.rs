@@ -1,0 +1,11 @@
+//! Reviews the routes of a file together, while the file is read.
+
+use super::{loopholes, overlap};
+use crate::config::RouteReport;
+
+/// Reports routes that no request reaches, routes whose limits a request escapes, and more expressions than one automaton has room for.
+pub fn review(report: &RouteReport<'_>) {
+    overlap::check(report);
+    loopholes::check(report);
+    overlap::check_regexes(report);
+}
