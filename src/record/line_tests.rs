@@ -22,6 +22,7 @@ use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
 use crate::config::rules::{AccessLogTarget, LogNames, OnMissing, ValueSource};
 use crate::rejection::{LimitRejection, MissingKey, MissingReason, RejectionReason};
 use crate::request_id::RequestId;
+use crate::store::DecisionSource;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_nanos(1_795_245_038_042_000_000);
 
@@ -316,7 +317,20 @@ fn a_request_without_a_part_of_a_key_says_which() {
 fn former_names_are_written_on_request() {
     let (route, verdict) = verdict_of(1);
     let gaps = [gap()];
+    let note = |event| LimitNote { limit: 0, event };
+    let beside = ReportDetails {
+        asked: [0].into_iter().collect(),
+        tiers: Default::default(),
+        named: Vec::new(),
+        notes: vec![
+            note(LimitEvent::Released),
+            note(LimitEvent::Decided(DecisionSource::Cached)),
+        ],
+        queues: Vec::new(),
+        marks: Vec::new(),
+    };
     let example = Example {
+        beside: Some(&beside),
         route: Some(&route),
         verdict: Some(&verdict),
         gaps: &gaps,
@@ -335,10 +349,24 @@ fn former_names_are_written_on_request() {
         ("server", "origin_addr", json!("127.0.0.1:3000")),
         ("tries", "attempts", json!(2)),
         ("wait_ms", "origin_ttfb_ms", json!(1.05)),
+        ("released", "refunded", json!(["otp"])),
     ];
-    for (names, word) in [
-        (LogNames::Former, "refused"),
-        (LogNames::Present, "rate-limited"),
+    use RequestDisposition::{Refused, RefusedStoreAway};
+    for (names, disposition, word, source) in [
+        (LogNames::Former, Refused, "refused", "view"),
+        (LogNames::Present, Refused, "rate-limited", "cache"),
+        (
+            LogNames::Former,
+            RefusedStoreAway,
+            "refused-store-away",
+            "view",
+        ),
+        (
+            LogNames::Present,
+            RefusedStoreAway,
+            "store-unavailable",
+            "cache",
+        ),
     ] {
         let rules = LogRules {
             names,
@@ -346,7 +374,7 @@ fn former_names_are_written_on_request() {
         };
         let mut bytes = Vec::new();
         let outcome = Outcome {
-            disposition: RequestDisposition::Refused,
+            disposition,
             ..example.outcome()
         };
         let entry = LogEntry {
@@ -357,6 +385,7 @@ fn former_names_are_written_on_request() {
         write(&mut bytes, &mut TimeFormatter::default(), &entry);
         let object: Value = serde_json::from_slice(&bytes).expect("a line is JSON");
         assert_eq!(object["outcome"], word);
+        assert_eq!(object["decided_by"]["otp"], source);
         for (former, present, value) in &renamed {
             let (written, other) = match names {
                 LogNames::Former => (former, present),

@@ -257,12 +257,18 @@ async fn a_renamed_metric_is_there_under_both_names() {
         (metrics.sum(both[0].1, &[]) > 0.0).then_some(metrics)
     })
     .await;
-    for (former, present) in both {
-        assert_eq!(metrics.sum(former, &[]), metrics.sum(present, &[]));
-    }
-    assert_eq!(metrics.sum("sluicegate_origin_tries_total", &[]), 1.0);
     let scrape = gateway.admin(get("/metrics")).await;
     let text = scrape.text();
+    for (former, present) in both {
+        assert_eq!(metrics.sum(former, &[]), metrics.sum(present, &[]));
+        for name in [former, present] {
+            assert!(
+                text.contains(&format!("\n{name}{{")) || text.contains(&format!("\n{name} ")),
+                "{name}"
+            );
+        }
+    }
+    assert_eq!(metrics.sum("sluicegate_origin_tries_total", &[]), 1.0);
     let help =
         "# HELP sluicegate_origin_tries_total Deprecated: use sluicegate_origin_attempts_total.";
     assert!(text.contains(help), "{text}");
