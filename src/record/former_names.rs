@@ -103,11 +103,11 @@ pub(super) fn fields(names: LogNames) -> &'static RenamedFields {
 /// Returns the value of the log field `outcome`.
 pub(super) fn outcome(disposition: RequestDisposition, names: LogNames) -> &'static str {
     let present = disposition.as_str();
-    let renamed = FORMER_OUTCOMES.iter().find(|(_, new)| *new == present);
-    match (names, renamed) {
-        (LogNames::Former, Some((former, _))) => former,
-        _ => present,
+    if names == LogNames::Present {
+        return present;
     }
+    let renamed = FORMER_OUTCOMES.iter().find(|(_, new)| *new == present);
+    renamed.map_or(present, |(former, _)| former)
 }
 
 /// Returns the value of the log field `decided_by`.
