@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::answer;
 use super::context::Context;
 use super::error::error_for;
-use super::pace::Asked;
+use super::min_body_rate::Asked;
 use crate::admission::{KnownBody, body_is_read};
 use crate::clock;
 use crate::config::rules::ServerRules;

@@ -6,8 +6,8 @@
 //! While a stale answer is served, the gateway sends a request of its own to refresh it, which Pingora takes through the same
 //! phases. Such a request is not counted by any limit, since no client sent it, and is not recorded.
 
+mod cache_status;
 mod stored;
-mod told;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,8 +24,8 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{RangeType, Session, range_header_filter};
 use pingora::{Error, ErrorType, Result};
 
+pub(super) use cache_status::{cache_use, tell};
 pub(super) use stored::{judge_answer, notice_confirmation, watch_size};
-pub(super) use told::{cache_use, tell};
 
 use super::Gateway;
 use super::answer;

@@ -12,7 +12,7 @@ use sluicegate_limiter::Timestamp;
 use super::body::Prefix;
 use super::cache::Dealings;
 use super::cause::{Cause, Stage};
-use super::pace::Pace;
+use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
 use crate::budgets::{RequestPermit, UnreadPermit};
 use crate::client::{AddressSource, TlsFacts};

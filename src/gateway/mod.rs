@@ -3,6 +3,7 @@
 //! `request_filter` decides once; Pingora calls `upstream_peer` again at each retry, which charges nothing.
 
 mod answer;
+mod attempts;
 mod body;
 mod cache;
 mod cause;
@@ -10,20 +11,19 @@ mod context;
 mod decide;
 mod error;
 mod head_only;
+mod http_versions;
 mod intercept;
 mod labels;
 mod locate;
 mod max_forwards;
-mod pace;
+mod min_body_rate;
 mod proof;
 mod record;
 mod redirect;
 mod shape;
-mod spoken;
 mod strip;
-mod switch;
-mod tries;
 mod unread;
+mod upgrade_header;
 mod wait;
 
 use std::any::Any;
@@ -57,7 +57,7 @@ use crate::snapshot::ActiveAction;
 
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
-pub(crate) use pace::worth;
+pub(crate) use min_body_rate::worth;
 
 use answer::{answered, is_final};
 use cause::Cause;
@@ -91,17 +91,17 @@ impl ProxyHttp for Gateway {
         if cache::is_refresh(session) {
             return Ok(self.refresh(session, context));
         }
-        if let Some(problem) = spoken::check_framing_names(session.req_header()) {
+        if let Some(problem) = http_versions::check_framing_names(session.req_header()) {
             let step = decide::reject_unread(problem, session, context);
             return Box::pin(carry_out(step, session, context))
                 .await
                 .map_err(|error| error.into_down());
         }
-        switch::only_to_websocket(session);
+        upgrade_header::only_to_websocket(session);
         strip::untrusted_fields(session, &context.snapshot, &self.0);
         body::set_patience(session, &context.snapshot.rules.server);
-        spoken::withhold_interim_answers(session);
-        spoken::encode_query(session.req_header_mut()).map_err(|error| error.into_down())?;
+        http_versions::withhold_interim_answers(session);
+        http_versions::encode_query(session.req_header_mut()).map_err(|error| error.into_down())?;
         if let Some(proof) = proof::wanted(&self.0, session) {
             // Boxed, like the calls below: some requests in two months are of this kind.
             return Box::pin(proof::show(session, context, &proof))
@@ -231,7 +231,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Self::CTX,
     ) -> Result<Box<HttpPeer>> {
-        tries::next(&self.0, session, context).await
+        attempts::next(&self.0, session, context).await
     }
 
     async fn connected_to_upstream(
@@ -243,7 +243,7 @@ impl ProxyHttp for Gateway {
         _: Option<&Digest>,
         context: &mut Self::CTX,
     ) -> Result<()> {
-        tries::connected(context, socket);
+        attempts::connected(context, socket);
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
         error: Box<Error>,
     ) -> Box<Error> {
-        tries::unconnected(context, error)
+        attempts::unconnected(context, error)
     }
 
     fn error_while_proxy(
@@ -266,7 +266,7 @@ impl ProxyHttp for Gateway {
         client_reused: bool,
     ) -> Box<Error> {
         let error = error.more_context(format!("Peer: {peer}"));
-        tries::interrupted(session, context, error, client_reused)
+        attempts::interrupted(session, context, error, client_reused)
     }
 
     async fn upstream_request_filter(
@@ -278,10 +278,10 @@ impl ProxyHttp for Gateway {
         let Some(pool) = context.pool() else {
             return Ok(());
         };
-        spoken::check(pool, request)?;
-        spoken::name_host(request)?;
+        http_versions::check(pool, request)?;
+        http_versions::name_host(request)?;
         if session.as_http2().is_some() && request.version != http::Version::HTTP_2 {
-            spoken::join_cookies(request)?;
+            http_versions::join_cookies(request)?;
         }
         let (address, source) = context.client_or_unspecified();
         let introduction = ClientHeaders {
@@ -315,7 +315,7 @@ impl ProxyHttp for Gateway {
         if is_final(response.status) {
             context.origin_status = Some(response.status);
             context.origin_length = cause::announced(response);
-            tries::judge(session, context, response.status)?;
+            attempts::judge(session, context, response.status)?;
             unread::announce(&self.0, session, response, context)?;
         }
         if context.wait.is_none() {
@@ -377,14 +377,14 @@ impl ProxyHttp for Gateway {
                 kind = Kind::Intercepted;
             }
             answer::unchunk_for_http10(session, fields);
-            spoken::omit_te(session, fields);
+            http_versions::omit_te(session, fields);
             cache::tell(session, fields, context)?;
             let request = session.req_header();
             shape::edit_answer(fields, kind, request, context)?;
             if is_final(status) && page.is_none() {
                 compressor = shape::begin_compression(fields, status, request, context)?;
             }
-            tries::give_cookie(fields, session, context)?;
+            attempts::give_cookie(fields, session, context)?;
             answer::sign(fields, context)
         })?;
         context.compressor = compressor;
@@ -453,7 +453,7 @@ impl ProxyHttp for Gateway {
                 can_reuse_downstream: false,
             };
         }
-        let fault = spoken::blame(ProxyFault::of(error), session, context);
+        let fault = http_versions::blame(ProxyFault::of(error), session, context);
         if fault == ProxyFault::Us {
             // Every other failure has its line in the access log alone.
             let id = context.request_id;
@@ -465,7 +465,7 @@ impl ProxyHttp for Gateway {
             ProxyFault::Origin(_)
             | ProxyFault::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
                 if context.cause.is_some() => {}
-            ProxyFault::Origin(_) => tries::note_failed(context, error, context.stage()),
+            ProxyFault::Origin(_) => attempts::note_failed(context, error, context.stage()),
             _ => context.cause = Cause::of_error(error).map(Box::new),
         }
         if fault == ProxyFault::ClientGone {

@@ -11,10 +11,10 @@ use pingora::protocols::{Ssl, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::chunks::Chunks;
+use super::guarded_stream::{ReadPace, Watched};
 use super::head::{Body, Head, Spelling, leading_line_end};
 use super::respell::respell;
-use super::vigil::Vigil;
-use super::watched::{ReadPace, Watched};
+use super::reusable_timeout::Vigil;
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;

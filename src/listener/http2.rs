@@ -9,7 +9,7 @@
 //! # Limits
 //! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]). An answer
 //! that fits into the send buffer counts as sent everywhere else before the client has read it, so the buffer is small, and the
-//! connection ends when the client reads nothing of it, or reads too slowly ([`super::watched`]).
+//! connection ends when the client reads nothing of it, or reads too slowly ([`super::guarded_stream`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
 use super::connection::read_pace;
+use super::guarded_stream::Watched;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
-use super::watched::Watched;
 use crate::bounds;
 use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::client::{TlsFacts, identify};

@@ -3,7 +3,7 @@
 //! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]). Heads are
 //! read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in two
 //! ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request was
-//! rejected, [`super::repeat`] first checks whether the next would be rejected again and answers that at a fraction of the cost;
+//! rejected, [`super::rejection_fast_path`] first checks whether the next would be rejected again and answers that at a fraction of the cost;
 //! other connections never pay for this check.
 
 use std::net::SocketAddr;
@@ -18,9 +18,9 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
 use super::connection::{Http1Connection, NextHead};
-use super::repeat::Repeats;
-use super::watched::Watched;
-use super::{heartbeat, http2, proxy_protocol};
+use super::guarded_stream::Watched;
+use super::rejection_fast_path::Repeats;
+use super::{http2, proxy_protocol, timer_keepalive};
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
 use crate::process::SharedState;
@@ -118,7 +118,7 @@ impl ServerApp for Intake {
         mut stream: Stream,
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
-        heartbeat::keep();
+        timer_keepalive::keep();
         let snapshot = self.shared.snapshot();
         let listener = self.listener(&snapshot)?;
         // Kept to the end of the connection. A connection beyond the limit is dropped without a byte.

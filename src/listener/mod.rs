@@ -3,17 +3,17 @@
 mod admin;
 mod chunks;
 mod connection;
+mod guarded_stream;
 pub(crate) mod head;
-mod heartbeat;
 mod http2;
 mod intake;
 mod outgoing;
 pub(crate) mod proxy_protocol;
-mod repeat;
+mod rejection_fast_path;
 mod respell;
+mod reusable_timeout;
 mod target;
-mod vigil;
-mod watched;
+mod timer_keepalive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

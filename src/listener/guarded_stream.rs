@@ -5,7 +5,7 @@
 //! a body, but not that of a head: a client that pipelines and never reads would hold its request, and the connection to the
 //! origin, forever.
 //!
-//! The remaining time of a client that reads is a bucket, like that of a client that sends (`crate::gateway::pace`): waiting
+//! The remaining time of a client that reads is a bucket, like that of a client that sends (`crate::gateway::min_body_rate`): waiting
 //! empties it, and every byte that the client reads adds the time that it takes at the minimum rate. So a client that reads a
 //! little now and then does not hold an answer, and its buffers, forever. With HTTP/2 this applies to the connection, which all
 //! of its streams wait for; each stream has a timeout too (`crate::gateway::body`).
