@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::answer;
 use super::context::Context;
 use super::error::error_for;
-use super::min_body_rate::Asked;
+use super::min_body_rate::MinBodyRate;
 use crate::admission::{KnownBody, body_is_read};
 use crate::clock;
 use crate::config::rules::ServerRules;
@@ -139,7 +139,7 @@ pub(super) fn keep_pace(
         return Ok(());
     }
     let server = &context.snapshot.rules.server;
-    let asked = Asked {
+    let asked = MinBodyRate {
         read: server.client_read_timeout,
         rate: server.defence.client_min_rate,
     };

@@ -63,7 +63,7 @@ const CONDITIONS: [HeaderName; 6] = [
 
 /// The state of the cache for one request.
 #[derive(Debug)]
-pub(super) struct Dealings {
+pub(super) struct RequestCacheState {
     asker: CacheAudience,
     wish: RequestCacheControl,
     lookup: Lookup,
@@ -167,7 +167,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     // A refresh request has no body, though one of HTTP/2 may read as if it had.
     let has_body = !refresh && !session.is_body_empty();
     let head = session.req_header();
-    let dealings = Dealings {
+    let dealings = RequestCacheState {
         asker: CacheAudience::of(&head.headers, rules.cookies),
         wish: if refresh {
             RequestCacheControl::default()

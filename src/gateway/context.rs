@@ -10,7 +10,7 @@ use pingora::http::ResponseHeader;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
-use super::cache::Dealings;
+use super::cache::RequestCacheState;
 use super::cause::{Cause, Stage};
 use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
@@ -77,7 +77,7 @@ pub struct Context {
     /// The delay that the limits impose.
     pub delay: Duration,
     /// The state of the cache; `None` where the route has none.
-    pub(super) cache: Option<Box<Dealings>>,
+    pub(super) cache: Option<Box<RequestCacheState>>,
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,
     /// The hash by which the pool balances.

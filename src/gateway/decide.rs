@@ -15,7 +15,7 @@ use super::context::Context;
 use super::locate::{RequestHead, locate};
 use super::max_forwards;
 use super::redirect;
-use super::wait::{self, Waited};
+use super::wait::{self, WaitEnd};
 use crate::address::{PrefixBits, prefix};
 use crate::admission::{Admission, KnownBody, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
@@ -212,7 +212,7 @@ impl Gateway {
         let client = prefix(address, PrefixBits::default());
         let waited = wait::hold(&self.0.delayed, session, client, queues).await;
         match waited {
-            Waited::Over => {
+            WaitEnd::Over => {
                 // The wait is shorter than planned if requests ahead have left.
                 context.delay = clock::since(context.decided_at).saturating_sub(context.decision);
                 if let Some(admitted) = &mut context.admitted {
@@ -220,7 +220,7 @@ impl Gateway {
                 }
                 Ok(step)
             }
-            Waited::Crowded => {
+            WaitEnd::Crowded => {
                 context.settle_unanswered();
                 context.admitted = None;
                 // Nothing is charged, so there is no decision to report.
@@ -228,7 +228,7 @@ impl Gateway {
                 context.delay = Duration::ZERO;
                 Ok(Step::Reject(GatewayProblem::Crowded))
             }
-            Waited::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
+            WaitEnd::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
                 .map_err(|error: Box<Error>| error.into_down()),
         }
     }

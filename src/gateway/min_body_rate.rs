@@ -23,7 +23,7 @@ pub(super) struct Pace {
 
 /// The minimum body rate and the read timeout of a route.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct MinBodyRate {
     /// Maximum duration of one read.
     pub(super) read: Duration,
     /// Bytes per second; 0 for no minimum.
@@ -36,7 +36,7 @@ impl Pace {
         &mut self,
         bytes: usize,
         now: Timestamp,
-        asked: Asked,
+        asked: MinBodyRate,
     ) -> Option<Duration> {
         let left = match self.left {
             Some((left, since)) if asked.rate > 0 => {
@@ -67,13 +67,13 @@ pub(crate) fn worth(bytes: usize, rate: u64) -> Duration {
 mod tests {
     use super::*;
 
-    const ASKED: Asked = Asked {
+    const ASKED: MinBodyRate = MinBodyRate {
         read: Duration::from_secs(60),
         rate: 240,
     };
 
     /// Returns for how many seconds, up to an hour, a client passes that sends `bytes` every `every` seconds.
-    fn endured(bytes: usize, every: u64, asked: Asked) -> u64 {
+    fn endured(bytes: usize, every: u64, asked: MinBodyRate) -> u64 {
         let mut pace = Pace::default();
         for at in (0..3600).step_by(every as usize) {
             let now = Timestamp::from_nanos(at * 1_000_000_000);
@@ -120,7 +120,7 @@ mod tests {
     /// Goal: a rate of 0 sets no minimum. Method: a byte an hour.
     #[test]
     fn no_rate_asks_for_none() {
-        let none = Asked { rate: 0, ..ASKED };
+        let none = MinBodyRate { rate: 0, ..ASKED };
         assert_eq!(endured(1, 50, none), 3600);
     }
 }

@@ -34,7 +34,7 @@ struct QueueWaiter<'a> {
 
 /// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waited {
+pub(super) enum WaitEnd {
     /// The delay is over.
     Over,
     /// The client left.
@@ -49,10 +49,10 @@ pub(super) async fn hold(
     session: &mut Session,
     client: AddressPrefix,
     places: Vec<QueuePlace>,
-) -> Waited {
+) -> WaitEnd {
     let now = clock::deadline(Duration::ZERO);
     let Some(request) = delayed.queues().enter(client, places, now) else {
-        return Waited::Crowded;
+        return WaitEnd::Crowded;
     };
     let mut waiter = QueueWaiter {
         delayed,
@@ -60,7 +60,7 @@ pub(super) async fn hold(
         departure: Departure::Withdrawn,
     };
     let waited = waiter.turn_or_end(session).await;
-    if waited == Waited::Over {
+    if waited == WaitEnd::Over {
         waiter.departure = Departure::Admitted;
     }
     waited
@@ -68,16 +68,16 @@ pub(super) async fn hold(
 
 impl QueueWaiter<'_> {
     /// Returns when the request's turn has come, or the client has left.
-    async fn turn_or_end(&self, session: &mut Session) -> Waited {
+    async fn turn_or_end(&self, session: &mut Session) -> WaitEnd {
         if let Some(closed) = session.as_downstream_mut().watch_h2_stream_close() {
             return tokio::select! {
-                () = self.turn() => Waited::Over,
-                _ = closed => Waited::ClientGone,
+                () = self.turn() => WaitEnd::Over,
+                _ = closed => WaitEnd::ClientGone,
             };
         }
         tokio::select! {
-            () = self.turn() => Waited::Over,
-            () = closed(session) => Waited::ClientGone,
+            () = self.turn() => WaitEnd::Over,
+            () = closed(session) => WaitEnd::ClientGone,
         }
     }
 

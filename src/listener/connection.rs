@@ -11,10 +11,10 @@ use pingora::protocols::{Ssl, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::chunks::Chunks;
-use super::guarded_stream::{ReadPace, Watched};
-use super::head::{Body, Head, Spelling, leading_line_end};
+use super::guarded_stream::{GuardedStream, ReadPace};
+use super::head::{Body, Head, HeadForm, leading_line_end};
 use super::respell::respell;
-use super::reusable_timeout::Vigil;
+use super::reusable_timeout::ReusableTimeout;
 use crate::bounds;
 use crate::clock;
 use crate::config::rules::ServerRules;
@@ -44,19 +44,19 @@ enum Wait {
 
 /// One HTTP/1 connection between two requests.
 pub(super) struct Http1Connection {
-    pub(super) stream: Box<Watched>,
+    pub(super) stream: Box<GuardedStream>,
     /// Bytes that were read and not yet served.
     pub(super) read: BytesMut,
-    vigil: Vigil,
+    vigil: ReusableTimeout,
 }
 
 impl Http1Connection {
     /// Returns a connection from which nothing has been read.
     pub(super) fn new(stream: Stream) -> Self {
         Self {
-            stream: Watched::new(stream),
+            stream: GuardedStream::new(stream),
             read: BytesMut::new(),
-            vigil: Vigil::default(),
+            vigil: ReusableTimeout::default(),
         }
     }
 
@@ -83,7 +83,7 @@ impl Http1Connection {
                 Head::Whole {
                     bytes,
                     body,
-                    spelling: Spelling::AsSent,
+                    spelling: HeadForm::AsSent,
                     ..
                 } => return self.begin(bytes, body, rules),
                 Head::Whole { bytes, body, .. } => {

@@ -39,11 +39,11 @@ use crate::clock;
 use crate::gateway::worth;
 
 /// A stream that checks incoming chunks and bounds writes.
-pub(super) struct Watched {
+pub(super) struct GuardedStream {
     inner: Stream,
     /// The progress within the chunked body of the current request; `None` without one.
     chunks: Option<Chunks>,
-    stalled: Stalled,
+    stalled: WriteStall,
     /// The inspector of outgoing frames; `None` in HTTP/1.
     frames: Option<Box<OutgoingFrames>>,
 }
@@ -58,7 +58,7 @@ pub(super) struct ReadPace {
 }
 
 /// The wait of a write, if it waits, and the timer, which is kept from wait to wait.
-struct Stalled {
+struct WriteStall {
     pace: ReadPace,
     /// The time that is left.
     left: Duration,
@@ -70,13 +70,13 @@ struct Stalled {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Watched {
+impl GuardedStream {
     /// Returns a stream that was neither read from nor written to.
     pub(super) fn new(inner: Stream) -> Box<Self> {
         Box::new(Self {
             inner,
             chunks: None,
-            stalled: Stalled::new(ReadPace {
+            stalled: WriteStall::new(ReadPace {
                 patience: Duration::MAX,
                 rate: 0,
             }),
@@ -147,7 +147,7 @@ impl Watched {
     }
 }
 
-impl Stalled {
+impl WriteStall {
     fn new(pace: ReadPace) -> Self {
         Self {
             pace,
@@ -240,7 +240,7 @@ fn acknowledged(stream: &dyn IO) -> u64 {
     info.map_or(0, |info| info.tcpi_bytes_acked)
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for GuardedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -260,7 +260,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for GuardedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -296,7 +296,7 @@ impl AsyncWrite for Watched {
     }
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for GuardedStream {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Watched")
             .field("inner", &self.inner)
@@ -306,26 +306,26 @@ impl fmt::Debug for Watched {
 }
 
 #[async_trait]
-impl Shutdown for Watched {
+impl Shutdown for GuardedStream {
     async fn shutdown(&mut self) {
         Shutdown::shutdown(&mut *self.inner).await;
     }
 }
 
 #[async_trait]
-impl Peek for Watched {
+impl Peek for GuardedStream {
     async fn try_peek(&mut self, into: &mut [u8]) -> Result<bool> {
         self.inner.try_peek(into).await
     }
 }
 
-impl UniqueID for Watched {
+impl UniqueID for GuardedStream {
     fn id(&self) -> UniqueIDType {
         self.inner.id()
     }
 }
 
-impl Ssl for Watched {
+impl Ssl for GuardedStream {
     fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
         self.inner.get_ssl_digest()
     }
@@ -335,7 +335,7 @@ impl Ssl for Watched {
     }
 }
 
-impl GetTimingDigest for Watched {
+impl GetTimingDigest for GuardedStream {
     fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
         self.inner.get_timing_digest()
     }
@@ -349,7 +349,7 @@ impl GetTimingDigest for Watched {
     }
 }
 
-impl GetProxyDigest for Watched {
+impl GetProxyDigest for GuardedStream {
     fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
         self.inner.get_proxy_digest()
     }
@@ -359,7 +359,7 @@ impl GetProxyDigest for Watched {
     }
 }
 
-impl GetSocketDigest for Watched {
+impl GetSocketDigest for GuardedStream {
     fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
         self.inner.get_socket_digest()
     }
@@ -379,7 +379,7 @@ mod tests {
     /// every `wakes` seconds.
     async fn endured(bytes: usize, rate: u64, wakes: u64) -> u64 {
         let mut context = Context::from_waker(Waker::noop());
-        let mut stalled = Stalled::new(ReadPace {
+        let mut stalled = WriteStall::new(ReadPace {
             patience: Duration::from_secs(10),
             rate,
         });

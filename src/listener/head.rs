@@ -28,7 +28,7 @@ pub(crate) enum Head {
         /// The framing of its body.
         body: Body,
         /// The form in which it is passed on.
-        spelling: Spelling,
+        spelling: HeadForm,
     },
     /// A malformed or ambiguous head.
     Malformed(HttpViolation),
@@ -45,7 +45,7 @@ pub(crate) enum Body {
 
 /// The form in which a head is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spelling {
+pub(crate) enum HeadForm {
     /// The form in which it was sent.
     AsSent,
     /// The form that [`super::respell`] writes.
@@ -94,9 +94,9 @@ impl Head {
             fields: framing.fields,
             body,
             spelling: if at == 0 && target == Target::Path {
-                Spelling::AsSent
+                HeadForm::AsSent
             } else {
-                Spelling::Respelled
+                HeadForm::Respelled
             },
         })
     }

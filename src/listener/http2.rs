@@ -25,7 +25,7 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
 use super::connection::read_pace;
-use super::guarded_stream::Watched;
+use super::guarded_stream::GuardedStream;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use crate::bounds;
 use crate::budgets::cancelled_streams::CancelledStreams;
@@ -57,7 +57,7 @@ pub(super) async fn serve(
         is_told: AtomicBool::new(false),
     });
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
-    let stream: Stream = Watched::with_frames(stream, frames, pace);
+    let stream: Stream = GuardedStream::with_frames(stream, frames, pace);
     let connection = Arc::new(Http2Connection {
         shared: Arc::clone(shared),
         proxy: Arc::clone(proxy),

@@ -18,8 +18,8 @@ use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
 use super::connection::{Http1Connection, NextHead};
-use super::guarded_stream::Watched;
-use super::rejection_fast_path::Repeats;
+use super::guarded_stream::GuardedStream;
+use super::rejection_fast_path::RejectionRepeater;
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::config::rules::Http2;
 use crate::gateway::{Gateway, LastWasRefused};
@@ -70,7 +70,7 @@ impl Intake {
     /// Serves HTTP/1 requests until the connection ends.
     async fn serve_http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
         let mut connection = Http1Connection::new(stream);
-        let mut repeats: Option<Repeats> = None;
+        let mut repeats: Option<RejectionRepeater> = None;
         loop {
             let snapshot = self.shared.snapshot();
             let next = connection.next(&snapshot.rules.server).await;
@@ -97,9 +97,13 @@ impl Intake {
             session.set_pipelined_prefix(request);
             let reused = self.proxy.process_new_http(session, shutdown).await?;
             let (stream, settings) = reused.consume();
-            connection.stream = Watched::again(stream)?;
+            connection.stream = GuardedStream::again(stream)?;
             repeats = was_refused(settings)
-                .then(|| repeats.take().or_else(|| Repeats::of(&*connection.stream)))
+                .then(|| {
+                    repeats
+                        .take()
+                        .or_else(|| RejectionRepeater::of(&*connection.stream))
+                })
                 .flatten();
         }
     }

@@ -6,7 +6,7 @@
 //! static table of HPACK, or not at all, so the tables of both sides stay unchanged; and it has no body, so no window changes.
 //!
 //! # Limits
-//! The module remembers for the last [`Answered::STREAMS`] streams whether they were answered; an older stream gets no answer of
+//! The module remembers for the last [`AnsweredStreams::STREAMS`] streams whether they were answered; an older stream gets no answer of
 //! this kind.
 
 use std::io::{ErrorKind, IoSlice, Result};
@@ -42,7 +42,7 @@ pub(super) trait FrameWatch: Send + Sync {
 pub(super) struct OutgoingFrames {
     watch: Box<dyn FrameWatch>,
     at: FramePosition,
-    answered: Answered,
+    answered: AnsweredStreams,
     /// An answer that goes before the next frame.
     inserted: BytesMut,
 }
@@ -69,7 +69,7 @@ impl OutgoingFrames {
         Self {
             watch,
             at: FramePosition::default(),
-            answered: Answered::default(),
+            answered: AnsweredStreams::default(),
             inserted: BytesMut::new(),
         }
     }
@@ -219,14 +219,14 @@ impl FramePosition {
 
 /// The streams of a connection that were answered.
 #[derive(Debug, Default)]
-struct Answered {
+struct AnsweredStreams {
     /// The greatest, halved: clients' streams have odd numbers.
     newest: u32,
     /// One bit for each of the last streams: whether it was answered.
     bits: [u64; Self::STREAMS as usize / 64],
 }
 
-impl Answered {
+impl AnsweredStreams {
     const STREAMS: u32 = 1024;
 
     fn bit(number: u32) -> (usize, u64) {
@@ -350,7 +350,7 @@ mod tests {
         /// of all.
         #[test]
         fn no_answered_stream_is_taken_for_another(streams in proptest::collection::vec(0_u32..5_000, 0..200)) {
-            let mut answered = Answered::default();
+            let mut answered = AnsweredStreams::default();
             let mut all = std::collections::HashSet::new();
             for stream in streams.into_iter().map(|number| number * 2 + 1) {
                 answered.insert(stream);
@@ -358,7 +358,7 @@ mod tests {
             }
             let newest = all.iter().max().map_or(0, |stream| stream / 2);
             for asked in (1..10_001_u32).step_by(2) {
-                let is_old = newest.saturating_sub(asked / 2) >= Answered::STREAMS;
+                let is_old = newest.saturating_sub(asked / 2) >= AnsweredStreams::STREAMS;
                 let is_known = is_old || all.contains(&asked);
                 prop_assert_eq!(answered.contains(asked), is_known, "{}", asked);
             }

@@ -21,7 +21,7 @@ use pingora::protocols::IO;
 use sluicegate_limiter::Timestamp;
 
 use super::connection::Http1Connection;
-use super::head::{Head, Spelling};
+use super::head::{Head, HeadForm};
 use crate::admission::{AdmissionReport, KnownBody, key_values, peek_rejection};
 use crate::bounds;
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
@@ -35,13 +35,13 @@ use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
 use crate::snapshot::Snapshot;
 
 /// A connection whose last request was rejected.
-pub(super) struct Repeats {
+pub(super) struct RejectionRepeater {
     peer: IpAddr,
     secured: Option<Arc<TlsFacts>>,
     answers: BytesMut,
 }
 
-impl Repeats {
+impl RejectionRepeater {
     /// Returns `None` where the connection has no address, from which no key can be made.
     pub(super) fn of(stream: &dyn IO) -> Option<Self> {
         Some(Self {
@@ -86,7 +86,7 @@ impl Repeats {
     ) -> Option<usize> {
         // The proxy judges heads that this parser would accept, and gets others in another form.
         let Head::Whole {
-            spelling: Spelling::AsSent,
+            spelling: HeadForm::AsSent,
             ..
         } = Head::find(read)
         else {

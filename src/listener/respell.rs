@@ -74,7 +74,7 @@ fn lines(fields: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::head::{Head, Spelling};
+    use crate::listener::head::{Head, HeadForm};
 
     /// Goal: each form is rewritten as the one that every origin understands, and that form is unchanged. Method: heads of each
     /// kind.
@@ -111,7 +111,7 @@ mod tests {
                     spelling, bytes, ..
                 } => {
                     assert_eq!(bytes, head.len());
-                    spelling == Spelling::Respelled
+                    spelling == HeadForm::Respelled
                 }
                 other => panic!("{head:?}: {other:?}"),
             };

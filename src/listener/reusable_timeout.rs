@@ -14,11 +14,11 @@ use crate::clock;
 
 /// A reusable timeout for the waits of one connection.
 #[derive(Default)]
-pub(super) struct Vigil {
+pub(super) struct ReusableTimeout {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Vigil {
+impl ReusableTimeout {
     /// Returns the output of `read`; `None` when it takes longer than `patience`.
     pub(super) async fn over<F: Future>(
         &mut self,

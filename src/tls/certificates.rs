@@ -90,13 +90,13 @@ fn put(map: &ArcSwap<ByName>, name: &str, certified: Option<Arc<CertifiedKey>>) 
 
 /// The certificates of one listener.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct ServedCertificates {
     written: ByName,
     default: Option<Arc<CertifiedKey>>,
     installed: Arc<Certificates>,
 }
 
-impl Served {
+impl ServedCertificates {
     /// Indexes `certificates`, the first of which is the default where unknown names have one. Of two for one name the first is
     /// served.
     pub(super) fn new(
@@ -141,7 +141,7 @@ impl Served {
     }
 }
 
-impl ResolvesServerCert for Served {
+impl ResolvesServerCert for ServedCertificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.find(hello.server_name())
     }
@@ -149,9 +149,9 @@ impl ResolvesServerCert for Served {
 
 /// A resolver with one certificate, the answer to a certificate authority.
 #[derive(Debug)]
-pub(super) struct Only(pub(super) Arc<CertifiedKey>);
+pub(super) struct SingleCertificate(pub(super) Arc<CertifiedKey>);
 
-impl ResolvesServerCert for Only {
+impl ResolvesServerCert for SingleCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0))
     }
@@ -201,8 +201,8 @@ mod tests {
         ];
         let [default, wild, exact] = &certificates;
         let shared = Arc::new(Certificates::default());
-        let served = Served::new(&certificates, UnknownName::Default, &shared);
-        let strict = Served::new(&certificates, UnknownName::Refuse, &shared);
+        let served = ServedCertificates::new(&certificates, UnknownName::Default, &shared);
+        let strict = ServedCertificates::new(&certificates, UnknownName::Refuse, &shared);
         for (name, known) in [
             (Some("default.test"), Some(default)),
             (Some("example.test"), Some(wild)),
@@ -223,7 +223,7 @@ mod tests {
     fn an_installed_certificate_is_served_where_none_is_written() {
         let written = [certificate(&["written.test"])];
         let shared = Arc::new(Certificates::default());
-        let served = Served::new(&written, UnknownName::Refuse, &shared);
+        let served = ServedCertificates::new(&written, UnknownName::Refuse, &shared);
         let came = certificate(&["came.test"]);
         for name in ["came.test", "Written.test"] {
             shared.install(Name::from(name), Arc::clone(came.certified()));

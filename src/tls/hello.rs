@@ -21,7 +21,7 @@ const CLIENT_HELLO: u8 = 1;
 
 /// The result of parsing the bytes read so far.
 #[derive(Debug, PartialEq, Eq)]
-enum Hello {
+enum FirstMessage {
     /// A partial message.
     Partial,
     /// A complete message.
@@ -39,10 +39,10 @@ pub(super) async fn look(stream: Stream) -> Option<(Stream, Option<Box<str>>)> {
     };
     let mut read = BytesMut::new();
     let message = loop {
-        match Hello::find(&read) {
-            Hello::Partial => {}
-            Hello::Whole(message) => break Some(message),
-            Hello::Other => break None,
+        match FirstMessage::find(&read) {
+            FirstMessage::Partial => {}
+            FirstMessage::Whole(message) => break Some(message),
+            FirstMessage::Other => break None,
         }
         read.reserve(bounds::HEAD_READ);
         if stream.read_buf(&mut read).await.ok()? == 0 {
@@ -54,7 +54,7 @@ pub(super) async fn look(stream: Stream) -> Option<(Stream, Option<Box<str>>)> {
     Some((Box::new(stream), fingerprint.map(Into::into)))
 }
 
-impl Hello {
+impl FirstMessage {
     /// Joins the records of the first message, as far as their bytes are here.
     fn find(read: &[u8]) -> Self {
         let mut message = Vec::new();
@@ -129,10 +129,14 @@ mod tests {
         for most in [1, 3, 100, 1_000] {
             let sent = records(&message, most);
             for cut in 0..sent.len() {
-                assert_eq!(Hello::find(&sent[..cut]), Hello::Partial, "{most} {cut}");
+                assert_eq!(
+                    FirstMessage::find(&sent[..cut]),
+                    FirstMessage::Partial,
+                    "{most} {cut}"
+                );
             }
-            let whole = Hello::Whole(message[MESSAGE_HEADER..].to_vec());
-            assert_eq!(Hello::find(&sent), whole);
+            let whole = FirstMessage::Whole(message[MESSAGE_HEADER..].to_vec());
+            assert_eq!(FirstMessage::find(&sent), whole);
         }
     }
 
@@ -145,7 +149,7 @@ mod tests {
             records(&[2, 0, 0, 1, 0], 9),
             records(&message(bounds::HELLO), 16_000),
         ] {
-            assert_eq!(Hello::find(&other), Hello::Other);
+            assert_eq!(FirstMessage::find(&other), FirstMessage::Other);
         }
     }
 
@@ -153,8 +157,8 @@ mod tests {
         /// Goal: no bytes of a client stop the process. Method: arbitrary bytes after the beginning of a record.
         #[test]
         fn every_beginning_can_be_judged(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            Hello::find(&bytes);
-            Hello::find(&[&[HANDSHAKE_RECORD, 3, 1, 0][..], &bytes].concat());
+            FirstMessage::find(&bytes);
+            FirstMessage::find(&[&[HANDSHAKE_RECORD, 3, 1, 0][..], &bytes].concat());
         }
     }
 }

@@ -17,7 +17,7 @@ use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSess
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 
-use super::certificates::{ACME_TLS, Certificates, Only, Served};
+use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
 use crate::bounds;
 use crate::client::ClientCertPolicy;
 use crate::config::rules::{Http2, ListenerRules, MinVersion, TlsRules};
@@ -27,7 +27,7 @@ pub struct Termination {
     /// The rules that it was made from.
     pub rules: TlsRules,
     config: Arc<ServerConfig>,
-    served: Arc<Served>,
+    served: Arc<ServedCertificates>,
     sessions: Sessions,
 }
 
@@ -52,7 +52,11 @@ impl Termination {
         let sessions = previous
             .filter(|before| before.rules.clients == tls.clients)
             .map_or_else(Sessions::new, |before| before.sessions.clone());
-        let served = Arc::new(Served::new(&tls.certificates, tls.unknown_name, installed));
+        let served = Arc::new(ServedCertificates::new(
+            &tls.certificates,
+            tls.unknown_name,
+            installed,
+        ));
         let mut config = builder(tls).with_cert_resolver(Arc::clone(&served) as Arc<_>);
         config.alpn_protocols = protocols(listener.http2);
         config.session_storage = Arc::clone(&sessions.kept);
@@ -108,7 +112,7 @@ pub(super) fn challenge(answer: Arc<CertifiedKey>) -> Arc<ServerConfig> {
         .with_protocol_versions(&[&TLS13, &TLS12])
         .expect("ring has cipher suites for both versions")
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Only(answer)));
+        .with_cert_resolver(Arc::new(SingleCertificate(answer)));
     config.alpn_protocols = vec![ACME_TLS.to_vec()];
     Arc::new(config)
 }
