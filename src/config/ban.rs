@@ -3,18 +3,22 @@
 //! Both need a limit that refuses. Beside `action = "mark"` they would do nothing, so they are an error there; beside
 //! `action = "shadow"` they wait for the day on which the limit is enforced.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use sluicegate_config_derive::Table;
 use sluicegate_limiter::{BanFactor, BanRules, Concurrency};
 use toml::de::DeValue;
 
 use super::action::Action;
+use super::declaration::{DurationIn, ReadBy};
 use super::field::{Field, describe};
+use super::form::ValueKind;
 use super::rules::{KeyPart, KeyTemplate};
 use super::section::Section;
 
-/// Shortest ban; a shorter one is a rate.
-const SHORTEST: Duration = Duration::from_secs(1);
+/// Shortest and longest ban; a shorter one is a rate.
+const LENGTHS: RangeInclusive<Duration> = Duration::from_secs(1)..=BanRules::MAX_BAN;
 
 /// The keys that refuse beside the rates.
 pub(super) struct BanKeys<'d> {
@@ -79,27 +83,39 @@ impl<'d> BanKeys<'d> {
     }
 }
 
-fn ban(field: &Field<'_>) -> Option<BanRules> {
-    let section = field.section()?;
-    let lengths = SHORTEST..=BanRules::MAX_BAN;
-    let first = section
-        .required("for", "\"10m\"")
-        .and_then(|field| field.duration(lengths.clone()));
-    let factor = section.or("factor", "2", BanFactor::ONE, factor);
-    let longest = section.field("max", "\"1d\"");
-    let max = match (&longest, first, factor) {
-        (Some(field), ..) => field.duration(lengths).and_then(|max| match first {
-            Some(first) if max < first => field.refuse(
-                "the longest ban is shorter than the first",
-                "write a longer one, or leave it out",
-            ),
-            Some(_) if factor == Some(BanFactor::ONE) => field.refuse(
-                "every ban is as long as the first, so there is no longest",
-                "write factor = 2, or leave it out",
-            ),
-            _ => Some(max),
-        }),
-        (None, _, Some(factor)) if factor > BanFactor::ONE => {
+/// How long a key is refused that exceeded the limit, from the refusal on and whatever the rates say. It holds up to `capacity` keys for
+/// another 31 bytes each, survives what the counters survive, and asking during a ban does not lengthen it. Default: none.
+#[derive(Table)]
+#[table(path = "limit.NAME.ban", check = check_longest)]
+pub(super) struct BanTable {
+    /// Required. The first ban, 1s to 366d.
+    #[key(example = "\"10m\"", reader = DurationIn(LENGTHS))]
+    r#for: Duration,
+    /// Each further ban is so many times as long as the one before, 1 to 100, at most two decimals. Default: 1.
+    #[key(
+        example = "2",
+        default = BanFactor::ONE,
+        reader = ReadBy(factor, &[ValueKind::Integer, ValueKind::Number])
+    )]
+    factor: BanFactor,
+    /// The longest, `for` to 366d; required with a factor. For every such time without a ban one of them is forgotten.
+    #[key(example = "\"1d\"", reader = DurationIn(LENGTHS))]
+    max: Option<Duration>,
+}
+
+fn check_longest(keys: &BanTableKeys, section: &Section<'_>) -> Option<()> {
+    match (keys.max, keys.r#for, keys.factor) {
+        (Some(Some(max)), Some(first), _) if max < first => section.refuse(
+            "max",
+            "the longest ban is shorter than the first",
+            "write a longer one, or leave it out",
+        ),
+        (Some(Some(_)), Some(_), Some(BanFactor::ONE)) => section.refuse(
+            "max",
+            "every ban is as long as the first, so there is no longest",
+            "write factor = 2, or leave it out",
+        ),
+        (Some(None), _, Some(factor)) if factor > BanFactor::ONE => {
             section.report.error(
                 &section.place,
                 "with a factor bans grow, and nothing says how far",
@@ -107,10 +123,14 @@ fn ban(field: &Field<'_>) -> Option<BanRules> {
             );
             None
         }
-        (None, first, _) => first,
-    };
-    section.finish();
-    match BanRules::new(first?, factor?, max?) {
+        _ => Some(()),
+    }
+}
+
+fn ban(field: &Field<'_>) -> Option<BanRules> {
+    let table = BanTable::read(field.section()?)?;
+    let (first, longest) = (table.r#for, table.max);
+    match BanRules::new(first, table.factor, longest.unwrap_or(first)) {
         Ok(rules) => Some(rules),
         Err(error) => field.refuse(error.to_string(), field.advice()),
     }

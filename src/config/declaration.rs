@@ -7,15 +7,20 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
+
+use super::ban::BanTable;
 use super::field::{Field, all, quoted};
 use super::form::{Form, ValueKind};
 use super::problem::Mistake;
+use super::refusal::RefusalTable;
 use super::rules::{
     CacheRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules, DefenceRules,
-    HealthRules, ListRules, OriginTimeouts, OutlierDetectionRules, RetryRules, RouteCacheRules,
-    StickyRules,
+    FixedResponse, HealthRules, ListRules, OriginTimeouts, OutlierDetectionRules, RetryRules,
+    RouteCacheRules, StickyRules,
 };
 use super::section::Section;
+use super::tables::servers::ServerEntry;
 
 /// A table with its keys.
 pub(super) struct TableDeclaration {
@@ -72,6 +77,9 @@ pub(super) const TEXT: &[ValueKind] = &[ValueKind::String];
 /// The type of whole numbers, for readers.
 pub(super) const NUMBER: &[ValueKind] = &[ValueKind::Integer];
 
+/// The type of tables with keys of the operator's own, for readers.
+pub(super) const TABLE: &[ValueKind] = &[ValueKind::Object];
+
 /// Reads the value of a key, and describes how it is written.
 pub(super) trait KeyReader<T> {
     /// The value; `None` where it is wrong, which was reported then.
@@ -108,6 +116,20 @@ impl<T: TryFrom<u64>> KeyReader<T> for SizeIn {
         ValueForm::of(&[ValueKind::String, ValueKind::Integer])
             .with(Form::Whole(self.0.clone()))
             .with(Form::Size)
+    }
+}
+
+/// A status of HTTP in a range.
+pub(super) struct StatusIn(pub(super) RangeInclusive<u64>);
+
+impl KeyReader<StatusCode> for StatusIn {
+    fn read(&self, field: &Field<'_>) -> Option<StatusCode> {
+        let status = field.integer(self.0.clone())?;
+        StatusCode::from_u16(u16::try_from(status).ok()?).ok()
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm::of(NUMBER).with(Form::Whole(self.0.clone()))
     }
 }
 
@@ -284,6 +306,10 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
         RouteCacheRules::declaration(),
         CorsRules::declaration(),
         CompressRules::declaration(),
+        FixedResponse::declaration(),
+        RefusalTable::declaration(),
+        BanTable::declaration(),
+        ServerEntry::declaration(),
         OriginTimeouts::declaration(),
         HealthRules::declaration(),
         OutlierDetectionRules::declaration(),
@@ -294,8 +320,11 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
 }
 
 /// Declared tables that stand in another place too, where the reference does not explain them again: the path, and the first place.
-pub(super) const OTHER_PLACES: [(&str, &str); 2] =
-    [("route[].cors", "cors"), ("route[].compress", "compress")];
+pub(super) const OTHER_PLACES: [(&str, &str); 3] = [
+    ("route[].refusal", "limit.NAME.refusal"),
+    ("route[].cors", "cors"),
+    ("route[].compress", "compress"),
+];
 
 /// The reference, with the texts and values of declared keys as their types declare them. Their order, and which of them are commented
 /// out, are the reference's own; a key that is in none of the table's paragraphs is added to the first.

@@ -9,17 +9,19 @@ use std::sync::Arc;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use sluicegate_config_derive::Table;
 use toml::Spanned;
 use toml::de::DeValue;
 
 use super::braces::{Cut, cut};
+use super::declaration::{ParsedText, ReadBy, StatusIn, TABLE, TEXT};
 use super::field::{Field, all, describe, quoted};
 use super::problem::Mistake;
 use super::report::Place;
 use super::rules::{Escape, Piece, RefusalRules, Wording};
 use super::section::{Section, step};
 use super::suggest;
-use super::tables::route::content_type;
+use super::tables::respond::content_type;
 use crate::bounds;
 
 /// The placeholders.
@@ -29,6 +31,9 @@ const PLACEHOLDERS: [(&str, Piece); 4] = [
     ("request_id", Piece::RequestId),
     ("route", Piece::Route),
 ];
+
+/// The type of a body that has no other.
+const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Fields of an answer that are the gateway's own, beside those of one hop and all that tell about rates.
 const OWN: [HeaderName; 6] = [
@@ -59,53 +64,90 @@ pub(super) fn of(section: &Section<'_>) -> Option<Option<Arc<RefusalRules>>> {
 }
 
 fn rules(field: &Field<'_>) -> Option<RefusalRules> {
-    let section = field.section()?;
-    let status = section.or("status", "429", StatusCode::TOO_MANY_REQUESTS, |field| {
-        let status = field.integer(400..=599)?;
-        StatusCode::from_u16(u16::try_from(status).ok()?).ok()
-    });
-    let media_type = section.optional("content_type", "\"text/html; charset=utf-8\"", |field| {
-        field.parsed(content_type).map(|value| field.placed(value))
-    });
-    let body = section.field("body", "\"slow down\"");
-    if let (None, Some(Some(media_type))) = (&body, &media_type) {
-        section.report.error(
-            &media_type.place,
-            "there is no body that this is the type of",
-            "write body = \"slow down\", or leave it out",
-        );
-    }
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    let body = body.map_or(Some(None), |field| {
-        // Of a type that cannot be read nothing is known, and the body is looked at nevertheless.
-        let media_type = media_type.clone().flatten();
-        wording(&field, media_type.map_or(plain, |placed| placed.value)).map(Some)
-    });
-    let mut alternatives = Vec::new();
-    for (key, example, media_type) in [
-        ("json", "'{ \"error\": \"slow down\" }'", "application/json"),
-        ("html", "\"<p>slow down\"", "text/html; charset=utf-8"),
-        ("text", "\"slow down\"", "text/plain; charset=utf-8"),
-    ] {
-        let media_type = HeaderValue::from_static(media_type);
-        alternatives.push(section.optional(key, example, |field| wording(field, media_type)));
-    }
-    let headers = section.or(
-        "headers",
-        "{ x-support = \"help@example.com\" }",
-        Vec::new(),
-        headers,
-    );
-    section.finish();
+    let table = RefusalTable::read(field.section()?)?;
+    let alternatives = [table.json, table.html, table.text];
     Some(RefusalRules {
-        status: status?,
-        body: media_type.and(body)?,
-        alternatives: all(alternatives)?.into_iter().flatten().collect(),
-        headers: headers?,
+        status: table.status,
+        body: table.body,
+        alternatives: alternatives.into_iter().flatten().collect(),
+        headers: table.headers,
     })
 }
 
-fn wording(field: &Field<'_>, content_type: HeaderValue) -> Option<Wording> {
+/// How refusals are worded. Default: 429 with a problem body (RFC 9457). A `refusal` of a route goes before that of a limit.
+/// In bodies {limit}, {route}, {retry_after} (seconds) and {request_id} are filled in; {{limit}} is the text "{limit}". At most
+/// 16384 bytes each. Callers that speak gRPC get status 8, RESOURCE_EXHAUSTED, in any case.
+#[derive(Table)]
+#[table(path = "limit.NAME.refusal", check = check_body)]
+pub(super) struct RefusalTable {
+    /// The status, 400 to 599.
+    #[key(example = "429", default = StatusCode::TOO_MANY_REQUESTS, reader = StatusIn(400..=599))]
+    status: StatusCode,
+    /// The body that is sent unless Accept asks for one of the others. Default: the problem body.
+    #[key(
+        example = "\"slow down\"",
+        shown = r#"'{ "error": "too many tries", "retry_after": {retry_after} }'"#,
+        reader = ReadBy(|field| wording(field, PLAIN), TEXT)
+    )]
+    body: Option<Wording>,
+    /// The type of `body`. Default: "text/plain; charset=utf-8".
+    #[key(
+        example = "\"text/html; charset=utf-8\"",
+        shown = "\"application/json\"",
+        reader = ParsedText(content_type)
+    )]
+    #[expect(dead_code, reason = "the check gives it to the body")]
+    content_type: Option<HeaderValue>,
+    /// A body for clients whose Accept prefers JSON. Default: none.
+    #[key(
+        example = "'{ \"error\": \"slow down\" }'",
+        shown = r#"'{ "error": "too many tries", "retry_after": {retry_after}, "id": "{request_id}" }'"#,
+        reader = ReadBy(|field| wording(field, "application/json"), TEXT)
+    )]
+    json: Option<Wording>,
+    /// A body for clients whose Accept prefers HTML. Default: none.
+    #[key(
+        example = "\"<p>slow down\"",
+        shown = "\"<!doctype html><title>Too many tries</title><p>Please try again in {retry_after} seconds.\"",
+        reader = ReadBy(|field| wording(field, "text/html; charset=utf-8"), TEXT)
+    )]
+    html: Option<Wording>,
+    /// A body for clients whose Accept prefers plain text. Default: none.
+    #[key(
+        example = "\"slow down\"",
+        shown = "\"Too many tries, again in {retry_after} s.\"",
+        reader = ReadBy(|field| wording(field, PLAIN), TEXT)
+    )]
+    text: Option<Wording>,
+    /// Further fields, at most 16. Default: none.
+    #[key(example = "{ x-support = \"help@example.com\" }", default = Vec::new(), reader = ReadBy(headers, TABLE))]
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Gives the body its type.
+fn check_body(keys: &mut RefusalTableKeys, section: &Section<'_>) -> Option<()> {
+    let Some(Some(media_type)) = &keys.content_type else {
+        return Some(());
+    };
+    match &mut keys.body {
+        Some(None) => section.refuse(
+            "content_type",
+            "there is no body that this is the type of",
+            "write body = \"slow down\", or leave it out",
+        ),
+        Some(Some(body)) => {
+            body.content_type = media_type.clone();
+            body.escape = escape(media_type);
+            match check_json(body) {
+                Ok(()) => Some(()),
+                Err(mistake) => section.mistaken("body", mistake),
+            }
+        }
+        None => Some(()),
+    }
+}
+
+fn wording(field: &Field<'_>, media_type: &'static str) -> Option<Wording> {
     let text = field.text()?;
     if text.len() > bounds::REFUSAL_BODY {
         return field.refuse(
@@ -119,21 +161,28 @@ fn wording(field: &Field<'_>, content_type: HeaderValue) -> Option<Wording> {
             ),
         );
     }
-    let escape = escape(&content_type);
-    let template = field.parsed(template)?;
-    if escape == Escape::Json
-        && serde_json::from_str::<serde::de::IgnoredAny>(&sample(&template)).is_err()
-    {
-        return field.refuse(
-            "filled in, this is no JSON",
-            "put {limit}, {route} and {request_id} inside quotes, or write another content_type",
-        );
-    }
-    Some(Wording {
+    let content_type = HeaderValue::from_static(media_type);
+    let wording = Wording {
+        escape: escape(&content_type),
         content_type,
-        escape,
-        template,
-    })
+        template: field.parsed(template)?,
+    };
+    match check_json(&wording) {
+        Ok(()) => Some(wording),
+        Err(mistake) => field.mistaken(mistake),
+    }
+}
+
+/// Returns an error for a body of JSON that is none once it is filled in.
+fn check_json(wording: &Wording) -> Result<(), Mistake> {
+    let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(&sample(&wording.template));
+    if wording.escape != Escape::Json || is_json().is_ok() {
+        return Ok(());
+    }
+    Err(Mistake::with_advice(
+        "filled in, this is no JSON",
+        "put {limit}, {route} and {request_id} inside quotes, or write another content_type",
+    ))
 }
 
 /// Returns the way in which values are escaped in a text of this type. Nothing is known of other types than these; what is filled in there

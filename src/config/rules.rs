@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
 use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Permits, Policy};
 
@@ -28,6 +28,7 @@ pub use super::tables::defence::{DefenceRules, OverrideFields, UnderscoreFields}
 pub use super::tables::list::{ListFile, ListRules, ListUse};
 pub use super::tables::origin_steps::{HealthRules, OriginTimeouts};
 pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
+pub use super::tables::respond::FixedResponse;
 use crate::jwt::TokenVerifier;
 use crate::path::{PathCase, PathRegex};
 
@@ -448,19 +449,6 @@ pub enum RouteAction {
     Respond(FixedResponse),
     /// `redirect = { to = "/new" }`.
     Redirect(Arc<RedirectRules>),
-}
-
-/// `respond`: a fixed answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FixedResponse {
-    /// 200–599.
-    pub status: StatusCode,
-    /// Default empty.
-    pub body: bytes::Bytes,
-    /// Default `text/plain; charset=utf-8` where there is a body.
-    pub content_type: Option<HeaderValue>,
-    /// Further fields.
-    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Rules {

@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::field::{Field, describe, quoted};
+use super::problem::Mistake;
 use super::report::{Place, Report};
 use super::rules::Name;
 use super::suggest;
@@ -289,6 +290,11 @@ impl<'d> Section<'d> {
     ) -> Option<T> {
         self.report.error(&self.place_of(key), message, advice);
         None
+    }
+
+    /// Reports a mistake in the value of a key that a pure function found beside those of others.
+    pub(super) fn mistaken<T>(&self, key: &'static str, mistake: Mistake) -> Option<T> {
+        self.refuse(key, mistake.message, mistake.advice.unwrap_or_default())
     }
 
     /// Returns whether the key is written.

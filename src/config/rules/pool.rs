@@ -38,6 +38,14 @@ impl Default for Weight {
     }
 }
 
+impl TryFrom<u64> for Weight {
+    type Error = TryFromIntError;
+
+    fn try_from(weight: u64) -> Result<Self, TryFromIntError> {
+        NonZeroU16::try_from(u16::try_from(weight)?).map(Self)
+    }
+}
+
 /// When a server is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, header};
 use sluicegate_limiter::Seed;
 use toml::de::DeValue;
 
 use super::conditions;
 use super::list;
+use super::respond;
 use super::server::LARGEST_BODY;
 use super::transform::{self, Way};
 use crate::config::field::{Field, all, describe, quoted};
@@ -19,8 +19,7 @@ use crate::config::problem::Mistake;
 use crate::config::refusal;
 use crate::config::report::{Place, Placed};
 use crate::config::rules::{
-    ClientCondition, FixedResponse, Name, RouteAction, RouteCacheRules, RouteMatch, RouteRules,
-    ShapeRules,
+    ClientCondition, Name, RouteAction, RouteCacheRules, RouteMatch, RouteRules, ShapeRules,
 };
 use crate::config::section::{Section, is_name, step};
 use crate::config::suggest;
@@ -118,7 +117,7 @@ pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>)
     let redirect = section.field("redirect", "{ to = \"https://{host}/new\" }");
     let action = match (&origin, &respond, &redirect) {
         (Some(_), Some(respond), _) => {
-            fixed_response(respond);
+            respond::read(respond);
             respond.refuse(
                 "the route has an origin too, and can only have one of the two",
                 "leave one out",
@@ -128,7 +127,7 @@ pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>)
             transform::redirect(redirect, way);
             respond
                 .iter()
-                .for_each(|respond| drop(fixed_response(respond)));
+                .for_each(|respond| drop(respond::read(respond)));
             redirect.refuse(
                 "the route has an origin or a `respond` too, and can only have one of them",
                 "leave one out",
@@ -137,7 +136,7 @@ pub(in crate::config) fn read(section: Section<'_>, of_all: Option<&ShapeRules>)
         (Some(_), None, None) => origin_name
             .as_ref()
             .map(|name| RouteAction::Forward(name.value.clone())),
-        (None, Some(respond), None) => fixed_response(respond).map(RouteAction::Respond),
+        (None, Some(respond), None) => respond::read(respond).map(RouteAction::Respond),
         (None, None, Some(redirect)) => {
             transform::redirect(redirect, way).map(|rules| RouteAction::Redirect(Arc::new(rules)))
         }
@@ -389,60 +388,4 @@ fn limits(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
         Some(element.placed(Arc::from(text)))
     });
     all(names.collect::<Vec<_>>())
-}
-
-fn fixed_response(field: &Field<'_>) -> Option<FixedResponse> {
-    let section = field.section()?;
-    let status = section.required("status", "403").and_then(|field| {
-        let status = field.integer(200..=599)?;
-        StatusCode::from_u16(u16::try_from(status).ok()?).ok()
-    });
-    let body = section.or("body", "\"not here\\n\"", Bytes::new(), |field| {
-        Some(Bytes::copy_from_slice(field.text()?.as_bytes()))
-    });
-    let content_type = section.optional("content_type", "\"application/json\"", |field| {
-        field.parsed(content_type)
-    });
-    if let (Some(status), Some(body)) = (status, &body)
-        && !body.is_empty()
-        && [
-            StatusCode::NO_CONTENT,
-            StatusCode::RESET_CONTENT,
-            StatusCode::NOT_MODIFIED,
-        ]
-        .contains(&status)
-    {
-        // RFC 9110 §15.3.5, §15.3.6, §15.4.5
-        section.report.error(
-            &section.place,
-            format!("an answer with status {} has no body", status.as_u16()),
-            "leave out the body, or write status = 200",
-        );
-        section.finish();
-        return None;
-    }
-    let headers = section.or(
-        "headers",
-        "{ x-support = \"help@example.com\" }",
-        Vec::new(),
-        refusal::headers,
-    );
-    section.finish();
-    let (body, content_type) = (body?, content_type?);
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    Some(FixedResponse {
-        status: status?,
-        content_type: content_type.or_else(|| (!body.is_empty()).then_some(plain)),
-        body,
-        headers: headers?,
-    })
-}
-
-pub(in crate::config) fn content_type(text: &str) -> Result<HeaderValue, Mistake> {
-    let wrong = || Mistake::new(format!("{} is not a media type", quoted(text)));
-    let (kind, subtype) = text.split_once('/').ok_or_else(wrong)?;
-    if kind.is_empty() || subtype.is_empty() || kind.contains(' ') {
-        return Err(wrong());
-    }
-    HeaderValue::from_str(text).map_err(|_| wrong())
 }

@@ -1,41 +1,46 @@
 //! `servers` of an origin: addresses and names, each with its weight and its part.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 
+use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
 use crate::bounds::POOL_SERVERS;
+use crate::config::declaration::{Flag, IntegerIn, ReadBy, TEXT};
 use crate::config::field::{Field, all, quoted};
 use crate::config::host;
 use crate::config::problem::Mistake;
 use crate::config::report::Placed;
 use crate::config::rules::{PoolServer, Role, Weight};
-use crate::config::section::Section;
 
 /// Every entry; each names its servers once.
 pub(super) fn read(field: &Field<'_>) -> Option<Vec<PoolServer>> {
     let elements = field.list()?;
-    let mut seen: Vec<Placed<&str>> = Vec::new();
+    let mut seen: Vec<Placed<Arc<str>>> = Vec::new();
     let entries = elements.iter().map(|element| {
-        let (text, weight, role) = match element.value {
-            DeValue::String(text) => (&**text, Weight::default(), Role::Primary),
-            DeValue::Table(_) => table(element.section()?)?,
+        let entry = match element.value {
+            DeValue::String(text) => ServerEntry {
+                address: Arc::from(&**text),
+                weight: Weight::default(),
+                backup: Role::Primary,
+            },
+            DeValue::Table(_) => ServerEntry::read(element.section()?)?,
             _ => return element.unexpected("a string or a table"),
         };
-        if let Some(earlier) = seen.iter().find(|earlier| earlier.value == text) {
+        let text = &*entry.address;
+        if let Some(earlier) = seen.iter().find(|earlier| *earlier.value == *text) {
             let line = element.report.line_of(&earlier.place);
             let message = format!("{} stands on line {line} already", quoted(text));
             return element.refuse(message, "write each server once: they take turns");
         }
-        seen.push(element.placed(text));
+        seen.push(element.placed(Arc::clone(&entry.address)));
         let (name, addresses) = server(element, text)?;
         Some(PoolServer {
             name,
             addresses,
-            weight,
-            role,
+            weight: entry.weight,
+            role: entry.backup,
         })
     });
     let entries = all(entries)?;
@@ -55,24 +60,19 @@ pub(super) fn read(field: &Field<'_>) -> Option<Vec<PoolServer>> {
     Some(entries)
 }
 
-/// `{ address = "app.internal:3000", weight = 3, backup = true }`
-fn table(section: Section<'_>) -> Option<(&str, Weight, Role)> {
-    let address = section
-        .required("address", "\"127.0.0.1:3000\"")
-        .and_then(|field| field.text());
-    let weight = section.or("weight", "2", Weight::default(), |field| {
-        let weight = u16::try_from(field.integer(1..=256)?).ok();
-        weight.and_then(NonZeroU16::new).map(Weight)
-    });
-    let role = section.or("backup", "true", Role::Primary, |field| {
-        Some(if field.boolean()? {
-            Role::Backup
-        } else {
-            Role::Primary
-        })
-    });
-    section.finish();
-    Some((address?, weight?, role?))
+/// A server with its weight and its part.
+#[derive(Table)]
+#[table(path = "origin.NAME.servers[]")]
+pub(in crate::config) struct ServerEntry {
+    /// Required. An address or a name, with a port.
+    #[key(example = "\"127.0.0.1:3000\"", reader = ReadBy(|field| field.text().map(Arc::from), TEXT))]
+    address: Arc<str>,
+    /// Twice the weight is twice the requests, 1 to 256.
+    #[key(example = "2", default = Weight::default(), reader = IntegerIn(1..=256))]
+    weight: Weight,
+    /// Whether it is asked only while no other server can be.
+    #[key(example = "true", default = Role::Primary, reader = Flag(Role::Primary, Role::Backup))]
+    backup: Role,
 }
 
 /// The name to look up again, where it is one, and the addresses in order.
