@@ -184,7 +184,7 @@ pub fn serve(
     extras: ServerExtras<impl FnOnce(&mut Server)>,
 ) -> Result<Infallible, StartError> {
     check_files(&rules)?;
-    let upgrade_socket = rules.server.upgrade_socket.clone();
+    let upgrade_socket = rules.server.upgrade_path();
     // The handover needs descriptors.
     let files = OpenFiles::raise();
     let (takeover, InheritedState { sockets, legacy }) = inherit(begin, &rules)?;

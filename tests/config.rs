@@ -172,6 +172,11 @@ fn whole_reference() -> String {
         "secret_file",
         "required_for_ready",
         "slow_start",
+        "[origin.app.tls]",
+        "cert_file",
+        "key_file = \"origin.key\"",
+        "server_name",
+        "verify",
         "[origin.app.outlier_detection]",
         "consecutive_failures",
         "on ",
@@ -405,7 +410,7 @@ fn relative_paths_begin_at_the_directory_of_the_file() {
     let rules = load(&path, review)
         .unwrap_or_else(|problems| panic!("{problems}"))
         .rules;
-    assert_eq!(rules.admin.token.as_deref(), Some("secret"));
+    assert_eq!(rules.admin.token_file.as_deref(), Some("secret"));
     let log = format!("{:?}", rules.log.access);
     assert!(
         log.contains(directory.path().join("logs/access.log").to_str().unwrap()),

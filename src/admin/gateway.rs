@@ -31,7 +31,7 @@ use crate::store::{KeyChange, RemoteWriteStats, ReplicationStats};
 
 impl AdminView for GatewayProcess {
     fn token(&self) -> Option<Arc<str>> {
-        self.shared.snapshot().rules.admin.token.clone()
+        self.shared.snapshot().rules.admin.token_file.clone()
     }
 
     fn readiness(&self) -> ReadyState {

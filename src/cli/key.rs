@@ -43,7 +43,7 @@ pub(super) fn key(file: &Path, limit: &str, values: &[String]) -> u8 {
         method: "GET",
         address,
         target: &target,
-        token: rules.admin.token.as_deref(),
+        token: rules.admin.token_file.as_deref(),
         patience: PATIENCE,
     };
     match ask(&asking) {

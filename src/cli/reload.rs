@@ -36,7 +36,7 @@ pub(super) fn reload(file: &Path) -> u8 {
         method: "POST",
         address,
         target: "/reload",
-        token: admin.token.as_deref(),
+        token: admin.token_file.as_deref(),
         patience: RELOAD_PATIENCE + MARGIN,
     };
     match ask(&asking) {

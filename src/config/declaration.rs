@@ -10,14 +10,15 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::ban::BanTable;
-use super::field::{Field, all, quoted};
+use super::field::{Field, all, quoted, text_of};
 use super::form::{Form, ValueKind};
 use super::problem::Mistake;
 use super::refusal::RefusalTable;
 use super::rules::{
-    CacheRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules, DefenceRules,
-    FixedResponse, HealthRules, ListRules, OriginTimeouts, OutlierDetectionRules, RetryRules,
-    RouteCacheRules, StickyRules,
+    AdminRules, CacheRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules,
+    FixedResponse, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules, OriginTimeouts,
+    OriginTls, OtlpRules, OutlierDetectionRules, RetryRules, RouteCacheRules, ServerRules,
+    StickyRules, TlsRules, TracingRules,
 };
 use super::section::Section;
 use super::tables::servers::ServerEntry;
@@ -233,6 +234,23 @@ impl<T> KeyReader<Vec<T>> for ListOf<T> {
     }
 }
 
+/// The text of a file; the advice says what to put there. Offline it is not read.
+pub(super) struct TextFile(pub(super) &'static str);
+
+/// A file of certificates or keys.
+pub(super) const PEM_FILE: TextFile =
+    TextFile("put it there as PEM, readable for the user that runs the gateway");
+
+impl KeyReader<Arc<str>> for TextFile {
+    fn read(&self, field: &Field<'_>) -> Option<Arc<str>> {
+        text_of(field, self.0).map(|(_, text)| text.into())
+    }
+
+    fn form(&self) -> ValueForm {
+        ValueForm::of(&[ValueKind::String])
+    }
+}
+
 /// A list that a function reads, with elements of certain types.
 pub(super) struct ListBy<T>(
     pub(super) fn(&Field<'_>) -> Option<T>,
@@ -295,12 +313,16 @@ impl<T> KeyReader<Arc<T>> for TableOf<T> {
 /// Every table that its type declares.
 pub(super) fn declared_tables() -> Vec<TableDeclaration> {
     vec![
+        ServerRules::declaration(),
+        Http2Rules::declaration(),
+        ListenerRules::declaration(),
+        TlsRules::declaration(),
+        AdminRules::declaration(),
+        LogRules::declaration(),
+        TracingRules::declaration(),
+        OtlpRules::declaration(),
+        OriginTls::declaration(),
         ClientRules::declaration(),
-        TableDeclaration {
-            path: "server",
-            comment: "",
-            keys: DefenceRules::keys(),
-        },
         ListRules::declaration(),
         CacheRules::declaration(),
         RouteCacheRules::declaration(),

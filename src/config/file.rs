@@ -20,14 +20,16 @@ use super::references::{self, Defined};
 use super::renamed_keys;
 use super::report::{Place, Report};
 use super::route_review::{RouteReport, RouteReview, no_review};
-use super::rules::{CacheRules, ClientRules, ListRules, Rules};
+use super::rules::{
+    CacheRules, ClientRules, ListRules, LogRules, Rules, ServerRules, TracingRules,
+};
 use super::section::Section;
 use super::shared;
 use super::source::Source;
 use super::tables::route::Route;
 use super::tables::{
     acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
-    server, store, tracing, transform,
+    store, transform,
 };
 use super::written::Written;
 
@@ -211,7 +213,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
     // What it names was read already.
     root.field("include", "[\"limits/*.toml\"]")
         .and_then(|field| all(field.list()?.iter().map(|element| element.text())));
-    let server = server::read(root.section("server", "{ threads = 4 }"));
+    let server = ServerRules::read(root.section("server", "{ threads = 4 }"));
     let listener_sections = root.repeated("listener", listener::EXAMPLE);
     let no_listener = listener_sections.is_empty();
     let listeners = listener::read(listener_sections);
@@ -219,7 +221,9 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
     let everyone = client::everyone(&client);
     let client = ClientRules::read(client);
     let admin = admin::read(root.section("admin", "{ address = \"127.0.0.1:9180\" }"));
-    let log = log::read(root.section("log", "{ access = \"stdout\" }"));
+    let log_section = root.section("log", "{ access = \"stdout\" }");
+    let place_of_only = log_section.place_of("only");
+    let log = LogRules::read(log_section);
     let jwt_field = root.field("jwt", jwt::EXAMPLE);
     let jwt = jwt_field.as_ref().map(|field| jwt::read(field));
     let store_field = root.field("store", store::EXAMPLE);
@@ -258,7 +262,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
         .filter_map(|(name, section)| Some((name, ListRules::read(section)?)))
         .collect();
     let shape = transform::of_all(&root);
-    let tracing = tracing::read(root.section("tracing", "{ propagate = true }"));
+    let tracing = TracingRules::read(root.section("tracing", "{ propagate = true }"));
     let routes: Vec<Route> = root
         .repeated("route", route::EXAMPLE)
         .into_iter()
@@ -301,8 +305,8 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
     cache::check(cache.as_ref(), &routes, report);
     let operator = admin.as_ref().and_then(|admin| admin.value.address);
     cycle::check(&origins, &defined.origins, &listeners, operator, report);
-    if let Some(log) = &log {
-        log::check_routes(log, &routes, report);
+    if let Some(only) = log.as_ref().and_then(|log| log.only.as_ref()) {
+        log::check_routes(only, &place_of_only, &routes, report);
     }
     review(&RouteReport::new(&routes, report));
     if let Some(client) = &client {
@@ -327,7 +331,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
             .collect(),
         client: client?,
         admin: admin?.value,
-        log: log?.rules,
+        log: log?,
         jwt: match jwt {
             Some(jwt) => Some(jwt?),
             None => None,
@@ -348,7 +352,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
             .into_iter()
             .map(|route| route.rules)
             .collect::<Option<_>>()?,
-        tracing: tracing?,
+        tracing: Some(tracing?).filter(|tracing| tracing.propagate),
         shape: Some(shape?).filter(|shape| !shape.is_empty()).map(Arc::new),
         written: Arc::default(),
         patterns: Vec::new(),

@@ -4,10 +4,8 @@
 //! They hold no compiled state: `crate::snapshot` turns them into tables, tries and pools.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
@@ -15,10 +13,10 @@ use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Per
 
 use super::action::{Action, Share};
 use super::condition::Condition;
-use super::line_filter::LineFilter;
 use super::written::Written;
 
 pub use super::override_rows::{OverrideRows, TierIndex};
+pub use super::tables::admin::AdminRules;
 pub use super::tables::balance::StickyRules;
 pub use super::tables::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
 pub use super::tables::client::{ClientRules, ForwardedSource};
@@ -26,9 +24,16 @@ pub use super::tables::compress::{Coding, CompressRules, Effort};
 pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use super::tables::defence::{DefenceRules, OverrideFields, UnderscoreFields};
 pub use super::tables::list::{ListFile, ListRules, ListUse};
+pub use super::tables::listener::ListenerRules;
+pub use super::tables::listener_tls::TlsRules;
+pub use super::tables::log::LogRules;
 pub use super::tables::origin_steps::{HealthRules, OriginTimeouts};
+pub use super::tables::origin_tls::OriginTls;
+pub use super::tables::otlp::{OtlpPlace, OtlpRules};
 pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 pub use super::tables::respond::FixedResponse;
+pub use super::tables::server::{Http2Rules, ServerRules};
+pub use super::tables::tracing::TracingRules;
 use crate::jwt::TokenVerifier;
 use crate::path::{PathCase, PathRegex};
 
@@ -46,14 +51,13 @@ mod refusal;
 mod shape;
 mod store;
 mod tier;
-mod tracing;
 mod wire;
 
 pub use self::acme::{AcmeRules, Binding, NameSet, Proof};
 pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
-pub use self::listener::{Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName};
+pub use self::listener::{Http2, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{LogFormat, LogNames, RefusedLines};
 pub use self::origin::{HeaderCase, HostPolicy, OriginRules};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
@@ -67,8 +71,7 @@ pub use self::store::{
     StoreRules, StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
-pub use self::tracing::{OtlpPlace, OtlpRules, TracingRules};
-pub use self::wire::{Certificate, Http2Rules, Identity, OriginTls, Protocol, Verify};
+pub use self::wire::{Certificate, Identity, Protocol, Verify};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
 pub type Name = Arc<str>;
@@ -114,67 +117,6 @@ pub struct Rules {
     pub included: Vec<PathBuf>,
     /// The files beside them that were read: certificates, keys, lists, pages.
     pub read_files: Vec<PathBuf>,
-}
-
-/// `[server]`: the process.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ServerRules {
-    /// Worker threads; default: one a core.
-    pub threads: usize,
-    /// How long SIGTERM waits for requests in flight; default 30 s.
-    pub shutdown_timeout: Duration,
-    /// How long an idle keep-alive connection of a client is kept; default 60 s.
-    pub keepalive_timeout: Duration,
-    /// How long one read of a request may wait; default 60 s.
-    pub client_read_timeout: Duration,
-    /// How long one write of a response may wait; default 60 s.
-    pub client_write_timeout: Duration,
-    /// Largest request head accepted, in bytes; default 32 KiB, at most 1 MiB.
-    pub max_header_bytes: usize,
-    /// Most header fields accepted; default 100, at most 256.
-    pub max_headers: usize,
-    /// Largest request body accepted, in bytes; default 100 MiB; a route may say otherwise.
-    pub max_body_bytes: u64,
-    /// Where counters survive the process; default none.
-    pub state_dir: Option<PathBuf>,
-    /// Where a successor takes over; default `upgrade.sock` in `state_dir`, without one none.
-    pub upgrade_socket: Option<PathBuf>,
-    /// Bytes of a body that are read for keys, at most; default 16 KiB.
-    pub body_key_bytes: usize,
-    /// How much a client may press against the gateway before it asks for anything.
-    pub defence: DefenceRules,
-    /// `[server.http2]`
-    pub http2: Http2Rules,
-}
-
-/// `[admin]`: the operator's listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminRules {
-    /// Default `127.0.0.1:9180`; `None` where there is no such listener.
-    pub address: Option<SocketAddr>,
-    /// The content of `token_file`: a bearer token asked of every path but `/healthz` and `/readyz`.
-    pub token: Option<Arc<str>>,
-    /// That file, which is watched like the configuration.
-    pub token_file: Option<PathBuf>,
-}
-
-/// `[log]`: the access log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogRules {
-    /// Where access lines go.
-    pub access: AccessLogTarget,
-    /// How the key of a request that a limit refused is written.
-    pub keys: LoggedKeys,
-    /// What a line looks like.
-    pub format: LogFormat,
-    /// Request fields that each line has, with JSON.
-    pub fields: Vec<HeaderName>,
-    /// Which lines are written; `None`: all.
-    pub only: Option<LineFilter>,
-    /// Which lines of refused requests are written, of those.
-    pub refused: RefusedLines,
-    /// The names of fields and outcomes.
-    pub names: LogNames,
 }
 
 /// How access lines show the key of a request that a limit refused.

@@ -129,11 +129,6 @@ impl<'d> Section<'d> {
         (written, self.section(key, example))
     }
 
-    /// Returns whether it is written, and a table.
-    pub(super) fn is_there(&self) -> bool {
-        self.table.is_some()
-    }
-
     /// Tables of one kind by name: `[limit.otp]`, `[limit.login]`. A name that cannot be one is reported and left out.
     pub(super) fn named(
         &self,

@@ -58,7 +58,7 @@ pub(super) async fn read(
         return Ok(Ok(Prefix::OfOtherKind));
     }
     let server = &context.snapshot.rules.server;
-    let (most, patience) = (server.body_key_bytes, server.client_read_timeout);
+    let (most, patience) = (server.max_key_body_bytes, server.client_read_timeout);
     if announced(session).is_some_and(|bytes| bytes > most as u64) {
         return Ok(Ok(Prefix::TooLarge));
     }

@@ -103,7 +103,7 @@ fn believe(peer: &mut HttpPeer, tls: &OriginTls) {
     peer.options.verify_hostname = tls.verify == Verify::Full;
     let parsed = |one: &Certificate| WrappedX509::new(one.0.to_vec(), parse_x509);
     peer.options.ca = tls
-        .trust
+        .ca_file
         .as_ref()
         .map(|trust| trust.iter().map(parsed).collect());
     peer.client_cert_key = tls.identity.as_ref().map(|identity| {

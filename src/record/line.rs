@@ -77,7 +77,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     text(
         into,
         b",\"outcome\":\"",
-        former_names::outcome(outcome.disposition, entry.rules.names).as_bytes(),
+        former_names::outcome(outcome.disposition, entry.rules.old_names).as_bytes(),
     );
     if let Some(failure) = outcome.failure() {
         text(into, b",\"failure\":\"", failure.as_bytes());
@@ -88,7 +88,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     if let Some(list) = outcome.list {
         text(into, b",\"list\":\"", list.as_bytes());
     }
-    let fields = former_names::fields(entry.rules.names);
+    let fields = former_names::fields(entry.rules.old_names);
     standing(into, entry, fields);
     if let Some(gap) = outcome.gaps.first() {
         text(into, b",\"missing\":\"", gap.source.to_string().as_bytes());
@@ -302,7 +302,7 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     for (_, limit, event) in outcome.notes() {
         if let LimitEvent::Decided(decider) = event {
             text(into, before, limit.as_bytes());
-            let decider = former_names::decider(decider, entry.rules.names);
+            let decider = former_names::decider(decider, entry.rules.old_names);
             text(into, b":\"", decider.as_bytes());
             before = b",\"";
         }

@@ -369,7 +369,7 @@ fn former_names_are_written_on_request() {
         ),
     ] {
         let rules = LogRules {
-            names,
+            old_names: names,
             ..LogRules::to(AccessLogTarget::Stdout)
         };
         let mut bytes = Vec::new();

@@ -99,7 +99,7 @@ impl TraceContext {
             PeerTrust::Trusted => FlagAuthority::Sender,
             PeerTrust::Stranger => FlagAuthority::Gateway,
         };
-        let trace = Self::of(headers, request_id, flag_of, tracing.sample);
+        let trace = Self::of(headers, request_id, flag_of, tracing.sample_ratio);
         Some(match tracing.otlp {
             Some(_) => trace.told(SpanExport::Spans),
             None => trace.told(SpanExport::Nothing),

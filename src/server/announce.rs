@@ -66,7 +66,7 @@ fn of_listener(listener: &ListenerRules) -> String {
     let written = tls.certificates.iter();
     let written =
         written.flat_map(|certificate| certificate.names().iter().map(ToString::to_string));
-    let ordered = tls.ordered.iter().flat_map(|names| names.names());
+    let ordered = tls.acme.iter().flat_map(|names| names.names());
     let names: Vec<String> = written.chain(ordered.map(ToString::to_string)).collect();
     let names = if names.is_empty() {
         "any name".to_owned()

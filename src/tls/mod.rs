@@ -116,7 +116,7 @@ fn secured_of(session: &ServerConnection, termination: &Termination) -> TlsFacts
         certificate: certificate.map(|certificate| ClientCertificate::of(certificate)),
         asked: termination.asked(),
         ja4: None,
-        strict_transport: termination.rules.strict_transport.clone(),
+        strict_transport: termination.rules.hsts.clone(),
     }
 }
 
@@ -182,11 +182,11 @@ mod tests {
             redirect_to_https: NonZeroU16::new(443),
             tls: Some(TlsRules {
                 certificates: vec![certificate.clone()],
-                ordered: None,
+                acme: None,
                 min_version: MinVersion::Tls12,
                 clients: None,
-                unknown_name: UnknownName::Default,
-                strict_transport: None,
+                unknown_sni: UnknownName::Default,
+                hsts: None,
             }),
         }
     }

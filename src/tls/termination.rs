@@ -54,7 +54,7 @@ impl Termination {
             .map_or_else(Sessions::new, |before| before.sessions.clone());
         let served = Arc::new(ServedCertificates::new(
             &tls.certificates,
-            tls.unknown_name,
+            tls.unknown_sni,
             installed,
         ));
         let mut config = builder(tls).with_cert_resolver(Arc::clone(&served) as Arc<_>);

@@ -99,7 +99,7 @@ impl Rules {
     #[must_use]
     pub fn ordered_names(&self) -> Vec<NameSet> {
         let tls = self.listeners.iter().filter_map(|each| each.tls.as_ref());
-        let mut sets: Vec<_> = tls.filter_map(|tls| tls.ordered.clone()).collect();
+        let mut sets: Vec<_> = tls.filter_map(|tls| tls.acme.clone()).collect();
         sets.sort();
         sets.dedup();
         sets

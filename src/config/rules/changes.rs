@@ -27,7 +27,7 @@ impl Rules {
         {
             changes.push("jwt: other keys".to_owned());
         }
-        if self.admin.token != before.admin.token {
+        if self.admin.token_file != before.admin.token_file {
             changes.push("admin: another token".to_owned());
         }
         if changes.is_empty() && self != before {

@@ -13,7 +13,7 @@ impl LogRules {
             fields: Vec::new(),
             only: None,
             refused: RefusedLines::All,
-            names: LogNames::Present,
+            old_names: LogNames::Present,
         }
     }
 

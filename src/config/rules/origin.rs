@@ -5,9 +5,10 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::pool::{Balance, PoolServer};
-use super::wire::{OriginTls, Protocol};
+use super::wire::Protocol;
 use crate::config::tables::balance::StickyRules;
 use crate::config::tables::origin_steps::{HealthRules, OriginTimeouts};
+use crate::config::tables::origin_tls::OriginTls;
 use crate::config::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 
 /// `[origin.NAME]`: a pool of servers.

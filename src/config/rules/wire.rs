@@ -1,4 +1,4 @@
-//! Owns the rules about what is spoken: with the servers of an origin, and how much of HTTP/2 with clients.
+//! Owns the protocol with the servers of an origin, and its certificates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,19 +29,6 @@ impl Protocol {
     pub fn is_http2_alone(self) -> bool {
         matches!(self, Self::H2 | Self::H2c)
     }
-}
-
-/// `[origin.NAME.tls]`: whom to believe, and who the gateway is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct OriginTls {
-    /// Who signs the servers' certificates; `None`: whom the machine trusts.
-    pub trust: Option<Arc<[Certificate]>>,
-    /// What the gateway shows; `None`: nothing.
-    pub identity: Option<Identity>,
-    /// The name that is asked for and that certificates must have; `None`: the name of each server, or its address.
-    pub server_name: Option<Arc<str>>,
-    /// How much of a certificate is verified.
-    pub verify: Verify,
 }
 
 /// One certificate, DER; X.509 was found in it when it was read.
@@ -76,11 +63,4 @@ pub enum Verify {
     Chain,
     /// Nothing.
     Off,
-}
-
-/// `[server.http2]`: how much of HTTP/2 a client may ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Http2Rules {
-    /// Requests of one connection at the same time, at most; default 128.
-    pub max_streams: u32,
 }

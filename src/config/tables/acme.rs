@@ -103,7 +103,7 @@ pub(in crate::config) fn check(
     report: &Report<'_>,
 ) {
     let asking = listeners.iter().filter_map(|listener| {
-        let names = listener.value.tls.as_ref()?.ordered.as_ref()?;
+        let names = listener.value.tls.as_ref()?.acme.as_ref()?;
         Some((listener, names))
     });
     let asking: Vec<_> = asking.collect();

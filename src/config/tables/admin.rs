@@ -1,52 +1,71 @@
-//! `[admin]`: the operator's listener.
+//! Declares `[admin]`: the operator's listener.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use sluicegate_config_derive::Table;
+
 use super::listener::{address, clash};
+use crate::config::declaration::ReadBy;
 use crate::config::field::{Field, quoted, text_of};
+use crate::config::form::ValueKind;
 use crate::config::report::{Place, Placed, Report};
-use crate::config::rules::{AdminRules, ListenerRules};
+use crate::config::rules::ListenerRules;
 use crate::config::section::Section;
 
-/// Where the operator's listener is unless the file says otherwise.
+/// The address of the operator's listener unless the file says otherwise.
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
 
-/// Reads the table.
-pub(in crate::config) fn read(section: Section<'_>) -> Option<Placed<AdminRules>> {
-    let field = section.field("address", "\"127.0.0.1:9180\"");
-    let place = field.as_ref().map(|field| field.place.clone());
-    let address = field.as_ref().map_or(Some(Some(DEFAULT)), address_or_off);
-    let token = section.optional("token_file", "\"/etc/sluicegate/admin-token\"", |field| {
-        token(field)
-    });
-    if let (Some(place), Some(Some(address)), Some(None)) = (&place, address, &token)
+/// The operator's listener.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "admin", check = warn_of_open_address)]
+pub struct AdminRules {
+    /// Metrics, health and status. Not the address of a listener. "off" is no such listener: no metrics, no probes, no `sluicegate reload`.
+    #[key(
+        example = "\"127.0.0.1:9180\"",
+        default = Some(DEFAULT),
+        reader = ReadBy(address_or_off, &[ValueKind::String])
+    )]
+    pub address: Option<SocketAddr>,
+    /// A file, watched like this one, that holds a bearer token, asked of every request but for /healthz and /readyz. Default: none is
+    /// asked.
+    #[key(
+        example = "\"/etc/sluicegate/admin-token\"",
+        shown = "\"admin-token\"",
+        reader = ReadBy(token, &[ValueKind::String])
+    )]
+    pub token_file: Option<Arc<str>>,
+}
+
+fn warn_of_open_address(keys: &AdminRulesKeys, section: &Section<'_>) -> Option<()> {
+    if let (true, Some(Some(address)), Some(None)) =
+        (section.has("address"), keys.address, &keys.token_file)
         && !address.ip().is_loopback()
     {
         section.report.warning(
-            place,
+            &section.place_of("address"),
             "everybody who reaches this address may look into the gateway",
             "write token_file = \"/etc/sluicegate/admin-token\", or listen on 127.0.0.1",
         );
     }
-    let place = place.unwrap_or_else(|| Place {
-        path: "admin.address".to_owned(),
-        span: None,
-    });
-    section.finish();
-    let (token, token_file) = token?.unzip();
-    Some(Placed {
-        value: AdminRules {
-            address: address?,
-            token,
-            token_file,
-        },
-        place,
-    })
+    Some(())
 }
 
-/// An address, or `off`.
+/// Reads the table, with the place of its address; the default address has none in the file.
+pub(in crate::config) fn read(section: Section<'_>) -> Option<Placed<AdminRules>> {
+    let place = if section.has("address") {
+        section.place_of("address")
+    } else {
+        Place {
+            path: "admin.address".to_owned(),
+            span: None,
+        }
+    };
+    let value = AdminRules::read(section)?;
+    Some(Placed { value, place })
+}
+
+/// Reads an address, or `off`.
 fn address_or_off(field: &Field<'_>) -> Option<Option<SocketAddr>> {
     match field.written_text() {
         Some("off") => Some(None),
@@ -84,8 +103,8 @@ pub(in crate::config) fn check_apart(
     }
 }
 
-/// The token in a file, without the white space around it, and where the file is.
-fn token(field: &Field<'_>) -> Option<(Arc<str>, PathBuf)> {
+/// Reads the token in a file, without the white space around it.
+fn token(field: &Field<'_>) -> Option<Arc<str>> {
     let advice = "put the token there, readable for the user that runs the gateway";
     let (path, text) = text_of(field, advice)?;
     let token = text.trim();
@@ -105,5 +124,5 @@ fn token(field: &Field<'_>) -> Option<(Arc<str>, PathBuf)> {
             "put one token there, for example with: openssl rand -hex 32",
         );
     }
-    Some((token.into(), path))
+    Some(token.into())
 }

@@ -1,61 +1,153 @@
-//! `[[listener]]`: the addresses to accept on, and what is spoken there before HTTP.
+//! Declares `[[listener]]`: the addresses to accept on, and what is spoken there before HTTP.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+
+use ipnet::IpNet;
+use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
-use super::listener_tls;
+use super::listener_tls::TlsRules;
 use crate::config::cidr;
+use crate::config::declaration::{Flag, ListBy, ReadBy, TableOf, WordOf};
 use crate::config::field::{Field, all, quoted};
+use crate::config::form::ValueKind;
 use crate::config::problem::Mistake;
 use crate::config::report::{Placed, Report};
-use crate::config::rules::{Http2, ListenerRules, ProxyProtocol};
+use crate::config::rules::{Http2, ProxyProtocol};
 use crate::config::section::Section;
 
 pub(in crate::config) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
 
-/// Every listener that could be read, with the place of its address.
-pub(in crate::config) fn read(sections: Vec<Section<'_>>) -> Vec<Placed<ListenerRules>> {
-    let read = sections.into_iter();
-    read.filter_map(|section| read_one(section)).collect()
+/// An address to accept on; only a restart changes it, all else follows a reload.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "listener[]", check = check_redirect)]
+pub struct ListenerRules {
+    /// Required. An IP address with a port; "[::]:8080" takes IPv6 and IPv4. No two listeners may have the same.
+    #[key(example = "\"0.0.0.0:8080\"", reader = ReadBy(address, &[ValueKind::String]))]
+    pub address: SocketAddr,
+    /// Whether HTTP/2 is taken beside HTTP/1.1: in clear text with prior knowledge, under TLS by ALPN.
+    #[key(example = "true", default = Http2::Accepted, reader = Flag(Http2::Off, Http2::Accepted))]
+    pub http2: Http2,
+    /// The announcement of clients by a proxy in front.
+    #[part(read = proxy_protocol, keys = ProxyTable::keys)]
+    pub proxy_protocol: ProxyProtocol,
+    /// Whether requests in clear text are sent on to https:// with 308: true for port 443, or the port. Two are not: those of certificate
+    /// authorities under /.well-known/acme-challenge/, and those that a trusted proxy has taken under TLS, as X-Forwarded-Proto says.
+    #[key(
+        example = "true",
+        shown = "false",
+        default = None,
+        reader = ReadBy(https_port, &[ValueKind::Boolean, ValueKind::Integer])
+    )]
+    pub redirect_to_https: Option<NonZeroU16>,
+    /// The keys of `[listener.tls]`; `None` where connections are in clear text.
+    #[key(example = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }", reader = TableOf(TlsRules::read))]
+    pub tls: Option<TlsRules>,
 }
 
-fn read_one(section: Section<'_>) -> Option<Placed<ListenerRules>> {
-    let address = section
-        .required("address", "\"0.0.0.0:8080\"")
-        .and_then(|field| Some(field.placed(address(&field)?)));
-    let http2 = section.or("http2", "true", Http2::Accepted, |field| {
-        Some(if field.boolean()? {
-            Http2::Accepted
-        } else {
-            Http2::Off
-        })
+/// Declares the keys of [`ProxyProtocol`].
+#[derive(Table)]
+#[table(check = check_proxies)]
+struct ProxyTable {
+    /// Whether a proxy in front announces its clients by the PROXY protocol, version 1 or 2, before TLS and HTTP: "off", "optional" (who
+    /// does not is served under its own address) or "required" (who does not, or may not, is closed). What is announced is the peer: for
+    /// limits, for the log, and for `[client] trusted_proxies`. With "optional" every connection that a proxy opens must be its own: one
+    /// that passes clients on without announcing them lets them announce themselves.
+    #[key(
+        example = "\"required\"",
+        shown = "\"off\"",
+        default = Announcement::Off,
+        reader = WordOf(&ANNOUNCEMENTS, "{} says nothing about the PROXY protocol")
+    )]
+    proxy_protocol: Announcement,
+    /// Who may announce clients; required unless it is "off". From anybody else "optional" takes such a header for a broken request.
+    #[key(example = "[\"10.0.0.0/8\"]", reader = ListBy(proxies, &[ValueKind::String]))]
+    proxy_protocol_from: Option<Vec<IpNet>>,
+}
+
+/// The announcement of clients that a listener accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announcement {
+    Off,
+    Optional,
+    Required,
+}
+
+const ANNOUNCEMENTS: [(&str, Announcement); 3] = [
+    ("off", Announcement::Off),
+    ("optional", Announcement::Optional),
+    ("required", Announcement::Required),
+];
+
+/// Reads every listener, with the place of its address; those that are wrong are left out.
+pub(in crate::config) fn read(sections: Vec<Section<'_>>) -> Vec<Placed<ListenerRules>> {
+    let read = sections.into_iter().filter_map(|section| {
+        let place = section.place_of("address");
+        let value = ListenerRules::read(section)?;
+        Some(Placed { value, place })
     });
-    let proxy_protocol = proxy_protocol(&section);
-    let redirect = section.field("redirect_to_https", "true");
-    let redirect_to_https = redirect.as_ref().map_or(Some(None), https_port);
-    let tls = listener_tls::read(&section);
-    section.finish();
-    if let (Some(redirect), Some(Some(_)), Some(Some(_))) = (&redirect, &redirect_to_https, &tls) {
-        return redirect.refuse(
+    read.collect()
+}
+
+fn check_redirect(keys: &ListenerRulesKeys, section: &Section<'_>) -> Option<()> {
+    if let (Some(Some(_)), Some(Some(_))) = (keys.redirect_to_https, &keys.tls) {
+        return section.refuse(
+            "redirect_to_https",
             "who comes here speaks TLS already",
             "write it where clear text is spoken, in the [[listener]] of port 80",
         );
     }
-    let Placed { value, place } = address?;
-    Some(Placed {
-        value: ListenerRules {
-            address: value,
-            http2: http2?,
-            proxy_protocol: proxy_protocol?,
-            redirect_to_https: redirect_to_https?,
-            tls: tls?,
-        },
-        place,
+    Some(())
+}
+
+fn check_proxies(keys: &ProxyTableKeys, section: &Section<'_>) -> Option<()> {
+    let is_off = keys.proxy_protocol? == Announcement::Off;
+    match (is_off, section.has("proxy_protocol_from")) {
+        (true, true) => section.refuse(
+            "proxy_protocol_from",
+            "nobody announces clients here",
+            "write proxy_protocol = \"required\" beside it, or leave it out",
+        ),
+        (false, false) => section.refuse(
+            "proxy_protocol",
+            "nothing says who may announce clients, and whoever does chooses whose address a request counts under",
+            "write proxy_protocol_from = [\"10.0.0.0/8\"] with the addresses of your proxies",
+        ),
+        _ => Some(()),
+    }
+}
+
+fn proxy_protocol(section: &Section<'_>) -> Option<ProxyProtocol> {
+    let table = ProxyTable::read_keys(section)?;
+    let proxies = table.proxy_protocol_from.unwrap_or_default();
+    Some(match table.proxy_protocol {
+        Announcement::Off => ProxyProtocol::Off,
+        Announcement::Optional => ProxyProtocol::Optional(proxies),
+        Announcement::Required => ProxyProtocol::Required(proxies),
     })
 }
 
-/// `true`, `false` or a port.
+/// Reads the networks of proxies.
+fn proxies(field: &Field<'_>) -> Option<Vec<IpNet>> {
+    let elements = field.list()?;
+    all(elements.iter().map(|element| {
+        let network = cidr::read(element)?;
+        if network.prefix_len() == 0 {
+            element.warn(
+                "everybody who reaches this address can choose whose address a request counts under",
+                "write the addresses of the proxies that announce clients here",
+            );
+        }
+        Some(network)
+    }))
+}
+
+/// Reads `true`, `false` or a port.
 fn https_port(field: &Field<'_>) -> Option<Option<NonZeroU16>> {
     const HTTPS: NonZeroU16 = NonZeroU16::new(443).expect("443 is not zero");
     match field.value {
@@ -68,65 +160,7 @@ fn https_port(field: &Field<'_>) -> Option<Option<NonZeroU16>> {
     }
 }
 
-/// What a proxy in front may announce, and which.
-#[derive(Clone, Copy)]
-enum Announced {
-    Off,
-    Optional,
-    Required,
-}
-
-fn proxy_protocol(section: &Section<'_>) -> Option<ProxyProtocol> {
-    let written = section.field("proxy_protocol", "\"required\"");
-    let choice = written.as_ref().map_or(Some(Announced::Off), |field| {
-        field.word(
-            &[
-                ("off", Announced::Off),
-                ("optional", Announced::Optional),
-                ("required", Announced::Required),
-            ],
-            |got| format!("{got} says nothing about the PROXY protocol"),
-        )
-    });
-    let from = section.field("proxy_protocol_from", "[\"10.0.0.0/8\"]");
-    let networks = from.as_ref().map(|field| {
-        let elements = field.list()?;
-        all(elements.iter().map(|element| {
-            let network = cidr::read(element)?;
-            if network.prefix_len() == 0 {
-                element.report.warning(
-                    &element.place,
-                    "everybody who reaches this address can choose whose address a request counts under",
-                    "write the addresses of the proxies that announce clients here",
-                );
-            }
-            Some(network)
-        }))
-    });
-    let choice = choice?;
-    let of = match (choice, networks) {
-        (Announced::Off, None) => return Some(ProxyProtocol::Off),
-        (Announced::Off, Some(_)) => {
-            return from?.refuse(
-                "nobody announces clients here",
-                "write proxy_protocol = \"required\" beside it, or leave it out",
-            );
-        }
-        (Announced::Optional | Announced::Required, None) => {
-            return written?.refuse(
-                "nothing says who may announce clients, and whoever does chooses whose address a request counts under",
-                "write proxy_protocol_from = [\"10.0.0.0/8\"] with the addresses of your proxies",
-            );
-        }
-        (Announced::Optional | Announced::Required, Some(networks)) => networks?,
-    };
-    Some(match choice {
-        Announced::Optional => ProxyProtocol::Optional(of),
-        Announced::Off | Announced::Required => ProxyProtocol::Required(of),
-    })
-}
-
-/// An address to bind.
+/// Reads an address to bind.
 pub(super) fn address(field: &Field<'_>) -> Option<SocketAddr> {
     field.parsed(|text| {
         text.parse().map_err(|_| {
@@ -172,7 +206,7 @@ pub(in crate::config) fn check_distinct(listeners: &[Placed<ListenerRules>], rep
     }
 }
 
-/// Whether two addresses cannot both be bound. Port 0 is a new one each time; `[::]` takes IPv4 too.
+/// Returns whether two addresses cannot both be bound. Port 0 is a new one each time; `[::]` takes IPv4 too.
 pub(super) fn clash(a: SocketAddr, b: SocketAddr) -> bool {
     let takes = |all: SocketAddr, one: SocketAddr| {
         all.ip().is_unspecified() && (all.is_ipv6() || one.is_ipv4())

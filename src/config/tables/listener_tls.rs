@@ -1,82 +1,148 @@
-//! `[listener.tls]`: the certificates of a listener, and what its clients must bring.
+//! Declares `[listener.tls]`: the certificates of a listener, and what its clients must bring.
 //!
 //! Files are read whole with the configuration and are watched with it. A pair that is broken is an error like any other: the
 //! configuration in force, with the certificates that it has, stays.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use sluicegate_config_derive::Table;
 
 use super::acme;
+use super::listener::ListenerRules;
 use crate::clock;
+use crate::config::declaration::{ListBy, PEM_FILE, TableOf, WordOf};
 use crate::config::field::{Field, all, quoted, text_of};
+use crate::config::form::ValueKind;
 use crate::config::references::Defined;
 use crate::config::report::{Placed, Report};
-use crate::config::rules::{
-    LimitRules, ListenerRules, MinVersion, Name, TlsRules, UnknownName, ValueSource,
-};
+use crate::config::rules::{LimitRules, MinVersion, Name, NameSet, UnknownName, ValueSource};
 use crate::config::section::Section;
 use crate::pki::ClientAuth;
 use crate::pki::{CertificateError, CertificateTexts, ClientTrust, ServerCertificate, served};
 use crate::secret::Secret;
 
-const EXAMPLE: &str = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }";
 const PAIRS: &str = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]";
-const READABLE: &str = "put it there as PEM, readable for the user that runs the gateway";
 
 /// A year, which is what lists of preloaded hosts ask for.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Reads the table; `None` inside where it is not written.
-pub(super) fn read(listener: &Section<'_>) -> Option<Option<TlsRules>> {
-    let (written, section) = listener.table("tls", EXAMPLE);
-    let ordered = section.optional("acme", "[\"www.example.com\"]", acme::names);
-    // Who orders certificates need not have any.
-    let certificates = if section.is_there() && matches!(ordered, Some(None)) {
-        section.required("certificates", PAIRS)
-    } else {
-        section.field("certificates", PAIRS)
-    };
-    let certificates = match (certificates, &ordered) {
-        (Some(field), _) => certificates_of(&field),
-        (None, Some(None)) => None,
-        (None, _) => Some(Vec::new()),
-    };
-    let min_version = section.or("min_version", "\"1.2\"", MinVersion::Tls12, |field| {
-        field.word(
-            &[("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)],
-            |got| format!("{got} is no version of TLS that is spoken here"),
-        )
-    });
-    let clients = clients(&section);
-    let unknown_name = section.or(
-        "unknown_sni",
-        "\"default\"",
-        UnknownName::Default,
-        |field| {
-            field.word(
-                &[
-                    ("default", UnknownName::Default),
-                    ("refuse", UnknownName::Refuse),
-                ],
-                |got| format!("{got} says nothing about unknown names"),
-            )
-        },
-    );
-    let strict_transport = section.optional("hsts", "{ max_age = \"365d\" }", hsts);
-    section.finish();
-    if written.is_none() {
-        return Some(None);
+/// TLS at this listener; without it connections are in clear text. Files are watched, and a changed pair is shown from the next handshake
+/// on; a broken one changes nothing and is told in log, metrics and /status.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "listener[].tls", check = check_certificates)]
+pub struct TlsRules {
+    /// Certificates with their keys, as PEM; chains in order, the certificate first. Each is shown for the names in it, `*.example.com`
+    /// for one label under it, or for `names`; the first is the default.
+    #[key(
+        example = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]",
+        shown = "[{ cert_file = \"site.pem\", key_file = \"site.key\", names = [\"www.example.com\", \"*.example.com\"] }]",
+        default = Vec::new(),
+        reader = ListBy(certificates_of, &[ValueKind::Object])
+    )]
+    pub certificates: Vec<ServerCertificate>,
+    /// Names that a certificate is ordered for, one for all of them, at most 100; [acme] says from whom. There are these, or
+    /// `certificates`, or both.
+    #[key(
+        example = "[\"www.example.com\"]",
+        shown = "[\"www.example.com\", \"example.com\"]",
+        reader = ListBy(acme::names, &[ValueKind::String])
+    )]
+    pub acme: Option<NameSet>,
+    /// "1.2" or "1.3".
+    #[key(
+        example = "\"1.2\"",
+        default = MinVersion::Tls12,
+        reader = WordOf(&VERSIONS, "{} is no version of TLS that is spoken here")
+    )]
+    pub min_version: MinVersion,
+    /// The trust in certificates of clients; `None` where no client is asked.
+    #[part(read = clients, keys = ClientTable::keys)]
+    pub clients: Option<ClientTrust>,
+    /// What is shown to clients that ask for a name without a certificate, or for none: "default", the first, or "refuse", nothing.
+    #[key(
+        example = "\"default\"",
+        default = UnknownName::Default,
+        reader = WordOf(&UNKNOWN_NAMES, "{} says nothing about unknown names")
+    )]
+    pub unknown_sni: UnknownName,
+    /// Strict-Transport-Security on every answer under TLS: browsers come back under TLS alone. `preload` needs a year, and all subdomains.
+    #[key(
+        example = "{ max_age = \"365d\" }",
+        shown = "{ max_age = \"365d\", include_subdomains = true, preload = true }",
+        reader = TableOf(hsts)
+    )]
+    pub hsts: Option<HeaderValue>,
+}
+
+/// Declares the keys of [`ClientTrust`].
+#[derive(Table)]
+#[table(check = check_authority)]
+struct ClientTable {
+    /// Who signs the certificates of clients. Default: clients are not asked. Keys can count by "tls.client.subject" and
+    /// "tls.client.fingerprint"; a request for another host than that of the handshake is answered with 421.
+    #[key(example = "\"clients.pem\"", reader = PEM_FILE)]
+    client_ca_file: Option<Arc<str>>,
+    /// "required", or "optional": who has none may come, and one that is shown must be right.
+    #[key(
+        example = "\"required\"",
+        default = ClientAuth::Required,
+        reader = WordOf(&CLIENT_AUTHS, "{} says nothing about certificates of clients")
+    )]
+    client_auth: ClientAuth,
+}
+
+const VERSIONS: [(&str, MinVersion); 2] = [("1.2", MinVersion::Tls12), ("1.3", MinVersion::Tls13)];
+
+const UNKNOWN_NAMES: [(&str, UnknownName); 2] = [
+    ("default", UnknownName::Default),
+    ("refuse", UnknownName::Refuse),
+];
+
+const CLIENT_AUTHS: [(&str, ClientAuth); 2] = [
+    ("optional", ClientAuth::Optional),
+    ("required", ClientAuth::Required),
+];
+
+/// Requires certificates, unless names are written that they are ordered for.
+fn check_certificates(keys: &TlsRulesKeys, section: &Section<'_>) -> Option<()> {
+    match keys.acme {
+        Some(None) => section.required("certificates", PAIRS).map(drop),
+        _ => Some(()),
     }
-    Some(Some(TlsRules {
-        certificates: certificates?,
-        ordered: ordered?,
-        min_version: min_version?,
-        clients: clients?,
-        unknown_name: unknown_name?,
-        strict_transport: strict_transport?,
-    }))
+}
+
+fn check_authority(_: &ClientTableKeys, section: &Section<'_>) -> Option<()> {
+    if section.has("client_auth") && !section.has("client_ca_file") {
+        return section.refuse(
+            "client_auth",
+            "nothing says whose certificates of clients are believed",
+            "write client_ca_file = \"clients.pem\" beside it, or leave it out",
+        );
+    }
+    Some(())
+}
+
+fn clients(section: &Section<'_>) -> Option<Option<ClientTrust>> {
+    let table = ClientTable::read_keys(section)?;
+    let Some(authorities) = table.client_ca_file else {
+        return Some(None);
+    };
+    let trust = ClientTrust::new(&authorities, table.client_auth);
+    if trust.is_none() {
+        return section.refuse(
+            "client_ca_file",
+            "this file holds no certificate of an authority",
+            "write the PEM file of who signs the certificates of your clients",
+        );
+    }
+    Some(trust)
 }
 
 fn certificates_of(field: &Field<'_>) -> Option<Vec<ServerCertificate>> {
@@ -110,7 +176,7 @@ fn certificate(element: &Field<'_>) -> Option<ServerCertificate> {
         }))
     });
     section.finish();
-    let text = |field: &Field<'_>| text_of(field, READABLE);
+    let text = |field: &Field<'_>| text_of(field, PEM_FILE.0);
     let chain_text = chain.as_ref().and_then(text);
     let key_text = key.as_ref().and_then(text);
     let (chain, key, (key_path, key_text)) = (chain?, key?, key_text?);
@@ -164,7 +230,7 @@ fn certificate(element: &Field<'_>) -> Option<ServerCertificate> {
     field.refuse(message, advice)
 }
 
-/// Says what of a certificate nobody would be shown.
+/// Warns of a certificate that no client would be shown.
 fn check_names(
     element: &Field<'_>,
     at: usize,
@@ -210,43 +276,8 @@ fn check_time(chain: &Field<'_>, certificate: &ServerCertificate) {
     );
 }
 
-/// `client_ca_file` and `client_auth`: `None` inside where clients are not asked.
-fn clients(section: &Section<'_>) -> Option<Option<ClientTrust>> {
-    let authorities = section.field("client_ca_file", "\"clients.pem\"");
-    let auth = section.field("client_auth", "\"required\"");
-    let choice = match &auth {
-        None => Some(ClientAuth::Required),
-        Some(field) => field.word(
-            &[
-                ("optional", ClientAuth::Optional),
-                ("required", ClientAuth::Required),
-            ],
-            |got| format!("{got} says nothing about certificates of clients"),
-        ),
-    };
-    let Some(authorities) = authorities else {
-        return match auth {
-            None => Some(None),
-            Some(auth) => auth.refuse(
-                "nothing says whose certificates of clients are believed",
-                "write client_ca_file = \"clients.pem\" beside it, or leave it out",
-            ),
-        };
-    };
-    let (_, text) = text_of(&authorities, READABLE)?;
-    let trust = ClientTrust::new(&text, choice?);
-    if trust.is_none() {
-        return authorities.refuse(
-            "this file holds no certificate of an authority",
-            "write the PEM file of who signs the certificates of your clients",
-        );
-    }
-    Some(trust)
-}
-
-/// `hsts`, RFC 6797 §6.1.
-fn hsts(field: &Field<'_>) -> Option<HeaderValue> {
-    let section = field.section()?;
+/// Reads `hsts`, RFC 6797 §6.1.
+fn hsts(section: Section<'_>) -> Option<HeaderValue> {
     let age = section.required("max_age", "\"365d\"");
     let max_age = age
         .as_ref()

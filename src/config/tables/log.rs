@@ -1,109 +1,137 @@
-//! `[log]`: the access log.
+//! Declares `[log]`: the access log.
 
 use http::HeaderName;
+use sluicegate_config_derive::Table;
 
+use super::route::Route;
 use crate::bounds;
+use crate::config::declaration::{ChoiceOf, ListBy, ReadBy, WordOf};
 use crate::config::field::{Field, quoted};
-use crate::config::line_filter::line_filter;
+use crate::config::form::ValueKind;
+use crate::config::line_filter::{LineFilter, line_filter};
 use crate::config::problem::Mistake;
 use crate::config::report::{Place, Report};
-use crate::config::rules::{
-    AccessLogTarget, LogFormat, LogNames, LogRules, LoggedKeys, RefusedLines,
-};
+use crate::config::rules::{AccessLogTarget, LogFormat, LogNames, LoggedKeys, RefusedLines};
 use crate::config::section::Section;
 use crate::config::suggest;
 
-use super::route::Route;
-
-/// The table, with the place of what is judged once the routes are known.
-pub(in crate::config) struct Log {
-    pub(in crate::config) rules: LogRules,
-    place_of_only: Option<Place>,
+/// The access log.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "log", check = check_fields)]
+pub struct LogRules {
+    /// One line for each request: "stdout", "off", or the path of a file, which is reopened at SIGUSR1.
+    #[key(
+        example = "\"stdout\"",
+        default = AccessLogTarget::Stdout,
+        reader = ReadBy(access, &[ValueKind::String])
+    )]
+    pub access: AccessLogTarget,
+    /// What lines of refused requests show of the limit's key: "hash"; "masked", its values too, with most of each hidden and addresses by
+    /// their network; "plain", its values as they are counted.
+    #[key(
+        example = "\"hash\"",
+        default = LoggedKeys::Hash,
+        reader = ChoiceOf(&KEYS, "{} is no way to log keys", "write \"hash\", \"masked\" or \"plain\"")
+    )]
+    pub keys: LoggedKeys,
+    /// What a line looks like: "json", or "combined", the format of Apache and nginx, in UTC.
+    #[key(
+        example = "\"json\"",
+        default = LogFormat::Json,
+        reader = WordOf(&FORMATS, "{} is no format of access lines")
+    )]
+    pub format: LogFormat,
+    /// Request fields that lines of JSON show, at most 8, cut after 512 bytes. Those that carry credentials are refused. Default: none.
+    #[key(
+        example = "[\"user-agent\", \"referer\"]",
+        default = Vec::new(),
+        reader = ListBy(fields, &[ValueKind::String])
+    )]
+    pub fields: Vec<HeaderName>,
+    /// Which requests have a line: comparisons of status, outcome, method, route ("==", "!=", "in [a, b]", "not in [a, b]"; status also
+    /// "<" and so on, and "in 500..=599") and duration ("<", "<=", ">", ">="), joined by "and", which binds closer, and "or". Default: all.
+    #[key(
+        example = "\"status >= 400\"",
+        shown = "\"status >= 400 or duration >= 1s\"",
+        reader = ReadBy(line_filter, &[ValueKind::String])
+    )]
+    pub only: Option<LineFilter>,
+    /// Which lines of refused requests are written, of those: "all"; "1%", picked at random; or "one per key and second". Metrics count
+    /// every request, and `left_out` says how many lines are missing before one.
+    #[key(
+        example = "\"1%\"",
+        shown = "\"all\"",
+        default = RefusedLines::All,
+        reader = ReadBy(refused_lines, &[ValueKind::String])
+    )]
+    pub refused: RefusedLines,
+    /// Whether lines of JSON have the names of fields and outcomes that they had before this version (CHANGELOG.md lists them). For one
+    /// version.
+    #[key(
+        example = "false",
+        default = LogNames::Present,
+        reader = ReadBy(old_names, &[ValueKind::Boolean])
+    )]
+    pub old_names: LogNames,
 }
 
-/// Reads the table.
-pub(in crate::config) fn read(section: Section<'_>) -> Option<Log> {
-    let access = section.or("access", "\"stdout\"", AccessLogTarget::Stdout, |field| {
-        match field.text()? {
-            "stdout" => Some(AccessLogTarget::Stdout),
-            "off" => Some(AccessLogTarget::Off),
-            path if path.is_empty() || path.ends_with('/') || path.contains('\0') => field.refuse(
-                "this is not the path of a file",
-                "write \"stdout\", \"off\" or \"/var/log/sluicegate/access.log\"",
-            ),
-            // A word without a slash or dot is more likely a slip than a file in the working directory.
-            word if !word.contains(['/', '.']) => field.refuse(
-                format!("{word:?} is neither \"stdout\" nor \"off\""),
-                format!("write one of them, or \"./{word}\" if a file is meant"),
-            ),
-            path => Some(AccessLogTarget::File(field.report.path(path))),
-        }
-    });
-    let keys = section.or("keys", "\"hash\"", LoggedKeys::Hash, |field| {
-        match field.text()? {
-            "hash" => Some(LoggedKeys::Hash),
-            "masked" => Some(LoggedKeys::Masked),
-            "plain" => Some(LoggedKeys::Plain),
-            other => field.refuse(
-                format!("{other:?} is no way to log keys"),
-                "write \"hash\", \"masked\" or \"plain\"",
-            ),
-        }
-    });
-    let format = section.or("format", "\"json\"", LogFormat::Json, |field| {
-        let words = [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
-        field.word(&words, |other| {
-            format!("{other} is no format of access lines")
-        })
-    });
-    let fields = section.or("fields", "[\"user-agent\", \"referer\"]", Vec::new(), |field| {
-        let names = fields(field)?;
-        if format == Some(LogFormat::Combined) && !names.is_empty() {
-            return field.refuse(
-                "lines in the combined format have no place for more fields than Referer and User-Agent, which they have anyway",
-                "leave `fields` out, or write format = \"json\"",
-            );
-        }
-        Some(names)
-    });
-    let mut place_of_only = None;
-    let only = section.optional("only", "\"status >= 400\"", |field| {
-        place_of_only = Some(field.place.clone());
-        line_filter(field)
-    });
-    let refused = section.or("refused", "\"1%\"", RefusedLines::All, refused_lines);
-    let names = section.or("old_names", "false", LogNames::Present, |field| {
-        if !field.boolean()? {
-            return Some(LogNames::Present);
-        }
-        field.warn(
-            "lines have the former names of fields, which the next version no longer writes",
-            "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded and outcome rate-limited, then \
-             leave it out",
+const KEYS: [(&str, LoggedKeys); 3] = [
+    ("hash", LoggedKeys::Hash),
+    ("masked", LoggedKeys::Masked),
+    ("plain", LoggedKeys::Plain),
+];
+
+const FORMATS: [(&str, LogFormat); 2] =
+    [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
+
+fn check_fields(keys: &LogRulesKeys, section: &Section<'_>) -> Option<()> {
+    if keys.format == Some(LogFormat::Combined) && !keys.fields.as_ref()?.is_empty() {
+        return section.refuse(
+            "fields",
+            "lines in the combined format have no place for more fields than Referer and User-Agent, which they have anyway",
+            "leave `fields` out, or write format = \"json\"",
         );
-        Some(LogNames::Former)
-    });
-    section.finish();
-    let rules = LogRules {
-        access: access?,
-        keys: keys?,
-        format: format?,
-        fields: fields?,
-        only: only?,
-        refused: refused?,
-        names: names?,
-    };
-    Some(Log {
-        rules,
-        place_of_only,
-    })
+    }
+    Some(())
 }
 
-/// Warns of routes that `only` names and the file has not: `==` keeps none of their lines, and `!=` drops none.
-pub(in crate::config) fn check_routes(log: &Log, routes: &[Route], report: &Report<'_>) {
-    let (Some(only), Some(place)) = (&log.rules.only, &log.place_of_only) else {
-        return;
-    };
+/// Reads `"stdout"`, `"off"` or the path of a file.
+fn access(field: &Field<'_>) -> Option<AccessLogTarget> {
+    match field.text()? {
+        "stdout" => Some(AccessLogTarget::Stdout),
+        "off" => Some(AccessLogTarget::Off),
+        path if path.is_empty() || path.ends_with('/') || path.contains('\0') => field.refuse(
+            "this is not the path of a file",
+            "write \"stdout\", \"off\" or \"/var/log/sluicegate/access.log\"",
+        ),
+        // A word without a slash or dot is more likely a slip than a file in the working directory.
+        word if !word.contains(['/', '.']) => field.refuse(
+            format!("{word:?} is neither \"stdout\" nor \"off\""),
+            format!("write one of them, or \"./{word}\" if a file is meant"),
+        ),
+        path => Some(AccessLogTarget::File(field.report.path(path))),
+    }
+}
+
+fn old_names(field: &Field<'_>) -> Option<LogNames> {
+    if !field.boolean()? {
+        return Some(LogNames::Present);
+    }
+    field.warn(
+        "lines have the former names of fields, which the next version no longer writes",
+        "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded and outcome rate-limited, then \
+         leave it out",
+    );
+    Some(LogNames::Former)
+}
+
+/// Warns of routes that `only`, which stands at `place`, names and the file has not: `==` keeps none of their lines, and `!=` drops none.
+pub(in crate::config) fn check_routes(
+    only: &LineFilter,
+    place: &Place,
+    routes: &[Route],
+    report: &Report<'_>,
+) {
     let rules = routes.iter().filter_map(|route| route.rules.as_ref());
     let known: Vec<&str> = rules.map(|rules| &*rules.name).collect();
     for name in only.routes().filter(|name| !known.contains(name)) {
@@ -119,7 +147,7 @@ pub(in crate::config) fn check_routes(log: &Log, routes: &[Route], report: &Repo
     }
 }
 
-/// Fields that prove who somebody is. A log is read by more people than may act for every client, and kept for longer than a password.
+/// Fields that carry credentials. A log is read by more people than may act for every client, and kept for longer than a password.
 const CREDENTIALS: [&str; 10] = [
     "api-key",
     "authorization",
@@ -133,7 +161,7 @@ const CREDENTIALS: [&str; 10] = [
     "x-xsrf-token",
 ];
 
-/// `fields = ["user-agent", "referer"]`
+/// Reads `fields = ["user-agent", "referer"]`.
 fn fields(field: &Field<'_>) -> Option<Vec<HeaderName>> {
     let elements = field.elements()?;
     if elements.len() > bounds::LOGGED_FIELDS {
@@ -177,7 +205,7 @@ fn field_name(text: &str) -> Result<HeaderName, Mistake> {
     Ok(name)
 }
 
-/// `refused = "1%"`, `"one per key and second"` or `"all"`
+/// Reads `refused = "1%"`, `"one per key and second"` or `"all"`.
 fn refused_lines(field: &Field<'_>) -> Option<RefusedLines> {
     field.parsed(|text| match text {
         "all" => Ok(RefusedLines::All),

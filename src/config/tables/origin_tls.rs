@@ -1,6 +1,6 @@
-//! `[origin.NAME]` `protocol` and `[origin.NAME.tls]`: what is spoken with servers, and whom to believe.
+//! Declares `[origin.NAME.tls]`, and reads `protocol` of `[origin.NAME]`: what is spoken with servers, and which certificates are trusted.
 //!
-//! Certificates and keys are read with the configuration and watched with it, so that one that cannot be used is told with its place,
+//! Certificates and keys are read with the configuration and watched with it, so that one that cannot be used is reported with its place,
 //! before a request meets it.
 
 use std::sync::Arc;
@@ -8,42 +8,68 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use sluicegate_config_derive::Table;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::config::declaration::{PEM_FILE, ParsedText, ReadBy};
 use crate::config::field::{Field, quoted, text_of};
+use crate::config::form::ValueKind;
 use crate::config::problem::Mistake;
-use crate::config::rules::{Certificate, Identity, OriginTls, Protocol, Verify};
+use crate::config::rules::{Certificate, Identity, Protocol, Verify};
 use crate::config::section::Section;
 
-const PEM: &str = "put it there as PEM, readable for the user that runs the gateway";
+/// TLS to the servers, be it empty; protocol = "h2" and "auto" turn it on without this. The files are read again when they change;
+/// connections made with the old ones are not used again. Default: off.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Table)]
+#[table(path = "origin.NAME.tls")]
+pub struct OriginTls {
+    /// Who signs the certificates of the servers. Default: whom this machine trusts.
+    #[key(
+        example = "\"/etc/sluicegate/origin-ca.pem\"",
+        shown = "\"origin-ca.pem\"",
+        reader = ReadBy(trust, &[ValueKind::String])
+    )]
+    pub ca_file: Option<Arc<[Certificate]>>,
+    /// The certificate of the gateway; `None`: none is sent.
+    #[part(read = identity, keys = IdentityTable::keys)]
+    pub identity: Option<Identity>,
+    /// The name that is asked for and that certificates must have, whatever Host the client sent. Default: the name of each server, or its
+    /// address.
+    #[key(example = "\"app.internal\"", reader = ParsedText(server_name))]
+    pub server_name: Option<Arc<str>>,
+    /// How much of a certificate is verified: "full", "chain" for any name, or "off" for anybody, which is no better than no TLS where
+    /// somebody can interfere.
+    #[key(example = "\"full\"", default = Verify::Full, reader = ReadBy(verify, &[ValueKind::String]))]
+    pub verify: Verify,
+}
 
-/// Reads what is spoken.
+/// Declares the keys of [`Identity`].
+#[derive(Table)]
+#[table(check = check_pair)]
+struct IdentityTable {
+    /// The gateway's own certificate and those that lead to its root, with key_file. Default: none.
+    #[key(example = "\"/etc/sluicegate/gateway.pem\"", shown = "\"origin.pem\"", reader = PEM_FILE)]
+    cert_file: Option<Arc<str>>,
+    /// The key of that certificate.
+    #[key(example = "\"/etc/sluicegate/gateway.key\"", shown = "\"origin.key\"", reader = PEM_FILE)]
+    key_file: Option<Arc<str>>,
+}
+
+/// Reads `protocol` and `tls` of an origin.
 pub(super) fn read(section: &Section<'_>) -> Option<(Protocol, Option<OriginTls>)> {
-    let written = section.field("protocol", "\"h2\"");
-    let protocol = match &written {
-        Some(field) => protocol(field).map(|protocol| Some((protocol, &field.place))),
-        None => Some(None),
-    };
-    let (place, table) = section.table("tls", "{ ca_file = \"/etc/sluicegate/origin-ca.pem\" }");
-    let by_protocol = protocol
-        .flatten()
-        .filter(|(protocol, _)| protocol.implies_tls())
-        .map(|(_, place)| place.clone());
-    let tls = match place.clone().or(by_protocol) {
-        Some(_) => made(&table).map(Some),
-        None => Some(None),
-    };
-    table.finish();
-    let (protocol, tls) = (protocol?.map_or(Protocol::Http1, |(said, _)| said), tls?);
-    if let (Protocol::H2c, Some(place)) = (protocol, place) {
-        section.report.error(
-            &place,
+    let is_written = section.has("tls");
+    let tls =
+        OriginTls::read(section.section("tls", "{ ca_file = \"/etc/sluicegate/origin-ca.pem\" }"));
+    let protocol = section.or("protocol", "\"h2\"", Protocol::Http1, protocol)?;
+    if protocol == Protocol::H2c && is_written {
+        return section.refuse(
+            "tls",
             "\"h2c\" is HTTP/2 without TLS",
             "write protocol = \"h2\", or leave tls out",
         );
-        return None;
     }
-    Some((protocol, tls))
+    let is_used = is_written || protocol.implies_tls();
+    Some((protocol, Some(tls?).filter(|_| is_used)))
 }
 
 fn protocol(field: &Field<'_>) -> Option<Protocol> {
@@ -61,32 +87,8 @@ fn protocol(field: &Field<'_>) -> Option<Protocol> {
     })
 }
 
-fn made(table: &Section<'_>) -> Option<OriginTls> {
-    let trust = table.optional("ca_file", "\"/etc/sluicegate/origin-ca.pem\"", |field| {
-        trust(field)
-    });
-    let chain = table.field("cert_file", "\"/etc/sluicegate/gateway.pem\"");
-    let key = table.field("key_file", "\"/etc/sluicegate/gateway.key\"");
-    let identity = match (&chain, &key) {
-        (Some(chain), Some(key)) => identity(chain, key).map(Some),
-        (Some(lone), None) | (None, Some(lone)) => lone.refuse(
-            "a certificate and its key belong together",
-            "write cert_file and key_file, or neither",
-        ),
-        (None, None) => Some(None),
-    };
-    let server_name = table.optional("server_name", "\"app.internal\"", server_name);
-    let verify = table.or("verify", "\"full\"", Verify::Full, verify);
-    Some(OriginTls {
-        trust: trust?,
-        identity: identity?,
-        server_name: server_name?,
-        verify: verify?,
-    })
-}
-
 fn trust(field: &Field<'_>) -> Option<Arc<[Certificate]>> {
-    let text = watched(field)?;
+    let (_, text) = text_of(field, PEM_FILE.0)?;
     let trusted = certificates(&text).filter(|all| {
         let mut roots = RootCertStore::empty();
         let mut each = all.iter();
@@ -100,11 +102,27 @@ fn trust(field: &Field<'_>) -> Option<Arc<[Certificate]>> {
     })
 }
 
-fn identity(chain: &Field<'_>, key: &Field<'_>) -> Option<Identity> {
-    let (chain_text, key_text) = (watched(chain), watched(key));
-    let (chain_text, key_text) = (chain_text?, key_text?);
+fn check_pair(_: &IdentityTableKeys, section: &Section<'_>) -> Option<()> {
+    let lone = match (section.has("cert_file"), section.has("key_file")) {
+        (true, false) => "cert_file",
+        (false, true) => "key_file",
+        _ => return Some(()),
+    };
+    section.refuse(
+        lone,
+        "a certificate and its key belong together",
+        "write cert_file and key_file, or neither",
+    )
+}
+
+fn identity(section: &Section<'_>) -> Option<Option<Identity>> {
+    let table = IdentityTable::read_keys(section)?;
+    let Some((chain_text, key_text)) = table.cert_file.zip(table.key_file) else {
+        return Some(None);
+    };
     let Some(certificates) = certificates(&chain_text) else {
-        return chain.refuse(
+        return section.refuse(
+            "cert_file",
             "this file holds no certificate, or one that cannot be used",
             "write the PEM file of the gateway's certificate",
         );
@@ -115,25 +133,27 @@ fn identity(chain: &Field<'_>, key: &Field<'_>) -> Option<Identity> {
         PrivateKeyDer::try_from(key.secret_der()).is_ok_and(|other| other == *key)
     };
     let Some(parsed) = parsed.ok().filter(told_apart) else {
-        return key.refuse(
+        return section.refuse(
+            "key_file",
             "this file holds no private key",
             "write the PEM file of the certificate's key, without a passphrase",
         );
     };
     let bytes = Arc::from(parsed.secret_der());
     if let Err(why) = fits(&certificates, parsed) {
-        return key.refuse(
+        return section.refuse(
+            "key_file",
             format!("certificate and key cannot be used: {why}"),
             "write the key that the certificate was made for",
         );
     }
-    Some(Identity {
+    Some(Some(Identity {
         chain: certificates,
         key: bytes,
-    })
+    }))
 }
 
-/// Tries them out as a connection will.
+/// Tries certificate and key out as a connection will.
 fn fits(chain: &[Certificate], key: PrivateKeyDer<'static>) -> Result<(), rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = chain
@@ -147,15 +167,29 @@ fn fits(chain: &[Certificate], key: PrivateKeyDer<'static>) -> Result<(), rustls
         .map(drop)
 }
 
-fn server_name(field: &Field<'_>) -> Option<Arc<str>> {
-    let text = field.text()?;
-    if ServerName::try_from(text).is_ok() {
-        return Some(Arc::from(text));
-    }
-    field.refuse(
-        "this is not a name that a certificate can have",
-        "write the host name of the servers' certificates",
-    )
+/// Returns all certificates of a text, at least one, all of them X.509.
+fn certificates(text: &str) -> Option<Arc<[Certificate]>> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let read = read.ok().filter(|all| !all.is_empty())?;
+    let sound = |der: &CertificateDer<'_>| {
+        X509Certificate::from_der(der).is_ok_and(|(rest, _)| rest.is_empty())
+    };
+    read.iter().all(sound).then(|| {
+        read.iter()
+            .map(|der| Certificate(Arc::from(&**der)))
+            .collect()
+    })
+}
+
+fn server_name(text: &str) -> Result<Arc<str>, Mistake> {
+    ServerName::try_from(text)
+        .map(|_| Arc::from(text))
+        .map_err(|_| {
+            Mistake::with_advice(
+                "this is not a name that a certificate can have",
+                "write the host name of the servers' certificates",
+            )
+        })
 }
 
 fn verify(field: &Field<'_>) -> Option<Verify> {
@@ -185,23 +219,4 @@ fn verify(field: &Field<'_>) -> Option<Verify> {
         "leave this out, and write in ca_file who signed the certificates, in server_name the name they have",
     );
     Some(how)
-}
-
-/// All certificates of a text, at least one, all of them X.509.
-fn certificates(text: &str) -> Option<Arc<[Certificate]>> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-    let read = read.ok().filter(|all| !all.is_empty())?;
-    let sound = |der: &CertificateDer<'_>| {
-        X509Certificate::from_der(der).is_ok_and(|(rest, _)| rest.is_empty())
-    };
-    read.iter().all(sound).then(|| {
-        read.iter()
-            .map(|der| Certificate(Arc::from(&**der)))
-            .collect()
-    })
-}
-
-/// The text of the file that a field names.
-fn watched(field: &Field<'_>) -> Option<String> {
-    text_of(field, PEM).map(|(_, text)| text)
 }

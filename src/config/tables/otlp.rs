@@ -1,25 +1,26 @@
-//! `[tracing.otlp]`: the OpenTelemetry collector that is told of spans.
+//! Declares `[tracing.otlp]`: the OpenTelemetry collector that spans are sent to.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderName, HeaderValue, header};
+use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
 use crate::bounds::{OTLP_ATTRIBUTES, OTLP_TEXT};
+use crate::config::declaration::{DurationIn, PEM_FILE, ParsedText, ReadBy};
 use crate::config::field::{Field, all, quoted, text_of};
+use crate::config::form::ValueKind;
 use crate::config::problem::Mistake;
-use crate::config::rules::{OtlpPlace, OtlpRules};
-use crate::config::section::step;
+use crate::config::section::{Section, step};
 use crate::pki::{Tls, TlsError, TlsTexts};
 
-pub(super) const EXAMPLE: &str = "{ endpoint = \"http://127.0.0.1:4318\" }";
-
-/// What the gateway is called where nothing else is said.
-const SERVICE: &str = "sluicegate";
-/// Where collectors take spans, below the endpoint (OTLP specification, "Endpoint URLs for OTLP/HTTP").
+/// The path of traces below the endpoint (OTLP specification, "Endpoint URLs for OTLP/HTTP").
 const SIGNAL: &str = "/v1/traces";
+/// Shortest and longest wait.
+const WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// Fields that the gateway writes itself.
 const OWN: [HeaderName; 5] = [
@@ -30,84 +31,165 @@ const OWN: [HeaderName; 5] = [
     header::CONNECTION,
 ];
 
-/// Reads the table.
-pub(super) fn read(field: &Field<'_>) -> Option<OtlpRules> {
-    let section = field.section()?;
-    if !field.report.environment.exports_spans() {
-        field.refuse::<()>(
-            "this build has no OTLP export",
-            "build it with `cargo build --release --features otlp`, as the packages and the image are, or leave this out",
-        );
-    }
-    let endpoint = section.required("endpoint", "\"http://127.0.0.1:4318\"");
-    let ca = section.field("ca_file", "\"/etc/sluicegate/collector-ca.pem\"");
-    let place = endpoint.as_ref().map(|field| place(field, ca.as_ref()));
-    let headers = section.or(
-        "headers",
-        "{ authorization = { file = \"/etc/sluicegate/otlp-token\" } }",
-        Vec::new(),
-        |field| headers(field),
-    );
-    let seconds = Duration::from_secs;
-    let timeout = section.or("timeout", "\"10s\"", seconds(10), |field| {
-        field.duration(Duration::from_millis(10)..=seconds(60))
-    });
-    let interval = section.or("interval", "\"1s\"", seconds(1), |field| {
-        field.duration(Duration::from_millis(10)..=seconds(60))
-    });
-    let service = section.or("service_name", "\"edge\"", SERVICE.into(), attribute_text);
-    let attributes = section.or(
-        "attributes",
-        "{ \"deployment.environment.name\" = \"production\" }",
-        Vec::new(),
-        attributes,
-    );
-    section.finish();
-    let (place, headers) = (place??, headers?);
-    let (timeout, interval) = (timeout?, interval?);
-    let mut said = vec![("service.name".into(), service?)];
-    said.extend(attributes?);
-    Some(OtlpRules {
-        collector: place,
-        headers,
-        timeout,
-        interval,
-        attributes: said,
-    })
+/// An OpenTelemetry collector that is told of the spans that are recorded, by OTLP over HTTP: the gateway's own, and that of its request
+/// to the origin. Only in builds with the feature `otlp`, as packages and image are. A collector that is away or slow holds no request up.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "tracing.otlp", check = check_build)]
+pub struct OtlpRules {
+    /// The address of the collector.
+    #[part(read = collector, keys = CollectorTable::keys)]
+    pub collector: OtlpPlace,
+    /// Fields of each call. A value is written here, or read from a file, which is watched.
+    #[key(
+        example = "{ authorization = { file = \"/etc/sluicegate/otlp-token\" } }",
+        shown = "{ x-tenant = \"edge\", authorization = { file = \"otlp-token\" } }",
+        default = Vec::new(),
+        reader = ReadBy(headers, &[ValueKind::Object])
+    )]
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// How long a call may take in all, 10ms to 1m.
+    #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(WAIT))]
+    pub timeout: Duration,
+    /// How long spans wait for others at most, 10ms to 1m.
+    #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
+    pub interval: Duration,
+    /// The attributes of this gateway, `service.name` first.
+    #[part(read = resource, keys = ResourceTable::keys)]
+    pub attributes: Vec<(Box<str>, Box<str>)>,
 }
 
-fn place(field: &Field<'_>, ca: Option<&Field<'_>>) -> Option<OtlpPlace> {
-    let uri: Uri = field.parsed(url)?;
-    let tls = match (uri.scheme_str(), ca) {
-        (Some("https"), ca) => Some(tls(field, ca)?),
-        (_, Some(ca)) => {
-            return ca.refuse(
-                "the endpoint is in clear text, where nobody shows a certificate",
-                "write an https:// endpoint, or leave it out",
-            );
-        }
-        (_, None) => None,
+/// The address of a collector.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OtlpPlace {
+    /// A name or an address, without brackets.
+    pub host: Box<str>,
+    /// The port.
+    pub port: u16,
+    /// `Host`, as in the URL.
+    pub authority: HeaderValue,
+    /// The target of each request.
+    pub path: PathAndQuery,
+    /// The encryption of the connection; `None`: in clear text.
+    pub tls: Option<Tls>,
+}
+
+/// Declares the keys of [`OtlpPlace`].
+#[derive(Table)]
+#[table(check = check_clear_text)]
+struct CollectorTable {
+    /// Required. Its OTLP/HTTP receiver, http:// or https://; spans are posted to /v1/traces below it.
+    #[key(
+        example = "\"http://127.0.0.1:4318\"",
+        shown = "\"https://collector.internal:4318\"",
+        reader = ParsedText(url)
+    )]
+    endpoint: Uri,
+    /// Who signs its certificate, with https://. Default: whom this machine trusts.
+    #[key(
+        example = "\"/etc/sluicegate/collector-ca.pem\"",
+        shown = "\"collector-ca.pem\"",
+        reader = PEM_FILE
+    )]
+    ca_file: Option<Arc<str>>,
+}
+
+/// Declares the keys of the attributes.
+#[derive(Table)]
+struct ResourceTable {
+    /// What this gateway is called: the attribute service.name.
+    #[key(
+        example = "\"edge\"",
+        shown = "\"sluicegate\"",
+        default = "sluicegate".into(),
+        reader = ReadBy(attribute_text, &[ValueKind::String])
+    )]
+    service_name: Box<str>,
+    /// What else is said of it, at most 64 texts. Default: none.
+    #[key(
+        example = "{ \"deployment.environment.name\" = \"production\" }",
+        default = Vec::new(),
+        reader = ReadBy(attributes, &[ValueKind::Object])
+    )]
+    attributes: Vec<(Box<str>, Box<str>)>,
+}
+
+fn check_build(_: &OtlpRulesKeys, section: &Section<'_>) -> Option<()> {
+    if section.report.environment.exports_spans() {
+        return Some(());
+    }
+    section.report.error(
+        &section.place,
+        "this build has no OTLP export",
+        "build it with `cargo build --release --features otlp`, as the packages and the image are, or leave this out",
+    );
+    None
+}
+
+fn check_clear_text(keys: &CollectorTableKeys, section: &Section<'_>) -> Option<()> {
+    if keys.endpoint.as_ref()?.scheme_str() == Some("https") || !section.has("ca_file") {
+        return Some(());
+    }
+    section.refuse(
+        "ca_file",
+        "the endpoint is in clear text, where nobody shows a certificate",
+        "write an https:// endpoint, or leave it out",
+    )
+}
+
+fn collector(section: &Section<'_>) -> Option<OtlpPlace> {
+    let CollectorTable {
+        endpoint: uri,
+        ca_file,
+    } = CollectorTable::read_keys(section)?;
+    let (tls, default) = match uri.scheme_str() {
+        Some("https") => (Some(tls(section, ca_file)?), 443),
+        _ => (None, 80),
     };
-    let authority = uri.authority()?.as_str();
     let path = uri.path().trim_end_matches('/');
     let path = if path.ends_with(SIGNAL) {
         path.to_owned()
     } else {
         format!("{path}{SIGNAL}")
     };
-    let default = if tls.is_some() { 443 } else { 80 };
     let host = uri.host()?;
     let host = host.strip_prefix('[').unwrap_or(host);
     Some(OtlpPlace {
         host: host.strip_suffix(']').unwrap_or(host).into(),
         port: uri.port_u16().unwrap_or(default),
-        authority: HeaderValue::from_str(authority).ok()?,
+        authority: HeaderValue::from_str(uri.authority()?.as_str()).ok()?,
         path: PathAndQuery::try_from(path).ok()?,
         tls,
     })
 }
 
-/// Checks what can be wrong with an endpoint.
+fn resource(section: &Section<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
+    let table = ResourceTable::read_keys(section)?;
+    let mut attributes = vec![("service.name".into(), table.service_name)];
+    attributes.extend(table.attributes);
+    Some(attributes)
+}
+
+fn tls(section: &Section<'_>, ca: Option<Arc<str>>) -> Option<Tls> {
+    let texts = TlsTexts {
+        ca,
+        ..TlsTexts::default()
+    };
+    match Tls::new(texts) {
+        Ok(tls) => Some(tls),
+        Err(TlsError::Ca) => section.refuse(
+            "ca_file",
+            "this file holds no certificate",
+            "write the PEM file of who signed the collector's certificate",
+        ),
+        Err(error) => section.refuse(
+            "endpoint",
+            format!("TLS cannot be spoken: {error:?}"),
+            "write an http:// endpoint",
+        ),
+    }
+}
+
+/// Parses the URL of an endpoint.
 fn url(text: &str) -> Result<Uri, Mistake> {
     let wrong = |why: &str, advice: &str| {
         let shown = text.rsplit_once('@').map_or(text, |(_, place)| place);
@@ -138,33 +220,7 @@ fn url(text: &str) -> Result<Uri, Mistake> {
     }
 }
 
-fn tls(endpoint: &Field<'_>, ca: Option<&Field<'_>>) -> Option<Tls> {
-    let text = match ca {
-        None => None,
-        Some(field) => {
-            let advice = "put it there as PEM, readable for the user that runs the gateway";
-            let (_, text) = text_of(field, advice)?;
-            Some(Arc::from(text))
-        }
-    };
-    let texts = TlsTexts {
-        ca: text,
-        ..TlsTexts::default()
-    };
-    match Tls::new(texts) {
-        Ok(tls) => Some(tls),
-        Err(TlsError::Ca) => ca.unwrap_or(endpoint).refuse(
-            "this file holds no certificate",
-            "write the PEM file of who signed the collector's certificate",
-        ),
-        Err(error) => endpoint.refuse(
-            format!("TLS cannot be spoken: {error:?}"),
-            "write an http:// endpoint",
-        ),
-    }
-}
-
-/// Fields of each request; a value is written here, or in a file where a secret is kept.
+/// Reads the fields of each request; a value is written here, or in a file where a secret is kept.
 fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let entries = named(field)?;
     all(entries.iter().map(|(key, value)| {
@@ -212,7 +268,7 @@ fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     }))
 }
 
-/// What is said of this gateway: texts by names with dots, as OpenTelemetry has them.
+/// Reads texts by names with dots, as OpenTelemetry has them.
 fn attributes(field: &Field<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
     let entries = named(field)?;
     if entries.len() > OTLP_ATTRIBUTES {
@@ -243,7 +299,7 @@ fn attribute_text(field: &Field<'_>) -> Option<Box<str>> {
     Some(text.into())
 }
 
-/// A table whose keys are the operator's own.
+/// Returns the entries of a table whose keys are the operator's own.
 fn named<'d>(field: &Field<'d>) -> Option<Vec<(&'d str, Field<'d>)>> {
     let section = field.section()?;
     let entries = section.entries().into_iter().map(|(key, span, value)| {
@@ -267,7 +323,7 @@ mod tests {
 
     use crate::config::{Environment, no_review, parse_in};
 
-    /// A machine without files, whose build tells nobody of spans.
+    /// A machine without files, and a build without the export of spans.
     struct Bare;
 
     impl Environment for Bare {

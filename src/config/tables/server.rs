@@ -1,107 +1,113 @@
-//! `[server]`: the process.
+//! Declares `[server]` and `[server.http2]`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sluicegate_config_derive::Table;
+
 use crate::bounds::BODY_KEY_BYTES;
+use crate::config::declaration::{DurationIn, IntegerIn, ReadBy, SizeIn};
 use crate::config::field::Field;
-use crate::config::rules::{DefenceRules, Http2Rules, ServerRules};
-use crate::config::section::Section;
+use crate::config::form::ValueKind;
+use crate::config::rules::DefenceRules;
 
 /// Longest timeout: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
+/// Shortest and longest wait for a client.
+const CLIENT_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=LONGEST;
+const MINUTE: Duration = Duration::from_secs(60);
 /// Bytes of the path of a socket.
 const LONGEST_SOCKET: usize = 96;
 /// Largest body limit in bytes: 1 TiB.
 pub(super) const LARGEST_BODY: u64 = 1 << 40;
 
-/// Reads the table.
-pub(in crate::config) fn read(section: Section<'_>) -> Option<ServerRules> {
-    let short = Duration::from_millis(1)..=LONGEST;
-    let seconds = |secs| Duration::from_secs(secs);
-    let cores = section.report.environment.cores();
-    let threads = section.or("threads", "4", cores, |field| {
-        field
-            .integer(1..=1024)
-            .and_then(|count| usize::try_from(count).ok())
-    });
-    let shutdown_timeout = section.or("shutdown_timeout", "\"30s\"", seconds(30), |field| {
-        field.duration(Duration::ZERO..=LONGEST)
-    });
-    let keepalive_timeout = section.or("keepalive_timeout", "\"60s\"", seconds(60), |field| {
-        // Pingora counts it in whole seconds.
-        field.duration(seconds(1)..=LONGEST)
-    });
-    let client_read_timeout = section.or("client_read_timeout", "\"60s\"", seconds(60), |field| {
-        field.duration(short.clone())
-    });
-    let client_write_timeout =
-        section.or("client_write_timeout", "\"60s\"", seconds(60), |field| {
-            field.duration(short.clone())
-        });
-    let max_header_bytes = section.or("max_header_bytes", "\"32KiB\"", 32 << 10, |field| {
-        field
-            .size(1 << 10..=1 << 20)
-            .and_then(|size| usize::try_from(size).ok())
-    });
-    let max_headers = section.or("max_headers", "100", 100, |field| {
-        field
-            .integer(1..=256)
-            .and_then(|count| usize::try_from(count).ok())
-    });
-    let max_body_bytes = section.or("max_body_bytes", "\"100MiB\"", 100 << 20, |field| {
-        field.size(0..=LARGEST_BODY)
-    });
-    let state_dir = section.optional("state_dir", "\"/var/lib/sluicegate/state\"", |field| {
-        state_dir(field)
-    });
-    let upgrade_socket = section.or(
-        "upgrade_socket",
-        "\"/run/sluicegate/upgrade.sock\"",
-        None,
-        |field| upgrade_socket(field).map(Some),
-    );
-    let body_key_bytes = section.or("max_key_body_bytes", "\"16KiB\"", 16 << 10, |field| {
-        field
-            .size(1..=BODY_KEY_BYTES as u64)
-            .and_then(|size| usize::try_from(size).ok())
-    });
-    let defence = DefenceRules::read_keys(&section);
-    let http2 = http2(section.section("http2", "{ max_streams = 128 }"));
-    section.finish();
-    let state_dir = state_dir?;
-    // Where counters are handed over, so can be listeners.
-    let beside_counters = state_dir.as_ref().map(|path| path.join("upgrade.sock"));
-    Some(ServerRules {
-        threads: threads?,
-        shutdown_timeout: shutdown_timeout?,
-        keepalive_timeout: keepalive_timeout?,
-        client_read_timeout: client_read_timeout?,
-        client_write_timeout: client_write_timeout?,
-        max_header_bytes: max_header_bytes?,
-        max_headers: max_headers?,
-        max_body_bytes: max_body_bytes?,
-        state_dir,
-        upgrade_socket: upgrade_socket?.or(beside_counters),
-        body_key_bytes: body_key_bytes?,
-        defence: defence?,
-        http2: http2?,
-    })
+/// The process, and the bounds that hold for every client and request.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "server")]
+pub struct ServerRules {
+    /// Worker threads, 1 to 1024. Default: one for each core.
+    #[key(
+        example = "4",
+        default = section.report.environment.cores(),
+        reader = IntegerIn(1..=1024)
+    )]
+    pub threads: usize,
+    /// How long a stop waits for requests in flight. 0s to 1d.
+    #[key(
+        example = "\"30s\"",
+        default = Duration::from_secs(30),
+        reader = DurationIn(Duration::ZERO..=LONGEST)
+    )]
+    pub shutdown_timeout: Duration,
+    /// How long an idle keep-alive connection of a client is kept. 1s to 1d.
+    // Pingora counts it in whole seconds.
+    #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
+    pub keepalive_timeout: Duration,
+    /// How long one read of a request's body may wait for the client. 1ms to 1d.
+    #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(CLIENT_WAIT))]
+    pub client_read_timeout: Duration,
+    /// How long one write of a response may wait for the client. 1ms to 1d.
+    #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(CLIENT_WAIT))]
+    pub client_write_timeout: Duration,
+    /// Largest request head: request line and header fields together. 1KiB to 1MiB.
+    #[key(example = "\"32KiB\"", default = 32 << 10, reader = SizeIn(1 << 10..=1 << 20))]
+    pub max_header_bytes: usize,
+    /// Most header fields of a request. 1 to 256.
+    #[key(example = "100", default = 100, reader = IntegerIn(1..=256))]
+    pub max_headers: usize,
+    /// Largest request body, 0B to 1TiB. A route may say otherwise.
+    #[key(example = "\"100MiB\"", default = 100 << 20, reader = SizeIn(0..=LARGEST_BODY))]
+    pub max_body_bytes: u64,
+    /// A directory, made if only it is missing, in which counters survive restart, upgrade and `kill -9`; nobody else may write to it.
+    /// docs/operations.md says where to put it. Default: none, counters end with the process unless it hands them to a successor (below).
+    #[key(example = "\"/var/lib/sluicegate/state\"", reader = ReadBy(state_dir, &[ValueKind::String]))]
+    pub state_dir: Option<PathBuf>,
+    /// The Unix socket by which a new process takes the listeners over (`sluicegate upgrade`); the gateway makes it, for its own user and
+    /// root alone. Without a state_dir counters then lie in memory that goes with them. At most 96 bytes. Default: upgrade.sock in
+    /// state_dir; without one none, and there is no upgrade.
+    #[key(example = "\"/run/sluicegate/upgrade.sock\"", reader = ReadBy(upgrade_socket, &[ValueKind::String]))]
+    pub upgrade_socket: Option<PathBuf>,
+    /// Bytes of a request body that are read before the decision where a key counts by what is in it, 1B to 32KiB. Of a larger body
+    /// nothing is read, and its keys are missing.
+    #[key(
+        example = "\"16KiB\"",
+        default = 16 << 10,
+        reader = SizeIn(1..=BODY_KEY_BYTES as u64)
+    )]
+    pub max_key_body_bytes: usize,
+    /// The keys that bound what a client may do before a limit decides.
+    #[part]
+    pub defence: DefenceRules,
+    /// The keys of `[server.http2]`.
+    #[key(example = "{ max_streams = 128 }", nested)]
+    pub http2: Http2Rules,
 }
 
-fn http2(section: Section<'_>) -> Option<Http2Rules> {
-    let max_streams = section.or("max_streams", "128", 128, |field| {
-        field
-            .integer(1..=1024)
-            .and_then(|count| u32::try_from(count).ok())
-    });
-    section.finish();
-    Some(Http2Rules {
-        max_streams: max_streams?,
-    })
+/// How much of HTTP/2 one connection of a client may ask for. What is sent ahead, reset or never ended has bounds of its own;
+/// docs/operations.md names them.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "server.http2")]
+pub struct Http2Rules {
+    /// Requests at the same time, 1 to 1024.
+    #[key(example = "128", default = 128, reader = IntegerIn(1..=1024))]
+    pub max_streams: u32,
 }
 
-/// A directory. Whether it can be used is found out at the start, not by `check`, which may run elsewhere.
+impl ServerRules {
+    /// Returns the socket by which a new process takes over: listeners can be handed over where counters are.
+    #[must_use]
+    pub fn upgrade_path(&self) -> Option<PathBuf> {
+        let beside_counters = || Some(self.state_dir.as_ref()?.join("upgrade.sock"));
+        self.upgrade_socket.clone().or_else(beside_counters)
+    }
+}
+
+/// Reads the path of a directory. The start finds out whether it can be used, not `check`, which may run elsewhere.
 fn state_dir(field: &Field<'_>) -> Option<PathBuf> {
     match field.text()? {
         path if path.is_empty() || path.contains('\0') => field.refuse(
@@ -112,7 +118,7 @@ fn state_dir(field: &Field<'_>) -> Option<PathBuf> {
     }
 }
 
-/// The path of a socket. Whether it can be listened on is found out at the start.
+/// Reads the path of a socket. The start finds out whether it can be listened on.
 fn upgrade_socket(field: &Field<'_>) -> Option<PathBuf> {
     let text = field.text()?;
     let path = field.report.path(text);

@@ -1,40 +1,46 @@
-//! `[tracing]`: whether requests carry a trace to their origin.
+//! Declares `[tracing]`.
 
 use std::sync::Arc;
 
-use super::otlp;
+use sluicegate_config_derive::Table;
+
+use super::otlp::OtlpRules;
 use crate::config::action::{Share, any_share};
-use crate::config::rules::TracingRules;
+use crate::config::declaration::{Flag, ParsedText, TableOf};
 use crate::config::section::Section;
 
-/// Reads the table; `None` inside where nothing is traced.
-pub(in crate::config) fn read(section: Section<'_>) -> Option<Option<TracingRules>> {
-    let propagate = section.field("propagate", "true");
-    let traced = propagate
-        .as_ref()
-        .map_or(Some(false), |field| field.boolean());
-    let sample = section.field("sample_ratio", "\"10%\"");
-    let share = sample
-        .as_ref()
-        .map_or(Some(Share::ALL), |field| field.parsed(any_share));
-    if let (Some(false), Some(sample)) = (traced, &sample) {
-        sample.refuse::<()>(
-            "without a trace nothing is recorded",
-            "write propagate = true, or leave it out",
-        );
+/// Traces of requests, as W3C Trace Context defines them.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "tracing", check = check_propagation)]
+pub struct TracingRules {
+    /// Whether requests carry a trace to their origin, in `traceparent` and `tracestate` (W3C Trace Context): the client's, under a span
+    /// of the gateway, or a new one with the request's own id. Its ids are in the log. Default: false, these fields pass as they are.
+    #[key(example = "true", default = false, reader = Flag(false, true))]
+    pub propagate: bool,
+    /// The share of traces that are marked as recorded, 0% to 100%. A flag that came from [client] trusted_proxies stays as it is.
+    /// Default: "100%".
+    #[key(example = "\"10%\"", default = Share::ALL, reader = ParsedText(any_share))]
+    pub sample_ratio: Share,
+    /// The OpenTelemetry collector that spans are sent to. Default: none, the log has their ids.
+    #[key(example = "{ endpoint = \"http://127.0.0.1:4318\" }", reader = TableOf(OtlpRules::read))]
+    pub otlp: Option<Arc<OtlpRules>>,
+}
+
+fn check_propagation(keys: &TracingRulesKeys, section: &Section<'_>) -> Option<()> {
+    if keys.propagate? {
+        return Some(());
     }
-    let collector = section.field("otlp", otlp::EXAMPLE);
-    let otlp = collector
-        .as_ref()
-        .map_or(Some(None), |field| otlp::read(field).map(Some));
-    if let (Some(false), Some(collector)) = (traced, &collector) {
-        collector.refuse::<()>(
-            "without a trace there are no spans to tell of",
-            "write propagate = true, or leave it out",
-        );
+    for (key, wrong) in [
+        ("sample_ratio", "without a trace nothing is recorded"),
+        ("otlp", "without a trace there are no spans to tell of"),
+    ] {
+        if section.has(key) {
+            section.refuse::<()>(key, wrong, "write propagate = true, or leave it out");
+        }
     }
-    section.finish();
-    let (traced, sample, otlp) = (traced?, share?, otlp?);
-    let otlp = otlp.map(Arc::new);
-    Some(traced.then_some(TracingRules { sample, otlp }))
+    Some(())
 }
