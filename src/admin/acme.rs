@@ -1,4 +1,4 @@
-//! Shows how ordered certificates do: their part of `/status`, and of `/metrics`.
+//! Shows the state of ordered certificates, in `/status` and `/metrics`.
 
 use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
@@ -56,7 +56,7 @@ impl CertificateOrderSection {
     }
 }
 
-/// Nothing where no certificate is ordered. Moments are seconds since the Unix epoch.
+/// Returns the metrics of ordered certificates; none where none is ordered. Times are seconds since the Unix epoch.
 pub(super) fn families(view: Option<AcmeView>) -> Vec<SampledFamily> {
     let Some(view) = view else {
         return Vec::new();

@@ -1,17 +1,17 @@
-//! Decides what to advise for a limit whose table was too small, for all or for one client (contract C3: honest at the bound).
+//! Computes the advice for a limit whose table was too small, for all or for one client (contract C3: honest at the bound).
 
 use super::view::LimitView;
 
 /// The largest capacity that can be configured.
 const LARGEST: u64 = 1 << 30;
 
-/// The `capacity` to set instead; `None` while the table was large enough, or when nothing larger can be set.
+/// Returns the `capacity` to set instead; `None` while the table was large enough, or when no larger one can be set.
 ///
-/// What happened before the capacity of now was set says nothing of it. Keys that were in overflow then are still refused by what they
-/// shared; so a table that was made larger counts as too small only while it is nearly full, too.
+/// Decisions before the present capacity was set do not count against it. Keys that were in overflow then are still rejected by the
+/// counters that they shared, so a table that was enlarged counts as too small only while it is nearly full, too.
 ///
-/// How many keys share an overflow cannot be known, since they are not told apart. So: twice what is configured or counted,
-/// whichever is more, rounded up to a power of two; an operator who follows it again arrives in a few steps.
+/// The number of keys that share an overflow is unknown, since the table does not tell them apart. So the advice is twice the capacity or
+/// the counted keys, whichever is more, rounded up to a power of two; an operator who follows it again arrives in a few steps.
 pub(super) fn capacity(limit: &LimitView) -> Option<u64> {
     let before = limit.overflow_decisions_before;
     let configured = limit.capacity.keys();
@@ -31,7 +31,7 @@ pub(super) fn capacity(limit: &LimitView) -> Option<u64> {
 
 /// Returns advice about clients that exceeded their share of new keys; `None` where no client did.
 ///
-/// Behind the address may be one that invents keys or many that have one each: only the operator knows.
+/// One client that invents keys and many clients with one key each look the same behind one address, so the operator decides.
 pub(super) fn share(limit: &LimitView) -> Option<String> {
     let share = limit.share.as_ref().filter(|share| share.refused > 0)?;
     let who = match share.latest {

@@ -1,16 +1,16 @@
-//! Writes a line to the process log for each act of an operator that changes something: what it is about, who did it, and what was done.
+//! Writes a line to the process log for each change by an operator: the object, the peer, and the change.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
 
 use tracing::{info, warn};
 
-/// Notes an act.
+/// Logs a change.
 pub(super) fn note(subject: &dyn Display, peer: Option<SocketAddr>, act: &dyn Display) {
     info!("audit: {subject}: {} {act}", who(peer));
 }
 
-/// Notes an act that came to nothing, in the infinitive, and why.
+/// Logs a change that failed, in the infinitive, with the reason.
 pub(super) fn note_failed(
     subject: &dyn Display,
     peer: Option<SocketAddr>,

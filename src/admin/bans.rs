@@ -1,4 +1,4 @@
-//! Answers what is asked about bans: `/limits/NAME/bans` shows who is banned, and DELETE of `/limits/NAME/bans/KEY` pardons one key.
+//! Serves `/limits/NAME/bans`, which lists the banned keys, and DELETE of `/limits/NAME/bans/KEY`, which lifts the ban of one.
 //!
 //! KEY is the hash that this page and the access log show. A client's address does not lead to it, but the access log has both: look for
 //! the client's latest line with a `ban_key`.
@@ -58,7 +58,7 @@ impl BannedKeyRow {
     }
 }
 
-/// A key whose bans are to be forgotten.
+/// A key whose ban is to be lifted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BanLift {
     limit: String,
@@ -71,7 +71,7 @@ pub(super) struct BanLift {
 pub(super) struct BadKey;
 
 impl BanLift {
-    /// The pardon that a path names; `None` when it is another path.
+    /// Parses the key of a path; `None` when it is another path.
     pub(super) fn of(path: &str) -> Option<Result<Self, BadKey>> {
         let (limit, key) = path.strip_prefix("/limits/")?.split_once("/bans/")?;
         if limit.is_empty() || limit.contains('/') {
@@ -86,12 +86,12 @@ impl BanLift {
         }))
     }
 
-    /// The same, asked for from `peer`.
+    /// Adds the peer that asks for it.
     pub(super) fn asked_by(self, peer: Option<SocketAddr>) -> Self {
         Self { peer, ..self }
     }
 
-    /// Pardons; the page that says what was in force.
+    /// Lifts the ban and returns the page with the ban that was in force.
     pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let Some(lifted) = view.pardon(&self.limit, self.key) else {
             return no_bans();
@@ -131,20 +131,20 @@ impl BadKey {
     }
 }
 
-/// There are no bans under this name.
+/// Returns the page for a limit without bans.
 pub(super) fn no_bans() -> AdminPage {
     let error = &br#"{"error":"no such limit, or one that bans nobody; /status names them"}"#[..];
     AdminPage::new(StatusCode::NOT_FOUND, JSON, error)
 }
 
-/// Somebody would read a ban.
+/// Returns the page for a ban that is read instead of lifted.
 pub(super) fn only_pardons() -> AdminPage {
     let error =
         &br#"{"error":"a ban can only be lifted: DELETE; /limits/NAME/bans shows them"}"#[..];
     AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "DELETE")
 }
 
-/// Nobody can show that he may pardon.
+/// Returns the page that asks for a token: without one no peer can prove that it may lift a ban.
 pub(super) fn no_token() -> AdminPage {
     let error = &br#"{"error":"only who has a token may lift a ban; set [admin] token_file"}"#[..];
     AdminPage::new(StatusCode::FORBIDDEN, JSON, error)

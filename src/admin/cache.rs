@@ -1,6 +1,6 @@
-//! Tells the operator how the cache does, and takes away what is stored: POST `/cache/purge?url=…`, `?prefix=…` or `?all`.
+//! Shows the state of the cache, and purges it: POST `/cache/purge?url=…`, `?prefix=…` or `?all`.
 //!
-//! A purge makes the origin work, so it asks for the token, as a pardon does, and walks where nobody waits for anything else.
+//! A purge causes work for the origin, so it needs the token, as lifting a ban does, and runs on a thread that no other response waits for.
 
 use std::net::SocketAddr;
 
@@ -19,17 +19,17 @@ use crate::cache::purge::PurgeScope;
 pub struct CacheView {
     /// The memory in use.
     pub filled: StorageUsage,
-    /// Answers that made room for others.
+    /// Responses evicted to make room for others.
     pub evicted: u64,
-    /// Answers that were not stored for want of room, or since they came other than announced.
+    /// Responses not stored: no memory left, or the body did not match its Content-Length.
     pub abandoned: u64,
-    /// Answers that the operator took away.
+    /// Responses that the operator purged.
     pub purged: u64,
-    /// Answers that writes to their URL took away.
+    /// Responses that a write to their URL invalidated.
     pub invalidated: u64,
-    /// Requests that waited for another that fetched the same.
+    /// Requests that waited for another request which fetched the same response.
     pub waits: u64,
-    /// Stale answers that were fetched anew in the background.
+    /// Stale responses that were fetched again in the background.
     pub refreshes: u64,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadPurge;
 
-/// The purge that is asked for; `None` when it is another path.
+/// Parses a purge; `None` when it is another path.
 pub(super) fn purge_of(path: &str, query: Option<&str>) -> Option<Result<PurgeScope, BadPurge>> {
     (path == "/cache/purge").then(|| purge(query.unwrap_or_default()))
 }
@@ -159,7 +159,7 @@ fn purge(query: &str) -> Result<PurgeScope, BadPurge> {
     }
 }
 
-/// Undoes percent-encoding; `+` is itself, as in a URL that is typed in.
+/// Decodes percent-encoding; `+` is itself, as in a URL that is typed in.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -177,7 +177,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Purges; the page that says how much.
+/// Purges and returns the page with the number of responses.
 pub(super) fn page(
     purge: &PurgeScope,
     peer: Option<SocketAddr>,
@@ -190,7 +190,7 @@ pub(super) fn page(
 }
 
 impl BadPurge {
-    /// The page that says how to ask.
+    /// Returns the page that explains the query.
     pub(super) fn page(self) -> AdminPage {
         let error = concat!(
             r#"{"error":"name what to purge: ?url=http://example.com/a, ?prefix=http://example.com/a or ?all; "#,
@@ -200,13 +200,13 @@ impl BadPurge {
     }
 }
 
-/// Without a token nobody may empty the cache.
+/// Returns the page that asks for a token: without one no peer may empty the cache.
 pub(super) fn no_token() -> AdminPage {
     let error = &br#"{"error":"only who has a token may purge; set [admin] token_file"}"#[..];
     AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
-/// A purge is asked for by POST.
+/// Returns the page that asks for POST.
 pub(super) fn only_posts() -> AdminPage {
     let error = &br#"{"error":"a purge is asked for by POST"}"#[..];
     AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")

@@ -1,4 +1,4 @@
-//! Shows the certificates that clients are shown: for what, and until when.
+//! Shows the certificates that the listeners serve: their names and their validity.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ pub struct CertificateView {
     pub listener: Option<SocketAddr>,
     /// The names that it is served for.
     pub names: Vec<Box<str>>,
-    /// From when until when it holds.
+    /// The time in which it is valid.
     pub validity: Validity,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct CertificateSection {
 }
 
 impl CertificateView {
-    /// Every certificate of `snapshot`, those of its listeners first.
+    /// Returns every certificate of `snapshot`, those of its listeners first.
     #[must_use]
     pub fn all(snapshot: &Snapshot) -> Vec<Self> {
         let mut all = Vec::new();

@@ -1,6 +1,6 @@
-//! Writes `/config` and `/routes`, and carries out `POST /reload`: which configuration is in force, and how another one comes to be.
+//! Writes `/config` and `/routes`, and runs `POST /reload`.
 //!
-//! A reload needs no token where none is set: it lets nobody in, since the file decides what comes of it.
+//! A reload needs no token where none is set: it gives no access, since the file decides the result.
 
 use http::{Method, StatusCode};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::view::{AdminView, ReloadView};
 use super::{AdminPage, JSON};
 use crate::rfc3339;
 
-/// The answer to `POST /reload`, which is asked for by a method that changes something.
+/// A `POST /reload`.
 #[derive(Debug)]
 pub(super) struct ReloadOrder;
 
@@ -46,7 +46,7 @@ impl ReloadSection {
     }
 }
 
-/// The page of `/config`: what is written, without secrets.
+/// Returns the page of `/config`: the configuration as written, without secrets.
 pub(super) fn page(view: &dyn AdminView) -> AdminPage {
     let configuration = view.configuration();
     AdminPage::json(&ConfigurationPage {
@@ -56,14 +56,14 @@ pub(super) fn page(view: &dyn AdminView) -> AdminPage {
     })
 }
 
-/// The page of `/routes`.
+/// Returns the page of `/routes`.
 pub(super) fn routes(view: &dyn AdminView) -> AdminPage {
     let routes = view.routes_explained();
     AdminPage::json(&RoutesPage { routes })
 }
 
 impl ReloadOrder {
-    /// The order that is asked for; an error page where the method is another one.
+    /// Parses a reload; an error page where the method is another one.
     pub(super) fn of(path: &str, method: &Method) -> Option<Result<Self, AdminPage>> {
         (path == "/reload").then(|| {
             if method == Method::POST {
@@ -75,7 +75,7 @@ impl ReloadOrder {
         })
     }
 
-    /// Reloads; how it went.
+    /// Reloads and returns the page with the result.
     pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let Some(report) = view.reload() else {
             let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];

@@ -1,4 +1,4 @@
-//! Shows the connections of clients in `/metrics`: how many there are, may be, and were one too many.
+//! Shows the connections of clients in `/metrics`: their number, their caps, and those that a cap rejected.
 
 use sluicegate_telemetry::exposition::SampledFamily;
 
@@ -24,7 +24,7 @@ pub struct ConnectionsView {
     pub most_unread: u64,
 }
 
-/// Nothing where nobody can connect.
+/// Returns the metrics of connections; none where no listener is open.
 pub(super) fn families(view: Option<ConnectionsView>) -> Vec<SampledFamily> {
     let Some(view) = view else {
         return Vec::new();

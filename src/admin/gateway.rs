@@ -1,4 +1,4 @@
-//! Shows the running gateway to the endpoints: the one place that implements [`AdminView`].
+//! Implements [`AdminView`] for the running gateway, in one place.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl AdminView for GatewayProcess {
 
     fn top(&self, limit: &str, most: usize) -> Option<TopKeysView> {
         let now = clock::now();
-        // Its own handle: the walk may outlast a reload and keeps no snapshot alive.
+        // A handle of the table alone: the walk may outlast a reload and must keep no snapshot alive.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         Some(TopKeysView {
             limit: sample(&active, now),
@@ -126,7 +126,7 @@ impl AdminView for GatewayProcess {
 
     fn bans(&self, limit: &str, most: usize) -> Option<BannedKeysView> {
         let now = clock::now();
-        // As above.
+        // A handle of the bans alone: the walk must keep no snapshot alive.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         let ActiveBans { bans, survival } = active.bans.as_ref()?;
         Some(BannedKeysView {
@@ -139,7 +139,7 @@ impl AdminView for GatewayProcess {
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         let bans = &active.bans.as_ref()?.bans;
         let lifted = bans.lift(key, clock::now());
-        // What the key has used would ban it again with its next request.
+        // The used units would ban the key again with its next request.
         let named = NamedKey::of_hash(key);
         let clear = active.set_key(&named, None, KeyChange::Cleared, clock::now());
         if let Some(Err(why)) = wait_for(clear) {
@@ -151,7 +151,7 @@ impl AdminView for GatewayProcess {
     }
 
     fn key(&self, limit: &str, which: &KeySelector, change: &KeyEdit) -> KeyResult {
-        // Its own handle, as above.
+        // A handle of the limit alone: the walk must keep no snapshot alive.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone);
         let active = active.ok_or(KeyRequestError::NoLimit)?;
         let named = match which {
@@ -309,7 +309,7 @@ fn is_banned(active: &ActiveLimit, key: KeyHash, now: Timestamp) -> bool {
     bans.is_some_and(|active| active.bans.active(key, now).is_some())
 }
 
-/// Waits for what may take a call of the store, on a thread that is made for waiting; `None` on a thread that belongs to no runtime.
+/// Waits for a future that may call the store, on a thread for blocking work; `None` on a thread that belongs to no runtime.
 fn wait_for<T>(work: impl Future<Output = T>) -> Option<T> {
     let runtime = tokio::runtime::Handle::try_current().ok()?;
     Some(runtime.block_on(work))

@@ -1,4 +1,4 @@
-//! Tells a load balancer whether to send requests here.
+//! Serves the probes of load balancers.
 //!
 //! `/healthz` says that the process lives, and nothing else: a failing origin is no reason to restart a gateway. `/readyz`
 //! waits for the store where the configuration says so, and turns to 503 as soon as the process drains, so that a load
@@ -9,7 +9,7 @@ use http::StatusCode;
 use super::view::ReadyState;
 use super::{AdminPage, TEXT};
 
-/// The page of `/readyz`.
+/// Returns the page of `/readyz`.
 pub(super) fn ready(readiness: ReadyState) -> AdminPage {
     match readiness {
         ReadyState::Ready => AdminPage::new(StatusCode::OK, TEXT, &b"ready"[..]),

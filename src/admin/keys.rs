@@ -1,6 +1,6 @@
-//! Answers what is asked about one key of a limit: `/limits/NAME/keys?value=…` and `/limits/NAME/keys/KEY`.
+//! Serves one key of a limit: `/limits/NAME/keys?value=…` and `/limits/NAME/keys/KEY`.
 //!
-//! GET turns a value into the key's hash, as the access log has it, and says how the key stands. DELETE clears its counters and its ban.
+//! GET turns a value into the key's hash, as the access log has it, and shows the key's state. DELETE clears its counters and its ban.
 //! PUT sets what it used, or bans it by hand. A key of a shared limit can be found in the store by its values alone: its hash here is
 //! under the secret of this process.
 
@@ -20,7 +20,7 @@ use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::rfc3339;
 
-/// Values of a key, at most; no key has more parts.
+/// The maximum of values of a key; no key has more parts.
 const VALUES: usize = 16;
 /// Bytes of the reason of a ban that are kept.
 const REASON: usize = 200;
@@ -47,13 +47,13 @@ pub enum KeySelector {
 /// The change that a request makes to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyEdit {
-    /// Nothing.
+    /// No change.
     Look,
     /// Its counters and its ban are cleared.
     Clear,
-    /// It has used so much of every rate.
+    /// The key has used this much of every rate.
     Use(u32),
-    /// It is banned for so long.
+    /// The key is banned for this long.
     Ban(Duration),
 }
 
@@ -64,13 +64,13 @@ pub struct KeyView {
     pub key: KeyHash,
     /// Its counters and its ban.
     pub state: KeyState,
-    /// When that was.
+    /// The time of the reading.
     pub now: Timestamp,
     /// Set if a ban was in force before.
     pub was_banned: bool,
 }
 
-/// Why nothing is said of a key.
+/// The reason why a key has no state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyRequestError {
     /// There is no such limit.
@@ -81,11 +81,11 @@ pub enum KeyRequestError {
     NoBan,
     /// The ban would be longer than the limit's longest.
     LongBan(Duration),
-    /// There is no room to remember the ban.
+    /// The table of bans is full.
     NoRoom,
-    /// A shared limit's key is changed by its values.
+    /// The key of a shared limit can only be changed by its values.
     NeedsValues,
-    /// The store was not told.
+    /// The store was not reached.
     Store(String),
 }
 
@@ -142,7 +142,7 @@ impl KeyRequest {
         self.change != KeyEdit::Look
     }
 
-    /// Does what is asked; the page that says how the key stands then. A change leaves a line in the process log.
+    /// Runs the request and returns the page with the key's state after it. A change leaves a line in the process log.
     pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let limit = format!("limit {}", self.limit);
         let shown = match view.key(&self.limit, &self.which, &self.change) {
@@ -162,7 +162,7 @@ impl KeyRequest {
         AdminPage::json(&KeyPage::of(&self.limit, key, &shown))
     }
 
-    /// Says what is done, for the process log.
+    /// Returns the change, for the process log.
     fn act(&self, key: &str) -> String {
         let reason = match self.reason.as_str() {
             "" => String::new(),
@@ -178,7 +178,7 @@ impl KeyRequest {
 }
 
 impl KeyRequest {
-    /// Says what was to be done, for the process log.
+    /// Returns the change that failed, for the process log.
     fn attempt(&self) -> String {
         let key = self.which.shown();
         match self.change {
@@ -201,7 +201,7 @@ impl KeySelector {
 }
 
 impl KeyRequestError {
-    /// The status and the text that say so.
+    /// Returns the status and the text of the error.
     fn said(&self) -> (StatusCode, String) {
         match self {
             Self::NoLimit => (StatusCode::NOT_FOUND, "no such limit; /status names them".to_owned()),
@@ -230,13 +230,13 @@ impl KeyRequestError {
     }
 }
 
-/// A page that says what is wrong.
+/// Returns an error page.
 fn error_page(status: StatusCode, error: &str) -> AdminPage {
     let body = serde_json::json!({ "error": error }).to_string();
     AdminPage::new(status, JSON, body.into_bytes())
 }
 
-/// Nobody can show that they may change a key.
+/// Returns the page that asks for a token: without one no peer can prove that it may change a key.
 pub(super) fn no_token() -> AdminPage {
     error_page(
         StatusCode::FORBIDDEN,
@@ -284,7 +284,7 @@ fn put(body: &[u8]) -> Result<(KeyEdit, String), String> {
     }
 }
 
-/// The key with this hash.
+/// Parses the hash of a key.
 fn hash(text: &str) -> Result<KeyHash, AdminPage> {
     let hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bits = hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
@@ -294,7 +294,7 @@ fn hash(text: &str) -> Result<KeyHash, AdminPage> {
     })
 }
 
-/// The values of a query: `value=…`, once for each part of the key, percent-encoded.
+/// Parses the values of a query: `value=…`, once for each part of the key, percent-encoded.
 fn values(query: &str) -> Result<Vec<String>, AdminPage> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let values: Option<Vec<String>> = pairs
@@ -307,7 +307,7 @@ fn values(query: &str) -> Result<Vec<String>, AdminPage> {
     })
 }
 
-/// The text that a query has percent-encoded; a plus stands for itself, since telephone numbers begin with it.
+/// Decodes the percent-encoded text of a query; a plus stands for itself, since telephone numbers begin with it.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! Collects what `/metrics` shows: what the recorder counted, and what is sampled at the scrape.
+//! Collects the families of `/metrics`: those of the recorder, and those that are sampled at the scrape.
 
 use sluicegate_telemetry::exposition::SampledFamily;
 
@@ -7,7 +7,7 @@ use super::view::{AdminView, BansView, LimitView, PermitsView};
 use super::{acme, cache, connections, origins, pending_writes, replication, store};
 use crate::record::families;
 
-/// The text of `/metrics`.
+/// Returns the text of `/metrics`.
 pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     let mut all = families::families(view.recorder());
     let sampled = view.limits();
@@ -91,7 +91,7 @@ fn limits(limits: &[LimitView]) -> [SampledFamily; 8] {
     ]
 }
 
-/// The metrics of limits with `ban`.
+/// Returns the metrics of limits with `ban`.
 fn bans(limits: &[LimitView]) -> [SampledFamily; 4] {
     let each = |mut family: SampledFamily, value: fn(&BansView) -> u64| {
         for limit in limits {
@@ -130,7 +130,7 @@ fn bans(limits: &[LimitView]) -> [SampledFamily; 4] {
     ]
 }
 
-/// The metrics of limits with `concurrency`.
+/// Returns the metrics of limits with `concurrency`.
 fn in_flight(limits: &[LimitView]) -> [SampledFamily; 2] {
     let each = |mut family: SampledFamily, value: fn(&PermitsView) -> u64| {
         for limit in limits {

@@ -1,10 +1,10 @@
-//! Answers the operator: `/metrics`, `/healthz`, `/readyz`, `/status`, and what is below `/limits` and `/origins`, on a listener of
+//! Serves the operator: `/metrics`, `/healthz`, `/readyz`, `/status`, and what is below `/limits` and `/origins`, on a listener of
 //! their own.
 //!
 //! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`TableWalk`] that makes one
-//! where that takes longer than others should wait. The probes are open to whoever reaches the listener; everything else asks for
-//! the token where one is configured, and asks for it first, so that a stranger does not even learn which paths exist. All of it only
-//! reads, but for the pardon of who is banned, changes of a key, the purge of what is stored, the drain of a server, and a reload.
+//! where that takes longer than other requests should wait. The probes are open to every peer of the listener; all other paths need the
+//! token where one is configured, and check it first, so that a client without it does not even learn which paths exist. All of them only
+//! read, but for lifting a ban, changes of a key, a purge of the cache, the drain of a server, and a reload.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -53,13 +53,13 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// The response to a request, or the work that makes it.
 #[derive(Debug)]
 pub enum AdminResponse {
-    /// This is the response.
+    /// The response is complete.
     Ready(Response<Vec<u8>>),
-    /// The response takes a walk through a table, or waits for one, of up to some seconds.
+    /// The response needs a walk through a table, or waits for one, of up to some seconds.
     Walk(TableWalk),
 }
 
-/// A response that is still to be made, where nobody waits for anything else.
+/// A response that is still to be made, on a thread that no other response waits for.
 #[derive(Debug)]
 pub struct TableWalk {
     errand: AdminAction,
@@ -85,7 +85,7 @@ pub struct RequestSource {
 }
 
 impl TableWalk {
-    /// Walks; the response.
+    /// Walks and returns the response.
     #[must_use]
     pub fn run(&self, view: &dyn AdminView) -> Response<Vec<u8>> {
         let page = match &self.errand {
@@ -98,7 +98,7 @@ impl TableWalk {
         dressed(page, &self.method)
     }
 
-    /// The response when others walk already.
+    /// Returns the response while another walk is under way.
     #[must_use]
     pub fn put_off(&self) -> Response<Vec<u8>> {
         let error = &br#"{"error":"another walk through a table is under way; ask again"}"#[..];
@@ -232,7 +232,7 @@ fn page(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
 fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminTask {
     if let Some(asked) = KeyRequest::of(request, sender) {
         return match asked {
-            // What changes a key lets somebody in or keeps somebody out.
+            // A change of a key admits or rejects a client.
             Ok(asked) if asked.is_change() && view.token().is_none() => {
                 AdminTask::Show(keys::no_token())
             }
@@ -249,7 +249,7 @@ fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
     if let Some(asked) = AddressedCommand::of(request.uri.path()) {
         return AdminTask::Show(match asked {
             Ok(_) if request.method != Method::POST => origins::only_orders(),
-            // An order takes a server away from everybody, so it is not for whoever can reach the listener.
+            // A drain affects every client, so reaching the listener is not enough.
             Ok(_) if view.token().is_none() => origins::no_token(),
             Ok(instruction) => instruction.page(sender.peer, view),
             Err(misasked) => misasked.page(),
@@ -258,7 +258,7 @@ fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
     if let Some(asked) = BanLift::of(request.uri.path()) {
         return match asked {
             Ok(_) if request.method != Method::DELETE => AdminTask::Show(bans::only_pardons()),
-            // A pardon lets somebody in, so it is not for whoever can reach the listener.
+            // Lifting a ban admits a client, so reaching the listener is not enough.
             Ok(_) if view.token().is_none() => AdminTask::Show(bans::no_token()),
             Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon.asked_by(sender.peer))),
             Err(misasked) => AdminTask::Show(misasked.page()),

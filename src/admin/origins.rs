@@ -1,7 +1,7 @@
-//! Answers what is asked about origins: `/origins` shows every server, and POST of `/origins/NAME/servers/ADDRESS/drain` keeps new requests
-//! from one until `/undrain`.
+//! Serves `/origins`, which shows every server, and POST of `/origins/NAME/servers/ADDRESS/drain`, which keeps new requests from one until
+//! `/undrain`.
 //!
-//! A drain is the operator's word and outlasts every check: it ends with `undrain`, or when the server leaves its origin. It is not
+//! A drain outlasts every health check: it ends with `undrain`, or when the server leaves its origin. It is not
 //! written anywhere, so a new process begins without one.
 
 use std::net::SocketAddr;
@@ -117,13 +117,13 @@ impl OriginServerSection {
 /// The operator's command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerCommand {
-    /// No new requests.
+    /// Keeps new requests from the server.
     Drain,
-    /// Requests again.
+    /// Sends requests to the server again.
     Undrain,
 }
 
-/// An order and whom it is for.
+/// A command and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AddressedCommand {
     origin: String,
@@ -136,7 +136,7 @@ pub(super) struct AddressedCommand {
 pub(super) struct BadAddress;
 
 impl AddressedCommand {
-    /// The order that a path names; `None` when it is another path.
+    /// Parses the command of a path; `None` when it is another path.
     pub(super) fn of(path: &str) -> Option<Result<Self, BadAddress>> {
         let (origin, rest) = path.strip_prefix("/origins/")?.split_once("/servers/")?;
         let (server, order) = rest.split_once('/')?;
@@ -159,7 +159,7 @@ impl AddressedCommand {
         }))
     }
 
-    /// Carries it out; the page that says how the server stands now.
+    /// Runs the command and returns the page with the server's state after it.
     pub(super) fn page(&self, peer: Option<SocketAddr>, view: &dyn AdminView) -> AdminPage {
         let Some(server) = view.order(&self.origin, self.server, self.order) else {
             let error =
@@ -194,13 +194,13 @@ impl BadAddress {
     }
 }
 
-/// Somebody would read an order.
+/// Returns the page for a command that is read instead of posted.
 pub(super) fn only_orders() -> AdminPage {
     let error = &br#"{"error":"a server is drained by POST; /origins shows how it stands"}"#[..];
     AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
 }
 
-/// Nobody can show that he may give orders.
+/// Returns the page that asks for a token: without one no peer can prove that it may command servers.
 pub(super) fn no_token() -> AdminPage {
     let error =
         &br#"{"error":"only who has a token may drain a server; set [admin] token_file"}"#[..];
@@ -326,7 +326,7 @@ fn of_origins(
     family
 }
 
-/// Servers without a bound have no series.
+/// Adds series for servers; those without a bound have none.
 fn connections(origins: &[OriginView]) -> SampledFamily {
     let mut family = SampledFamily::gauge(
         "sluicegate_origin_server_connections",
@@ -344,7 +344,7 @@ fn connections(origins: &[OriginView]) -> SampledFamily {
     family
 }
 
-/// Outcomes that never came have no series.
+/// Adds series for outcomes; those that never occurred have none.
 fn tries(origins: &[OriginView]) -> SampledFamily {
     let mut family = SampledFamily::counter(
         "sluicegate_origin_attempts_total",
@@ -368,7 +368,7 @@ fn tries(origins: &[OriginView]) -> SampledFamily {
     family
 }
 
-/// Kinds that never came have no series. `server` is empty where no server is to blame.
+/// Adds series for kinds of failures; those that never occurred have none. `server` is empty where no server is to blame.
 fn failures(origins: &[OriginView]) -> SampledFamily {
     let mut family = SampledFamily::counter(
         "sluicegate_origin_failures_total",

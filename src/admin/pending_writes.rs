@@ -1,10 +1,10 @@
-//! Shows what this gateway owes the store, in `/metrics`: charges that it is yet to be told of, and what came of those that changed.
+//! Shows the pending writes to the store in `/metrics`, and the results of those that were sent.
 
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::store::RemoteWriteStats;
 
-/// Nothing without a store.
+/// Returns the metrics of pending writes; none without a store.
 pub(super) fn families(debts: Option<RemoteWriteStats>) -> Vec<SampledFamily> {
     let Some(debts) = debts else {
         return Vec::new();

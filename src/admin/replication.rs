@@ -1,4 +1,4 @@
-//! Shows how limits with `store = "shared"` exchange their counts: its part of `/status`, and of `/metrics`.
+//! Shows the replication of limits with `store = "shared"`, in `/status` and `/metrics`.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl ReplicationSection {
     }
 }
 
-/// Nothing without a store.
+/// Returns the metrics of replication; none without a store.
 pub(super) fn families(exchanged: Option<ReplicationStats>) -> Vec<SampledFamily> {
     let Some(exchanged) = exchanged else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Writes `/status`: the whole state of the gateway that an operator asks for first, as JSON.
+//! Writes `/status`: the state of the whole gateway as JSON.
 //!
 //! The shape is documented in `docs/operations/admin-api.md`; fields are added, never renamed.
 
@@ -19,7 +19,7 @@ use crate::record::access_log::AccessLogCounts;
 use crate::rfc3339;
 use crate::state::{DirectoryHealth, Persistence};
 
-/// The page of `/status`.
+/// Returns the page of `/status`.
 pub(super) fn page(view: &dyn AdminView) -> AdminPage {
     let times = view.times();
     let status = StatusPage {

@@ -1,4 +1,4 @@
-//! Shows the way to the store: its part of `/status`, and of `/metrics`.
+//! Shows the link to the store, in `/status` and `/metrics`.
 
 use serde::Serialize;
 use sluicegate_redis_link::{ConnectionState, LinkStatus, ServerStatus};

@@ -1,7 +1,7 @@
 //! Decides whether an admin request carries the bearer token (RFC 6750 §2.1).
 //!
-//! The comparison takes the same time wherever the first difference is, so that nobody can guess a token byte by byte. Its
-//! length may show; it is no secret.
+//! The comparison takes the same time wherever the first difference is, so that no client can guess a token byte by byte. Its
+//! length is no secret.
 
 use std::hint::black_box;
 
@@ -11,13 +11,13 @@ use http::header::GetAll;
 /// The result of the token check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenAccess {
-    /// It carries the token, or none is asked for.
+    /// The request has the token, or none is configured.
     Granted,
-    /// It does not.
+    /// The request lacks the token.
     Denied,
 }
 
-/// Judges the `Authorization` fields of a request. More than one is none.
+/// Checks the `Authorization` fields of a request. More than one counts as none.
 pub(super) fn check(token: Option<&str>, fields: GetAll<'_, HeaderValue>) -> TokenAccess {
     let Some(token) = token else {
         return TokenAccess::Granted;
@@ -27,7 +27,7 @@ pub(super) fn check(token: Option<&str>, fields: GetAll<'_, HeaderValue>) -> Tok
         return TokenAccess::Denied;
     };
     match presented(field.as_bytes()) {
-        // An empty token would be a password that everybody knows.
+        // An empty token is no secret.
         Some(presented) if !token.is_empty() && same(presented, token.as_bytes()) => {
             TokenAccess::Granted
         }
@@ -43,7 +43,7 @@ fn presented(field: &[u8]) -> Option<&[u8]> {
         .then(|| rest.trim_ascii())
 }
 
-/// Compares in time that depends on the lengths alone.
+/// Compares in a time that depends on the lengths alone.
 fn same(left: &[u8], right: &[u8]) -> bool {
     let differences = left
         .iter()

@@ -1,8 +1,8 @@
-//! Reads questions about the keys of a limit, and answers `/limits/NAME/top`: those that are nearest to it, or over, as hashes.
+//! Parses queries about the keys of a limit, and serves `/limits/NAME/top`: the keys that are nearest to the limit, or over, as hashes.
 //!
-//! A key is shown as the limiter knows it, by its keyed hash: nobody reads an address out of it, and it is the same for as long as
-//! the state directory's seed is, or without one the process lives. To find the keys the whole table is read, some 100 ns for each
-//! that owes something, so this is not done where other answers wait.
+//! A key is shown as the limiter stores it, by its keyed hash: an address cannot be read out of it, and it is the same for as long as the
+//! seed of the state directory exists, or without one the process. The whole table is read to find the keys, some 100 ns for each active
+//! key, so this is not done where other responses wait.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{AdminPage, JSON, bans};
 use crate::bounds;
 use crate::rfc3339;
 
-/// Keys that are shown unless told.
+/// The number of keys that are shown by default.
 const USUAL: usize = 20;
 
 /// A parsed query: the limit's name, the keys and their number.
@@ -27,21 +27,21 @@ pub(super) struct TopQuery {
     most: usize,
 }
 
-/// Which keys.
+/// The keys that are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TopSubject {
-    /// Those that have used most.
+    /// The keys that have used most.
     Fullest,
-    /// Those that are banned.
+    /// The banned keys.
     Banned,
 }
 
-/// Why there is no answer.
+/// The reason why there is no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadQuery;
 
 impl TopQuery {
-    /// The question that a path asks; `None` when it is another path.
+    /// Parses the query of a path; `None` when it is another path.
     pub(super) fn of(path: &str, query: Option<&str>) -> Option<Result<Self, BadQuery>> {
         let (limit, about) = match path.strip_prefix("/limits/")?.split_once('/')? {
             (limit, "top") => (limit, TopSubject::Fullest),
@@ -66,7 +66,7 @@ impl TopQuery {
         Some(question.ok_or(BadQuery))
     }
 
-    /// The page; walks the table.
+    /// Walks the table and returns the page.
     pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
         let now = view.times().now;
         let page = match self.about {

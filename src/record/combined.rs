@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Bytes are escaped as nginx does (`ngx_http_log_escape`): `"`, `\`, control characters and all above 0x7e as `\x22`. The time is that of
-//! the request's head, in UTC. The user's name is always `-`: the gateway verifies no password, so it has none to believe. A client
+//! the request's head, in UTC. The user's name is always `-`: the gateway verifies no password. A client
 //! that left before an answer has the status 499, which nginx invented for it.
 
 use http::HeaderMap;
@@ -80,7 +80,7 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     });
 }
 
-/// The first line of a field, as in nginx, which takes the first of those that may not be repeated; an empty one is not an absent one.
+/// Writes the first line of a field, as nginx does for fields that may not be repeated; an empty one is not an absent one.
 fn field(into: &mut Vec<u8>, fields: Option<&HeaderMap>, name: &HeaderName) {
     match fields.and_then(|fields| fields.get(name)) {
         Some(line) => escape(into, line.as_bytes(), LOGGED_FIELD),

@@ -11,30 +11,30 @@ use crate::bounds;
 /// The kind of a handshake that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeKind {
-    /// From the beginning.
+    /// A full handshake.
     Full,
-    /// From an earlier session of the client.
+    /// A resumed session of the client.
     Resumed,
 }
 
-/// Why a handshake failed.
+/// The reason why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeFailure {
     /// It took too long.
     TimedOut,
-    /// So many were under way that it was not begun.
+    /// The maximum of handshakes was in progress.
     Crowded,
-    /// The client left.
+    /// The client closed the connection.
     Gone,
     /// The client sent no TLS, or messages out of order.
     NotTls,
-    /// Version, cipher suites or protocols of the two sides do not meet.
+    /// The two sides have no version, cipher suite or protocol in common.
     NothingInCommon,
-    /// There is no certificate for the name that the client asks for.
+    /// There is no certificate for the client's server name.
     UnknownName,
-    /// The client showed no certificate, or none that is believed.
+    /// The client sent no certificate, or none that is trusted.
     ClientCertificate,
-    /// The client refuses, mostly the certificate that it is shown.
+    /// The client refused, mostly the server's certificate.
     RefusedByClient,
     /// Anything else.
     Other,
@@ -49,13 +49,13 @@ pub struct HandshakeCounts {
     under_way: AtomicUsize,
 }
 
-/// One that is under way.
+/// A handshake in progress.
 #[derive(Debug)]
-#[must_use = "it is under way for as long as this lives"]
+#[must_use = "the handshake is in progress for as long as this lives"]
 pub struct HandshakeInProgress<'a>(&'a HandshakeCounts);
 
 impl HandshakeFailure {
-    /// All, in the order of their counters.
+    /// Every reason, in the order of the counters.
     pub const ALL: [Self; 9] = [
         Self::TimedOut,
         Self::Crowded,
@@ -68,7 +68,7 @@ impl HandshakeFailure {
         Self::Other,
     ];
 
-    /// The value of the label `reason`.
+    /// Returns the value of the label `reason`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -103,7 +103,7 @@ impl HandshakeFailure {
 }
 
 impl HandshakeCounts {
-    /// Begins one; `None` where as many as may be are under way.
+    /// Begins a handshake; `None` where the maximum is in progress.
     pub fn begin(&self) -> Option<HandshakeInProgress<'_>> {
         // Relaxed, here and below: the count bounds work and publishes nothing.
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
@@ -111,17 +111,17 @@ impl HandshakeCounts {
         (before < bounds::HANDSHAKES).then_some(under_way)
     }
 
-    /// Counts one that succeeded.
+    /// Counts a handshake that succeeded.
     pub fn succeeded(&self, kind: HandshakeKind) {
         self.succeeded[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a certificate authority that was answered.
+    /// Counts a handshake of a certificate authority that checks a name.
     pub fn challenged(&self) {
         self.challenged.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one that failed.
+    /// Counts a handshake that failed.
     pub fn failed(&self, why: HandshakeFailure) {
         self.failed[why as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -157,7 +157,7 @@ impl HandshakeCounts {
     }
 }
 
-/// A series appears with its first count.
+/// Adds a series with its first count.
 fn push(family: &mut SampledFamily, label: (&str, &str), count: &AtomicU64) {
     let count = count.load(Ordering::Relaxed);
     if count > 0 {

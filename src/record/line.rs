@@ -35,7 +35,7 @@ pub const MAX_HOST: usize = 256;
 /// Bytes of a method that are logged: the longest registered one has 17.
 pub const MAX_METHOD: usize = 32;
 
-/// A request that has a line, and how the operator wants it.
+/// A request that has a line, with the rules for the line.
 #[derive(Debug)]
 pub(super) struct LogEntry<'a> {
     pub(super) outcome: &'a Outcome<'a>,
@@ -123,7 +123,7 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     text(into, b",\"protocol\":\"", outcome.protocol.as_bytes());
 }
 
-/// The request fields that the operator asked for.
+/// Writes the request fields of `[log] fields`.
 fn request_fields(into: &mut Vec<u8>, entry: &LogEntry<'_>) {
     let Some(fields) = entry.outcome.fields else {
         return;
@@ -212,7 +212,7 @@ fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     notes(into, entry, fields);
 }
 
-/// The key that the limit which refused counts by, as the operator's endpoints show it: without the bit that the limiter does not keep.
+/// Writes the key by which the limit that rejected counts, as the admin endpoints show it: without the bit that the limiter does not keep.
 fn key(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if let Some(key) = outcome.key() {
         let _ = write!(into, ",\"key\":\"{:016x}\"", key.bits() & !1);
@@ -227,7 +227,7 @@ fn key(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// The names of limits, under a name that ends in a bracket and a quotation mark; nothing where there are none.
+/// Writes the names of limits, under a name that ends in a bracket and a quotation mark; nothing where there are none.
 fn counted<'o>(into: &mut Vec<u8>, name: &'o [u8], limits: impl Iterator<Item = &'o str>) {
     let mut before = name;
     for limit in limits {
@@ -239,7 +239,7 @@ fn counted<'o>(into: &mut Vec<u8>, name: &'o [u8], limits: impl Iterator<Item = 
     }
 }
 
-/// The tiers that the request names, by limit.
+/// Writes the tiers that the request names, by limit.
 fn tiers(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     let mut before: &[u8] = b",\"tier\":{\"";
     for (limit, tier) in outcome.tiers() {
@@ -252,8 +252,8 @@ fn tiers(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// Writes what the reason of a rejection has beside limit and wait. A key is written as the operator's endpoints show it: without the
-/// bit that the limiter does not keep.
+/// Writes the details of a rejection beside limit and wait. A key is written as the admin endpoints show it: without the bit that the
+/// limiter does not keep.
 fn reason(into: &mut Vec<u8>, rejection: &LimitRejection) {
     match &rejection.reason {
         RejectionReason::Banned(banned) | RejectionReason::BanStarted(banned) => {
@@ -312,7 +312,7 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     }
 }
 
-/// The names of the limits of which this was found out.
+/// Returns the names of the limits with this event.
 fn list(into: &mut Vec<u8>, before: &[u8], outcome: &Outcome<'_>, what: LimitEvent) {
     let mut limits = outcome.notes().filter(|(_, _, event)| *event == what);
     let Some((_, first, _)) = limits.next() else {
@@ -337,7 +337,7 @@ fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields)
     }
 }
 
-/// RFC 9110 §10.2.3: `Retry-After` is in whole seconds; rounded up, so that it is never too early.
+/// Rounds up to whole seconds (RFC 9110 §10.2.3: `Retry-After`), so that the result is never too early.
 pub(super) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs()
         .saturating_add(u64::from(wait.subsec_nanos() > 0))
@@ -350,7 +350,7 @@ fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.push(b'"');
 }
 
-/// Does the same as [`text`] with at most `cap` bytes of the value.
+/// Writes at most `cap` bytes of a value that a client chose, escaped, and the closing quote.
 fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Truncation {
     into.extend_from_slice(before);
     let cut = escape_cut(into, value, cap);
@@ -368,7 +368,7 @@ fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
     plain(into, before, itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// A number of thousandths as a decimal with three places.
+/// Writes a number of thousandths as a decimal with three places.
 pub(super) fn thousandths(into: &mut Vec<u8>, before: &[u8], value: u64) {
     number(into, before, value / 1_000);
     let rest = value % 1_000;
@@ -386,7 +386,7 @@ fn address(into: &mut Vec<u8>, before: &[u8], address: Option<IpAddr>) {
     into.push(b'"');
 }
 
-/// An address as a socket address shows it: IPv6 in brackets.
+/// Writes an address as a socket address shows it: IPv6 in brackets.
 fn bare_address(into: &mut Vec<u8>, address: IpAddr) {
     let bracketed = address.is_ipv6();
     if bracketed {

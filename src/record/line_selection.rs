@@ -1,16 +1,16 @@
-//! Decides which requests have a line in the access log: those that `[log] only` keeps, and of the refused ones the share that
-//! `[log] refused` asks for.
+//! Decides which requests have a line in the access log: those that `[log] only` keeps, and of the rejected ones the share that
+//! `[log] refused` sets.
 //!
-//! Under an attack nearly every request is refused, and a line each fills a disk with the same sentence. Metrics count every request all
-//! the same; a line says how many were left out before it, so that the numbers of lines and of left-out requests add up.
+//! Under an attack nearly every request is rejected, and a line for each fills a disk with the same sentence. Metrics count every request
+//! all the same; a line says how many were left out before it, so that the numbers of lines and of left-out requests add up.
 //!
 //! # Concurrency
-//! Each place is one word: a second, and the requests left out since. Two threads that meet in one agree by compare-and-swap on who
-//! writes the line of the second. All is Relaxed: nothing but the words themselves is published.
+//! Each place is one word: a second, and the requests left out since. Two threads that meet in one decide by compare-and-swap which
+//! one writes the line of the second. All is Relaxed: nothing but the words themselves is published.
 //!
 //! # Limits
 //! [`LOG_PLACES`] places, whatever the number of keys: keys that share one share its line, so at most that many lines of refused
-//! requests are written a second. Places are found by a random hash, so that nobody can aim at one.
+//! requests are written a second. A random hash selects the place, so that no client can choose it.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -22,16 +22,16 @@ use crate::bounds::LOG_PLACES;
 use crate::config::LineFacts;
 use crate::config::rules::{LogRules, RefusedLines};
 
-/// Seconds between two lines in the process log about what is left out.
+/// Seconds between two lines in the process log about lines that are left out.
 const REMINDER: u32 = 60;
 
 /// The counts of skipped lines, and the second of each key's last line.
 #[derive(Debug)]
 pub(super) struct LineSelection {
     random: RandomState,
-    /// Refused requests, of which some are picked.
+    /// Counts rejected requests, of which some are picked.
     drawn: AtomicU64,
-    /// Left out since the last line of a refused request.
+    /// Requests left out since the last line of a rejected request.
     since_last: AtomicU64,
     /// The second of the last line in the upper half, requests left out since in the lower.
     places: Box<[AtomicU64]>,
@@ -64,7 +64,7 @@ impl LineSelection {
         }
     }
 
-    /// Returns how many refused requests were left out before the line of `outcome`, or `None` where it has none.
+    /// Returns the number of rejected requests that were left out before the line of `outcome`, or `None` where it has none.
     pub(super) fn choose(&self, rules: &LogRules, outcome: &Outcome<'_>) -> Option<u64> {
         if let Some(only) = &rules.only
             && !only.keeps(&facts(outcome))
@@ -106,7 +106,7 @@ impl LineSelection {
         }
     }
 
-    /// Lets the first request of a second have the line of its key.
+    /// Gives the first request of a second the line of its key.
     fn take_turn(&self, outcome: &Outcome<'_>) -> Option<u64> {
         let of = match outcome.key() {
             Some(key) => self
@@ -135,7 +135,7 @@ impl LineSelection {
         }
     }
 
-    /// Says once a minute in the process log that lines are left out: not every format has a place for it.
+    /// Logs once a minute that lines are left out, since not every format has a field for it.
     fn remind(&self, second: u32) {
         self.untold.fetch_add(1, Relaxed);
         let last = self.reminded.load(Relaxed);

@@ -4,7 +4,7 @@
 //! 07:10:38.042  429  POST /auth/sendOTP        203.0.113.7      rate-limited by otp, again in 41 s             18 µs
 //! ```
 //!
-//! Whatever a client sent is shown as printable ASCII, so that it cannot move the cursor or change a colour.
+//! Text of a client is shown as printable ASCII, so that it cannot move the cursor or change a color.
 
 use std::io::{IsTerminal, Write};
 
@@ -26,7 +26,7 @@ pub enum ColorMode {
 }
 
 impl ColorMode {
-    /// Colours on a terminal, unless the user asked for none with `NO_COLOR` (no-color.org).
+    /// Returns the mode with colors on a terminal, unless `NO_COLOR` is set (no-color.org).
     #[must_use]
     pub fn of_stdout() -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -38,7 +38,7 @@ impl ColorMode {
     }
 }
 
-/// The function that writes a line.
+/// Returns the function that writes a line.
 pub(super) fn format(colour: ColorMode) -> fn(&mut Vec<u8>, &mut TimeFormatter, &LogEntry<'_>) {
     match colour {
         ColorMode::Ansi => |into, stamp, entry| write(into, stamp, entry.outcome, ColorMode::Ansi),
@@ -128,7 +128,7 @@ fn paint(into: &mut Vec<u8>, colour: ColorMode, sequence: &[u8]) {
     }
 }
 
-/// Printable ASCII, everything else as `?`; no more than a terminal line of it.
+/// Returns text as printable ASCII, everything else as `?`, and no more than a line of a terminal.
 fn printable(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend(bytes.iter().take(128).map(|&byte| {
         if (0x20..0x7f).contains(&byte) {

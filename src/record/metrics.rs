@@ -1,4 +1,4 @@
-//! Owns what is counted of requests: by route, by limit, and in flight.
+//! Counts requests: by route, by limit, and in flight.
 //!
 //! A snapshot resolves the counters of its routes once, as [`RouteMetrics`]; a request then adds to cells of its own thread,
 //! without a look-up, a lock or a shared cache line. Names and sums are made at the scrape.
@@ -42,7 +42,7 @@ pub(super) const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 const DISPOSITIONS: usize = RequestDisposition::ALL.len();
 
-/// Everything that is counted of requests.
+/// The counts of requests, and of what happens before there is one.
 #[derive(Debug, Default)]
 pub struct RequestMetrics {
     routes: RwLock<BTreeMap<Name, Arc<PerThread<RouteCells>>>>,
@@ -120,14 +120,14 @@ pub(super) struct LimitCounts {
 }
 
 impl RequestMetrics {
-    /// Nothing counted yet.
+    /// Makes counters at zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The counters of the route `name` with these limits, in the route's order. A route that was known goes on counting
-    /// where it was, and so does each of its limits.
+    /// Returns the counters of the route `name` with these limits, in the route's order. A known route keeps its counts, and so does each
+    /// of its limits.
     #[must_use]
     pub fn route(&self, name: &Name, limits: &[Name]) -> RouteMetrics {
         let cells = Arc::clone(write(&self.routes).entry(Arc::clone(name)).or_default());
@@ -171,7 +171,7 @@ impl RequestMetrics {
         InFlight(Arc::clone(cell))
     }
 
-    /// Requests that began and did not end. May miss one that begins or ends meanwhile.
+    /// Returns the number of requests that began and did not end. May miss one that begins or ends meanwhile.
     #[must_use]
     pub fn requests_in_flight(&self) -> u64 {
         let sum: i64 = self
@@ -233,7 +233,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Every route, the one without a name first.
+    /// Returns the counts of every route, the one without a name first.
     pub(super) fn read_routes(&self) -> Vec<RouteCounts> {
         let unmatched = RouteCounts::of(&Arc::from(""), &self.unmatched);
         let routes = read(&self.routes);
@@ -246,7 +246,7 @@ impl RequestMetrics {
             .collect()
     }
 
-    /// Every limit of every route.
+    /// Returns the counts of every limit of every route.
     pub(super) fn read_limits(&self) -> Vec<LimitCounts> {
         let limits = read(&self.limits);
         let counts = limits.iter().map(|((route, limit), cells)| {
@@ -261,32 +261,32 @@ impl RequestMetrics {
         counts.collect()
     }
 
-    /// All decisions.
+    /// Returns the durations of all verdicts.
     pub(super) fn read_decisions(&self) -> HistogramSum<{ DECISION_BOUNDS.len() }> {
         HistogramSum::sum(self.decisions.cells())
     }
 }
 
 impl RouteMetrics {
-    /// The route's name.
+    /// Returns the route's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names of its limits, in the order in which they are asked.
+    /// Returns the names of its limits, in the order in which they decide.
     #[must_use]
     pub fn limits(&self) -> &[Name] {
         &self.limits
     }
 }
 
-/// Connections that the gateway ended because of what their clients did on them.
+/// Connections that the gateway closed because their clients were abusive.
 #[derive(Debug, Default)]
 pub struct AbuseCount(AtomicU64);
 
 impl AbuseCount {
-    /// Counts one.
+    /// Counts a connection.
     pub fn ended(&self) {
         // Relaxed: a count for the scrape, publishes nothing.
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -309,7 +309,7 @@ impl ReloadCounts {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Those that succeeded, and those that failed.
+    /// Returns the reloads that succeeded and those that failed.
     pub(super) fn read(&self) -> [(&'static str, u64); 2] {
         [
             ("ok", self.succeeded.load(Ordering::Relaxed)),
@@ -350,7 +350,7 @@ impl RouteCounts {
     }
 }
 
-/// The index into [`CODES`].
+/// Returns the index into [`CODES`].
 fn code_class(status: u16) -> usize {
     match status / 100 {
         class @ 1..=5 => usize::from(class),

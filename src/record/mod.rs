@@ -1,8 +1,8 @@
-//! Stage 7: what is remembered of a request.
+//! Stage 7: counts, log line and spans of a request.
 //!
 //! One [`Outcome`] per request feeds the access log, the metrics and the spans, so that they cannot disagree. A
 //! request pays for it with a few hundred nanoseconds: a line formatted into its thread's own buffer, and additions to its
-//! thread's own counters. Writing, adding up and naming happen elsewhere.
+//! thread's own counters. Writing, adding up and naming happen elsewhere, in `sluicegate_telemetry`.
 
 use std::sync::Arc;
 
@@ -42,14 +42,14 @@ pub use store_calls::StoreCallCounts;
 pub use trace::TraceContext;
 pub use untrusted_forwarding::UntrustedForwarding;
 
-/// All memories of a request.
+/// Records each request in metrics, log and spans.
 #[derive(Debug)]
 pub struct RequestRecorder {
     /// Counts, for the scrape.
     pub metrics: Arc<RequestMetrics>,
     /// Lines, for the file.
     pub log: AccessLog,
-    /// Lines about strangers, for the process log.
+    /// Lines about clients, for the process log.
     pub notices: NoticeThrottle,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
@@ -57,7 +57,7 @@ pub struct RequestRecorder {
 }
 
 impl RequestRecorder {
-    /// Counts into `metrics` and writes to `log`.
+    /// Makes a recorder that counts into `metrics` and writes to `log`.
     #[must_use]
     pub fn new(metrics: Arc<RequestMetrics>, log: AccessLog) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl RequestRecorder {
         }
     }
 
-    /// Remembers one request. Call it once a request, when its last byte is sent.
+    /// Records one request. Call it once a request, when its last byte is sent.
     pub fn record(&self, outcome: &Outcome<'_>) {
         self.metrics.record(outcome);
         self.log.record(outcome);

@@ -1,7 +1,7 @@
-//! Writes to the process log what clients do wrong before there is a request that the access log could have a line for, and where the
-//! gateway itself fails.
+//! Writes to the process log the errors of clients before there is a request that the access log could have a line for, and the failures
+//! of the gateway itself.
 //!
-//! Anybody can make a handshake fail a thousand times a second, so the lines are few, and say how many more there would have been.
+//! A client can make a handshake fail a thousand times a second, so the lines are few, and have the number of those left out.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -14,8 +14,8 @@ use tracing::{error, info};
 use crate::bounds;
 use crate::clock;
 
-/// The span over which lines are counted.
-const SPAN: Duration = Duration::from_secs(60);
+/// The window over which lines are counted.
+const WINDOW: Duration = Duration::from_secs(60);
 
 /// The lines of one process about clients, and those about its own failures, which are counted apart.
 #[derive(Debug, Default)]
@@ -27,48 +27,48 @@ pub struct NoticeThrottle {
 #[derive(Clone, Copy, Debug, Default)]
 struct NoticeCount {
     began: Timestamp,
-    told: u32,
-    untold: u64,
+    written: u32,
+    left_out: u64,
 }
 
-/// The fate of a notice.
+/// The decision over a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoticeTurn {
-    /// It is told; so many were not, before it.
-    Told { untold: u64 },
-    /// It is counted.
-    Untold,
+    /// It is written; so many were left out before it.
+    Write { left_out: u64 },
+    /// It is counted only.
+    LeaveOut,
 }
 
 impl NoticeCount {
     fn turn(&mut self, now: Timestamp) -> NoticeTurn {
-        if now < self.began || now >= self.began.saturating_add(SPAN) {
+        if now < self.began || now >= self.began.saturating_add(WINDOW) {
             *self = Self {
                 began: now,
-                told: 0,
-                untold: self.untold,
+                written: 0,
+                left_out: self.left_out,
             };
         }
-        if self.told == bounds::NOTICES {
-            self.untold += 1;
-            return NoticeTurn::Untold;
+        if self.written == bounds::NOTICES {
+            self.left_out += 1;
+            return NoticeTurn::LeaveOut;
         }
-        self.told += 1;
-        NoticeTurn::Told {
-            untold: std::mem::take(&mut self.untold),
+        self.written += 1;
+        NoticeTurn::Write {
+            left_out: std::mem::take(&mut self.left_out),
         }
     }
 }
 
 impl NoticeThrottle {
-    /// Tells what a client did, unless enough was told this minute.
+    /// Logs an error of a client, unless enough were logged this minute.
     pub fn tell(&self, client: Option<IpAddr>, what: &dyn Display) {
-        let Some(untold) = turn(&self.clients) else {
+        let Some(left_out) = turn(&self.clients) else {
             return;
         };
-        if untold > 0 {
+        if left_out > 0 {
             info!(
-                "{untold} more lines about clients were left out: at most {} a minute are written",
+                "{left_out} more lines about clients were left out: at most {} a minute are written",
                 bounds::NOTICES
             );
         }
@@ -80,12 +80,12 @@ impl NoticeThrottle {
 
     /// Writes a failure of the gateway itself as an error, unless enough were written this minute.
     pub fn fail(&self, what: &dyn Display) {
-        let Some(untold) = turn(&self.failures) else {
+        let Some(left_out) = turn(&self.failures) else {
             return;
         };
-        if untold > 0 {
+        if left_out > 0 {
             error!(
-                "{untold} more failures of the gateway were left out: at most {} a minute are written",
+                "{left_out} more failures of the gateway were left out: at most {} a minute are written",
                 bounds::NOTICES
             );
         }
@@ -97,8 +97,8 @@ impl NoticeThrottle {
 fn turn(count: &Mutex<NoticeCount>) -> Option<u64> {
     let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
     match count.turn(clock::now()) {
-        NoticeTurn::Told { untold } => Some(untold),
-        NoticeTurn::Untold => None,
+        NoticeTurn::Write { left_out } => Some(left_out),
+        NoticeTurn::LeaveOut => None,
     }
 }
 
@@ -106,19 +106,19 @@ fn turn(count: &Mutex<NoticeCount>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Goal: a flood writes few lines, and none of it is forgotten. Method: more than may be told in a minute, then one in the next.
+    /// Goal: a flood writes few lines, and each left-out line is counted. Method: more lines than a minute may have, then one in the next.
     #[test]
     fn a_minute_has_few_lines_and_a_count_of_the_rest() {
         let start = clock::now();
         let mut count = NoticeCount::default();
         for _ in 0..bounds::NOTICES {
-            assert_eq!(count.turn(start), NoticeTurn::Told { untold: 0 });
+            assert_eq!(count.turn(start), NoticeTurn::Write { left_out: 0 });
         }
         for _ in 0..312 {
-            assert_eq!(count.turn(start), NoticeTurn::Untold);
+            assert_eq!(count.turn(start), NoticeTurn::LeaveOut);
         }
-        let later = start.saturating_add(SPAN);
-        assert_eq!(count.turn(later), NoticeTurn::Told { untold: 312 });
-        assert_eq!(count.turn(later), NoticeTurn::Told { untold: 0 });
+        let later = start.saturating_add(WINDOW);
+        assert_eq!(count.turn(later), NoticeTurn::Write { left_out: 312 });
+        assert_eq!(count.turn(later), NoticeTurn::Write { left_out: 0 });
     }
 }

@@ -1,4 +1,4 @@
-//! Owns the outcome of a request: the one value that feeds access log, metrics and offenders, so that they cannot disagree.
+//! Owns the outcome of a request: the one value that feeds access log, metrics and spans, so that they cannot disagree.
 //!
 //! It borrows from the request and its snapshot; a sink copies what it keeps.
 
@@ -15,12 +15,12 @@ use crate::client::TlsFacts;
 use crate::rejection::{LimitRejection, MissingKey, Rejection, RejectionReason};
 use crate::request_id::RequestId;
 
-/// Everything that is remembered of one request.
+/// The facts of one request that log, metrics and spans need.
 #[derive(Debug)]
 pub struct Outcome<'a> {
-    /// When its head was read.
+    /// The time at which its head was read.
     pub arrived: Timestamp,
-    /// Its identity in log and headers.
+    /// Its id in log and headers.
     pub request_id: RequestId,
     /// The trace that it belongs to; `None` where none is kept.
     pub trace: Option<TraceContext>,
@@ -42,9 +42,9 @@ pub struct Outcome<'a> {
     pub fields: Option<&'a HeaderMap>,
     /// The route's handles; `None` when no route matched or the request was malformed.
     pub route: Option<&'a RouteMetrics>,
-    /// The decision over limits of the route; `None` when no limit was asked.
+    /// The verdict over the limits of the route; `None` where no limit decided.
     pub verdict: Option<&'a Verdict>,
-    /// The list that blocked the client or let it past the limits.
+    /// The list that blocked the client or exempted it from the limits.
     pub list: Option<&'a str>,
     /// The details beside the verdict, and the limits that it covers; `None`: all of the route's.
     pub beside: Option<&'a ReportDetails>,
@@ -52,7 +52,7 @@ pub struct Outcome<'a> {
     pub gaps: &'a [MissingKey],
     /// The rejection by a limit; `None` where none rejected it.
     pub rejection: Option<LimitRejection>,
-    /// The values of that key, where the operator wants them in the log.
+    /// The values of that key, where `[log] keys` shows them.
     pub key_values: &'a [String],
     /// The result of the request.
     pub disposition: RequestDisposition,
@@ -62,17 +62,17 @@ pub struct Outcome<'a> {
     pub bytes_received: u64,
     /// Body bytes sent to the client.
     pub bytes_sent: u64,
-    /// From the head read to the last byte sent.
+    /// The time from the head read to the last byte sent.
     pub total: Duration,
     /// The duration of admission.
     pub decision: Duration,
     /// The use of the cache; `None` where the route has none.
     pub cache: Option<CacheUse>,
-    /// The origin's part.
+    /// The use of the origin; `None` where the request was not forwarded.
     pub origin: Option<OriginUse<'a>>,
-    /// The kind of the failure that it met; `None` where nothing failed.
+    /// The kind of its failure; `None` where nothing failed.
     pub failure: Option<&'static str>,
-    /// Why it failed or was rejected, in words.
+    /// The reason of its failure or rejection, in words.
     pub reason: Option<&'a str>,
 }
 
@@ -112,7 +112,7 @@ impl Outcome<'_> {
         }
     }
 
-    /// The index on the route of the limit that the ask of the verdict at `ask` is about.
+    /// Returns the index on the route of the limit of the verdict's decision at `ask`.
     pub(super) fn limit_of(&self, ask: usize) -> Option<usize> {
         match self.beside {
             Some(beside) => beside.limit_of(ask),
@@ -120,18 +120,18 @@ impl Outcome<'_> {
         }
     }
 
-    /// The key by which the limit that rejected counts the request.
+    /// Returns the key by which the limit that rejected counts the request.
     pub(super) fn key(&self) -> Option<KeyHash> {
         self.rejection.map(|rejection| rejection.key)
     }
 
-    /// The name of the limit that refused.
+    /// Returns the name of the limit that rejected.
     pub(super) fn refused_by_name(&self) -> Option<&str> {
         let limit = usize::from(self.rejection?.limit);
         Some(self.route?.limits().get(limit)?)
     }
 
-    /// The kind of the failure that it met, with those that its disposition alone tells.
+    /// Returns the kind of its failure, that of its disposition where no stage recorded one.
     pub(super) fn failure(&self) -> Option<&'static str> {
         let store = self.disposition == RequestDisposition::RefusedStoreAway;
         self.failure.or(store.then_some("store-unavailable"))
@@ -142,7 +142,7 @@ impl Outcome<'_> {
         self.rejection.map(|rejection| rejection.wait)
     }
 
-    /// The tiers that the request names, with the names of their limits.
+    /// Returns the tiers that the request names, with the names of their limits.
     pub(super) fn tiers(&self) -> impl Iterator<Item = (&str, &str)> {
         let named = self.beside.map_or(&[][..], |beside| &beside.named);
         named.iter().filter_map(|(limit, tier)| {
@@ -151,7 +151,7 @@ impl Outcome<'_> {
         })
     }
 
-    /// The names of the limits that counted the request together with other new keys, or not at all since its client has taken its share.
+    /// Returns the names of the limits whose decision has this placement of the key.
     pub(super) fn counted(&self, so: KeyPlacement) -> impl Iterator<Item = &str> {
         let decisions = self.verdict.map_or(&[][..], Verdict::decisions);
         let shared = (0..).zip(decisions).filter_map(move |(ask, decision)| {
@@ -165,7 +165,7 @@ impl Outcome<'_> {
         shared.chain(noted)
     }
 
-    /// The notes, with the names of their limits.
+    /// Returns the events of limits, with the names of their limits.
     pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &str, LimitEvent)> {
         let notes = self.beside.map_or(&[][..], |beside| &beside.notes);
         notes.iter().filter_map(|note| {
@@ -184,15 +184,15 @@ pub enum RequestDisposition {
     Cached,
     /// Answered by the route's fixed response.
     Responded,
-    /// Refused by a limit.
+    /// Rejected by a limit.
     Refused,
-    /// Refused by a ban that was in force.
+    /// Rejected by a ban that was in force.
     Banned,
-    /// Refused since as many requests of its key as may be are in flight.
+    /// Rejected because its key has its maximum of requests in flight.
     RefusedConcurrency,
-    /// Refused because a list blocks its client.
+    /// Rejected because a list blocks its client.
     Blocked,
-    /// Refused since the store that decides is away.
+    /// Rejected because the store that decides is unavailable.
     RefusedStoreAway,
     /// No route matched.
     NoRoute,
@@ -202,7 +202,7 @@ pub enum RequestDisposition {
     OriginFailed,
     /// The client left or stalled.
     ClientGone,
-    /// We failed.
+    /// The gateway failed.
     Internal,
 }
 
@@ -224,7 +224,7 @@ impl RequestDisposition {
         Self::Internal,
     ];
 
-    /// Its place in [`RequestDisposition::ALL`].
+    /// Returns its index in [`RequestDisposition::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -260,7 +260,7 @@ impl RequestDisposition {
         )
     }
 
-    /// The name in log and metrics.
+    /// Returns the name in log and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -306,7 +306,7 @@ impl CacheUse {
         Self::Bypass,
     ];
 
-    /// Its place in [`CacheUse::ALL`].
+    /// Returns its index in [`CacheUse::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -318,7 +318,7 @@ impl CacheUse {
         matches!(self, Self::Hit | Self::Stale)
     }
 
-    /// The name in log and metrics.
+    /// Returns the name in log and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -331,19 +331,19 @@ impl CacheUse {
     }
 }
 
-/// The origin's part in a request.
+/// The use of an origin by a request.
 #[derive(Clone, Copy, Debug)]
 pub struct OriginUse<'a> {
     /// The pool's name.
     pub name: &'a str,
-    /// The server of the last try.
+    /// The server of the last attempt.
     pub server: SocketAddr,
-    /// Tries made, at least 1.
+    /// Attempts made, at least 1.
     pub tries: u8,
-    /// When the last of them began.
+    /// The time at which the last attempt began.
     pub began: Timestamp,
-    /// The status of its answer; `None` when none came.
+    /// The status of its response; `None` when none came.
     pub status: Option<u16>,
-    /// From the choice of the server to the first byte of its answer; `None` when none came.
+    /// The time from the choice of the server to the first byte of its response; `None` when none came.
     pub wait: Option<Duration>,
 }

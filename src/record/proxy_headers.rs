@@ -7,15 +7,15 @@ use sluicegate_telemetry::exposition::SampledFamily;
 /// The result of reading the header of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeaderResult {
-    /// It was read.
+    /// The header was read.
     Read,
-    /// The connection comes from nobody who may announce clients, and was closed.
+    /// The peer is not trusted to announce clients; the connection was closed.
     Stranger,
-    /// There was none where one must be, or it was broken; the connection was closed.
+    /// The header is missing or malformed; the connection was closed.
     Malformed,
-    /// It did not come in time.
+    /// The header did not arrive in time.
     TimedOut,
-    /// The other end left before.
+    /// The peer closed the connection before it sent the header.
     Gone,
 }
 
@@ -24,7 +24,7 @@ pub enum ProxyHeaderResult {
 pub struct ProxyHeaderCounts([AtomicU64; ProxyHeaderResult::ALL.len()]);
 
 impl ProxyHeaderResult {
-    /// All, in the order of their counters.
+    /// Every result, in the order of the counters.
     pub const ALL: [Self; 5] = [
         Self::Read,
         Self::Stranger,
@@ -33,7 +33,7 @@ impl ProxyHeaderResult {
         Self::Gone,
     ];
 
-    /// The value of the label `result`.
+    /// Returns the value of the label `result`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

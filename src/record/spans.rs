@@ -1,6 +1,6 @@
 //! Writes the spans of an outcome: the gateway's own, and that of its request to the origin.
 //!
-//! Names follow OpenTelemetry's conventions for HTTP spans (v1.37), so that what is built on them works; what they have no word for is
+//! Names follow OpenTelemetry's conventions for HTTP spans (v1.37), so that tools for them work; attributes that they lack are
 //! called `sluicegate.*`, by the words of the access log. Queries are left out: they hold secrets, and collectors are read by many.
 //!
 //! # Limits

@@ -16,7 +16,7 @@ pub(super) const ROUND_TRIP_BOUNDS: [u64; 12] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 250_000, 5_000_000,
 ];
 
-/// The counts.
+/// The counts of calls, of their durations and of events of the link.
 #[derive(Debug, Default)]
 pub struct StoreCallCounts {
     results: [AtomicU64; CallResult::ALL.len()],

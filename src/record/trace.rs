@@ -1,6 +1,6 @@
 //! Owns the trace that a request belongs to: W3C Trace Context, read from clients, written for origins, named in the log.
 //!
-//! A trace that a client began is continued, since its id tells nothing and costs nothing. Whether it is *recorded* costs the origins and
+//! A trace that a client began is continued, since its id reveals nothing and costs nothing. Whether it is *recorded* costs the origins and
 //! all behind them, so a client does not decide that unless it is trusted: the flag is drawn from the trace's own id, by which all gateways
 //! with one share draw alike. A new trace has the id of its request, so that one search finds both.
 //!
@@ -25,13 +25,13 @@ pub static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// A span of a trace: the gateway's own part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// Never zero.
+    /// The id of the trace, never zero.
     id: u128,
-    /// The gateway's span, never zero.
+    /// The id of the gateway's span, never zero.
     span: u64,
-    /// The client's span that it is under.
+    /// The client's span, which is the parent of the gateway's.
     parent: Option<u64>,
-    /// The span that the origin's is under: that of the gateway, or of its request to the origin where that has one.
+    /// The parent of the origin's span: the gateway's span, or that of its request to the origin where that has one.
     exit: u64,
     /// The side that started the trace.
     origin: TraceStart,
@@ -43,34 +43,34 @@ pub struct TraceContext {
 pub enum TraceStart {
     /// The gateway.
     Here,
-    /// The client, or who is before it.
+    /// The client, or a sender before it.
     Before,
 }
 
 /// The decision to record a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingDecision {
-    /// It is.
+    /// The trace is recorded.
     Yes,
-    /// It is not.
+    /// The trace is not recorded.
     No,
 }
 
 /// The export of the gateway's spans to a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanExport {
-    /// It does, of those that are recorded.
+    /// The spans of recorded traces are exported.
     Spans,
-    /// It does not: the log has them.
+    /// No span is exported: the log has them.
     Nothing,
 }
 
-/// Whose word counts about that.
+/// The side whose decision to record a trace counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagAuthority {
-    /// The sender's, who is trusted.
+    /// The sender, which is trusted.
     Sender,
-    /// The gateway's.
+    /// The gateway.
     Gateway,
 }
 
@@ -85,8 +85,8 @@ fn sampled(id: u128, share: Share) -> SamplingDecision {
 }
 
 impl TraceContext {
-    /// The trace of a request that `peer` sends with these fields; `None` where `rules` keep none. Whoever may say who the client is may
-    /// say what is recorded too.
+    /// Returns the trace of a request that `peer` sends with these fields; `None` where `rules` keep none. A peer that is trusted to name
+    /// the client also decides what is recorded.
     #[must_use]
     pub fn begin(
         rules: &Rules,
@@ -106,7 +106,7 @@ impl TraceContext {
         })
     }
 
-    /// The span for a request with these fields and this identity.
+    /// Makes the span for a request with these fields and this id.
     #[must_use]
     pub fn of(
         headers: &HeaderMap,
@@ -146,7 +146,7 @@ impl TraceContext {
         }
     }
 
-    /// The same, with a span of its own for the request to the origin where a collector is told of it.
+    /// Adds a span for the request to the origin where spans are exported and the trace is recorded.
     #[must_use]
     pub(super) fn told(self, told: SpanExport) -> Self {
         match (told, self.sampled) {
@@ -158,7 +158,7 @@ impl TraceContext {
         }
     }
 
-    /// `traceparent` for whoever comes next.
+    /// Returns the `traceparent` of the request to the origin.
     #[must_use]
     pub fn parent_field(&self) -> HeaderValue {
         let flags = u8::from(self.sampled == SamplingDecision::Yes);
@@ -166,7 +166,8 @@ impl TraceContext {
         HeaderValue::from_str(&text).expect("hexadecimal digits and dashes are visible ASCII")
     }
 
-    /// The `tracestate` of these fields that goes on; one of a trace that was not continued is about another.
+    /// Returns the `tracestate` of the request to the origin; none where the trace is not continued, since the field is about another
+    /// trace.
     #[must_use]
     pub fn state_fields(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         if self.origin == TraceStart::Here {
@@ -183,31 +184,31 @@ impl TraceContext {
         HeaderValue::from_bytes(&joined).ok()
     }
 
-    /// The id of the trace, 32 digits.
+    /// Returns the id of the trace, 32 digits.
     #[must_use]
     pub fn id(&self) -> RequestId {
         RequestId::from_bits(self.id)
     }
 
-    /// The id of the gateway's span, 16 digits.
+    /// Returns the id of the gateway's span, 16 digits.
     #[must_use]
     pub fn span(&self) -> u64 {
         self.span
     }
 
-    /// The same of the span that the origin's is under.
+    /// Returns the id of the span that is the parent of the origin's, 16 digits.
     #[must_use]
     pub fn exit(&self) -> u64 {
         self.exit
     }
 
-    /// The client's span, where it began the trace.
+    /// Returns the client's span, where the client began the trace.
     #[must_use]
     pub fn parent(&self) -> Option<u64> {
         self.parent
     }
 
-    /// The bits of the trace's id.
+    /// Returns the bits of the trace's id.
     #[must_use]
     pub fn bits(&self) -> u128 {
         self.id
@@ -228,22 +229,22 @@ struct TraceParent {
     sampled: SamplingDecision,
 }
 
-/// The id of a span: random, and never zero.
+/// Returns a random id of a span, never zero.
 fn some_span() -> u64 {
     (draw() as u64).max(1)
 }
 
-/// The trace that a client says, and whether it wants it recorded; `None` where it says none or nonsense.
+/// Reads the trace of a client and its flag to record it; `None` where there is none or it is malformed.
 fn parent(headers: &HeaderMap) -> Option<TraceParent> {
     let mut lines = headers.get_all(&TRACEPARENT).iter();
-    // §3.2: with several nobody knows which is meant.
+    // §3.2: of several none is valid.
     let (Some(line), None) = (lines.next(), lines.next()) else {
         return None;
     };
     parse(line.as_bytes())
 }
 
-/// `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`, §3.2.2; later versions may go on behind a dash.
+/// Parses `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`, §3.2.2; later versions may continue behind a dash.
 fn parse(text: &[u8]) -> Option<TraceParent> {
     const LENGTH: usize = 55;
     let known = text.get(..LENGTH)?;
@@ -273,7 +274,7 @@ fn parse(text: &[u8]) -> Option<TraceParent> {
     Some(TraceParent { id, span, sampled })
 }
 
-/// Lower-case digits only, §3.2.2.
+/// Reads hexadecimal digits in lower case only, §3.2.2.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0_u128, |number, digit| {
         let digit = match digit {
@@ -307,9 +308,10 @@ mod tests {
         TraceContext::of(headers, RequestId::from_bits(7), flag_of, share)
     }
 
-    /// Goal: a right one goes on under a span of ours, and nonsense does not. Method: the standard's example and each way to break it.
+    /// Goal: a valid trace continues under a span of the gateway, and a malformed one does not. Method: the standard's example and each
+    /// way to break it.
     #[test]
-    fn a_trace_goes_on_and_nonsense_begins_a_new_one() {
+    fn a_valid_trace_continues_and_a_malformed_one_begins_anew() {
         let right = format!("00-{ID}-{SPAN}-01");
         let trace = of(
             &sent(&[&right], &["a=1", "b=2"]),
@@ -362,7 +364,8 @@ mod tests {
         );
     }
 
-    /// Goal: strangers do not decide what is recorded. Method: both flags, from a trusted sender and from another, with all and none.
+    /// Goal: untrusted senders do not decide what is recorded. Method: both flags, from a trusted sender and from another, with all and
+    /// none.
     #[test]
     fn only_a_trusted_sender_decides_what_is_recorded() {
         for (flag, sampled) in [
@@ -386,9 +389,10 @@ mod tests {
         }
     }
 
-    /// Goal: an origin is under what a collector knows. Method: a recorded and another trace, with and without a collector.
+    /// Goal: the parent of an origin's span is a span that the collector gets. Method: a recorded and another trace, with and without a
+    /// collector.
     #[test]
-    fn the_origin_is_under_the_span_that_is_told() {
+    fn the_parent_of_the_origin_is_a_span_that_is_exported() {
         let field = |trace: TraceContext| trace.parent_field().to_str().expect("text").to_owned();
         let right = format!("00-{ID}-{SPAN}-01");
         let headers = sent(&[&right], &[]);
@@ -419,9 +423,9 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: nothing that a client sends makes this fall over or go on malformed. Method: any text, also near the right one.
+        /// Goal: no field of a client causes a panic or a malformed field to the origin. Method: any text, also near the right one.
         #[test]
-        fn any_parent_makes_a_right_one(text in "([ -~]{0,70}|[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.?)?)") {
+        fn any_parent_makes_a_valid_one(text in "([ -~]{0,70}|[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.?)?)") {
             let Ok(value) = HeaderValue::from_str(&text) else { return Ok(()); };
             let headers = HeaderMap::from_iter([(TRACEPARENT.clone(), value)]);
             let made = of(&headers, FlagAuthority::Gateway, Share::ALL).parent_field();

@@ -1,9 +1,9 @@
-//! Counts requests of peers that claim to forward for somebody and are not trusted, and tells the operator of those that are probably
-//! proxies of his own.
+//! Counts requests of untrusted peers that claim to forward for a client, and logs the peers that are probably the operator's own
+//! proxies.
 //!
-//! Behind a load balancer that is missing in `client.trusted_proxies` all clients are one, and share every limit by address. But anybody
-//! may send `X-Forwarded-For`, so the process log names only peers with private addresses: a balancer has one, a stranger on the Internet
-//! has none. A CDN that is missing shows in the metric alone.
+//! Behind a load balancer that is missing in `client.trusted_proxies` all clients are one, and share every limit by address. But any
+//! client may send `X-Forwarded-For`, so the process log names only peers with private addresses: a balancer has one, a client on the
+//! Internet has none. A CDN that is missing shows in the metric alone.
 //!
 //! # Limits
 //! [`UNTRUSTED_PEERS`](bounds::UNTRUSTED_PEERS) addresses are logged in the life of the process, each once.
@@ -43,7 +43,7 @@ impl UntrustedForwarding {
         }
     }
 
-    /// Notes a peer; whether it is to be logged.
+    /// Notes a peer and returns whether it is to be logged.
     fn is_news(&self, peer: IpAddr) -> bool {
         // Addresses are only ever added, so a poisoned lock still holds whole ones.
         let logged = self.logged.read().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ impl UntrustedForwarding {
         !logged.contains(&peer) && logged.try_push(peer).is_ok()
     }
 
-    /// The scrape's reading.
+    /// Returns the metric.
     pub(super) fn family(&self) -> SampledFamily {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         SampledFamily::counter(
@@ -86,7 +86,7 @@ fn is_private(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// Goal: a stranger fills neither memory nor log. Method: peers of every kind, more private ones than are remembered, and each twice.
+    /// Goal: peers fill neither memory nor log. Method: peers of every kind, more private ones than are kept, and each twice.
     #[test]
     fn a_private_peer_is_logged_once_and_no_more_than_fit() {
         let seen = UntrustedForwarding::default();
