@@ -36,3 +36,8 @@ pub mod otlp;
 pub mod per_thread;
 pub mod process;
 pub mod rfc3339;
+
+/// The example of the README, which compiles and runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;
