@@ -93,8 +93,8 @@ measure() { # WHAT MODE
     # The access logs are written within a second.
     sleep 1
     cat "$dir"/logs/gateway*.log | awk -v most=$(((timeout_ms + 5) * 1000)) '
-        match($0, /"decision_us":[0-9.]+/) {
-            took = substr($0, RSTART + 14, RLENGTH - 14) + 0
+        match($0, /"limits_us":[0-9.]+/) {
+            took = substr($0, RSTART + 12, RLENGTH - 12) + 0
             if (took > longest) longest = took
             if (took > most) late++
         }
@@ -102,8 +102,8 @@ measure() { # WHAT MODE
     # Those that were late, each with its gateway, its moment.
     for log in "$dir"/logs/gateway*.log; do
         awk -v most=$(((timeout_ms + 5) * 1000)) -v name="$(basename "$log" .log)" '
-            match($0, /"decision_us":[0-9.]+/) && substr($0, RSTART + 14, RLENGTH - 14) + 0 > most {
-                took = substr($0, RSTART + 14, RLENGTH - 14)
+            match($0, /"limits_us":[0-9.]+/) && substr($0, RSTART + 12, RLENGTH - 12) + 0 > most {
+                took = substr($0, RSTART + 12, RLENGTH - 12)
                 match($0, /"time":"[^"]+"/)
                 print "late:", name, substr($0, RSTART + 8, RLENGTH - 9), took, "us"
             }' "$log" >&2

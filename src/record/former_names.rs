@@ -69,6 +69,7 @@ pub(super) const FAMILIES: [FormerName; 13] = [
 /// The beginnings of those fields of a line whose names changed.
 #[derive(Debug)]
 pub(super) struct RenamedFields {
+    pub(super) limits_us: &'static [u8],
     pub(super) missing_reason: &'static [u8],
     pub(super) refunded: &'static [u8],
     pub(super) origin_addr: &'static [u8],
@@ -77,6 +78,7 @@ pub(super) struct RenamedFields {
 }
 
 static PRESENT_FIELDS: RenamedFields = RenamedFields {
+    limits_us: b",\"limits_us\":",
     missing_reason: b",\"missing_reason\":\"",
     refunded: b",\"refunded\":[",
     origin_addr: b",\"origin_addr\":\"",
@@ -85,6 +87,7 @@ static PRESENT_FIELDS: RenamedFields = RenamedFields {
 };
 
 static FORMER_FIELDS: RenamedFields = RenamedFields {
+    limits_us: b",\"decision_us\":",
     missing_reason: b",\"missing_why\":\"",
     refunded: b",\"released\":[",
     origin_addr: b",\"server\":\"",

@@ -98,7 +98,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     number(into, b",\"bytes_in\":", outcome.bytes_received);
     number(into, b",\"bytes_out\":", outcome.bytes_sent);
     thousandths(into, b",\"duration_ms\":", micros(outcome.total));
-    thousandths(into, b",\"decision_us\":", nanos(outcome.decision));
+    thousandths(into, fields.limits_us, nanos(outcome.decision));
     if let Some(cache) = outcome.cache {
         text(into, b",\"cache\":\"", cache.as_str().as_bytes());
     }

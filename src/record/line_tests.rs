@@ -187,7 +187,7 @@ fn a_refused_request_names_its_limit_and_its_wait() {
             "target": "/auth/sendOTP?x=1", "protocol": "HTTP/1.1", "route": "POST /auth/sendOTP",
             "outcome": "rate-limited", "limit": "otp", "key": "000000000000abcc",
             "key_values": ["+49151\"*****78"], "remaining": 0, "retry_after": 22, "status": 429,
-            "bytes_in": 12, "bytes_out": 345, "duration_ms": 12.345, "decision_us": 0.412,
+            "bytes_in": 12, "bytes_out": 345, "duration_ms": 12.345, "limits_us": 0.412,
         })
     );
 }
@@ -345,6 +345,7 @@ fn former_names_are_written_on_request() {
         ..Example::default()
     };
     let renamed = [
+        ("decision_us", "limits_us", json!(0.412)),
         ("missing_why", "missing_reason", json!("repeated")),
         ("server", "origin_addr", json!("127.0.0.1:3000")),
         ("tries", "attempts", json!(2)),

@@ -188,7 +188,7 @@ fn result(into: &mut SpanAttributes<'_>, outcome: &Outcome<'_>) {
     into.string("sluicegate.request_id", &id);
     into.number("sluicegate.decision_ns", nanos(outcome.decision));
     let verdict = match (outcome.rejection, outcome.verdict) {
-        (Some(_), _) => Some("refused"),
+        (Some(_), _) => Some("rejected"),
         (None, Some(_)) => Some("admitted"),
         (None, None) => None,
     };

@@ -149,7 +149,10 @@ fn a_refusal_names_its_limit() {
     };
     assert!(span.parent_span_id.is_empty() && span.status.is_none());
     assert_eq!(said(span, "sluicegate.limit").as_deref(), Some("otp"));
-    assert_eq!(said(span, "sluicegate.verdict").as_deref(), Some("refused"));
+    assert_eq!(
+        said(span, "sluicegate.verdict").as_deref(),
+        Some("rejected")
+    );
     assert_eq!(
         said(span, "http.response.status_code").as_deref(),
         Some("429")

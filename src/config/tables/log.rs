@@ -119,8 +119,8 @@ fn old_names(field: &Field<'_>) -> Option<LogNames> {
     }
     field.warn(
         "lines have the former names of fields, which the next version no longer writes",
-        "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded and outcome rate-limited, then \
-         leave it out",
+        "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded, limits_us and outcome rate-limited, \
+         then leave it out",
     );
     Some(LogNames::Former)
 }
