@@ -22,13 +22,13 @@ pub struct CacheView {
     /// Responses evicted to make room for others.
     pub evicted: u64,
     /// Responses not stored: no memory left, or the body did not match its Content-Length.
-    pub abandoned: u64,
+    pub store_aborted: u64,
     /// Responses that the operator purged.
     pub purged: u64,
     /// Responses that a write to their URL invalidated.
     pub invalidated: u64,
     /// Requests that waited for another request which fetched the same response.
-    pub waits: u64,
+    pub coalesced: u64,
     /// Stale responses that were fetched again in the background.
     pub refreshes: u64,
 }
@@ -41,10 +41,10 @@ impl CacheView {
         Self {
             filled,
             evicted: tallies.evicted.load(Relaxed),
-            abandoned: tallies.abandoned.load(Relaxed),
+            store_aborted: tallies.abandoned.load(Relaxed),
             purged: tallies.purged.load(Relaxed),
             invalidated: tallies.invalidated.load(Relaxed),
-            waits: tallies.waited.load(Relaxed),
+            coalesced: tallies.waited.load(Relaxed),
             refreshes: tallies.refreshed.load(Relaxed),
         }
     }
@@ -57,11 +57,15 @@ pub(super) struct CacheSection {
     bytes: u64,
     objects: u64,
     evicted: u64,
-    abandoned: u64,
+    store_aborted: u64,
     purged: u64,
     invalidated: u64,
-    waits: u64,
+    coalesced: u64,
     refreshes: u64,
+    /// The former name of `store_aborted`, for one version.
+    abandoned: u64,
+    /// The former name of `coalesced`, for one version.
+    waits: u64,
 }
 
 impl From<CacheView> for CacheSection {
@@ -71,10 +75,12 @@ impl From<CacheView> for CacheSection {
             bytes: view.filled.bytes,
             objects: view.filled.objects,
             evicted: view.evicted,
-            abandoned: view.abandoned,
+            store_aborted: view.store_aborted,
+            abandoned: view.store_aborted,
             purged: view.purged,
             invalidated: view.invalidated,
-            waits: view.waits,
+            coalesced: view.coalesced,
+            waits: view.coalesced,
             refreshes: view.refreshes,
         }
     }
@@ -109,7 +115,7 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
         (
             "sluicegate_cache_store_aborted_total",
             "Answers that were not stored for want of room, or since they came other than announced.",
-            view.abandoned,
+            view.store_aborted,
         ),
         (
             "sluicegate_cache_purged_total",
@@ -124,7 +130,7 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
         (
             "sluicegate_cache_coalesced_total",
             "Requests that waited for another that fetched the same.",
-            view.waits,
+            view.coalesced,
         ),
         (
             "sluicegate_cache_refreshes_total",

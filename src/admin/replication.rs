@@ -7,16 +7,20 @@ use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::store::ReplicationStats;
 
-/// The `exchange` of `/status`.
-#[derive(Serialize)]
+/// The `replication` of `/status`.
+#[derive(Clone, Serialize)]
 pub(super) struct ReplicationSection {
     keys: usize,
     lag_seconds: f64,
     syncs: u64,
     units: u64,
-    lost: u64,
-    repeated: u64,
+    dropped_units: u64,
+    retries: u64,
     excess: BTreeMap<String, u64>,
+    /// The former name of `dropped_units`, for one version.
+    lost: u64,
+    /// The former name of `retries`, for one version.
+    repeated: u64,
 }
 
 impl ReplicationSection {
@@ -27,6 +31,8 @@ impl ReplicationSection {
             lag_seconds: exchanged.lag.as_secs_f64(),
             syncs: exchanged.syncs,
             units: exchanged.units,
+            dropped_units: exchanged.lost,
+            retries: exchanged.repeated,
             lost: exchanged.lost,
             repeated: exchanged.repeated,
             excess: excess
@@ -89,7 +95,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// An exchange that is an eighth of a second behind.
+    /// Returns a replication with a lag of an eighth of a second.
     pub(in crate::admin) fn behind() -> ReplicationStats {
         ReplicationStats {
             keys: 8,
@@ -102,19 +108,20 @@ pub(super) mod tests {
         }
     }
 
-    /// That in `/status`.
-    pub(in crate::admin) fn told() -> serde_json::Value {
+    /// Returns its section of `/status`.
+    pub(in crate::admin) fn section() -> serde_json::Value {
         serde_json::json!({
-            "keys": 8, "lag_seconds": 0.125, "syncs": 9, "units": 10, "lost": 11, "repeated": 12, "excess": { "otp": 13 },
+            "keys": 8, "lag_seconds": 0.125, "syncs": 9, "units": 10, "dropped_units": 11, "retries": 12, "excess": { "otp": 13 },
+            "lost": 11, "repeated": 12,
         })
     }
 
-    /// Goal: each number is told under its own name, in `/status` and in `/metrics`. Method: numbers that differ.
+    /// Goal: each number is shown under its own name, in `/status` and in `/metrics`. Method: numbers that differ.
     #[test]
-    fn every_number_is_told() {
+    fn every_number_has_its_own_name() {
         let status =
             serde_json::to_value(ReplicationSection::of(behind())).expect("numbers and text");
-        assert_eq!(status, told());
+        assert_eq!(status, section());
         let text = crate::record::families::text(families(Some(behind())));
         let text = String::from_utf8(text).expect("text");
         for line in [
@@ -126,7 +133,10 @@ pub(super) mod tests {
             "sluicegate_store_sync_retries_total 12",
             "sluicegate_limit_excess_units_total{limit=\"otp\"} 13",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+            assert!(
+                text.lines().any(|written| written == line),
+                "{line}\n{text}"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Writes `/status`: the state of the whole gateway as JSON.
 //!
-//! The shape is documented in `docs/operations/admin-api.md`; fields are added, never renamed.
+//! The shape is documented in `docs/operations/admin-api.md`; fields are added. A field that is
+//! renamed is written under both names for one version.
 
 use serde::Serialize;
 use sluicegate_limiter::Timestamp;
@@ -22,6 +23,7 @@ use crate::state::{DirectoryHealth, Persistence};
 /// Returns the page of `/status`.
 pub(super) fn page(view: &dyn AdminView) -> AdminPage {
     let times = view.times();
+    let replication = view.exchanged().map(ReplicationSection::of);
     let status = StatusPage {
         version: env!("CARGO_PKG_VERSION"),
         started: rfc3339::format(times.started),
@@ -33,7 +35,8 @@ pub(super) fn page(view: &dyn AdminView) -> AdminPage {
         limits: view.limits().into_iter().map(LimitSection::of).collect(),
         state: view.state().map(StateSection::of),
         store: view.store().map(StoreSection::of),
-        exchange: view.exchanged().map(ReplicationSection::of),
+        exchange: replication.clone(),
+        replication,
         cache: view.cache().map(CacheSection::from),
         acme: view.acme().map(AcmeSection::of),
         origins: view.origins().into_iter().map(OriginSection::of).collect(),
@@ -59,6 +62,8 @@ struct StatusPage {
     limits: Vec<LimitSection>,
     state: Option<StateSection>,
     store: Option<StoreSection>,
+    replication: Option<ReplicationSection>,
+    /// The former name of `replication`, for one version.
     exchange: Option<ReplicationSection>,
     cache: Option<CacheSection>,
     acme: Option<AcmeSection>,
@@ -92,6 +97,8 @@ struct LimitSection {
     bytes: u64,
     load: f64,
     slots_reused: u64,
+    persistent: bool,
+    /// The former name of `persistent`, for one version.
     survives: bool,
     counters: String,
     overflow: OverflowSection,
@@ -111,6 +118,8 @@ pub(super) struct BansSection {
     bytes: u64,
     begun: u64,
     not_kept: u64,
+    persistent: bool,
+    /// The former name of `persistent`, for one version.
     survives: bool,
     found: String,
 }
@@ -186,7 +195,7 @@ impl LimitSection {
             .share
             .as_ref()
             .map(|share| ShareSection::of(share, advice));
-        let (survives, counters) = survival(&view.survival);
+        let (persistent, counters) = persistence(&view.survival);
         Self {
             name: view.name.to_string(),
             algorithm: view.algorithm,
@@ -203,7 +212,8 @@ impl LimitSection {
             bytes: view.bytes,
             load: (load * 1_000.0).round() / 1_000.0,
             slots_reused: view.slots_reused,
-            survives,
+            persistent,
+            survives: persistent,
             counters,
             overflow,
             share,
@@ -216,8 +226,8 @@ impl LimitSection {
 }
 
 /// Returns whether counters outlive the process, and the state in which their file was found.
-fn survival(survival: &Persistence) -> (bool, String) {
-    match survival {
+fn persistence(persistence: &Persistence) -> (bool, String) {
+    match persistence {
         Persistence::InFile { found, .. } => (true, found.clone()),
         Persistence::InMemory { reason } => (false, format!("in memory only: {reason}")),
     }
@@ -225,7 +235,7 @@ fn survival(survival: &Persistence) -> (bool, String) {
 
 impl BansSection {
     pub(super) fn of(view: &BansView) -> Self {
-        let (survives, found) = survival(&view.survival);
+        let (persistent, found) = persistence(&view.survival);
         Self {
             first: view.rules.first().as_secs_f64(),
             factor: f64::from(view.rules.factor().hundredths()) / 100.0,
@@ -235,7 +245,8 @@ impl BansSection {
             bytes: view.bytes,
             begun: view.tallies.begun,
             not_kept: view.tallies.not_kept,
-            survives,
+            persistent,
+            survives: persistent,
             found,
         }
     }

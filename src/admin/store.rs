@@ -52,7 +52,7 @@ impl StoreServerSection {
             state: match condition.state {
                 ConnectionState::Connecting => "starting",
                 ConnectionState::Connected => "connected",
-                ConnectionState::Unavailable => "away",
+                ConnectionState::Unavailable => "unavailable",
             },
             since: rfc3339::format(timestamp(condition.since)),
             last_error: condition.error.map(|(at, error)| StoreErrorSection {

@@ -188,7 +188,7 @@ async fn a_ban_survives_kill_9() {
     );
     let bans = bans(&gateway).await;
     assert_eq!(
-        (&bans["survives"], &bans["found"]),
+        (&bans["persistent"], &bans["found"]),
         (&true.into(), &"continued".into())
     );
 }

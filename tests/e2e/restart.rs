@@ -132,7 +132,7 @@ async fn kill_9_under_load_loses_nothing() {
     );
     let status = otp(&gateway).await;
     assert_eq!(
-        (&status["survives"], &status["counters"]),
+        (&status["persistent"], &status["counters"]),
         (&true.into(), &"continued".into())
     );
     let metrics = gateway.metrics().await;
@@ -152,7 +152,7 @@ async fn without_a_state_directory_a_restart_starts_from_zero() {
     gateway.start_again().await;
     assert_eq!(gateway.get("/").await.remaining("otp"), 4);
     let status = otp(&gateway).await;
-    assert_eq!(status["survives"], false);
+    assert_eq!(status["persistent"], false);
     let why = "in memory only: [server] state_dir is not set";
     assert_eq!(status["counters"], why);
 }
@@ -308,7 +308,7 @@ async fn a_directory_that_vanishes_takes_no_limit_with_it() {
     gateway.reload(&rules(KEPT, "8 per 2h")).await;
     assert_eq!(gateway.get("/").await.remaining("otp"), 2);
     let status = otp(&gateway).await;
-    assert_eq!(status["survives"], false);
+    assert_eq!(status["persistent"], false);
     let counters = status["counters"].as_str().unwrap();
     assert!(
         counters.starts_with("in memory only: cannot "),

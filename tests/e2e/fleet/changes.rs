@@ -157,7 +157,7 @@ impl Fleet {
     /// Waits until the store was told everything.
     async fn all_told(&self) {
         self.show("the store is told", |status| {
-            status["exchange"]["keys"] == 0
+            status["replication"]["keys"] == 0
         })
         .await;
     }

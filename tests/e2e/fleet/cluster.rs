@@ -112,7 +112,11 @@ async fn a_failed_master_of_a_cluster_gets_pending_charges_when_it_is_back() {
     fleet
         .everywhere("the gateways notice", |store, _| {
             let servers = store["servers"].as_array();
-            servers.is_some_and(|servers| servers.iter().any(|server| server["state"] == "away"))
+            servers.is_some_and(|servers| {
+                servers
+                    .iter()
+                    .any(|server| server["state"] == "unavailable")
+            })
         })
         .await;
     let mut passed = 0;

@@ -26,7 +26,7 @@ async fn pending_charges_of_a_failed_store_go_to_the_next_one() {
     let rules = both(9);
     let mut fleet = fleet_of(3, &origin, &old.address().to_string(), &rules).await;
     old.kill();
-    fleet.reached("away").await;
+    fleet.reached("unavailable").await;
     for path in ["/a", "/b"] {
         assert_eq!(fleet.spread(9, || get(path)).await, [200; 9], "{path}");
     }
@@ -117,7 +117,7 @@ async fn charges_dropped_for_another_seed_are_logged() {
     let _other = fleet_of(1, &origin, &place, &rules).await;
     let mut fleet = fleet_of(1, &origin, &old.address().to_string(), &rules).await;
     old.kill();
-    fleet.reached("away").await;
+    fleet.reached("unavailable").await;
     for path in ["/a", "/b"] {
         assert_eq!(fleet.spread(3, || get(path)).await, [200; 3], "{path}");
     }

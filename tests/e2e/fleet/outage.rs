@@ -87,7 +87,7 @@ async fn a_rejection_without_the_store_shows_the_local_share() {
         };
         assert_eq!(ask().await, (200, (5, 39)), "{kind}");
         redis.kill();
-        fleet.reached("away").await;
+        fleet.reached("unavailable").await;
         for (status, left) in [
             (200, (1, 18)),
             (200, (0, 17)),

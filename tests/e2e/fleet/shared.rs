@@ -40,7 +40,7 @@ impl Fleet {
         eventually(what, async || {
             for node in &self.nodes {
                 let status = node.status().await;
-                says(&status["store"], &status["exchange"]).then_some(())?;
+                says(&status["store"], &status["replication"]).then_some(())?;
             }
             Some(())
         })
@@ -162,7 +162,7 @@ async fn without_the_store_each_gateway_admits_its_share_and_pushes_it_later() {
     let rules = one_limit("rates = [\"9 per 1h\"]");
     let fleet = fleet_of(3, &origin, &redis.address().to_string(), &rules).await;
     redis.kill();
-    fleet.reached("away").await;
+    fleet.reached("unavailable").await;
     for node in &fleet.nodes {
         let mut client = node.client().await;
         let mut statuses = Vec::new();
@@ -170,7 +170,7 @@ async fn without_the_store_each_gateway_admits_its_share_and_pushes_it_later() {
             statuses.push(client.get("/a").await.status);
         }
         assert_eq!(statuses, [200, 200, 200, 429, 429]);
-        assert_eq!(node.status().await["exchange"]["keys"], 1);
+        assert_eq!(node.status().await["replication"]["keys"], 1);
     }
     let line = fleet.nodes[0].access_lines(5).await.pop().unwrap();
     assert_eq!(line["decided_by"]["a"], "fallback");
@@ -194,7 +194,7 @@ async fn what_a_server_counted_before_it_hung_counts_once() {
     fleet.spread(10, || get("/a")).await;
     redis.pause();
     let mut statuses = fleet.spread(10, || get("/a")).await;
-    fleet.reached("away").await;
+    fleet.reached("unavailable").await;
     statuses.extend(fleet.spread(10, || get("/a")).await);
     assert_eq!(statuses, [200; 20]);
     redis.resume();
@@ -224,7 +224,7 @@ async fn an_answer_that_is_lost_charges_once() {
         charged += 1;
         fleet.told().await;
         assert_eq!(counted(&redis), charged);
-        (node.status().await["exchange"]["repeated"] != 0).then_some(())
+        (node.status().await["replication"]["retries"] != 0).then_some(())
     })
     .await;
     let lost = node.metrics().await;
@@ -314,7 +314,7 @@ async fn a_shared_limit_may_be_open_or_closed_without_its_store() {
     let fleet = fleet_of(1, &origin, &place, &rules.concat()).await;
     let node = &fleet.nodes[0];
     redis.kill();
-    fleet.reached("away").await;
+    fleet.reached("unavailable").await;
     for _ in 0..3 {
         assert_eq!(node.get("/open").await.status, 200);
         let closed = node.get("/closed").await;

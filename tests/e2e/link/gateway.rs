@@ -41,7 +41,7 @@ async fn an_outage_is_logged_once_and_shown() {
     };
     assert_eq!(up().await, 1.0);
     redis.kill();
-    state(&gateway, "away").await;
+    state(&gateway, "unavailable").await;
     assert_eq!(up().await, 0.0);
     for _ in 0..20 {
         gateway.get("/").await;
@@ -99,7 +99,7 @@ async fn readiness_waits_for_the_store_only_where_it_should() {
     })
     .await;
     redis.kill();
-    state(&gateway, "away").await;
+    state(&gateway, "unavailable").await;
     assert_eq!(gateway.admin(get("/readyz")).await.status, 200);
 }
 
