@@ -182,7 +182,7 @@ mod tests {
 
     /// Goal: no wait is endless by overflow. Method: the longest possible wait.
     #[test]
-    fn a_deadline_that_no_clock_can_name_is_now() {
+    fn a_deadline_beyond_the_clock_is_now() {
         assert!(deadline(Duration::MAX) <= tokio::time::Instant::now());
     }
 }

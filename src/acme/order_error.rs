@@ -93,7 +93,7 @@ mod tests {
 
     /// Goal: the kind follows from the server's error type. Method: problems as servers send them.
     #[test]
-    fn refusals_are_told_apart_by_their_type() {
+    fn errors_are_classified_by_their_type() {
         for (name, kind) in [
             (
                 "urn:ietf:params:acme:error:rateLimited",

@@ -102,7 +102,7 @@ mod tests {
 
     /// Goal: `renew_before` applies as long as it is reasonable. Method: 30 days before the end of 90, and of 6.
     #[test]
-    fn renew_before_never_asks_before_half_of_the_lifetime() {
+    fn renew_before_never_orders_before_half_of_the_lifetime() {
         for (days, due_after) in [(90, 60), (6, 3)] {
             let validity = good_for(DAY * days);
             let due = due(validity, Some(DAY * 30), JitterFraction(0));
@@ -120,7 +120,7 @@ mod tests {
 
     /// Goal: Retry-After is a lower bound, and a server cannot delay an order forever. Method: pauses below, between and above.
     #[test]
-    fn what_the_server_asks_for_is_honoured_up_to_a_day() {
+    fn retry_after_is_honored_up_to_a_day() {
         let after = |asked| patience(1, asked, JitterFraction(0)).as_secs();
         assert_eq!(after(RetryAdvice::Wait(Duration::from_secs(5))), 60);
         assert_eq!(after(RetryAdvice::Wait(Duration::from_secs(7_200))), 7_200);

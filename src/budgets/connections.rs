@@ -353,7 +353,7 @@ mod tests {
     /// Goal: a permit after a PROXY header counts for its client, not for its sender. Method: the same permit belongs to one
     /// after the other.
     #[test]
-    fn a_place_changes_hands_whole() {
+    fn a_permit_moves_to_another_client() {
         let rules = rules("[server]\nmax_connections_per_client = 1");
         let connection_limiter = with_files(1000);
         let mut place = connection_limiter.enter(&rules.server.defence).unwrap();

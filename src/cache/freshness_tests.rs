@@ -177,7 +177,7 @@ fn answers_are_shared_as_far_as_they_say() {
 
 /// Goal: a reason in the request does not affect its URL. Method: the reasons, by kind.
 #[test]
-fn reasons_of_the_request_are_told_from_those_of_the_answer() {
+fn reasons_in_the_request_differ_from_those_in_the_answer() {
     let max_age = ("cache-control", "max-age=60");
     let reason = |all: &[(&'static str, &'static str)], asker| {
         judged(200, all, asker, &rules()).map(|_| ()).unwrap_err()

@@ -108,7 +108,7 @@ mod tests {
     /// Goal: one site has one spelling, and two sites never share one. Method: hosts in several cases, with default ports and
     /// others, under both schemes.
     #[test]
-    fn hosts_are_told_apart_and_ports_that_are_meant_anyway_are_not() {
+    fn hosts_differ_and_default_ports_do_not() {
         use UrlScheme::{Http, Https};
         assert_eq!(url(Http, "A.test:80"), "http://a.test/A?b=%61");
         assert_eq!(url(Https, "a.test:443"), "https://a.test/A?b=%61");

@@ -105,7 +105,7 @@ async fn what_is_being_stored_is_part_of_the_memory() {
 /// Goal: no answer is visible before it is complete, or with another length than announced. Method: look between the pieces;
 /// then a length that does not match.
 #[tokio::test]
-async fn answers_are_seen_when_they_are_whole() {
+async fn answers_are_visible_when_they_are_complete() {
     let storage = storage(1_000_000);
     let mut writer = begin(storage, "http://a/").await;
     for _ in 0..3 {

@@ -220,7 +220,7 @@ mod tests {
     /// directives under both settings.
     /// wishes under both settings.
     #[test]
-    fn wishes_can_be_ignored() {
+    fn directives_can_be_ignored() {
         let mut fields = HeaderMap::new();
         let strict = "no-cache, no-store, max-age=0, only-if-cached";
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(strict));

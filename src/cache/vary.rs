@@ -96,7 +96,7 @@ mod tests {
 
     /// Goal: an answer that cannot be compared is not shared. Method: a star among names, an invalid name, and too many names.
     #[test]
-    fn what_differs_by_anything_is_nobodys() {
+    fn an_answer_that_varies_by_anything_is_not_shared() {
         assert!(is_of_everything(&fields(&[("vary", "accept, *")])));
         assert!(is_of_everything(&fields(&[("vary", "a b")])));
         assert!(!is_of_everything(&fields(&[("vary", "accept, ,x")])));

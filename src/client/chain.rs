@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_breaks_the_grammar_names_nobody() {
+    fn an_element_that_breaks_the_grammar_has_no_address() {
         for element in [
             "",
             ";",

@@ -278,7 +278,7 @@ mod tests {
     /// Goal: an untrusted peer cannot set a proxy's field, in no spelling. Method: fields of each kind beside fields that only
     /// look similar.
     #[test]
-    fn a_stranger_has_no_word_of_a_proxy() {
+    fn an_untrusted_peer_cannot_set_fields_of_a_proxy() {
         let sent = "X-Original-URL X_Rewrite_Url X-HTTP-Method-Override X-Forwarded-For X-Forwarded_For X-Forwarded-Prefix X-Edge-Client \
              X_Edge_Client Transfer_Encoding Forwarded CF-Visitor Proxy X-Edge-Clients X-Tenant Accept";
         let kept = "accept x-edge-clients x-tenant";

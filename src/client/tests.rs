@@ -59,7 +59,7 @@ fn single(values: &[&str]) -> ClientAddress {
 }
 
 #[test]
-fn a_stranger_is_who_connected_whatever_it_claims() {
+fn an_untrusted_peer_is_the_client_whatever_it_claims() {
     assert_eq!(
         xff("192.0.2.1", &["6.6.6.6"]),
         from("192.0.2.1", AddressSource::Connection)
@@ -107,7 +107,7 @@ fn a_chain_of_trusted_hops_leads_to_its_leftmost() {
 }
 
 #[test]
-fn nothing_is_read_beyond_an_element_that_names_nobody() {
+fn nothing_is_read_beyond_an_element_without_an_address() {
     for stop in [
         "unknown",
         "_hidden",
@@ -163,7 +163,7 @@ fn trusting_all_of_ipv6_trusts_no_ipv4() {
 }
 
 #[test]
-fn a_forged_quote_cannot_swallow_an_honest_element() {
+fn a_forged_quote_cannot_hide_a_genuine_element() {
     // Goal: the attacker's part ends in an open quote; the trusted hop's element is still found. Method: RFC 7239 chains.
     let rules = rules(&["10.0.0.0/8"], ForwardedSource::Forwarded);
     for forged in [

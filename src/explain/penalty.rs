@@ -69,7 +69,7 @@ mod tests {
 
     /// Goal: an operator sees the effect of the factor. Method: one length, some, and more than are listed.
     #[test]
-    fn the_lengths_of_bans_are_told_one_by_one() {
+    fn the_lengths_of_bans_are_listed_one_by_one() {
         assert_eq!(told(10, 100, 10), "for 10m");
         assert_eq!(told(10, 200, 15), "for 10m and 15m, one after another");
         assert_eq!(

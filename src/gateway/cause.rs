@@ -355,7 +355,7 @@ mod tests {
 
     /// Goal: the cause of a Pingora error stays readable. Method: errors as Pingora 0.9.1 raises them, at each stage.
     #[test]
-    fn causes_are_told_in_the_words_of_their_source() {
+    fn causes_keep_the_text_of_their_source() {
         use ErrorType as E;
         let reading = Stage::Reading {
             bytes: 10,

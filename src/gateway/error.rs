@@ -116,7 +116,7 @@ mod tests {
 
     /// Goal: 502, 503 and 504 are distinguished. Method: the errors that Pingora raises for each.
     #[test]
-    fn failures_of_the_origin_are_told_apart() {
+    fn failures_of_the_origin_are_distinguished() {
         let upstream = Error::as_up;
         assert_eq!(
             fault(ErrorType::ConnectRefused, upstream),

@@ -119,7 +119,7 @@ mod tests {
 
     /// Goal: a rate of 0 sets no minimum. Method: a byte an hour.
     #[test]
-    fn no_rate_asks_for_none() {
+    fn no_minimum_rate_cuts_nothing() {
         let none = MinBodyRate { rate: 0, ..ASKED };
         assert_eq!(endured(1, 50, none), 3600);
     }

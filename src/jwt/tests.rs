@@ -178,7 +178,7 @@ fn issuer_and_audience_must_be_those_written() {
 /// Goal: of several keys the one that is named verifies, and no token is tried against many. Method: a set of two keys with names, a
 /// token with each name, an unknown one and none.
 #[test]
-fn a_set_is_asked_for_the_key_that_a_token_names() {
+fn the_key_that_a_token_names_verifies_it() {
     let private = EncodingKey::from_ed_pem(ED_PRIVATE.as_bytes()).expect("a key");
     let jwk = |id: &str| {
         let mut jwk = Jwk::from_encoding_key(&private, Algorithm::EdDSA).expect("a key");
@@ -218,7 +218,7 @@ fn a_set_is_asked_for_the_key_that_a_token_names() {
 
 /// Goal: nothing a client sends stops the process. Method: tokens with parts that are broken, missing, too many and too long.
 #[test]
-fn broken_tokens_are_not_believed() {
+fn malformed_tokens_are_rejected() {
     let verifier = single(Algorithm::HS256, SECRET).expect("a verifier");
     let good = by_secret(&in_an_hour());
     let long = by_secret(&json!({ "exp": NOW.as_secs() + 9, "x": "a".repeat(9_000) }));

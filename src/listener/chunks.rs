@@ -180,7 +180,7 @@ mod tests {
     /// Goal: valid bodies pass. Method: sizes in either case, leading zeros, the extensions of signed uploads, a trailer, and
     /// the next request after the end.
     #[test]
-    fn what_clients_send_is_whole() {
+    fn bodies_of_clients_are_valid() {
         let bodies = [
             "0\r\n\r\n",
             "5\r\nhello\r\n0\r\n\r\n",

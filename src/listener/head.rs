@@ -359,7 +359,7 @@ mod tests {
 
     /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next after it.
     #[test]
-    fn a_whole_head_tells_its_length_and_framing() {
+    fn a_whole_head_has_its_length_and_framing() {
         let cases: [(&[u8], usize, Body); 6] = [
             (USUAL, 2, Body::Length(0)),
             (

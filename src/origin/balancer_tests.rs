@@ -141,7 +141,7 @@ fn the_least_loaded_is_found() {
 /// Goal: of two servers the less loaded is chosen, so a server that hangs gets hardly anything. Method: ten servers, one with a
 /// hundred in flight.
 #[test]
-fn power_of_two_avoids_who_is_busy() {
+fn power_of_two_avoids_a_busy_server() {
     let tier = tier(&[1; 10]);
     (0..100).for_each(|_| assert!(tier.servers()[0].standing.enter(u32::MAX)));
     let turn = AtomicU64::new(0);

@@ -153,7 +153,7 @@ fn a_server_that_failed_a_request_is_its_last_choice() {
 
 /// Goal: a pool never exceeds the bound on requests of a server, and reports it as full. Method: fill it, release one place.
 #[test]
-fn full_servers_are_told_from_absent_ones() {
+fn full_servers_differ_from_missing_ones() {
     let pool = pool(&format!(
         "{}\ncircuit_breaker = {{ max_requests = 2 }}",
         servers(2)

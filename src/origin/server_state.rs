@@ -368,7 +368,7 @@ mod tests {
 
     /// Goal: only failures in a row eject. Method: two, a success, then three.
     #[test]
-    fn a_success_forgets_failures() {
+    fn a_success_resets_failures() {
         let server = ServerState::default();
         let fail = || server.fail(AttemptFailure::Reset, Some(&RULES), at(0));
         assert!(!fail() && !fail());
@@ -419,7 +419,7 @@ mod tests {
 
     /// Goal: each class in the rules covers its failures. Method: every class beside every failure.
     #[test]
-    fn failures_are_told_apart() {
+    fn failures_are_classified() {
         let classes = [FailureClass::Connect, FailureClass::Status(502..=503)];
         assert!(
             AttemptFailure::Connect.is_among(&classes)

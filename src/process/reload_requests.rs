@@ -66,7 +66,7 @@ mod tests {
     /// Goal: a caller does not get the result of a reload that began before its request. Method: a request during a reload, then
     /// the next reload.
     #[test]
-    fn a_reload_fulfills_the_wishes_from_before_it() {
+    fn a_reload_fulfills_earlier_requests() {
         let wishes = Arc::new(ReloadRequests::default());
         let during = Arc::clone(&wishes);
         wishes.fulfill(move || assert!(!during.wish(Duration::ZERO)));

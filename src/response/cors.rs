@@ -216,7 +216,7 @@ mod tests {
 
     /// Goal: a preflight gets the methods and fields that it asks about, and only preflights do. Method: one of each kind.
     #[test]
-    fn a_preflight_is_told_methods_and_fields() {
+    fn a_preflight_gets_methods_and_fields() {
         let mut headers = asking("https://app.example.com");
         assert_eq!(preflight(&Method::OPTIONS, &headers), None);
         headers.insert(

@@ -124,7 +124,7 @@ mod tests {
 
     /// Goal: gRPC clients are detected, and no others. Method: the dialects with their formats, and types near them.
     #[test]
-    fn dialects_are_told_by_their_media_type() {
+    fn dialects_are_detected_by_their_media_type() {
         for (text, expected) in [
             ("application/grpc", Some(GrpcDialect::Http2)),
             ("application/grpc+proto", Some(GrpcDialect::Http2)),

@@ -256,7 +256,7 @@ mod tests {
 
     /// Goal: of two items of one name the tighter is sent, in both fields. Method: the origin's is tighter, then ours.
     #[test]
-    fn of_one_name_the_tighter_side_is_told() {
+    fn of_one_name_the_tighter_side_is_sent() {
         let mine = ours(
             "\"a\";q=5;w=1, \"c\";q=1;w=1",
             "\"a\";r=4;t=1, \"c\";r=1;t=1",
@@ -299,7 +299,7 @@ mod tests {
 
     /// Goal: three fields of one side. Method: the origin's remainder below, at and above ours, unreadable, and absent.
     #[test]
-    fn of_x_rate_limit_the_side_with_less_left_is_told() {
+    fn of_x_rate_limit_the_side_with_less_left_is_sent() {
         let x = XRateLimit {
             limit: 5,
             remaining: 3,

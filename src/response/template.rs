@@ -225,7 +225,7 @@ mod tests {
     /// Goal: parts of a path cannot combine to a path that no request could send. Method: groups that cut at a slash, at dots
     /// and in an escape.
     #[test]
-    fn pieces_of_a_path_do_not_walk_around_it() {
+    fn parts_of_a_path_cannot_combine_to_a_bypass() {
         let expression = PathRegex::new("^/x(.*?)-(.*)$").expect("an expression");
         let groups = PathGroups::of(&expression);
         let made = |path: &str, slots: &[Slot]| {

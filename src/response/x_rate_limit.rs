@@ -102,7 +102,7 @@ mod tests {
 
     /// Goal: the fields show the rate that a client must obey. Method: two limits, three rates, before and at the rejection.
     #[test]
-    fn the_rate_nearest_to_refusal_speaks() {
+    fn the_fields_show_the_rate_nearest_to_rejection() {
         let limits: &[(&[(u32, u32)], _)] = &[
             (&[(9, HOUR)], FieldStyle::XRateLimit),
             (&[(3, HOUR), (20, 2 * HOUR)], FieldStyle::Both),

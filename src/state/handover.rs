@@ -221,7 +221,7 @@ mod tests {
 
     /// Goal: an upgrade hands over nothing where a directory has it, or where no upgrade is possible. Method: both storages.
     #[test]
-    fn only_what_lies_in_memory_of_its_own_is_left() {
+    fn only_counters_in_memory_are_handed_over() {
         let (alone, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
         assert!(alone.legacy().expect("nothing to do").is_none());
         let (heir, seed) =

@@ -450,7 +450,7 @@ mod tests {
     /// Goal: a limit survives the loss of its files. Method: the directory vanishes; a new limit and an edited one count in
     /// memory and report it, one whose table stays does not, and a clock that cannot be stored is an error until it can.
     #[test]
-    fn a_limit_whose_file_fails_goes_on_in_memory() {
+    fn a_limit_whose_file_fails_continues_in_memory() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state");
         let storage = storage(&path);

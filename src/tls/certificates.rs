@@ -193,7 +193,7 @@ mod tests {
     /// Goal: a client gets the certificate of its name. Method: exact names, wildcards, names under a wildcard's child, others,
     /// none.
     #[test]
-    fn an_exact_name_goes_before_a_wildcard_of_one_label_and_all_else_meets_the_default() {
+    fn an_exact_name_precedes_a_wildcard_and_the_default_is_last() {
         let certificates = [
             certificate(&["default.test"]),
             certificate(&["*.example.test", "example.test"]),

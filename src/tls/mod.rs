@@ -233,7 +233,7 @@ mod tests {
     /// Goal: TLS-ALPN-01 (RFC 8737) works. Method: a certificate authority and browsers connect before, while and after an
     /// answer is there.
     #[tokio::test]
-    async fn a_certificate_authority_is_shown_its_answer_and_nobody_else_is() {
+    async fn only_a_certificate_authority_gets_the_challenge_certificate() {
         let ((site, site_der), (answer, answer_der)) = (certificate(), certificate());
         let installed = Arc::new(Certificates::default());
         let rules = listener(&site);

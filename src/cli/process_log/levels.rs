@@ -180,7 +180,7 @@ mod tests {
     /// Goal: a directive that names a library applies to it and its modules. Method: a family, a part of it, and a level below
     /// the library's own.
     #[test]
-    fn a_named_library_is_heard() {
+    fn a_named_library_is_logged() {
         let all = filter("pingora_core=info");
         assert!(
             !all.iter().any(|one| one.starts_with("pingora_core::")),
@@ -202,7 +202,7 @@ mod tests {
 
     /// Goal: every error is reported with the part of the text. Method: one of each kind.
     #[test]
-    fn a_slip_is_told_with_its_part() {
+    fn an_error_names_its_part() {
         for (text, part, why) in [
             ("inof", "inof", LevelError::NoLevel),
             (

@@ -89,7 +89,7 @@ mod tests {
     /// Goal: a handover arrives complete. Method: sent at one end and received at the other, with two different pieces of
     /// memory.
     #[test]
-    fn what_is_passed_is_heard() {
+    fn a_handover_arrives_complete() {
         let (said, mut heard) = pair();
         let piece = |bytes: &[u8]| {
             use std::io::Write;
