@@ -195,11 +195,11 @@ pub fn serve(
     if let Some(directory) = extras.scratch {
         process.lifecycle.remove_at_end(directory);
     }
-    let snapshot = process.shared.snapshot();
-    let rules = &snapshot.rules;
 
     let reload = Arc::new(Notify::new());
-    let mut server = Server::new_with_opt_and_conf(None, configuration(rules, files));
+    // Whatever runs as long as the server takes no snapshot: it would keep the first configuration's tables and connections alive.
+    let conf = configuration(&process.shared.snapshot().rules, files);
+    let mut server = Server::new_with_opt_and_conf(None, conf);
     let mut opening = ListenerStartup::of(&sockets);
     // This process answers probes and scrapes while it drains, unless a new process has taken over.
     let (retire, retired) = watch::channel(false);
@@ -239,17 +239,18 @@ pub fn serve(
         retire,
     };
     exit_when_drained(&server, Arc::clone(&process), succession);
-    announce(file, rules);
-    log_capacity(files, rules, &process);
-    // The server runs forever: a snapshot held here would keep the first configuration's tables and connections alive.
-    drop(snapshot);
+    log_start(file, files, &process);
+    run_to_end(server, stop, &process);
+    drop(unretired);
+    std::process::exit(0)
+}
+
+/// Runs the server. Signals and upgrades end the process meanwhile; the rest is for a server that ends by itself.
+fn run_to_end(server: Server, stop: StopTask, process: &GatewayProcess) {
     server.run(RunArgs {
         shutdown_signal: Box::new(stop),
     });
-    // Signals and upgrades end the process while the server runs; the rest is for a server that ends by itself.
-    drop(unretired);
-    save_log(&process);
-    std::process::exit(0)
+    save_log(process);
 }
 
 /// Opens the storage of counters, and makes the process that uses it.
@@ -322,8 +323,11 @@ fn add_listeners(
     }
 }
 
-/// Logs how many connections and requests there is room for, and the memory that the configuration takes at most.
-fn log_capacity(files: OpenFiles, rules: &Rules, process: &GatewayProcess) {
+/// Logs the addresses, how many connections and requests there is room for, and the memory that the configuration takes at most.
+fn log_start(file: &Path, files: OpenFiles, process: &GatewayProcess) {
+    let snapshot = process.shared.snapshot();
+    let rules = &snapshot.rules;
+    announce(file, rules);
     let connections = process
         .shared
         .connection_limiter

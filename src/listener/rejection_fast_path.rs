@@ -84,20 +84,7 @@ impl RejectionRepeater {
         snapshot: &Snapshot,
         shared: &SharedState,
     ) -> Option<usize> {
-        // The proxy judges heads that this parser would accept, and gets others in another form.
-        let Head::Whole {
-            spelling: HeadForm::AsSent,
-            ..
-        } = Head::find(read)
-        else {
-            return None;
-        };
-        let mut fields = [httparse::EMPTY_HEADER; bounds::REPEAT_FIELDS];
-        let mut request = httparse::Request::new(&mut fields);
-        let Ok(httparse::Status::Complete(head_bytes)) = request.parse(read) else {
-            return None;
-        };
-        let mut plain = PlainRequest::of(&request, read.len() - head_bytes, snapshot)?;
+        let (mut plain, head_bytes) = PlainRequest::read(read, snapshot)?;
         let review =
             (snapshot.field_policy).review(&plain.fields, self.peer, &snapshot.rules.client);
         for name in &review.remove {
@@ -284,6 +271,25 @@ struct PlainRequest<'a> {
 }
 
 impl<'a> PlainRequest<'a> {
+    /// Reads the request at the start of `read`, and returns it with the length of its head.
+    fn read(read: &'a [u8], snapshot: &Snapshot) -> Option<(Self, usize)> {
+        // The proxy judges heads that this parser would accept, and gets others in another form.
+        let Head::Whole {
+            spelling: HeadForm::AsSent,
+            ..
+        } = Head::find(read)
+        else {
+            return None;
+        };
+        let mut fields = [httparse::EMPTY_HEADER; bounds::REPEAT_FIELDS];
+        let mut request = httparse::Request::new(&mut fields);
+        let Ok(httparse::Status::Complete(head_bytes)) = request.parse(read) else {
+            return None;
+        };
+        let plain = Self::of(&request, read.len() - head_bytes, snapshot)?;
+        Some((plain, head_bytes))
+    }
+
     /// Parses a plain request; `behind` is the number of bytes that were read after the head.
     fn of(request: &httparse::Request<'_, 'a>, behind: usize, snapshot: &Snapshot) -> Option<Self> {
         let target = request.path?;
