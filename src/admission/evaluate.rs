@@ -111,12 +111,12 @@ impl<'a> LimitEvaluation<'a> {
             Ok(charged) => charged,
             Err(rejection) => return Admission::Rejected(Rejection::ByLimit(rejection), None),
         };
-        let faced = self.faced(&written, &marks);
+        let applicable = self.applicable(&written, &marks);
         let asks_store = self.limits.ask_store();
         match joint.charged.take() {
             None => {
                 let ban = strike(&checks, &joint, now);
-                self.reject(&checks, &faced, joint, ban, now)
+                self.reject(&checks, &applicable, joint, ban, now)
             }
             Some(transaction) => {
                 let mut report = self.report(&checks, joint);
@@ -128,7 +128,7 @@ impl<'a> LimitEvaluation<'a> {
                 });
                 pending.add(transaction.commit(&checks, pending.progress(), Reporting::Yes));
                 report.mark(marks);
-                for check in &faced {
+                for check in &applicable {
                     report.note(check.charge_in_shadow(&mut pending, now).await);
                     report.note(check.charge_shadow_rates(&mut pending, now));
                 }
@@ -144,13 +144,13 @@ impl<'a> LimitEvaluation<'a> {
     fn reject(
         self,
         checks: &LimitChecks<'a>,
-        faced: &[LimitCheck<'a>],
+        applicable: &[LimitCheck<'a>],
         joint: JointDecision,
         ban: Option<LimitRejection>,
         now: Timestamp,
     ) -> Admission {
         let mut report = self.report(checks, joint);
-        for check in faced {
+        for check in applicable {
             if only_rejection(&report.verdict, checks, check.limit) {
                 report.note(check.try_shadow_rates(now));
             }
@@ -184,7 +184,7 @@ impl<'a> LimitEvaluation<'a> {
 
     /// Returns the check against the fallback limit of one that marks.
     fn fallback(&self, mark: &OriginMark) -> Option<LimitCheck<'a>> {
-        self.check(self.limits.second(mark.limit)?)
+        self.check(self.limits.fallback(mark.limit)?)
     }
 
     /// Charges the checks of `written` that may reject and are not exceeded, and the fallback limits of those that are, all or none.
@@ -243,19 +243,19 @@ impl<'a> LimitEvaluation<'a> {
     }
 
     /// Returns all checks that apply to the request: fallback limits may be in shadow too, and have rates in shadow.
-    fn faced(
+    fn applicable(
         &self,
         written: &LimitChecks<'a>,
         marks: &Marks,
     ) -> ArrayVec<LimitCheck<'a>, MAX_CHECKS> {
-        let mut faced: ArrayVec<_, MAX_CHECKS> = written.iter().copied().collect();
+        let mut applicable: ArrayVec<_, MAX_CHECKS> = written.iter().copied().collect();
         for check in marks.iter().filter_map(|mark| self.fallback(mark)) {
-            if faced.iter().all(|other| other.limit != check.limit) {
+            if applicable.iter().all(|other| other.limit != check.limit) {
                 // Each limit of the route names at most one.
-                let _ = faced.try_push(check);
+                let _ = applicable.try_push(check);
             }
         }
-        faced
+        applicable
     }
 }
 

@@ -150,7 +150,7 @@ impl ActiveLimit {
         self.settlement.is_none()
             && self.on_missing.is_none()
             && self.action == Action::Reject
-            && self.always_may_refuse()
+            && self.always_applies()
             && self.bans.is_none()
             && self.permits.is_none()
             && self.store().is_none()
@@ -171,7 +171,7 @@ impl ActiveLimit {
     }
 
     /// Returns whether its counters cache the state of `store`, or of the store that `store` replaces.
-    fn remembers(&self, store: &Store) -> bool {
+    fn caches_state_of(&self, store: &Store) -> bool {
         self.store().is_some_and(|before| store.follows(before))
     }
 
@@ -212,21 +212,19 @@ impl ActiveLimit {
 
     /// Returns whether it may reject any request, and does nothing else: so it is in every verdict of its routes.
     #[must_use]
-    pub fn always_may_refuse(&self) -> bool {
-        self.may_refuse_whom_it_asks()
-            && self.overrides.is_none()
-            && self.on_missing != Some(OnMissing::Skip)
+    pub fn always_applies(&self) -> bool {
+        self.only_rejects() && self.overrides.is_none() && self.on_missing != Some(OnMissing::Skip)
     }
 
     /// Returns whether it may reject any request that has its key and is in no tier, and does nothing else to it.
-    pub(super) fn may_refuse_whom_it_asks(&self) -> bool {
+    pub(super) fn only_rejects(&self) -> bool {
         matches!(self.action, Action::Reject | Action::Delay)
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
     }
 
     /// Returns whether a request with this key is in a tier.
-    pub(super) fn is_otherwise(&self, key: KeyHash, facts: &RequestFacts<'_>) -> bool {
+    pub(super) fn is_in_tier(&self, key: KeyHash, facts: &RequestFacts<'_>) -> bool {
         let overrides = self.overrides.as_ref();
         overrides.is_some_and(|overrides| overrides.of(key, facts).is_some())
     }
@@ -249,7 +247,7 @@ impl ActiveLimit {
     }
 
     /// Returns the name of its fallback limit.
-    pub(super) fn second(&self) -> Option<&str> {
+    pub(super) fn fallback(&self) -> Option<&str> {
         match &self.action {
             Action::Mark { then, .. } => then.as_deref(),
             _ => None,
@@ -293,7 +291,7 @@ impl LimitBuilder<'_> {
         store: &Arc<Store>,
         own: Limit,
     ) -> (Backend, Limit) {
-        let before = self.kept.filter(|before| before.remembers(store));
+        let before = self.kept.filter(|before| before.caches_state_of(store));
         let view = self.counters(
             before.map(|before| &before.limit),
             self.rules.stored_policy(),

@@ -127,7 +127,7 @@ pub fn peek_rejection(
     seed: &KeySeed,
     now: Timestamp,
 ) -> Option<(LimitRejection, Option<AdmissionReport>)> {
-    if limits.is_empty() || !limits.are_foreseeable() {
+    if limits.is_empty() || !limits.are_predictable() {
         return None;
     }
     let mut missing = MissingKeys::default();
@@ -149,7 +149,7 @@ pub fn peek_rejection(
         })
         .collect();
     let is_changed = |check: &LimitCheck<'_>| {
-        check.active.is_otherwise(check.ask.key, facts) || check.active.was_changed_elsewhere(facts)
+        check.active.is_in_tier(check.ask.key, facts) || check.active.was_changed_elsewhere(facts)
     };
     if checks.iter().any(is_changed) {
         return None;

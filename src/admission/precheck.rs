@@ -45,7 +45,7 @@ impl LimitCheck<'_> {
     }
 
     /// Returns the rejection if the maximum of requests is in flight. Takes nothing.
-    fn crowd(&self) -> Option<LimitRejection> {
+    fn peek_concurrency(&self) -> Option<LimitRejection> {
         let full = self.active.permits.as_ref()?.peek(self.ask.key).err()?;
         Some(self.rejection(RejectionReason::Concurrency(full), LimitRejection::SOON))
     }
@@ -73,7 +73,7 @@ pub(super) fn ban(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<LimitReje
 
 /// Returns the rejection that a request would meet before its limits at this moment. Takes nothing.
 pub(super) fn peek_rejection(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<LimitRejection> {
-    ban(checks, now).or_else(|| checks.iter().find_map(LimitCheck::crowd))
+    ban(checks, now).or_else(|| checks.iter().find_map(LimitCheck::peek_concurrency))
 }
 
 /// Takes the permits of all checks, or none.

@@ -14,7 +14,7 @@ use super::settlement::SettlementRule;
 pub struct RouteLimits {
     limits: Box<[Arc<ActiveLimit>]>,
     /// The index of the fallback limit, for each limit that is written.
-    seconds: Box<[Option<u8>]>,
+    fallbacks: Box<[Option<u8>]>,
     mode: EvaluationMode,
     /// Set if some limit is decided in a store.
     asks_store: bool,
@@ -46,27 +46,32 @@ impl RouteLimits {
     ) -> Self {
         let mode = if written.iter().all(|limit| limit.is_plain()) {
             EvaluationMode::AllPlain
-        } else if written.iter().all(|limit| limit.always_may_refuse()) {
+        } else if written.iter().all(|limit| limit.always_applies()) {
             EvaluationMode::AllEnforced
-        } else if written.iter().all(|limit| limit.may_refuse_whom_it_asks()) {
+        } else if written.iter().all(|limit| limit.only_rejects()) {
             EvaluationMode::EnforcedUnlessExempt
         } else {
             EvaluationMode::Individual
         };
         let mut limits = written.clone();
-        let second = |limit: &Arc<ActiveLimit>| {
-            let second = named(limit.second()?)?;
-            let known = limits.iter().position(|other| Arc::ptr_eq(other, &second));
+        let fallback = |limit: &Arc<ActiveLimit>| {
+            let fallback = named(limit.fallback()?)?;
+            let known = limits
+                .iter()
+                .position(|other| Arc::ptr_eq(other, &fallback));
             let index = known.unwrap_or_else(|| {
-                limits.push(second);
+                limits.push(fallback);
                 limits.len() - 1
             });
             // A route has at most MAX_ASKS limits, and each of them names at most one more.
             u8::try_from(index).ok()
         };
-        let seconds = written.iter().map(second).collect();
-        let told = limits.iter().filter_map(|limit| limit.settlement.as_ref());
-        let mut confidential: Vec<_> = told.filter_map(SettlementRule::told_by).cloned().collect();
+        let fallbacks = written.iter().map(fallback).collect();
+        let rules = limits.iter().filter_map(|limit| limit.settlement.as_ref());
+        let mut confidential: Vec<_> = rules
+            .filter_map(SettlementRule::reported_by)
+            .cloned()
+            .collect();
         confidential.dedup();
         Self {
             asks_store: limits
@@ -76,7 +81,7 @@ impl RouteLimits {
                 .iter()
                 .any(|limit| matches!(limit.backend, Backend::Replicated(_))),
             limits: limits.into(),
-            seconds,
+            fallbacks,
             mode,
             confidential: confidential.into(),
         }
@@ -93,12 +98,12 @@ impl RouteLimits {
     /// Returns the indexes of the limits that are written.
     pub(super) fn written(&self) -> impl Iterator<Item = u8> + use<> {
         // A route has at most 2 * MAX_ASKS limits.
-        0..u8::try_from(self.seconds.len()).unwrap_or(u8::MAX)
+        0..u8::try_from(self.fallbacks.len()).unwrap_or(u8::MAX)
     }
 
     /// Returns the index of the fallback limit of the one at `limit`.
-    pub(super) fn second(&self, limit: u8) -> Option<u8> {
-        *self.seconds.get(usize::from(limit))?
+    pub(super) fn fallback(&self, limit: u8) -> Option<u8> {
+        *self.fallbacks.get(usize::from(limit))?
     }
 
     /// Returns whether one verdict over all limits is everything.
@@ -127,7 +132,7 @@ impl RouteLimits {
     }
 
     /// Returns whether a rejection can be predicted for a request that has all keys and is in no tier.
-    pub(super) fn are_foreseeable(&self) -> bool {
+    pub(super) fn are_predictable(&self) -> bool {
         self.mode != EvaluationMode::Individual
     }
 

@@ -31,7 +31,7 @@ pub enum ResponseSource {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettlementRule {
     count_if: Option<Condition>,
-    told: Option<ReportedCost>,
+    reported: Option<ReportedCost>,
     counting: Counting,
 }
 
@@ -46,25 +46,26 @@ impl SettlementRule {
     /// Returns the rule in `rules`; `None` where a charge stands as it was made.
     #[must_use]
     pub fn of(rules: &LimitRules) -> Option<Self> {
-        let told = match &rules.cost {
+        let reported = match &rules.cost {
             CostRules::Fixed(_) => None,
             CostRules::Told { by, at_most } => Some(ReportedCost {
                 by: by.clone(),
                 at_most: *at_most,
             }),
         };
-        let waits = rules.count_if.is_some() || told.is_some() || rules.count == Counting::Origin;
+        let waits =
+            rules.count_if.is_some() || reported.is_some() || rules.count == Counting::Origin;
         waits.then(|| Self {
             count_if: rules.count_if.clone(),
-            told,
+            reported,
             counting: rules.count,
         })
     }
 
     /// Returns the field in which the origin reports the cost, which is not for clients.
     #[must_use]
-    pub fn told_by(&self) -> Option<&HeaderName> {
-        self.told.as_ref().map(|told| &told.by)
+    pub fn reported_by(&self) -> Option<&HeaderName> {
+        self.reported.as_ref().map(|reported| &reported.by)
     }
 
     /// Returns the settlement of the charge, and the event to report. Without a response `count_if` counts nothing, and no cost is
@@ -80,8 +81,8 @@ impl SettlementRule {
         if !counts {
             return (Settle::Refund, Some(LimitEvent::Released));
         }
-        match (&self.told, answer) {
-            (Some(told), Some(answer)) => told.settle(answer.fields),
+        match (&self.reported, answer) {
+            (Some(reported), Some(answer)) => reported.settle(answer.fields),
             _ => (Settle::Keep, None),
         }
     }
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn told(lines: &[&'static str]) -> (Settle, Option<LimitEvent>) {
+    fn reported(lines: &[&'static str]) -> (Settle, Option<LimitEvent>) {
         let by = HeaderName::from_static("x-cost");
         let mut fields = HeaderMap::new();
         for line in lines {
@@ -130,7 +131,7 @@ mod tests {
         }
         let settlement = SettlementRule {
             count_if: None,
-            told: Some(ReportedCost { by, at_most: 100 }),
+            reported: Some(ReportedCost { by, at_most: 100 }),
             counting: Counting::All,
         };
         settlement.settle(Some(FinalResponse {
@@ -145,13 +146,16 @@ mod tests {
     #[test]
     fn a_cost_is_read_clamped_or_one() {
         let cost = |units| Settle::Adjust(Cost::new(units).expect("a cost"));
-        assert_eq!(told(&["7"]), (cost(7), Some(LimitEvent::Cost(7))));
-        assert_eq!(told(&["0"]), (Settle::Refund, Some(LimitEvent::Cost(0))));
-        assert_eq!(told(&["007"]).0, cost(7));
+        assert_eq!(reported(&["7"]), (cost(7), Some(LimitEvent::Cost(7))));
+        assert_eq!(
+            reported(&["0"]),
+            (Settle::Refund, Some(LimitEvent::Cost(0)))
+        );
+        assert_eq!(reported(&["007"]).0, cost(7));
         for large in ["101", "4294967296", "99999999999999999999999999"] {
-            assert_eq!(told(&[large]), (cost(100), Some(LimitEvent::Cost(100))));
+            assert_eq!(reported(&[large]), (cost(100), Some(LimitEvent::Cost(100))));
         }
-        assert_eq!(told(&[]), (Settle::Keep, None));
+        assert_eq!(reported(&[]), (Settle::Keep, None));
         for wrong in [
             &["-1"][..],
             &["1.5"],
@@ -162,7 +166,7 @@ mod tests {
             &["1", "1"],
         ] {
             let malformed = (Settle::Keep, Some(LimitEvent::CostMalformed));
-            assert_eq!(told(wrong), malformed, "{wrong:?}");
+            assert_eq!(reported(wrong), malformed, "{wrong:?}");
         }
     }
 }

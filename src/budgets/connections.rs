@@ -152,9 +152,9 @@ impl ConnectionLimiter {
         }
     }
 
-    fn count<T>(&self, crowd: ConnectionLimitExceeded) -> Result<T, ConnectionLimitExceeded> {
-        self.refused[crowd as usize].fetch_add(1, Ordering::Relaxed);
-        Err(crowd)
+    fn count<T>(&self, exceeded: ConnectionLimitExceeded) -> Result<T, ConnectionLimitExceeded> {
+        self.refused[exceeded as usize].fetch_add(1, Ordering::Relaxed);
+        Err(exceeded)
     }
 }
 
