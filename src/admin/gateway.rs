@@ -181,17 +181,17 @@ impl AdminView for GatewayProcess {
         Some(self.shared.snapshot().store.as_ref()?.status())
     }
 
-    fn debts(&self) -> Option<RemoteWriteStats> {
-        Some(self.shared.snapshot().store.as_ref()?.debts())
+    fn remote_write_stats(&self) -> Option<RemoteWriteStats> {
+        Some(self.shared.snapshot().store.as_ref()?.remote_write_stats())
     }
 
-    fn exchanged(&self) -> Option<ReplicationStats> {
+    fn replication_stats(&self) -> Option<ReplicationStats> {
         Some(
             self.shared
                 .snapshot()
                 .store
                 .as_ref()?
-                .exchanged(clock::now()),
+                .replication_stats(clock::now()),
         )
     }
 

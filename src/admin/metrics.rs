@@ -18,8 +18,8 @@ pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
     all.extend(configuration(view));
     all.extend(state(view));
     all.extend(store::families(view.store()));
-    all.extend(pending_writes::families(view.debts()));
-    all.extend(replication::families(view.exchanged()));
+    all.extend(pending_writes::families(view.remote_write_stats()));
+    all.extend(replication::families(view.replication_stats()));
     all.extend(cache::families(view.cache()));
     all.extend(acme::families(view.acme()));
     all.push(expiry(&view.certificates(), view.times().wall));

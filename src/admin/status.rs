@@ -23,7 +23,7 @@ use crate::state::{DirectoryHealth, Persistence};
 /// Returns the page of `/status`.
 pub(super) fn page(view: &dyn AdminView) -> AdminPage {
     let times = view.times();
-    let replication = view.exchanged().map(ReplicationSection::of);
+    let replication = view.replication_stats().map(ReplicationSection::of);
     let status = StatusPage {
         version: env!("CARGO_PKG_VERSION"),
         started: rfc3339::format(times.started),

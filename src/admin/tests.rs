@@ -117,11 +117,11 @@ impl AdminView for FakeGateway {
         })
     }
 
-    fn debts(&self) -> Option<RemoteWriteStats> {
+    fn remote_write_stats(&self) -> Option<RemoteWriteStats> {
         Some(super::pending_writes::tests::four())
     }
 
-    fn exchanged(&self) -> Option<ReplicationStats> {
+    fn replication_stats(&self) -> Option<ReplicationStats> {
         Some(super::replication::tests::behind())
     }
 

@@ -56,9 +56,9 @@ pub trait AdminView: Send + Sync {
     /// The state of the link to the store; `None` without one.
     fn store(&self) -> Option<LinkStatus>;
     /// The writes that wait for the store; `None` without one.
-    fn debts(&self) -> Option<RemoteWriteStats>;
+    fn remote_write_stats(&self) -> Option<RemoteWriteStats>;
     /// The state of the replication of shared limits; `None` without a store.
-    fn exchanged(&self) -> Option<ReplicationStats>;
+    fn replication_stats(&self) -> Option<ReplicationStats>;
     /// The state of ACME certificates; `None` where none is ordered.
     fn acme(&self) -> Option<AcmeView> {
         None

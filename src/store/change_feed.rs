@@ -233,8 +233,8 @@ impl Store {
 
     /// Drops what this node would send about a key whose counts an operator has changed.
     pub(super) fn forget_debts(&self, name: &KeyName) {
-        self.shared.memory.forget(name);
-        self.shared.unsent.forget_key(name);
+        self.shared.recovery_cache.forget(name);
+        self.shared.replay_queue.forget_key(name);
     }
 }
 

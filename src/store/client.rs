@@ -36,12 +36,12 @@ pub struct Store {
 /// names.
 #[derive(Debug, Default)]
 pub(super) struct StoreState {
-    pub(super) unsent: ReplayQueue,
-    pub(super) memory: RecoveryCache,
+    pub(super) replay_queue: ReplayQueue,
+    pub(super) recovery_cache: RecoveryCache,
     pub(super) changes: ChangeFeed,
     pub(super) settlements: SettlementCounters,
-    pub(super) owed: PendingWrites,
-    pub(super) exchange: tokio::sync::Mutex<SyncSession>,
+    pub(super) pending_writes: PendingWrites,
+    pub(super) session: tokio::sync::Mutex<SyncSession>,
     pub(super) pushed: PushCounters,
     pub(super) foreign: AtomicBool,
     /// The seed that the names of keys were made with; `None` until a store has named it.
@@ -69,7 +69,7 @@ pub(super) struct ClockOffset(AtomicI64);
 #[derive(Debug)]
 pub(super) struct SettledCharge {
     /// The answer of the script.
-    pub(super) told: AskResult,
+    pub(super) result: AskResult,
     /// The time of that answer, by the store's clock.
     pub(super) now: Timestamp,
 }
@@ -128,8 +128,8 @@ impl Store {
 
     /// Returns what strict limits admitted and the store does not have yet.
     #[must_use]
-    pub fn unsent(&self) -> &ReplayQueue {
-        &self.shared.unsent
+    pub fn replay_queue(&self) -> &ReplayQueue {
+        &self.shared.replay_queue
     }
 
     /// Returns the counters of settlements.
@@ -138,21 +138,21 @@ impl Store {
     }
 
     /// Returns what this node admitted of replicated limits and the store does not have yet.
-    pub(super) fn owed(&self) -> &PendingWrites {
-        &self.shared.owed
+    pub(super) fn pending_writes(&self) -> &PendingWrites {
+        &self.shared.pending_writes
     }
 
     /// Returns the state of queues and settlements for an operator.
     #[must_use]
-    pub fn debts(&self) -> RemoteWriteStats {
+    pub fn remote_write_stats(&self) -> RemoteWriteStats {
         let StoreState {
-            unsent,
+            replay_queue,
             settlements,
             ..
         } = &*self.shared;
         RemoteWriteStats {
-            unsent_keys: unsent.keys(),
-            unsent_lost: unsent.lost(),
+            unsent_keys: replay_queue.keys(),
+            unsent_lost: replay_queue.lost(),
             settled: settlements.made(),
             not_settled: settlements.failed(),
         }
@@ -198,9 +198,9 @@ impl Store {
             }
         };
         let decided = self.run(asks, call(self.moment(now)), call).await?;
-        for (ask, told) in asks.iter().zip(&decided.told) {
-            let memory = &self.shared.memory;
-            memory.learn(ask.name, ask.policy, &told.state, decided.now);
+        for (ask, result) in asks.iter().zip(&decided.results) {
+            let recovery_cache = &self.shared.recovery_cache;
+            recovery_cache.learn(ask.name, ask.policy, &result.state, decided.now);
         }
         Ok(decided)
     }
@@ -246,15 +246,15 @@ impl Store {
         let ask = charge.ask();
         let decided = self.run(&[ask], call.clone(), again).await?;
         let now = decided.now;
-        if let Some(told) = decided.told.first() {
-            let memory = &self.shared.memory;
-            memory.learn(ask.name, ask.policy, &told.state, now);
+        if let Some(result) = decided.results.first() {
+            let recovery_cache = &self.shared.recovery_cache;
+            recovery_cache.learn(ask.name, ask.policy, &result.state, now);
         }
         Ok(decided
-            .told
+            .results
             .into_iter()
             .next()
-            .map(|told| SettledCharge { told, now }))
+            .map(|result| SettledCharge { result, now }))
     }
 
     /// Runs a call about `asks`, and once more `again`, near another moment, where the store did not evaluate the first.

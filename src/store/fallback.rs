@@ -117,7 +117,7 @@ impl RemoteCheck<'_> {
         let Some(ask) = self.script_ask() else {
             return ChargeLocation::Uncertain;
         };
-        self.backend.store.unsent().add(&ask);
+        self.backend.store.replay_queue().add(&ask);
         ChargeLocation::Queued(ask.name.clone(), ask.cost)
     }
 }

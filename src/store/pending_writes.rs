@@ -40,7 +40,7 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(super) struct ReplicatedLimit {
     /// The limit, shared by all its policies.
-    pub(super) tally: Arc<RegisteredLimit>,
+    pub(super) registered: Arc<RegisteredLimit>,
     /// The store's latest counts, with what this node admitted since.
     pub(super) view: Limit,
     /// The counts of this node alone.
@@ -60,7 +60,7 @@ pub(super) struct RegisteredLimit {
 #[derive(Debug)]
 pub(super) struct PendingWrites {
     shards: Box<[PendingShard]>,
-    tallies: Mutex<HashMap<Name, Arc<RegisteredLimit>>>,
+    registered_limits: Mutex<HashMap<Name, Arc<RegisteredLimit>>>,
     lost: AtomicU64,
     was_full: Notify,
 }
@@ -70,7 +70,7 @@ pub(super) struct PendingWrites {
 #[repr(align(64))]
 struct PendingShard {
     /// The sequence of a seqlock: even, and two more after each answer of the store is applied; odd while one is.
-    adoptions: AtomicU64,
+    sequence: AtomicU64,
     state: Mutex<ShardState>,
 }
 
@@ -90,14 +90,14 @@ pub(super) struct CounterId {
 
 #[derive(Debug)]
 struct PendingDelta {
-    account: Arc<ReplicatedLimit>,
+    replicated: Arc<ReplicatedLimit>,
     name: KeyHash,
     due: u64,
     open: u64,
     /// The time when the oldest part of `due` was added.
     since: Timestamp,
     place: QueueState,
-    looks: PendingRead,
+    read: PendingRead,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub(super) struct ShardSequence(u64);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CounterCharge<'a> {
     /// The limit.
-    pub(super) account: &'a Arc<ReplicatedLimit>,
+    pub(super) replicated: &'a Arc<ReplicatedLimit>,
     /// The key in the tables of this node.
     pub(super) key: KeyHash,
     /// The key in the store.
@@ -167,7 +167,7 @@ pub(super) struct TakenDelta {
     /// The counter.
     pub(super) counter: CounterId,
     /// The limit.
-    pub(super) account: Arc<ReplicatedLimit>,
+    pub(super) replicated: Arc<ReplicatedLimit>,
     /// The key in the store.
     pub(super) name: KeyHash,
     /// The units; zero to read the counter only.
@@ -187,14 +187,14 @@ pub(super) struct PendingBacklog {
 
 impl ReplicatedLimit {
     fn counter(&self, key: KeyHash) -> CounterId {
-        let limit = self.tally.number;
+        let limit = self.registered.number;
         CounterId { limit, key }
     }
 }
 
 impl CounterCharge<'_> {
     fn counter(&self) -> CounterId {
-        self.account.counter(self.key)
+        self.replicated.counter(self.key)
     }
 }
 
@@ -223,7 +223,7 @@ impl Default for PendingWrites {
     fn default() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| PendingShard::default()).collect(),
-            tallies: Mutex::default(),
+            registered_limits: Mutex::default(),
             lost: AtomicU64::new(0),
             was_full: Notify::new(),
         }
@@ -233,58 +233,63 @@ impl Default for PendingWrites {
 impl PendingWrites {
     /// Returns the limit of this name, whatever its rules: the same one as long as the process lives.
     #[must_use]
-    pub(super) fn tally(&self, limit: &Name) -> Arc<RegisteredLimit> {
-        let mut tallies = lock(&self.tallies);
+    pub(super) fn register(&self, limit: &Name) -> Arc<RegisteredLimit> {
+        let mut registered_limits = lock(&self.registered_limits);
         // Names in configurations so far: few.
-        let number = u32::try_from(tallies.len()).unwrap_or(u32::MAX);
-        let tally = tallies.entry(Name::clone(limit)).or_insert_with(|| {
-            Arc::new(RegisteredLimit {
-                limit: Name::clone(limit),
-                number,
-                excess: AtomicU64::new(0),
-            })
-        });
-        Arc::clone(tally)
+        let number = u32::try_from(registered_limits.len()).unwrap_or(u32::MAX);
+        let registered = registered_limits
+            .entry(Name::clone(limit))
+            .or_insert_with(|| {
+                Arc::new(RegisteredLimit {
+                    limit: Name::clone(limit),
+                    number,
+                    excess: AtomicU64::new(0),
+                })
+            });
+        Arc::clone(registered)
     }
 
     /// Returns all limits that were ever replicated.
     #[must_use]
-    pub(super) fn tallies(&self) -> Vec<Arc<RegisteredLimit>> {
-        lock(&self.tallies).values().cloned().collect()
+    pub(super) fn registered_limits(&self) -> Vec<Arc<RegisteredLimit>> {
+        lock(&self.registered_limits).values().cloned().collect()
     }
 
     /// Returns the sequence of the shard of `key`, to be read before the key is charged.
     #[must_use]
-    pub(super) fn adoptions(&self, account: &ReplicatedLimit, key: KeyHash) -> ShardSequence {
-        let shard = self.shard(account.counter(key));
+    pub(super) fn sequence(&self, replicated: &ReplicatedLimit, key: KeyHash) -> ShardSequence {
+        let shard = self.shard(replicated.counter(key));
         // Acquire, with the Release of `apply_remote`: with the number that ends an update come its words, so a charge made now is
         // made on top of them.
-        ShardSequence(shard.adoptions.load(Ordering::Acquire))
+        ShardSequence(shard.sequence.load(Ordering::Acquire))
     }
 
     /// Adds a charge that a request has made; `seen` is the sequence from before the charge.
     pub(super) fn add(
         &self,
-        share: &CounterCharge<'_>,
-        stand: ChargeState,
+        charge: &CounterCharge<'_>,
+        charge_state: ChargeState,
         seen: ShardSequence,
         at: ClockPair,
     ) -> Enqueued {
-        let shard = self.shard(share.counter());
+        let shard = self.shard(charge.counter());
         let mut state = lock(&shard.state);
-        let Some(delta) = state.delta(share, at.here) else {
+        let Some(delta) = state.delta(charge, at.here) else {
             drop(state);
-            return self.lose(share.cost.get().into());
+            return self.lose(charge.cost.get().into());
         };
-        let units = u64::from(share.cost.get());
-        match stand {
+        let units = u64::from(charge.cost.get());
+        match charge_state {
             ChargeState::Final => delta.add_due(units, at.here),
             ChargeState::Tentative => delta.open = delta.open.saturating_add(units),
         }
-        state.enqueue(share.counter());
+        state.enqueue(charge.counter());
         // Relaxed: the thread that applied the latest answer has released this lock, under which the sequence is even.
-        if shard.adoptions.load(Ordering::Relaxed) != seen.0 {
-            share.account.view.count(share.key, share.cost, at.store);
+        if shard.sequence.load(Ordering::Relaxed) != seen.0 {
+            charge
+                .replicated
+                .view
+                .count(charge.key, charge.cost, at.store);
         }
         Enqueued::Yes
     }
@@ -292,37 +297,37 @@ impl PendingWrites {
     /// Settles a tentative charge at `due` units.
     pub(super) fn settle(
         &self,
-        share: &CounterCharge<'_>,
+        charge: &CounterCharge<'_>,
         entered: Enqueued,
         due: u64,
         at: ClockPair,
     ) {
-        let mut state = lock(&self.shard(share.counter()).state);
+        let mut state = lock(&self.shard(charge.counter()).state);
         if entered == Enqueued::No && due == 0 {
             return;
         }
-        let Some(delta) = state.delta(share, at.here) else {
+        let Some(delta) = state.delta(charge, at.here) else {
             drop(state);
             _ = self.lose(due);
             return;
         };
         if entered == Enqueued::Yes {
-            delta.open = delta.open.saturating_sub(share.cost.get().into());
+            delta.open = delta.open.saturating_sub(charge.cost.get().into());
         }
         match due {
             0 => delta.request_read(at.here),
             units => delta.add_due(units, at.here),
         }
-        state.enqueue(share.counter());
+        state.enqueue(charge.counter());
     }
 
     /// Queues the counter for a read at the next sync, since another node may have refunded what makes this one refuse. A full queue drops
     /// the request.
-    pub(super) fn look(&self, share: &CounterCharge<'_>, now: Timestamp) {
-        let mut state = lock(&self.shard(share.counter()).state);
-        if let Some(delta) = state.delta(share, now) {
+    pub(super) fn queue_read(&self, charge: &CounterCharge<'_>, now: Timestamp) {
+        let mut state = lock(&self.shard(charge.counter()).state);
+        if let Some(delta) = state.delta(charge, now) {
             delta.request_read(now);
-            state.enqueue(share.counter());
+            state.enqueue(charge.counter());
         }
     }
 
@@ -350,13 +355,13 @@ impl PendingWrites {
         };
         let unknown = delta.due.saturating_add(delta.open);
         // Relaxed: a request that charges meanwhile finds the number changed when it has the lock.
-        shard.adoptions.fetch_add(1, Ordering::Relaxed);
-        delta.account.view.adopt(counter.key, remote, now);
+        shard.sequence.fetch_add(1, Ordering::Relaxed);
+        delta.replicated.view.adopt(counter.key, remote, now);
         if let Some(unknown) = cost_of(unknown) {
-            delta.account.view.count(counter.key, unknown, now);
+            delta.replicated.view.count(counter.key, unknown, now);
         }
-        // Release: with `adoptions`.
-        shard.adoptions.fetch_add(1, Ordering::Release);
+        // Release: with `sequence`.
+        shard.sequence.fetch_add(1, Ordering::Release);
         state.end_flight(counter);
     }
 
@@ -378,14 +383,14 @@ impl PendingWrites {
 
     /// Drops the due units of a key whose counts an operator has changed. Tentative charges and those in flight are sent when they are
     /// settled.
-    pub(super) fn forget_key(&self, account: &ReplicatedLimit, key: KeyHash) {
-        let counter = account.counter(key);
+    pub(super) fn forget_key(&self, replicated: &ReplicatedLimit, key: KeyHash) {
+        let counter = replicated.counter(key);
         let mut state = lock(&self.shard(counter).state);
         let Some(delta) = state.deltas.get_mut(&counter) else {
             return;
         };
         delta.due = 0;
-        delta.looks = PendingRead::No;
+        delta.read = PendingRead::No;
         if delta.place == QueueState::Queued {
             delta.place = QueueState::Idle;
             state.order.retain(|waiting| *waiting != counter);
@@ -400,7 +405,7 @@ impl PendingWrites {
             // Ends at the first that counts.
             while let Some(counter) = state.order.front().copied() {
                 let counts = state.deltas.get(&counter).is_some_and(|delta| {
-                    delta.open > 0 || delta.account.own.used(counter.key, now) > 0
+                    delta.open > 0 || delta.replicated.own.used(counter.key, now) > 0
                 });
                 if counts {
                     break;
@@ -420,7 +425,7 @@ impl PendingWrites {
             order.clear();
             deltas.retain(|_, delta| {
                 forgotten = forgotten.saturating_add(std::mem::take(&mut delta.due));
-                delta.looks = PendingRead::No;
+                delta.read = PendingRead::No;
                 if delta.place == QueueState::Queued {
                     delta.place = QueueState::Idle;
                 }
@@ -473,27 +478,27 @@ impl PendingWrites {
 
 impl ShardState {
     /// Returns the delta of a counter, which it creates if need be; `None` where there is no room.
-    fn delta(&mut self, share: &CounterCharge<'_>, now: Timestamp) -> Option<&mut PendingDelta> {
+    fn delta(&mut self, charge: &CounterCharge<'_>, now: Timestamp) -> Option<&mut PendingDelta> {
         let full = self.deltas.len() >= bounds::SYNC_KEYS / SHARDS;
-        match self.deltas.entry(share.counter()) {
+        match self.deltas.entry(charge.counter()) {
             Entry::Occupied(known) => {
                 let delta = known.into_mut();
                 // The newest configuration holds.
-                if !Arc::ptr_eq(&delta.account, share.account) {
-                    delta.account = Arc::clone(share.account);
+                if !Arc::ptr_eq(&delta.replicated, charge.replicated) {
+                    delta.replicated = Arc::clone(charge.replicated);
                 }
-                delta.name = share.name;
+                delta.name = charge.name;
                 Some(delta)
             }
             Entry::Vacant(_) if full => None,
             Entry::Vacant(place) => Some(place.insert(PendingDelta {
-                account: Arc::clone(share.account),
-                name: share.name,
+                replicated: Arc::clone(charge.replicated),
+                name: charge.name,
                 due: 0,
                 open: 0,
                 since: now,
                 place: QueueState::Idle,
-                looks: PendingRead::No,
+                read: PendingRead::No,
             })),
         }
     }
@@ -506,7 +511,7 @@ impl ShardState {
         if delta.place != QueueState::Idle {
             return;
         }
-        if delta.has_to_be_told() {
+        if delta.has_to_be_sent() {
             delta.place = QueueState::Queued;
             self.order.push_back(counter);
         } else if delta.open == 0 {
@@ -532,10 +537,10 @@ impl ShardState {
         }
         self.order.pop_front();
         delta.place = QueueState::InFlight;
-        delta.looks = PendingRead::No;
+        delta.read = PendingRead::No;
         Some(TakenDelta {
             counter,
-            account: Arc::clone(&delta.account),
+            replicated: Arc::clone(&delta.replicated),
             name: delta.name,
             units: std::mem::take(&mut delta.due),
             since: delta.since,
@@ -544,22 +549,22 @@ impl ShardState {
 }
 
 impl PendingDelta {
-    fn has_to_be_told(&self) -> bool {
-        self.due > 0 || self.looks == PendingRead::Yes
+    fn has_to_be_sent(&self) -> bool {
+        self.due > 0 || self.read == PendingRead::Yes
     }
 
     fn add_due(&mut self, units: u64, now: Timestamp) {
-        if !self.has_to_be_told() {
+        if !self.has_to_be_sent() {
             self.since = now;
         }
         self.due = self.due.saturating_add(units);
     }
 
     fn request_read(&mut self, now: Timestamp) {
-        if !self.has_to_be_told() {
+        if !self.has_to_be_sent() {
             self.since = now;
         }
-        self.looks = PendingRead::Yes;
+        self.read = PendingRead::Yes;
     }
 }
 

@@ -10,7 +10,7 @@ use super::*;
 pub(in crate::store) const NOON: Timestamp = Timestamp::from_secs(1_800_014_400);
 
 /// A limit with two tables, of so many a day.
-pub(in crate::store) fn account(
+pub(in crate::store) fn replicated(
     owed: &PendingWrites,
     name: &str,
     count: u32,
@@ -18,7 +18,7 @@ pub(in crate::store) fn account(
     let rate = Rate::new(count, Period::from_secs(86_400).unwrap()).unwrap();
     let limit = || Limit::new(Rates::new([rate]).unwrap(), Capacity::new(1000).unwrap());
     Arc::new(ReplicatedLimit {
-        tally: owed.tally(&name.into()),
+        registered: owed.register(&name.into()),
         view: limit(),
         own: limit(),
     })
@@ -30,12 +30,12 @@ pub(in crate::store) fn at(millis: u64) -> ClockPair {
 }
 
 pub(in crate::store) fn share(
-    account: &Arc<ReplicatedLimit>,
+    replicated: &Arc<ReplicatedLimit>,
     key: u64,
     units: u32,
 ) -> CounterCharge<'_> {
     CounterCharge {
-        account,
+        replicated,
         key: KeyHash::from_bits(key << 20),
         name: KeyHash::from_bits(key),
         cost: Cost::new(units).unwrap(),
@@ -49,9 +49,9 @@ pub(in crate::store) fn charge(
     stand: ChargeState,
     at: ClockPair,
 ) -> Enqueued {
-    let seen = owed.adoptions(share.account, share.key);
-    share.account.view.count(share.key, share.cost, at.store);
-    share.account.own.count(share.key, share.cost, at.here);
+    let seen = owed.sequence(share.replicated, share.key);
+    share.replicated.view.count(share.key, share.cost, at.store);
+    share.replicated.own.count(share.key, share.cost, at.here);
     owed.add(share, stand, seen, at)
 }
 
@@ -74,9 +74,9 @@ fn taken(owed: &PendingWrites, until: ClockPair) -> Vec<(u64, u64)> {
 #[test]
 fn charges_of_a_key_are_merged_and_taken_once() {
     let owed = PendingWrites::default();
-    let (one, two) = (account(&owed, "one", 100), account(&owed, "two", 100));
-    for (account, key, units, millis) in [(&one, 1, 2, 0), (&one, 1, 3, 5), (&two, 1, 7, 9)] {
-        let share = share(account, key, units);
+    let (one, two) = (replicated(&owed, "one", 100), replicated(&owed, "two", 100));
+    for (replicated, key, units, millis) in [(&one, 1, 2, 0), (&one, 1, 3, 5), (&two, 1, 7, 9)] {
+        let share = share(replicated, key, units);
         assert_eq!(
             charge(&owed, &share, ChargeState::Final, at(millis)),
             Enqueued::Yes
@@ -96,10 +96,10 @@ fn charges_of_a_key_are_merged_and_taken_once() {
 #[test]
 fn a_key_that_is_under_way_is_not_taken() {
     let owed = PendingWrites::default();
-    let account = account(&owed, "one", 100);
-    charge(&owed, &share(&account, 1, 1), ChargeState::Final, at(0));
+    let replicated = replicated(&owed, "one", 100);
+    charge(&owed, &share(&replicated, 1, 1), ChargeState::Final, at(0));
     let first = owed.take_due(1, at(0).here).pop().unwrap();
-    charge(&owed, &share(&account, 1, 4), ChargeState::Final, at(1));
+    charge(&owed, &share(&replicated, 1, 4), ChargeState::Final, at(1));
     assert_eq!(taken(&owed, at(9)), []);
     owed.apply_remote(first.counter, &state(1), at(2).store);
     assert_eq!(taken(&owed, at(9)), [(1, 4)]);
@@ -110,8 +110,8 @@ fn a_key_that_is_under_way_is_not_taken() {
 #[test]
 fn open_costs_are_told_once_they_are_settled() {
     let owed = PendingWrites::default();
-    let account = account(&owed, "one", 100);
-    let shares = [1, 2, 3].map(|key| share(&account, key, 2));
+    let replicated = replicated(&owed, "one", 100);
+    let shares = [1, 2, 3].map(|key| share(&replicated, key, 2));
     for share in &shares {
         charge(&owed, share, ChargeState::Tentative, at(0));
     }
@@ -129,33 +129,42 @@ fn open_costs_are_told_once_they_are_settled() {
 #[test]
 fn a_view_counts_what_the_store_says_and_what_it_cannot_know() {
     let owed = PendingWrites::default();
-    let account = account(&owed, "one", 100);
-    charge(&owed, &share(&account, 1, 3), ChargeState::Final, at(0));
-    charge(&owed, &share(&account, 1, 2), ChargeState::Tentative, at(0));
+    let replicated = replicated(&owed, "one", 100);
+    charge(&owed, &share(&replicated, 1, 3), ChargeState::Final, at(0));
+    charge(
+        &owed,
+        &share(&replicated, 1, 2),
+        ChargeState::Tentative,
+        at(0),
+    );
     let push = owed.take_due(1, at(0).here).pop().unwrap();
     assert_eq!(push.units, 3);
-    charge(&owed, &share(&account, 1, 4), ChargeState::Final, at(1));
+    charge(&owed, &share(&replicated, 1, 4), ChargeState::Final, at(1));
     // Other nodes have charged ten.
     owed.apply_remote(push.counter, &state(13), at(2).store);
     let key = push.counter.key();
-    assert_eq!(account.view.used(key, at(2).store), 13 + 2 + 4);
-    assert_eq!(account.own.used(key, at(2).here), 9);
+    assert_eq!(replicated.view.used(key, at(2).store), 13 + 2 + 4);
+    assert_eq!(replicated.own.used(key, at(2).here), 9);
 }
 
 /// Goal: a charge that an answer overwrites before it is entered counts. Method: an adoption between the two steps of a request.
 #[test]
 fn a_charge_that_an_answer_overwrote_counts_again() {
     let owed = PendingWrites::default();
-    let account = account(&owed, "one", 100);
-    charge(&owed, &share(&account, 1, 1), ChargeState::Final, at(0));
+    let replicated = replicated(&owed, "one", 100);
+    charge(&owed, &share(&replicated, 1, 1), ChargeState::Final, at(0));
     let push = owed.take_due(1, at(0).here).pop().unwrap();
-    let late = share(&account, 1, 5);
-    let seen = owed.adoptions(late.account, late.key);
-    account.view.count(late.key, late.cost, at(1).store);
+    let late = share(&replicated, 1, 5);
+    let seen = owed.sequence(late.replicated, late.key);
+    replicated.view.count(late.key, late.cost, at(1).store);
     owed.apply_remote(push.counter, &state(1), at(1).store);
-    assert_eq!(account.view.used(late.key, at(1).store), 1, "overwritten");
+    assert_eq!(
+        replicated.view.used(late.key, at(1).store),
+        1,
+        "overwritten"
+    );
     owed.add(&late, ChargeState::Final, seen, at(1));
-    assert_eq!(account.view.used(late.key, at(1).store), 6);
+    assert_eq!(replicated.view.used(late.key, at(1).store), 6);
 }
 
 /// Goal: an answer for one limit of a request does not make the charge of another count twice. Method: as above, with two limits that
@@ -163,11 +172,14 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
 #[test]
 fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
     let owed = PendingWrites::default();
-    let (wide, narrow) = (account(&owed, "wide", 100), account(&owed, "narrow", 2));
+    let (wide, narrow) = (
+        replicated(&owed, "wide", 100),
+        replicated(&owed, "narrow", 2),
+    );
     charge(&owed, &share(&wide, 1, 1), ChargeState::Final, at(0));
     let push = owed.take_due(1, at(0).here).pop().unwrap();
     let late = share(&narrow, 1, 1);
-    let seen = owed.adoptions(late.account, late.key);
+    let seen = owed.sequence(late.replicated, late.key);
     narrow.view.count(late.key, late.cost, at(1).store);
     owed.apply_remote(push.counter, &state(1), at(1).store);
     owed.add(&late, ChargeState::Final, seen, at(1));
@@ -179,11 +191,11 @@ fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
 #[tokio::test]
 async fn keys_are_bounded() {
     let owed = PendingWrites::default();
-    let account = account(&owed, "one", 100);
+    let replicated = replicated(&owed, "one", 100);
     let most = bounds::SYNC_KEYS as u64;
     let entered = (0..2 * most).filter(|key| {
         let entered = owed.add(
-            &share(&account, *key, 1),
+            &share(&replicated, *key, 1),
             ChargeState::Final,
             ShardSequence(0),
             at(0),
@@ -194,7 +206,7 @@ async fn keys_are_bounded() {
     assert_eq!((owed.backlog().keys as u64, owed.lost()), (most, most));
     owed.was_full().await;
     let again = owed.add(
-        &share(&account, 0, 1),
+        &share(&replicated, 0, 1),
         ChargeState::Final,
         ShardSequence(0),
         at(0),
@@ -207,10 +219,20 @@ async fn keys_are_bounded() {
 #[test]
 fn keys_of_which_nothing_counts_are_forgotten() {
     let owed = PendingWrites::default();
-    let account = account(&owed, "one", 100);
+    let replicated = replicated(&owed, "one", 100);
     let days = |days: u64| at(days * 86_400_000);
-    charge(&owed, &share(&account, 1, 1), ChargeState::Final, days(0));
-    charge(&owed, &share(&account, 2, 1), ChargeState::Final, days(3));
+    charge(
+        &owed,
+        &share(&replicated, 1, 1),
+        ChargeState::Final,
+        days(0),
+    );
+    charge(
+        &owed,
+        &share(&replicated, 2, 1),
+        ChargeState::Final,
+        days(3),
+    );
     owed.drop_expired(days(3).here);
     assert_eq!(taken(&owed, days(3)), [(2, 1)]);
     assert_eq!(owed.backlog().oldest, None);
@@ -222,8 +244,8 @@ fn keys_of_which_nothing_counts_are_forgotten() {
 fn nothing_is_lost_between_threads() {
     const TURNS: u32 = 5_000;
     let owed = PendingWrites::default();
-    let account = account(&owed, "one", 1_000_000);
-    let unit = share(&account, 1, 1);
+    let replicated = replicated(&owed, "one", 1_000_000);
+    let unit = share(&replicated, 1, 1);
     let store = std::thread::scope(|scope| {
         let chargers: Vec<_> = (0..2)
             .map(|_| {
@@ -249,7 +271,7 @@ fn nothing_is_lost_between_threads() {
     });
     assert_eq!(store, 2 * TURNS, "told once each");
     assert_eq!(
-        account.view.used(unit.key, at(0).store),
+        replicated.view.used(unit.key, at(0).store),
         u64::from(2 * TURNS)
     );
 }

@@ -155,31 +155,31 @@ mod tests {
         Cost::new(units).unwrap()
     }
 
-    fn add(unsent: &ReplayQueue, name: &KeyName, units: u32) {
+    fn add(queue: &ReplayQueue, name: &KeyName, units: u32) {
         let (policy, cost) = (&policy(), cost(units));
-        unsent.add(&Ask { policy, name, cost });
+        queue.add(&Ask { policy, name, cost });
     }
 
     /// Goal: one entry a key, and what is taken back is not told. Method: two limits and two keys, added to, forgiven in part, in full
     /// and beyond.
     #[test]
     fn charges_of_a_key_are_one_debt() {
-        let unsent = ReplayQueue::default();
+        let queue = ReplayQueue::default();
         for (limit, bits, units) in [("a", 1, 2), ("a", 1, 3), ("a", 2, 1), ("b", 1, 7)] {
-            add(&unsent, &name(limit, bits), units);
+            add(&queue, &name(limit, bits), units);
         }
-        assert_eq!(unsent.keys(), 3);
-        unsent.forgive(&name("a", 1), cost(4));
-        unsent.forgive(&name("a", 2), cost(9));
-        unsent.forgive(&name("a", 3), cost(1));
-        let mut taken = unsent.take(10);
+        assert_eq!(queue.keys(), 3);
+        queue.forgive(&name("a", 1), cost(4));
+        queue.forgive(&name("a", 2), cost(9));
+        queue.forgive(&name("a", 3), cost(1));
+        let mut taken = queue.take(10);
         taken.sort_by_key(|(_, debt)| debt.units);
         let units: Vec<_> = taken
             .into_iter()
             .map(|(name, debt)| (name, debt.units))
             .collect();
         assert_eq!(units, [(name("a", 1), 1), (name("b", 1), 7)]);
-        assert_eq!((unsent.keys(), unsent.lost()), (0, 0));
+        assert_eq!((queue.keys(), queue.lost()), (0, 0));
     }
 
     /// Goal: what is owed is what it came to. Method: a charge of three that costs nothing, one, three and five.
@@ -191,16 +191,16 @@ mod tests {
             (Settle::Keep, Some(3)),
             (Settle::Adjust(cost(5)), Some(5)),
         ] {
-            let unsent = ReplayQueue::default();
+            let queue = ReplayQueue::default();
             let (policy, name) = (&policy(), &name("a", 1));
             let ask = Ask {
                 policy,
                 name,
                 cost: cost(3),
             };
-            unsent.add(&ask);
-            unsent.correct(&ask, due);
-            let units = unsent.take(1).first().map(|(_, debt)| debt.units);
+            queue.add(&ask);
+            queue.correct(&ask, due);
+            let units = queue.take(1).first().map(|(_, debt)| debt.units);
             assert_eq!(units, left, "{due:?}");
         }
     }
@@ -209,14 +209,14 @@ mod tests {
     /// grow; taking makes room.
     #[test]
     fn keys_are_bounded() {
-        let unsent = ReplayQueue::default();
+        let queue = ReplayQueue::default();
         for bits in 0..bounds::UNSENT_KEYS + 3 {
-            add(&unsent, &name("a", bits), 1);
+            add(&queue, &name("a", bits), 1);
         }
-        add(&unsent, &name("a", 0), 1);
-        assert_eq!((unsent.keys(), unsent.lost()), (bounds::UNSENT_KEYS, 3));
-        assert_eq!(unsent.take(2).len(), 2);
-        add(&unsent, &name("a", bounds::UNSENT_KEYS + 7), 1);
-        assert_eq!((unsent.keys(), unsent.lost()), (bounds::UNSENT_KEYS - 1, 3));
+        add(&queue, &name("a", 0), 1);
+        assert_eq!((queue.keys(), queue.lost()), (bounds::UNSENT_KEYS, 3));
+        assert_eq!(queue.take(2).len(), 2);
+        add(&queue, &name("a", bounds::UNSENT_KEYS + 7), 1);
+        assert_eq!((queue.keys(), queue.lost()), (bounds::UNSENT_KEYS - 1, 3));
     }
 }

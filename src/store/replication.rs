@@ -1,7 +1,7 @@
 //! Decides what one sync sends to the store, and applies each answer, lost ones included: the protocol of replication without its
 //! transport.
 //!
-//! The due units of a key become one push, with a number of this node's. A push source answer is lost is sent again as it was, before
+//! The due units of a key become one push, with a number of this node's. A push whose answer is lost is sent again as it was, before
 //! anything else of its key; the key in the store remembers the number, so the push counts once however often it arrives
 //! ([`script::push`]). A push that certainly did not arrive goes back to the queue.
 //!
@@ -25,7 +25,7 @@ use super::script::{
     self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, ScriptAnswer,
     ScriptResult,
 };
-use sluicegate_redis_link::random;
+use sluicegate_redis_link::{StoreError, random};
 
 /// The result of sending one call.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(super) struct PendingPush {
     source: PushSource,
     name: KeyName,
     /// The charge and its number; `None` for a read.
-    told: Option<(Cost, PushNumber)>,
+    charge: Option<(Cost, PushNumber)>,
     /// The time when it was first sent.
     first: Timestamp,
     /// The state of earlier attempts.
@@ -115,6 +115,17 @@ pub(super) enum SyncResult {
 const PATIENCE: Duration = Duration::from_secs(PUSH_MEMORY.as_secs() - 10);
 /// Units that have waited for longer are sent as far as they still count.
 const LATE: Duration = Duration::from_secs(2);
+
+impl Delivery {
+    /// Returns the delivery of a call with this answer.
+    pub(super) fn of(answer: Result<script::Reply, StoreError>) -> Self {
+        match answer {
+            Ok(reply) => Self::Answered(reply),
+            Err(error) if error.surely_did_not_arrive() => Self::NotExecuted,
+            Err(_) => Self::Unknown,
+        }
+    }
+}
 
 impl Default for SyncSession {
     /// The session of a node with a random id.
@@ -203,7 +214,7 @@ impl SyncSession {
                 None
             }
             // A read that was lost is not repeated.
-            None if push.told.is_none() => {
+            None if push.charge.is_none() => {
                 push.give_up(queues);
                 None
             }
@@ -234,10 +245,10 @@ impl SyncSession {
 
     fn push_pending(&mut self, prefix: &str, mut taken: TakenDelta, now: Timestamp) -> PendingPush {
         if now.saturating_since(taken.since) > LATE {
-            let counted = taken.account.own.used(taken.counter.key(), now);
+            let counted = taken.replicated.own.used(taken.counter.key(), now);
             taken.units = taken.units.min(counted);
         }
-        let name = KeyName::new(prefix, taken.name, &taken.account.tally.limit);
+        let name = KeyName::new(prefix, taken.name, &taken.replicated.registered.limit);
         self.push(name, taken.units, PushSource::Pending(taken), now)
     }
 
@@ -255,14 +266,14 @@ impl SyncSession {
         source: PushSource,
         now: Timestamp,
     ) -> PendingPush {
-        let told = cost_of(units).map(|cost| {
+        let charge = cost_of(units).map(|cost| {
             self.last += 1;
             (cost, PushNumber(self.last))
         });
         PendingPush {
             source,
             name,
-            told,
+            charge,
             first: now,
             sent: SendState::NotSent,
             near: None,
@@ -273,7 +284,7 @@ impl SyncSession {
     #[must_use]
     pub(super) fn call(&self, push: &PendingPush, at: ClockPair) -> Call {
         let near = push.near.unwrap_or(at.store);
-        match push.told {
+        match push.charge {
             Some((_, number)) => script::push(&push.ask(), self.node, number, near),
             None => script::peek(&[push.ask()], near),
         }
@@ -283,7 +294,7 @@ impl SyncSession {
 impl PendingPush {
     fn policy(&self) -> &Policy {
         match &self.source {
-            PushSource::Pending(taken) => taken.account.view.policy(),
+            PushSource::Pending(taken) => taken.replicated.view.policy(),
             PushSource::Replay(delta) => &delta.policy,
         }
     }
@@ -292,23 +303,23 @@ impl PendingPush {
         Ask {
             policy: self.policy(),
             name: &self.name,
-            cost: self.told.map_or(Cost::ONE, |(cost, _)| cost),
+            cost: self.charge.map_or(Cost::ONE, |(cost, _)| cost),
         }
     }
 
     fn units(&self) -> u64 {
-        self.told.map_or(0, |(cost, _)| cost.get().into())
+        self.charge.map_or(0, |(cost, _)| cost.get().into())
     }
 
     /// Applies the state of the key, and counts the units and what they exceed the limit by.
     fn confirm(&self, result: &ScriptResult, queues: SyncQueues<'_>) {
-        for told in &result.told {
+        for told in &result.results {
             let PushSource::Pending(taken) = &self.source else {
                 continue;
             };
-            if result.came == ChargeResult::Charged {
+            if result.charge_result == ChargeResult::Charged {
                 let excess = told.state.excess(self.policy(), result.now);
-                taken.account.tally.exceed(excess.min(self.units()));
+                taken.replicated.registered.exceed(excess.min(self.units()));
             }
             queues
                 .pending
@@ -372,11 +383,11 @@ impl PushCounters {
     }
 
     /// Records the end of a sync.
-    pub(super) fn ended(&self, exchange: &SyncSession, went: SyncResult) {
-        if went == SyncResult::Complete {
+    pub(super) fn ended(&self, session: &SyncSession, result: SyncResult) {
+        if result == SyncResult::Complete {
             self.syncs.fetch_add(1, Ordering::Relaxed);
         }
-        let oldest = exchange.oldest_unanswered();
+        let oldest = session.oldest_unanswered();
         self.oldest_unanswered
             .store(oldest.map_or(0, Timestamp::as_nanos), Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::pending_writes::tests::{account, at, charge, share};
+use super::super::pending_writes::tests::{at, charge, replicated, share};
 use super::super::pending_writes::{ChargeState, ReplicatedLimit};
 use super::script::Reply;
 use super::*;
@@ -46,10 +46,10 @@ impl Store {
 
 struct Gateway {
     owed: PendingWrites,
-    unsent: ReplayQueue,
+    replay: ReplayQueue,
     pushed: PushCounters,
-    exchange: SyncSession,
-    account: Arc<ReplicatedLimit>,
+    session: SyncSession,
+    replicated: Arc<ReplicatedLimit>,
 }
 
 /// What happens to one call.
@@ -65,10 +65,10 @@ impl Gateway {
     fn new(node: u64) -> Self {
         let owed = PendingWrites::default();
         Self {
-            account: account(&owed, "otp", 100),
-            exchange: SyncSession::new(NodeId(node)),
+            replicated: replicated(&owed, "otp", 100),
+            session: SyncSession::new(NodeId(node)),
             pushed: PushCounters::default(),
-            unsent: ReplayQueue::default(),
+            replay: ReplayQueue::default(),
             owed,
         }
     }
@@ -76,7 +76,7 @@ impl Gateway {
     fn charge(&self, key: u64, units: u32, millis: u64) {
         charge(
             &self.owed,
-            &share(&self.account, key, units),
+            &share(&self.replicated, key, units),
             ChargeState::Final,
             at(millis),
         );
@@ -87,13 +87,13 @@ impl Gateway {
         let at = at(millis);
         let queues = SyncQueues {
             pending: &self.owed,
-            replay: &self.unsent,
+            replay: &self.replay,
             pushed: &self.pushed,
         };
-        let batch = self.exchange.batch("test", 100, queues, at.here, at.here);
+        let batch = self.session.batch("test", 100, queues, at.here, at.here);
         let size = batch.len();
         for push in batch {
-            let call = self.exchange.call(&push, at);
+            let call = self.session.call(&push, at);
             let fate = match line {
                 Line::Passes => Delivery::Answered(store.run(&call, at.store)),
                 Line::LosesTheCall => Delivery::Unknown,
@@ -103,15 +103,15 @@ impl Gateway {
                 }
                 Line::Refuses => Delivery::NotExecuted,
             };
-            _ = self.exchange.apply(push, fate, queues);
+            _ = self.session.apply(push, fate, queues);
         }
         size
     }
 
     fn viewed(&self, key: u64, millis: u64) -> u64 {
-        self.account
+        self.replicated
             .view
-            .used(share(&self.account, key, 1).key, at(millis).store)
+            .used(share(&self.replicated, key, 1).key, at(millis).store)
     }
 }
 
@@ -164,8 +164,8 @@ proptest! {
         prop_assert_eq!(counted, charged.values().sum::<u64>());
         for (key, units) in charged {
             for node in &mut nodes {
-                let share = share(&node.account, key, 1);
-                node.owed.look(&share, at(1_000).here);
+                let share = share(&node.replicated, key, 1);
+                node.owed.queue_read(&share, at(1_000).here);
                 node.sync(&mut store, Line::Passes, 1_000);
                 prop_assert_eq!(node.viewed(key, 1_000), units);
             }
@@ -229,7 +229,7 @@ fn excess_is_counted_where_it_was_charged() {
         node.charge(1, 60, 0);
         node.sync(&mut store, Line::Passes, 0);
     }
-    let excess = [&one, &two].map(|node| node.account.tally.excess());
+    let excess = [&one, &two].map(|node| node.replicated.registered.excess());
     assert_eq!(excess, [0, 20]);
 }
 
@@ -244,15 +244,15 @@ fn a_foreign_key_is_let_go() {
         let now = at(0).here;
         let queues = SyncQueues {
             pending: &node.owed,
-            replay: &node.unsent,
+            replay: &node.replay,
             pushed: &node.pushed,
         };
         let push = node
-            .exchange
+            .session
             .batch("test", 1, queues, now, now)
             .pop()
             .unwrap();
-        _ = node.exchange.apply(push, Delivery::Answered(reply), queues);
+        _ = node.session.apply(push, Delivery::Answered(reply), queues);
         assert_eq!((node.owed.backlog().keys, node.owed.lost()), (left, lost));
     }
     assert_eq!(node.pushed.foreign(), 1);
@@ -265,9 +265,9 @@ fn what_strict_limits_admitted_meanwhile_is_told() {
     let mut node = Gateway::new(1);
     let mut store = Store::default();
     for (key, units) in [("few", 3), ("many", 5_000)] {
-        let policy = node.account.view.policy();
-        let name = KeyName::new("test", share(&node.account, 1, 1).name, key);
-        node.unsent.add(&Ask {
+        let policy = node.replicated.view.policy();
+        let name = KeyName::new("test", share(&node.replicated, 1, 1).name, key);
+        node.replay.add(&Ask {
             policy,
             name: &name,
             cost: Cost::new(units).unwrap(),
@@ -279,7 +279,7 @@ fn what_strict_limits_admitted_meanwhile_is_told() {
         (Line::Passes, 0),
     ] {
         assert_eq!(node.sync(&mut store, line, 0), 2);
-        assert_eq!(node.unsent.keys(), waiting);
+        assert_eq!(node.replay.keys(), waiting);
     }
     assert_eq!(node.sync(&mut store, Line::Passes, 0), 0);
     let mut counts: Vec<i64> = store.counts.values().copied().collect();

@@ -115,8 +115,8 @@ impl RemotePart {
             ChargeLocation::Uncertain => {}
             ChargeLocation::Queued(name, cost) => {
                 let (policy, name) = (self.view.policy(), &name);
-                let unsent = self.backend.store.unsent();
-                unsent.correct(&Ask { policy, name, cost }, settle);
+                let replay_queue = self.backend.store.replay_queue();
+                replay_queue.correct(&Ask { policy, name, cost }, settle);
             }
             ChargeLocation::InStore(charge) => {
                 self.view.reset(self.key, self.backend.moment(now));
@@ -157,7 +157,7 @@ impl PendingSettlement {
             .settle(&self.charge, self.settle, clock::now())
             .await?
         {
-            self.view.adopt(self.key, &left.told.state, left.now);
+            self.view.adopt(self.key, &left.result.state, left.now);
         }
         Ok(())
     }

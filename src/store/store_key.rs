@@ -32,8 +32,8 @@ impl StoreKey {
     pub async fn peek(&self, policy: &Policy, now: Timestamp) -> Result<Decision, String> {
         let ask = self.ask(policy, Cost::ONE);
         let decided = self.store.peek(&ask, now).await;
-        let decided = decided.map_err(|trouble| trouble.to_string())?;
-        let told = decided.told.into_iter().next();
+        let decided = decided.map_err(|error| error.to_string())?;
+        let told = decided.results.into_iter().next();
         told.map(|told| told.decision)
             .ok_or_else(|| "the store gave no answer".to_owned())
     }
@@ -51,13 +51,13 @@ impl StoreKey {
     ) -> Result<(), String> {
         let ask = self.ask(policy, used.unwrap_or(Cost::ONE));
         let forgotten = self.store.forget(&self.name).await;
-        forgotten.map_err(|trouble| trouble.to_string())?;
+        forgotten.map_err(|error| error.to_string())?;
         if used.is_some() {
             let forced = self.store.force(&ask, now).await;
-            forced.map_err(|trouble| trouble.to_string())?;
+            forced.map_err(|error| error.to_string())?;
         }
         let told = self.store.tell_change(&self.name, change).await;
-        told.map_err(|trouble| trouble.to_string())
+        told.map_err(|error| error.to_string())
     }
 
     fn ask<'a>(&'a self, policy: &'a Policy, cost: Cost) -> Ask<'a> {

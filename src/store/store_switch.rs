@@ -51,18 +51,18 @@ impl Store {
     fn owes(&self) -> usize {
         let shared = &self.shared;
         let unanswered = usize::from(shared.pushed.oldest_unanswered().is_some());
-        shared.owed.backlog().keys + shared.unsent.keys() + unanswered
+        shared.pending_writes.backlog().keys + shared.replay_queue.keys() + unanswered
     }
 
     /// Returns whether the seed of the store is known. Where it is another seed than the names of unsent keys were made with, these are
     /// dropped and counted: this gateway alone goes on counting them.
-    pub(super) fn knows_names(&self, exchange: &mut SyncSession, queues: SyncQueues<'_>) -> bool {
+    pub(super) fn knows_names(&self, session: &mut SyncSession, queues: SyncQueues<'_>) -> bool {
         let Some(seed) = Link::seed(self) else {
             return false;
         };
         let before = self.shared.named_under(seed);
         if before.is_some_and(|before| before != seed) {
-            exchange.give_up(queues);
+            session.give_up(queues);
             let lost = queues
                 .pending
                 .drop_due()

@@ -110,39 +110,31 @@ impl RemoteBackend {
         KeyName::new(self.store.prefix(), key, &self.limit)
     }
 
-    /// Returns whether `remembered`, the decision of the view about `key`, is a rejection that needs no call: the store's counts fall with
+    /// Returns whether `cached`, the decision of the view about `key`, is a rejection that needs no call: the store's counts fall with
     /// time, and the view's with them. Where keys share a counter in the view, it is unknown whose rejection it is.
     ///
     /// A rejection that may have been refunded, by a response that does not count or by a limit in another slot, is asked about again
     /// once a second for each key, so that an attack on one key costs the store next to nothing. This charges the counter of these looks:
     /// a caller that gets `false` must ask the store.
     #[must_use]
-    pub fn skip_remote_call(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
+    pub fn skip_remote_call(&self, key: KeyHash, cached: &Decision, now: Timestamp) -> bool {
         let looks_again = |looks: &Limit| {
-            let (limit, cost) = (looks, Cost::ONE);
-            decide(
-                &[Ask {
-                    limit,
-                    key,
-                    cost,
-                    payer: None,
-                }],
-                now,
-            )
-            .outcome()
-                == Outcome::Admitted
+            let ask = Ask {
+                limit: looks,
+                key,
+                cost: Cost::ONE,
+                payer: None,
+            };
+            decide(&[ask], now).outcome() == Outcome::Admitted
         };
-        is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
+        is_own_refusal(cached) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
 
     /// Returns the same without a charge: [`skip_remote_call`](Self::skip_remote_call) still has its look.
     #[must_use]
-    pub fn is_cached_rejection(&self, key: KeyHash, remembered: &Decision, now: Timestamp) -> bool {
-        let looks_again = |looks: &Limit| {
-            let decision = looks.peek(key, Cost::ONE, now);
-            decision.is_admitted()
-        };
-        is_own_refusal(remembered) && !self.second_looks.as_ref().is_some_and(looks_again)
+    pub fn is_cached_rejection(&self, key: KeyHash, cached: &Decision, now: Timestamp) -> bool {
+        let looks_again = |looks: &Limit| looks.peek(key, Cost::ONE, now).is_admitted();
+        is_own_refusal(cached) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
 
     /// Returns a handle of this node's own counters, for keys with this policy.
@@ -196,8 +188,8 @@ impl RemoteCheck<'_> {
     }
 }
 
-fn is_own_refusal(remembered: &Decision) -> bool {
-    remembered.is_refused() && remembered.placement() == KeyPlacement::OwnSlot
+fn is_own_refusal(cached: &Decision) -> bool {
+    cached.is_refused() && cached.placement() == KeyPlacement::OwnSlot
 }
 
 /// Decides over `checks`, which are of one store, and adds their charges to `charge`: those of all checks, where the verdict is that they
@@ -253,9 +245,9 @@ async fn reserve_in_store(
         return Err(StoreError::unavailable());
     };
     let result = first.backend.store.decide(&asks, now).await?;
-    let is_charged = result.came == ChargeResult::Charged;
+    let is_charged = result.charge_result == ChargeResult::Charged;
     let mut decisions = BackendDecisions::new();
-    for ((index, check), told) in group.iter().zip(result.told) {
+    for ((index, check), told) in group.iter().zip(result.results) {
         let Ask { limit, key, .. } = check.ask;
         limit.adopt(key, &told.state, result.now);
         decisions.push(BackendDecision {

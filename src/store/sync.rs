@@ -24,7 +24,7 @@ use tracing::{info, warn};
 
 use super::Store;
 use super::change_feed::READ;
-use super::replication::{Delivery, SyncQueues, SyncResult};
+use super::replication::{Delivery, PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::leave;
 use crate::clock;
 use crate::config::rules::Name;
@@ -65,13 +65,13 @@ pub struct ReplicationStats {
 #[async_trait]
 impl BackgroundService for SyncService {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        tokio::join!(self.exchange(&mut shutdown), self.read_changes());
+        tokio::join!(self.replicate(&mut shutdown), self.read_changes());
     }
 }
 
 impl SyncService {
     /// Syncs with the store in force.
-    async fn exchange(&self, shutdown: &mut ShutdownWatch) {
+    async fn replicate(&self, shutdown: &mut ShutdownWatch) {
         let mut draining = false;
         let mut met: Option<Arc<Store>> = None;
         // Until the process ends: who drains is still asked.
@@ -92,7 +92,7 @@ impl SyncService {
                 let pause = pause(store.rules().sync, random()).saturating_sub(HURRY);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    () = store.owed().was_full() => {}
+                    () = store.pending_writes().was_full() => {}
                     () = store.epoch_changed() => {}
                     () = self.replaced(&store) => continue,
                     _ = shutdown.changed() => draining = true,
@@ -137,69 +137,84 @@ impl Store {
         let shared = &*self.shared;
         let until = clock::now();
         if !self.is_up() {
-            shared.owed.drop_expired(until);
+            shared.pending_writes.drop_expired(until);
         }
-        let mut exchange = shared.exchange.lock().await;
+        let mut session = shared.session.lock().await;
         // What was counted comes before what is added.
         let lost = self.new_epochs();
         if !self.restored(&lost).await {
             return self.recover_later().await;
         }
         let queues = SyncQueues {
-            pending: &shared.owed,
-            replay: &shared.unsent,
+            pending: &shared.pending_writes,
+            replay: &shared.replay_queue,
             pushed: &shared.pushed,
         };
-        if !self.knows_names(&mut exchange, queues) {
+        if !self.knows_names(&mut session, queues) {
             if !lost.is_empty() {
                 self.recover_later().await;
             }
             return;
         }
-        let mut went = SyncResult::Complete;
-        // What comes back since its server is away waits behind the others: each key has its turn.
-        let keys = shared.owed.backlog().keys + shared.unsent.keys();
-        for _ in 0..keys / BATCH + 2 {
-            let now = clock::now();
-            let batch = exchange.batch(self.prefix(), BATCH, queues, until, now);
-            if batch.is_empty() {
-                break;
-            }
-            let at = self.moments(now);
-            let calls: Vec<_> = batch.iter().map(|push| exchange.call(push, at)).collect();
-            let results = self.run_all(&calls).await;
-            // Of a piece the first answer was under way least.
-            let mut time: Option<Timestamp> = None;
-            for (push, result) in batch.into_iter().zip(results) {
-                let fate = match result {
-                    Ok(reply) => Delivery::Answered(reply),
-                    Err(trouble) => {
-                        went = SyncResult::Partial;
-                        match trouble.surely_did_not_arrive() {
-                            true => Delivery::NotExecuted,
-                            false => Delivery::Unknown,
-                        }
-                    }
-                };
-                let told = exchange.apply(push, fate, queues);
-                time = time.or(told);
-            }
-            self.notice_foreign();
-            match time {
-                Some(time) => {
-                    self.ahead.learn(now, time);
-                    self.notice_skew(now, time);
-                }
-                // Nobody answers.
-                None => break,
-            }
-        }
-        shared.pushed.ended(&exchange, went);
-        match went {
+        let result = self.push_all(&mut session, queues, until).await;
+        shared.pushed.ended(&session, result);
+        match result {
             SyncResult::Complete => self.recover(&lost).await,
             SyncResult::Partial if lost.is_empty() => {}
             SyncResult::Partial => self.recover_later().await,
         }
+    }
+
+    /// Sends the charges that have waited since `until` or longer, batch by batch, as long as the store answers.
+    async fn push_all(
+        &self,
+        session: &mut SyncSession,
+        queues: SyncQueues<'_>,
+        until: Timestamp,
+    ) -> SyncResult {
+        let mut result = SyncResult::Complete;
+        // Charges that come back because their server is unavailable wait behind the others: each key has its turn.
+        let keys = queues.pending.backlog().keys + queues.replay.keys();
+        for _ in 0..keys / BATCH + 2 {
+            let now = clock::now();
+            let batch = session.batch(self.prefix(), BATCH, queues, until, now);
+            if batch.is_empty() {
+                break;
+            }
+            let (of_batch, time) = self.push(session, batch, queues, now).await;
+            if of_batch == SyncResult::Partial {
+                result = SyncResult::Partial;
+            }
+            self.notice_foreign();
+            // Without a time nobody answers.
+            let Some(time) = time else { break };
+            self.ahead.learn(now, time);
+            self.notice_skew(now, time);
+        }
+        result
+    }
+
+    /// Sends one batch. Returns the result, and the store's time in the first answer that has it: that answer was under way least.
+    async fn push(
+        &self,
+        session: &mut SyncSession,
+        batch: Vec<PendingPush>,
+        queues: SyncQueues<'_>,
+        now: Timestamp,
+    ) -> (SyncResult, Option<Timestamp>) {
+        let at = self.moments(now);
+        let calls: Vec<_> = batch.iter().map(|push| session.call(push, at)).collect();
+        let answers = self.run_all(&calls).await;
+        let mut result = SyncResult::Complete;
+        let mut time: Option<Timestamp> = None;
+        for (push, answer) in batch.into_iter().zip(answers) {
+            if answer.is_err() {
+                result = SyncResult::Partial;
+            }
+            let told = session.apply(push, Delivery::of(answer), queues);
+            time = time.or(told);
+        }
+        (result, time)
     }
 
     /// Restores emptied servers as far as this node remembers their counts, and returns whether all nodes have.
@@ -216,7 +231,7 @@ impl Store {
     }
 
     async fn restore(&self, new: &NewEpoch) -> bool {
-        let calls = self.shared.memory.calls(self.moment(clock::now()));
+        let calls = self.shared.recovery_cache.calls(self.moment(clock::now()));
         // Keys have no names before the seed is known.
         let told = (calls.is_empty() || self.seed().is_some())
             && self.run_all(&calls).await.iter().all(Result::is_ok);
@@ -247,18 +262,18 @@ impl Store {
 
     /// Returns the state of replication.
     #[must_use]
-    pub fn exchanged(&self, now: Timestamp) -> ReplicationStats {
-        let (owed, pushed) = (&self.shared.owed, &self.shared.pushed);
-        let backlog = owed.backlog();
+    pub fn replication_stats(&self, now: Timestamp) -> ReplicationStats {
+        let (pending_writes, pushed) = (&self.shared.pending_writes, &self.shared.pushed);
+        let backlog = pending_writes.backlog();
         let oldest = backlog
             .oldest
             .into_iter()
             .chain(pushed.oldest_unanswered())
             .min();
-        let mut excess: Vec<_> = owed
-            .tallies()
+        let mut excess: Vec<_> = pending_writes
+            .registered_limits()
             .iter()
-            .map(|tally| (Name::clone(&tally.limit), tally.excess()))
+            .map(|registered| (Name::clone(&registered.limit), registered.excess()))
             .collect();
         excess.sort();
         ReplicationStats {
@@ -266,7 +281,7 @@ impl Store {
             lag: oldest.map_or(Duration::ZERO, |oldest| now.saturating_since(oldest)),
             syncs: pushed.syncs(),
             units: pushed.units(),
-            lost: owed.lost(),
+            lost: pending_writes.lost(),
             repeated: pushed.repeated(),
             excess,
         }

@@ -35,7 +35,7 @@ use crate::config::rules::{Name, OnStoreFailure};
 #[derive(Debug)]
 pub struct ReplicatedBackend {
     store: Arc<Store>,
-    account: Arc<ReplicatedLimit>,
+    replicated: Arc<ReplicatedLimit>,
     on_failure: OnStoreFailure,
     revalidation: Revalidation,
 }
@@ -52,7 +52,7 @@ pub struct ReplicatedCharge(Vec<ReplicatedPart>);
 #[derive(Debug)]
 struct ReplicatedPart {
     backend: Arc<ReplicatedBackend>,
-    account: Arc<ReplicatedLimit>,
+    replicated: Arc<ReplicatedLimit>,
     key: KeyHash,
     name: Option<KeyHash>,
     cost: Cost,
@@ -71,7 +71,7 @@ type TableCharges = (Reservation, Reservation);
 /// Decides one check by the tables of this node.
 struct TableDecider<'a> {
     check: &'a ReplicatedCheck<'a>,
-    account: Arc<ReplicatedLimit>,
+    replicated: Arc<ReplicatedLimit>,
     tables: DecidingTables,
 }
 
@@ -95,10 +95,14 @@ impl ReplicatedBackend {
         on_failure: OnStoreFailure,
         revalidation: Revalidation,
     ) -> Self {
-        let tally = store.owed().tally(limit);
+        let registered = store.pending_writes().register(limit);
         Self {
             store: Arc::clone(store),
-            account: Arc::new(ReplicatedLimit { tally, view, own }),
+            replicated: Arc::new(ReplicatedLimit {
+                registered,
+                view,
+                own,
+            }),
             on_failure,
             revalidation,
         }
@@ -107,12 +111,14 @@ impl ReplicatedBackend {
     /// Returns the counters of what this node itself admitted.
     #[must_use]
     pub fn own(&self) -> &Limit {
-        &self.account.own
+        &self.replicated.own
     }
 
     /// Forgets the pending counts of a key, since an operator has changed what it counts.
     pub fn forget_key(&self, key: KeyHash) {
-        self.store.owed().forget_key(&self.account, key);
+        self.store
+            .pending_writes()
+            .forget_key(&self.replicated, key);
     }
 
     /// Returns the store through which the counts are exchanged.
@@ -142,15 +148,15 @@ impl ReplicatedBackend {
         if !is_up && self.store.has_slots() {
             return None;
         }
-        let account = Arc::clone(&self.account);
+        let replicated = Arc::clone(&self.replicated);
         let tables = if is_up {
             DecidingTables::Both
         } else {
-            check.fallback_tables(&account).ok()?
+            check.fallback_tables(&replicated).ok()?
         };
         let decider = TableDecider {
             check: &check,
-            account,
+            replicated,
             tables,
         };
         Some(decider.peek(self.moments(now)))
@@ -180,46 +186,46 @@ impl ReplicatedCheck<'_> {
     }
 
     /// Returns the tables of the limit, or the same with the policy of the key.
-    fn account(&self) -> Arc<ReplicatedLimit> {
-        let (account, view) = (&self.backend.account, self.ask.limit);
-        if view.policy() == account.view.policy() {
-            return Arc::clone(account);
+    fn replicated(&self) -> Arc<ReplicatedLimit> {
+        let (replicated, view) = (&self.backend.replicated, self.ask.limit);
+        if view.policy() == replicated.view.policy() {
+            return Arc::clone(replicated);
         }
-        let own = account.own.with_policy(view.policy().clone());
+        let own = replicated.own.with_policy(view.policy().clone());
         Arc::new(ReplicatedLimit {
-            tally: Arc::clone(&account.tally),
+            registered: Arc::clone(&replicated.registered),
             view: view.clone(),
             // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
-            own: own.unwrap_or_else(|| account.own.clone()),
+            own: own.unwrap_or_else(|| replicated.own.clone()),
         })
     }
 
     fn decider(&self) -> Result<TableDecider<'_>, Unavailable> {
-        let (account, store) = (self.account(), &self.backend.store);
+        let (replicated, store) = (self.replicated(), &self.backend.store);
         let reached = self.name.is_some_and(|name| {
-            let limit = &account.tally.limit;
+            let limit = &replicated.registered.limit;
             store.reaches(|| KeyName::new(store.prefix(), name, limit).as_str().into())
         });
         let tables = match reached {
             true => DecidingTables::Both,
-            false => self.fallback_tables(&account)?,
+            false => self.fallback_tables(&replicated)?,
         };
         Ok(TableDecider {
             check: self,
-            account,
+            replicated,
             tables,
         })
     }
 
     /// Returns the tables that decide while the store cannot be reached.
-    fn fallback_tables(&self, account: &ReplicatedLimit) -> Result<DecidingTables, Unavailable> {
+    fn fallback_tables(&self, replicated: &ReplicatedLimit) -> Result<DecidingTables, Unavailable> {
         match self.backend.on_failure {
             OnStoreFailure::Closed => Err(self.unavailable()),
             OnStoreFailure::Open => Ok(DecidingTables::None),
             OnStoreFailure::Local => {
                 let share = self.ask.limit.policy().share(self.backend.store.nodes());
-                let own = account.own.with_policy(share);
-                let own = own.unwrap_or_else(|| account.own.clone());
+                let own = replicated.own.with_policy(share);
+                let own = own.unwrap_or_else(|| replicated.own.clone());
                 Ok(DecidingTables::OwnShare(own))
             }
         }
@@ -232,7 +238,7 @@ impl TableDecider<'_> {
         let Ask { key, cost, .. } = self.check.ask;
         self.by_source(match &self.tables {
             DecidingTables::Both => {
-                let own = self.account.own.peek(key, cost, at.here);
+                let own = self.replicated.own.peek(key, cost, at.here);
                 if own.is_refused() {
                     own
                 } else {
@@ -249,12 +255,15 @@ impl TableDecider<'_> {
         let StoreCheck {
             backend, ask, name, ..
         } = self.check;
-        let seen = backend.store.owed().adoptions(&self.account, ask.key);
+        let seen = backend
+            .store
+            .pending_writes()
+            .sequence(&self.replicated, ask.key);
         let (decision, tables) = self.charge_tables(at);
         let is_charged = tables.is_some();
         charge.0.extend(tables.map(|tables| ReplicatedPart {
             backend: Arc::clone(backend),
-            account: Arc::clone(&self.account),
+            replicated: Arc::clone(&self.replicated),
             key: ask.key,
             name: *name,
             cost: ask.cost,
@@ -276,7 +285,7 @@ impl TableDecider<'_> {
                 (decision, own.map(|own| (own, view())))
             }
             DecidingTables::None => {
-                let own = charge_unchecked(&[self.check.ask_of(&self.account.own)], at.here);
+                let own = charge_unchecked(&[self.check.ask_of(&self.replicated.own)], at.here);
                 let view = charge_unchecked(&[self.check.ask], at.store);
                 (self.check.decision_alone(at.store), Some((own, view)))
             }
@@ -284,7 +293,7 @@ impl TableDecider<'_> {
     }
 
     fn charge_own_then_view(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
-        let (decision, own) = charge_one(&self.check.ask_of(&self.account.own), at.here);
+        let (decision, own) = charge_one(&self.check.ask_of(&self.replicated.own), at.here);
         let Some(own) = own else {
             return (decision, None);
         };
@@ -314,12 +323,12 @@ impl TableDecider<'_> {
             && let Some(name) = *name
         {
             let read = CounterCharge {
-                account: &self.account,
+                replicated: &self.replicated,
                 key: ask.key,
                 name,
                 cost: ask.cost,
             };
-            backend.store.owed().look(&read, at.here);
+            backend.store.pending_writes().queue_read(&read, at.here);
         }
     }
 }
@@ -386,9 +395,10 @@ impl ReplicatedCharge {
     /// Marks the charge as one that may still change: it is sent once it is settled, or dropped.
     pub fn open(&mut self) {
         for part in &mut self.0 {
-            if let (None, Some(share)) = (part.open, part.share(part.cost)) {
-                let owed = part.backend.store.owed();
-                part.open = Some(owed.add(&share, ChargeState::Tentative, part.seen, part.made));
+            if let (None, Some(charge)) = (part.open, part.counter_charge(part.cost)) {
+                let pending_writes = part.backend.store.pending_writes();
+                part.open =
+                    Some(pending_writes.add(&charge, ChargeState::Tentative, part.seen, part.made));
             }
         }
     }
@@ -414,9 +424,9 @@ impl Drop for ReplicatedCharge {
 }
 
 impl ReplicatedPart {
-    fn share(&self, cost: Cost) -> Option<CounterCharge<'_>> {
+    fn counter_charge(&self, cost: Cost) -> Option<CounterCharge<'_>> {
         Some(CounterCharge {
-            account: &self.account,
+            replicated: &self.replicated,
             key: self.key,
             name: self.name?,
             cost,
@@ -436,24 +446,24 @@ impl ReplicatedPart {
 
     /// Enters the settled cost.
     fn tell(&self, due: Settle, at: ClockPair) {
-        let owed = self.backend.store.owed();
+        let pending_writes = self.backend.store.pending_writes();
         let actual = match due {
             Settle::Keep => Some(self.cost),
             Settle::Refund => None,
             Settle::Adjust(cost) => Some(cost),
         };
         let units = actual.map_or(0, |cost| cost.get().into());
-        match (self.share(self.cost), self.open, actual) {
-            (Some(share), Some(entered), _) => owed.settle(&share, entered, units, at),
-            (Some(share), None, Some(cost)) => {
-                _ = owed.add(
-                    &CounterCharge { cost, ..share },
+        match (self.counter_charge(self.cost), self.open, actual) {
+            (Some(charge), Some(entered), _) => pending_writes.settle(&charge, entered, units, at),
+            (Some(charge), None, Some(cost)) => {
+                _ = pending_writes.add(
+                    &CounterCharge { cost, ..charge },
                     ChargeState::Final,
                     self.seen,
                     at,
                 );
             }
-            (None, _, Some(_)) => _ = owed.lose(units),
+            (None, _, Some(_)) => _ = pending_writes.lose(units),
             (_, None, None) | (None, Some(_), None) => {}
         }
     }

@@ -109,7 +109,7 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
     let units = || -> u64 {
         store
-            .unsent()
+            .replay_queue()
             .take(9)
             .iter()
             .map(|(_, debt)| debt.units)
@@ -132,7 +132,7 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
 async fn what_may_have_arrived_is_not_told_again() {
     let store = away();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
-    for (trouble, owed) in [
+    for (error, owed) in [
         (StoreError::TimedOut, 0),
         (StoreError::ConnectionLost, 0),
         (StoreError::Unavailable, 1),
@@ -140,9 +140,9 @@ async fn what_may_have_arrived_is_not_told_again() {
         let ask = limit.ask();
         let group = std::iter::once((0, &ask)).collect();
         let mut charge = RemoteCharge::default();
-        let verdict = fallback::reserve(&group, &trouble, &mut charge, NOW);
-        assert!(verdict.expect("it is not closed").is_charged, "{trouble:?}");
-        assert_eq!(store.unsent().keys(), owed, "{trouble:?}");
+        let verdict = fallback::reserve(&group, &error, &mut charge, NOW);
+        assert!(verdict.expect("it is not closed").is_charged, "{error:?}");
+        assert_eq!(store.replay_queue().keys(), owed, "{error:?}");
     }
 }
 
@@ -181,7 +181,7 @@ async fn charges_of_several_calls_are_refunded_together() {
         let verdict = reserve(&[limit.ask()], &mut charge, NOW).await;
         assert!(verdict.is_ok_and(|verdict| verdict.is_charged));
     }
-    assert_eq!((limit.left(), store.unsent().keys()), (0, 1));
+    assert_eq!((limit.left(), store.replay_queue().keys()), (0, 1));
     charge.settle_each(NOW, |_| Settle::Refund);
-    assert_eq!((limit.left(), store.unsent().keys()), (3, 0));
+    assert_eq!((limit.left(), store.replay_queue().keys()), (3, 0));
 }

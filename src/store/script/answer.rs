@@ -27,9 +27,9 @@ pub struct ScriptResult {
     /// The store's clock.
     pub now: Timestamp,
     /// The result of the charge.
-    pub came: ChargeResult,
+    pub charge_result: ChargeResult,
     /// One for each ask, in their order.
-    pub told: Vec<AskResult>,
+    pub results: Vec<AskResult>,
     /// Fields that could not be read and count as unused: no gateway of this version wrote them.
     pub unreadable: u32,
 }
@@ -60,7 +60,7 @@ impl ScriptResult {
     /// Returns the verdict over all asks.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        Verdict::of(self.told.iter().map(|told| told.decision.clone()))
+        Verdict::of(self.results.iter().map(|result| result.decision.clone()))
     }
 }
 
@@ -112,7 +112,7 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
         .checked_add(micros)?
         .checked_mul(1_000)?;
     let now = Timestamp::from_nanos(nanos);
-    let came = match code {
+    let charge_result = match code {
         NOT_CHARGED => ChargeResult::NotCharged,
         CHARGED => ChargeResult::Charged,
         DONE => ChargeResult::Done,
@@ -125,23 +125,23 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
         }
         _ => return None,
     };
-    let told = asks.iter().map(|ask| {
+    let results = asks.iter().map(|ask| {
         let row = numbers(rows.get(place_of(asks, ask))?)?;
-        told(asks, ask, came, &row, now)
+        ask_result(asks, ask, charge_result, &row, now)
     });
     Some(ScriptAnswer::Decided(ScriptResult {
         now,
-        came,
-        told: told.collect::<Option<_>>()?,
+        charge_result,
+        results: results.collect::<Option<_>>()?,
         unreadable: u32::try_from(unreadable).unwrap_or(u32::MAX),
     }))
 }
 
 /// Reads one row: which rates refuse, and the numbers of each.
-fn told(
+fn ask_result(
     asks: &[Ask<'_>],
     ask: &Ask<'_>,
-    came: ChargeResult,
+    charge_result: ChargeResult,
     row: &[u64],
     now: Timestamp,
 ) -> Option<AskResult> {
@@ -153,7 +153,7 @@ fn told(
         fields = &fields[read..];
     }
     let state = RemoteState::new(states);
-    let outcome = match came {
+    let outcome = match charge_result {
         ChargeResult::Charged => RemoteOutcome::Charged(ask.cost),
         ChargeResult::NotCharged => RemoteOutcome::NotCharged {
             cost: joint_cost(asks, ask),
@@ -161,7 +161,7 @@ fn told(
         },
         ChargeResult::Done => RemoteOutcome::Peeked,
     };
-    let charge = (came == ChargeResult::Charged).then(|| Charge {
+    let charge = (charge_result == ChargeResult::Charged).then(|| Charge {
         policy: ask.policy.clone(),
         name: ask.name.clone(),
         cost: ask.cost,

@@ -26,9 +26,9 @@ fn is_refused(server: &mut Server, words: &str) {
         assert!(said.contains(words), "{said}");
     }
     let look = server.decided_at(&asks, &script::peek(&asks, START), START);
-    assert_eq!(look.came, ChargeResult::NotCharged);
+    assert_eq!(look.charge_result, ChargeResult::NotCharged);
     let left = look
-        .told
+        .results
         .iter()
         .map(|told| told.decision.statuses()[0].remaining);
     assert!(left.eq([2, 2]), "nothing was charged");
@@ -38,7 +38,10 @@ fn charged_once(server: &mut Server) {
     let [sliding, exact] = both();
     let names = [name(1, "sliding"), name(1, "exact")];
     let asks = [ask(&sliding, &names[0], 1), ask(&exact, &names[1], 1)];
-    assert_eq!(server.decide_at(&asks, START).came, ChargeResult::Charged);
+    assert_eq!(
+        server.decide_at(&asks, START).charge_result,
+        ChargeResult::Charged
+    );
 }
 
 /// Goal: a full store charges all or nothing. Method: no memory left, nothing may be evicted.

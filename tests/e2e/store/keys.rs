@@ -24,7 +24,7 @@ const INTERVAL: Algorithm = Algorithm::TokenBucket {
 fn left(server: &mut Server, policy: &Policy, name: &KeyName, now: Timestamp) -> u32 {
     let ask = ask(policy, name, 1);
     let decided = server.decided_at(&[ask], &script::peek(&[ask], now), now);
-    decided.told[0].decision.statuses()[0].remaining
+    decided.results[0].decision.statuses()[0].remaining
 }
 
 /// Whether a key is gone at the latest so many milliseconds from now, and not more than five seconds earlier.
@@ -57,10 +57,10 @@ fn a_key_expires_after_its_counters() {
             _ => name.as_str().to_owned(),
         };
         assert!(expires_in(&mut server, &key, due + 1_000), "{algorithm:?}");
-        let charge = decided.told[0].charge.as_ref().unwrap();
+        let charge = decided.results[0].charge.as_ref().unwrap();
         let back = script::settle(charge, Settle::Refund, now).unwrap();
         let settled = server.decided_at(&[ask], &back, now);
-        assert_eq!(settled.came, ChargeResult::Done);
+        assert_eq!(settled.charge_result, ChargeResult::Done);
         assert_eq!(left(&mut server, &policy, &name, now), units.max(4));
         if algorithm != Algorithm::Exact {
             assert!(expires_in(&mut server, &key, due + 1_000), "{algorithm:?}");
@@ -90,12 +90,12 @@ fn what_a_store_lost_is_counted_again_once() {
         let name = name(1, "limit");
         let one = ask(&policy, &name, 1);
         let decided = server.decide_at(&[ask(&policy, &name, 3)], now);
-        let told = script::restore(&one, &decided.told[0].state, now);
+        let told = script::restore(&one, &decided.results[0].state, now);
         server.say("FLUSHALL").unwrap();
         for _ in 0..2 {
             let restored = server.decided_at(&[one], &told, now);
-            assert_eq!(restored.came, ChargeResult::Done);
-            assert_eq!(restored.told[0].state, decided.told[0].state);
+            assert_eq!(restored.charge_result, ChargeResult::Done);
+            assert_eq!(restored.results[0].state, decided.results[0].state);
             assert_eq!(left(&mut server, &policy, &name, now), 2, "{algorithm:?}");
         }
         server.decide_at(&[one], now);
@@ -147,7 +147,9 @@ fn a_key_takes_what_the_documents_say() {
             "otp",
         );
         assert_eq!(
-            server.decide_at(&[ask(&policy, &name, units)], START).came,
+            server
+                .decide_at(&[ask(&policy, &name, units)], START)
+                .charge_result,
             ChargeResult::Charged
         );
         let key = match algorithm {
@@ -176,31 +178,36 @@ fn a_rejection_by_one_limit_charges_none() {
     );
     let (first, second) = (name(1, "wide"), name(1, "tight"));
     assert_eq!(
-        server.decide_at(&[ask(&tight, &second, 1)], START).came,
+        server
+            .decide_at(&[ask(&tight, &second, 1)], START)
+            .charge_result,
         ChargeResult::Charged
     );
     let asks = [ask(&wide, &first, 1), ask(&tight, &second, 1)];
     let refused = server.decide_at(&asks, START);
-    assert_eq!(refused.came, ChargeResult::NotCharged);
-    assert!(refused.told[0].decision.is_admitted());
+    assert_eq!(refused.charge_result, ChargeResult::NotCharged);
+    assert!(refused.results[0].decision.is_admitted());
     assert_eq!(
         refused.verdict().outcome(),
         sluicegate_limiter::Outcome::Refused { ask: 1, rate: 0 }
     );
     assert_eq!(server.number(&format!("EXISTS {}", first.as_str())), 0);
     let third = server.decide_at(&asks, after(10_000));
-    assert_eq!(third.came, ChargeResult::Charged);
+    assert_eq!(third.charge_result, ChargeResult::Charged);
 }
 
 /// Goal: two asks of one name take from one counter together. Method: three and two units of five, then the same of four.
 #[test]
 fn asks_of_one_name_are_judged_together() {
     let mut server = Server::start();
-    for (count, came) in [(5, ChargeResult::Charged), (4, ChargeResult::NotCharged)] {
+    for (count, charge_result) in [(5, ChargeResult::Charged), (4, ChargeResult::NotCharged)] {
         let policy = policy(SLIDING, &[(count, 10)]);
         let name = name(1, &count.to_string());
         let decided = server.decide_at(&[ask(&policy, &name, 3), ask(&policy, &name, 2)], START);
-        assert_eq!((decided.came, decided.told.len()), (came, 2));
+        assert_eq!(
+            (decided.charge_result, decided.results.len()),
+            (charge_result, 2)
+        );
     }
 }
 
@@ -260,13 +267,13 @@ fn what_cannot_be_read_counts_as_unused() {
             .unwrap();
         let decided = server.decide_at(&[ask(&words, &name, 1)], START);
         assert_eq!(
-            (decided.came, decided.unreadable),
+            (decided.charge_result, decided.unreadable),
             (ChargeResult::Charged, 1),
             "{field:?}"
         );
         let decided = server.decide_at(&[ask(&words, &name, 1)], START);
         assert_eq!(
-            (decided.came, decided.unreadable),
+            (decided.charge_result, decided.unreadable),
             (ChargeResult::NotCharged, 0)
         );
     }
@@ -276,7 +283,7 @@ fn what_cannot_be_read_counts_as_unused() {
         .unwrap();
     let decided = server.decide_at(&[ask(&words, &name, 1)], START);
     assert_eq!(
-        decided.came,
+        decided.charge_result,
         ChargeResult::NotCharged,
         "numbers too large are as large as they get"
     );
@@ -286,7 +293,7 @@ fn what_cannot_be_read_counts_as_unused() {
         .unwrap();
     let decided = server.decide_at(&[ask(&log, &name, 1)], START);
     assert_eq!(
-        (decided.came, decided.unreadable),
+        (decided.charge_result, decided.unreadable),
         (ChargeResult::Charged, 1)
     );
 }
@@ -304,8 +311,8 @@ fn a_push_counts_once() {
             let call = script::push(&ask, NodeId(node), PushNumber(number), START);
             let decided = server.decided_at(&[ask], &call, after(millis));
             (
-                decided.came,
-                decided.told[0].decision.statuses()[0].remaining,
+                decided.charge_result,
+                decided.results[0].decision.statuses()[0].remaining,
             )
         };
         assert_eq!(pushed(1, 5, 0), (ChargeResult::Charged, 97));
@@ -379,11 +386,11 @@ fn a_calendar_is_asked_again_near_the_clock_of_the_store() {
     assert_eq!(server.number("DBSIZE"), 0);
     let beside = script::decide(&asks, after(86_400_000));
     assert_eq!(
-        server.decided_at(&asks, &beside, START).came,
+        server.decided_at(&asks, &beside, START).charge_result,
         ChargeResult::Charged
     );
     assert_eq!(
-        server.decide_at(&asks, START).came,
+        server.decide_at(&asks, START).charge_result,
         ChargeResult::NotCharged
     );
 }
@@ -442,7 +449,7 @@ fn a_new_period_goes_on_from_the_next_longer_one() {
     let new = Policy::new(SLIDING, rates(&[(10, 10), (20, 60), (30, 3_600)])).unwrap();
     let ask = ask(&new, &name, 1);
     let decided = server.decide_at(&[ask], after(30_000));
-    let standings = decided.told[0].decision.statuses();
+    let standings = decided.results[0].decision.statuses();
     let left: Vec<u32> = standings
         .iter()
         .map(|standing| standing.remaining)
@@ -468,7 +475,7 @@ fn the_clock_is_the_store_s() {
     };
     let (first, second) = (decided(), decided());
     assert_eq!(
-        (first.came, second.came),
+        (first.charge_result, second.charge_result),
         (ChargeResult::Charged, ChargeResult::NotCharged)
     );
     assert!(first.now > Timestamp::from_secs(1_700_000_000) && first.now <= second.now);

@@ -261,21 +261,21 @@ impl<'s> Bench<'s> {
         let look = script::peek(&there, now);
         let looked = self.server.decided_at(&there, &look, now);
         let peeked = limiter::peek(&here, now);
-        for (told, decision) in looked.told.iter().zip(peeked.decisions()) {
+        for (told, decision) in looked.results.iter().zip(peeked.decisions()) {
             prop_assert_eq!(said(&told.decision), said(decision), "a look");
         }
         let decided = self.server.decide_at(&there, now);
         let (verdict, reservation) = limiter::reserve(&here, now);
         prop_assert_eq!(decided.now, now);
         prop_assert_eq!(decided.unreadable, 0);
-        let charged = decided.came == ChargeResult::Charged;
+        let charged = decided.charge_result == ChargeResult::Charged;
         prop_assert_eq!(charged, verdict.outcome() == Outcome::Admitted);
         prop_assert_eq!(decided.verdict().outcome(), verdict.outcome());
-        for (told, decision) in decided.told.iter().zip(verdict.decisions()) {
+        for (told, decision) in decided.results.iter().zip(verdict.decisions()) {
             prop_assert_eq!(said(&told.decision), said(decision), "a decision");
             prop_assert_eq!(told.charge.is_some(), charged);
         }
-        for ((limit, key, units), told) in asks.iter().zip(&decided.told) {
+        for ((limit, key, units), told) in asks.iter().zip(&decided.results) {
             let view = &self.views[*limit];
             prop_assert_eq!(
                 view.adopt(key_of(*key), &told.state, now),
@@ -303,7 +303,7 @@ impl<'s> Bench<'s> {
             );
         }
         if let Some(here) = reservation {
-            let there = decided.told.into_iter().filter_map(|told| told.charge);
+            let there = decided.results.into_iter().filter_map(|told| told.charge);
             self.admitted.push(Admitted {
                 keys: asks.iter().map(|ask| (ask.0, ask.1)).collect(),
                 here,
@@ -331,12 +331,12 @@ impl<'s> Bench<'s> {
         let call = script::push(&ask, NODE, PushNumber(self.pushes), now);
         for time in 0..times {
             let decided = self.server.decided_at(&[ask], &call, now);
-            let came = if time == 0 {
+            let charge_result = if time == 0 {
                 ChargeResult::Charged
             } else {
                 ChargeResult::Done
             };
-            prop_assert_eq!(decided.came, came, "a push counts once");
+            prop_assert_eq!(decided.charge_result, charge_result, "a push counts once");
         }
         let here = limiter::Ask {
             limit: &self.limits[limit],
@@ -375,7 +375,7 @@ impl<'s> Bench<'s> {
         let call = script::peek(&[ask], self.now);
         let looked = self.server.decided_at(&[ask], &call, self.now);
         let peeked = self.limits[limit].peek(key_of(key), cost(1), self.now);
-        prop_assert_eq!(said(&looked.told[0].decision), said(&peeked));
+        prop_assert_eq!(said(&looked.results[0].decision), said(&peeked));
         Ok(())
     }
 }

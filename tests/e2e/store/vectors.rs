@@ -22,7 +22,7 @@ fn the_script_agrees_with_the_vectors() {
                 cost: step.cost,
             };
             let decided = server.decide_at(&[ask], step.now);
-            let says = reading::said(&decided.told[0].decision);
+            let says = reading::said(&decided.results[0].decision);
             if says != step.says {
                 wrong += &format!("line {}: says {says:?}, not {:?}\n", step.line, step.says);
             }
