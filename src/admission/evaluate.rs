@@ -32,7 +32,7 @@ use super::report::{
 };
 use super::request_key::request_key;
 use super::route::RouteLimits;
-use super::transaction::{JointDecision, Reporting, Transaction};
+use super::transaction::{JointDecision, Transaction};
 use super::{Admission, rate_limited};
 use crate::config::rules::Name;
 use crate::rejection::{LimitRejection, MissingKeys, Rejection};
@@ -126,7 +126,7 @@ impl<'a> LimitEvaluation<'a> {
                     true => RequestProgress::UnderWay,
                     false => RequestProgress::HeldBack,
                 });
-                pending.add(transaction.commit(&checks, pending.progress(), Reporting::Yes));
+                pending.add(transaction.commit(&checks, pending.progress()));
                 report.mark(marks);
                 for check in &applicable {
                     report.note(check.charge_in_shadow(&mut pending, now).await);

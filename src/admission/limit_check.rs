@@ -204,8 +204,7 @@ impl<'a> LimitCheck<'a> {
         }
         let (verdict, charge) = sluicegate_limiter::reserve(&[ask], now);
         if let Some(charge) = charge {
-            let transaction = Transaction::of_local(charge);
-            pending.add(transaction.commit(&[*self], progress, reporting));
+            pending.add(Transaction::beside(self, charge, progress, reporting));
         }
         verdict
     }
@@ -265,7 +264,7 @@ impl<'a> LimitCheck<'a> {
         } = joint;
         if let Some(transaction) = charged {
             let progress = pending.progress();
-            pending.add(transaction.commit(&checks, progress, Reporting::Yes));
+            pending.add(transaction.commit(&checks, progress));
         }
         (Some(verdict), notes)
     }

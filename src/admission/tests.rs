@@ -10,7 +10,9 @@ use crate::client::PeerTrust;
 use crate::clock;
 use crate::config::{no_review, parse};
 use crate::jwt::PresentedToken;
+use crate::record::StoreCallCounts;
 use crate::state::{CounterStorage, PersistenceMode};
+use crate::store::Store;
 
 /// The limits of a file, and the route of those that are named.
 struct Bench {
@@ -28,8 +30,13 @@ impl Bench {
         let tables = limits
             .iter()
             .map(|(name, lines)| format!("[limit.{name}]\nkey = \"client.ip\"\n{lines}\n"));
+        let is_shared = limits.iter().any(|(_, lines)| lines.contains("store ="));
+        let store = match is_shared {
+            true => "[store]\nurl = \"redis://127.0.0.1:1\"\n",
+            false => "",
+        };
         let text = format!(
-            "[[listener]]\naddress = \"127.0.0.1:80\"\n[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\n\
+            "[[listener]]\naddress = \"127.0.0.1:80\"\n{store}[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\n\
              [[route]]\npath = \"/\"\nrespond = {{ status = 200 }}\n{}",
             tables.collect::<String>()
         );
@@ -41,12 +48,18 @@ impl Bench {
         let (storage, seed) =
             CounterStorage::open(PersistenceMode::Process).expect("a random source");
         let seed = KeySeed::from_seed(seed);
+        // It is never started, so it is unavailable.
+        let store = rules.store.map(|rules| {
+            let observer = Arc::<StoreCallCounts>::default();
+            Arc::new(Store::new(rules, observer, None))
+        });
+        let store = store.as_ref();
         let limits: Vec<_> = rules
             .limits
             .iter()
             .map(|(name, rules)| {
                 Arc::new(ActiveLimit::new(
-                    name, rules, None, &storage, None, &seed, now,
+                    name, rules, None, &storage, store, &seed, now,
                 ))
             })
             .collect();
@@ -144,6 +157,34 @@ fn what_is_owed_is_paid_by_being_dropped() {
         admitted.settle(answer(status, &none), bench.now);
         assert!(!admitted.is_pending() && admitted.settle(None, bench.now).is_empty());
         assert_eq!(bench.left(), left);
+    }
+}
+
+/// Goal: rates in shadow count on this node, and are settled with the charges of a limit that counts elsewhere. Method: both kinds of
+/// shared limits while their store is unavailable, a response that does not count, one that does, and none.
+#[test]
+fn shadow_rates_beside_a_shared_limit_are_settled() {
+    for store in ["shared", "shared-strict"] {
+        let lines = format!(
+            "{}\nstore = \"{store}\"\nshadow_rates = [\"3 per 30d\"]",
+            failures()
+        );
+        let bench = Bench::new(&[("a", &lines)], &["a"]);
+        let limit = &bench.limits[0];
+        let left = || {
+            let shadow = limit.shadow_rates.as_ref().expect("rates in shadow");
+            let decision = shadow.peek(bench.key(limit), Cost::ONE, bench.now);
+            decision.statuses()[0].remaining
+        };
+        let none = HeaderMap::new();
+        for (status, after) in [(StatusCode::OK, 3), (StatusCode::UNAUTHORIZED, 2)] {
+            let (mut admitted, _) = bench.admit();
+            assert_eq!(left(), 2, "{store}: it is reserved meanwhile");
+            admitted.settle(answer(status, &none), bench.now);
+            assert_eq!(left(), after, "{store}: {status}");
+        }
+        drop(bench.admit());
+        assert_eq!(left(), 2, "{store}: without a response nothing counts");
     }
 }
 

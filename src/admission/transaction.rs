@@ -49,8 +49,15 @@ pub(super) struct Transaction {
     reporting: Reporting,
 }
 
-/// A limit that is charged, with its index on the route.
-type ChargedLimit = (u8, Arc<ActiveLimit>);
+/// A limit that is charged.
+#[derive(Debug)]
+struct ChargedLimit {
+    /// The backend of the charge: that of the limit, or this node for a charge that is made beside the limit's own.
+    backend: BackendKind,
+    /// The index on the route.
+    index: u8,
+    limit: Arc<ActiveLimit>,
+}
 
 /// The settlements of the charges in one backend, in the order of the checks.
 type Settlements = ArrayVec<Settle, MAX_ASKS>;
@@ -109,27 +116,47 @@ impl Transaction {
         }
     }
 
-    /// Returns a transaction of one local charge.
-    pub(super) fn of_local(charge: Reservation) -> Self {
+    /// Returns a transaction of local charges.
+    fn of_local(charge: Reservation) -> Self {
         let mut transaction = Self::default();
         transaction.local = Some(charge);
         transaction
     }
 
-    /// Commits the charges over `checks`, since the request passes with this progress.
-    pub(super) fn commit(
-        mut self,
-        checks: &[LimitCheck<'_>],
+    /// Commits a charge of this node that is made beside the limit of `check`, wherever that counts.
+    pub(super) fn beside(
+        check: &LimitCheck<'_>,
+        charge: Reservation,
         progress: RequestProgress,
         reporting: Reporting,
     ) -> Self {
-        self.reporting = reporting;
+        let mut transaction = Self::of_local(charge);
+        transaction.reporting = reporting;
+        transaction.enter(BackendKind::Local, check);
+        transaction.pass(progress)
+    }
+
+    /// Commits the charges over `checks`, since the request passes with this progress.
+    pub(super) fn commit(mut self, checks: &[LimitCheck<'_>], progress: RequestProgress) -> Self {
         for kind in BackendKind::ALL {
-            let of_kind = checks.iter().filter(|check| check.kind() == kind);
-            let charged = of_kind.map(|check| (check.limit, Arc::clone(check.active)));
-            // A transaction is over as many checks as it has room for.
-            self.limits.extend(charged);
+            for check in checks.iter().filter(|check| check.kind() == kind) {
+                self.enter(kind, check);
+            }
         }
+        self.pass(progress)
+    }
+
+    /// Enters the limit of `check` as one that is charged in `backend`, after those that are entered.
+    fn enter(&mut self, backend: BackendKind, check: &LimitCheck<'_>) {
+        // A transaction is over as many checks as it has room for.
+        self.limits.push(ChargedLimit {
+            backend,
+            index: check.limit,
+            limit: Arc::clone(check.active),
+        });
+    }
+
+    fn pass(mut self, progress: RequestProgress) -> Self {
         match progress {
             RequestProgress::UnderWay => self.start(),
             RequestProgress::Undecided | RequestProgress::HeldBack => self.progress = progress,
@@ -142,12 +169,9 @@ impl Transaction {
     pub(super) fn start(&mut self) {
         self.progress = RequestProgress::UnderWay;
         for kind in BackendKind::ALL {
-            let waits = |limit: &ChargedLimit| {
-                limit.1.backend.kind() == kind && limit.1.settlement.is_some()
-            };
-            if !self.limits.iter().any(waits) {
-                self.limits
-                    .retain(|(_, limit)| limit.backend.kind() != kind);
+            let mut limits = self.limits.iter().filter(|charged| charged.backend == kind);
+            if !limits.any(|charged| charged.limit.settlement.is_some()) {
+                self.limits.retain(|charged| charged.backend != kind);
                 self.let_stand(kind);
             }
         }
@@ -203,9 +227,9 @@ impl Transaction {
         response: Option<FinalResponse<'_>>,
         notes: &mut Vec<LimitNote>,
     ) -> Settlements {
-        let of_kind = (self.limits.iter()).filter(|(_, limit)| limit.backend.kind() == kind);
-        let settled = of_kind.map(|(limit, active)| {
-            let (settle, event) = match (self.progress, &active.settlement) {
+        let charged = self.limits.iter().filter(|charged| charged.backend == kind);
+        let settled = charged.map(|charged| {
+            let (settle, event) = match (self.progress, &charged.limit.settlement) {
                 (RequestProgress::Undecided | RequestProgress::HeldBack, _) => {
                     (Settle::Refund, Some(LimitEvent::Released))
                 }
@@ -214,7 +238,7 @@ impl Transaction {
             };
             let reported = event.filter(|_| self.reporting == Reporting::Yes);
             notes.extend(reported.map(|event| LimitNote {
-                limit: *limit,
+                limit: charged.index,
                 event,
             }));
             settle
@@ -476,7 +500,7 @@ mod tests {
         assert_eq!(left(), 4);
         drop(transaction);
         assert_eq!(left(), 5);
-        drop(open().commit(&[], RequestProgress::UnderWay, Reporting::Yes));
+        drop(open().commit(&[], RequestProgress::UnderWay));
         assert_eq!(left(), 4);
     }
 }
