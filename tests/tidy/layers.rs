@@ -8,12 +8,6 @@ use super::{Complaints, Source, assert_none, files, root, words};
 /// The line of ARCHITECTURE.md behind which the layers stand, one a line, the lowest last.
 const HEADING: &str = "## Layers";
 
-/// Imports against the order that are still there: module, imported module. Only ever shrink it.
-const AGAINST_THE_ORDER: &[(&str, &str)] = &[];
-
-/// Crates whose modules still form a cycle. Only ever shrink it.
-const WITH_A_CYCLE: &[&str] = &["redis-link"];
-
 /// Modules and those that each imports, with one place for each import.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
@@ -121,7 +115,6 @@ fn modules_import_only_lower_layers() {
     // Goal: the arrow that ARCHITECTURE.md draws is the one that the code has. Method: each `crate::…` in src against the list.
     let layers = layers();
     let mut complaints = Complaints::new();
-    let mut against = BTreeSet::new();
     for (module, imports) in imports("src") {
         let Some(layer) = layers.get(&module) else {
             complaints.push(format!(
@@ -130,27 +123,12 @@ fn modules_import_only_lower_layers() {
             continue;
         };
         for (imported, place) in imports {
-            if layers
-                .get(&imported)
-                .is_none_or(|imported| imported > layer)
-            {
-                continue;
-            }
-            let edge = (module.as_str(), imported.as_str());
-            if AGAINST_THE_ORDER.contains(&edge) {
-                against.insert((module.clone(), imported));
-            } else {
+            let is_below = layers.get(&imported).is_none_or(|other| *other > *layer);
+            if !is_below {
                 complaints.push(format!(
                     "{place}: {module} imports {imported}, which is not below it; move what both need into a module below both"
                 ));
             }
-        }
-    }
-    for (module, imported) in AGAINST_THE_ORDER {
-        if !against.contains(&((*module).to_owned(), (*imported).to_owned())) {
-            complaints.push(format!(
-                "{module} imports {imported} no more, well done; drop the entry in AGAINST_THE_ORDER"
-            ));
         }
     }
     assert_none(complaints);
@@ -172,13 +150,7 @@ fn modules_of_the_other_crates_form_no_cycle() {
             }
         }
         let modules: Vec<&str> = open.keys().map(String::as_str).collect();
-        let is_listed = WITH_A_CYCLE.contains(&name.as_str());
-        if is_listed && modules.is_empty() {
-            complaints.push(format!(
-                "crates/{name}: no cycle any more, well done; drop the entry in WITH_A_CYCLE"
-            ));
-        }
-        if !is_listed && !modules.is_empty() {
+        if !modules.is_empty() {
             complaints.push(format!(
                 "crates/{name}: a cycle among {}; move what two of them need into a third",
                 modules.join(", ")

@@ -27,9 +27,10 @@ use crate::breaker::{BreakerEffect, CallPermit, CircuitBreaker, ReconnectBackoff
 use crate::call::{Call, Reply};
 use crate::connect::{DialError, Handshake, OpenConnection, connect};
 use crate::error::{ErrorReply, StoreError, read};
-use crate::link::LinkState;
+use crate::link_state::LinkState;
 use crate::membership::{self, BEAT, Heartbeat};
 use crate::observer::LinkEvent;
+use crate::random::random;
 use crate::sentinel::{self, SentinelError};
 use crate::settings::{HostPort, LinkSettings, Login, ServerAddress, Topology};
 use crate::time::deadline;
@@ -541,9 +542,4 @@ pub(crate) fn command(call: &Call, command: &str, script: &str) -> Cmd {
         command.arg(&word[..]);
     }
     command
-}
-
-/// Returns a random number; a fixed one where the system has no source of random numbers.
-pub fn random() -> u64 {
-    getrandom::u64().unwrap_or(500)
 }

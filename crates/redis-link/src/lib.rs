@@ -23,8 +23,12 @@ mod connection;
 mod epoch;
 mod error;
 mod link;
+mod link_state;
 mod membership;
 mod observer;
+mod random;
+mod recovery;
+mod redirection;
 mod seed;
 mod sentinel;
 mod settings;
@@ -34,11 +38,13 @@ mod topology;
 
 pub use self::bounds::BATCH;
 pub use self::call::{Call, Reply};
-pub use self::connection::{ConnectionState, ServerStatus, random};
-pub use self::epoch::{NewEpoch, RecoveryBarrier, RecoveryStage};
+pub use self::connection::{ConnectionState, ServerStatus};
+pub use self::epoch::NewEpoch;
 pub use self::error::{RefusalReason, StoreError};
 pub use self::link::{Link, LinkStatus};
 pub use self::observer::{CallResult, LinkEvent, LinkObserver};
+pub use self::random::random;
+pub use self::recovery::{RecoveryBarrier, RecoveryStage};
 pub use self::settings::{
     HashSeed, HostPort, LibraryName, LinkSettings, Login, Password, ServerAddress, TlsSettings,
     Topology,

@@ -27,22 +27,19 @@ use tokio::time::timeout_at;
 use tracing::error;
 
 use crate::LOG_TARGET;
-use crate::bounds::{BATCH, REDIRECTIONS};
+use crate::bounds::BATCH;
 use crate::call::{Call, Reply};
-use crate::connection::{
-    Connection, ScriptForm, ServerLocator, ServerStatus, SupervisedConnection,
-};
+use crate::connection::{Connection, ServerLocator, ServerStatus, SupervisedConnection};
 use crate::epoch::StoreEpochs;
-use crate::error::{ErrorReply, RefusalReason, StoreError};
+use crate::error::{ErrorReply, StoreError};
+use crate::link_state::LinkState;
 use crate::membership::Membership;
-use crate::observer::{CallResult, LinkEvent, LinkObserver};
+use crate::observer::{CallResult, LinkObserver};
+use crate::redirection::follow;
 use crate::seed;
-use crate::settings::{HashSeed, HostPort, LinkSettings, Topology};
+use crate::settings::{HashSeed, LinkSettings, Topology};
 use crate::time::deadline;
 use crate::topology::{self, ServerMap};
-
-/// The pause before a call is sent again to a slot that is being moved.
-const MOVING: Duration = Duration::from_millis(1);
 
 /// A link to the servers of one store.
 pub struct Link {
@@ -50,23 +47,6 @@ pub struct Link {
     pub(crate) shared: Arc<LinkState>,
     pub(crate) map: Arc<ArcSwap<ServerMap>>,
     pub(crate) runtime: Mutex<Option<Runtime>>,
-}
-
-/// The state that all connections of a link share.
-pub(crate) struct LinkState {
-    /// The script that calls run.
-    pub(crate) script: &'static str,
-    pub(crate) nodes: Membership,
-    pub(crate) epochs: StoreEpochs,
-    pub(crate) observer: Arc<dyn LinkObserver>,
-    pub(crate) seed: ArcSwapOption<[u8; 16]>,
-    /// The seed of the store before, offered where there is none yet.
-    pub(crate) brought: Option<HashSeed>,
-    /// Wakes the task that keeps the map of the servers.
-    pub(crate) changed: Notify,
-    /// Wakes the task that fetches the seed, when there is a connection.
-    pub(crate) reached: Notify,
-    pub(crate) was_connected: AtomicBool,
 }
 
 /// The state of a link, for an operator.
@@ -80,18 +60,6 @@ pub struct LinkStatus {
     pub nodes: NonZeroU32,
     /// True once the seed of the fleet is known.
     pub has_seed: bool,
-}
-
-impl LinkState {
-    pub(crate) fn look_again(&self) {
-        self.changed.notify_one();
-    }
-
-    pub(crate) fn connected(&self) {
-        // Relaxed: advice for `/readyz`, publishes nothing.
-        self.was_connected.store(true, Ordering::Relaxed);
-        self.reached.notify_one();
-    }
 }
 
 impl Link {
@@ -408,61 +376,4 @@ impl fmt::Debug for Link {
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
-}
-
-/// Runs one call, of the link's script or of `other`, within the timeout, and follows redirections.
-pub(crate) async fn follow(
-    map: &ArcSwap<ServerMap>,
-    settings: &LinkSettings,
-    shared: &LinkState,
-    call: &Call,
-    other: Option<&'static str>,
-) -> Result<Reply, StoreError> {
-    let map = map.load_full();
-    let deadline = deadline(settings.timeout);
-    let whole = other.unwrap_or(shared.script);
-    let mut manner = other.map_or(ScriptForm::Hash, ScriptForm::Text);
-    let mut line = map.line_of(call).ok_or(StoreError::Unavailable)?;
-    for _ in 0..REDIRECTIONS {
-        let permit = line.permit().ok_or(StoreError::Unavailable)?;
-        let asked = timeout_at(deadline, line.ask(call, manner)).await;
-        let fault = match asked {
-            Err(_) => ErrorReply::Failed(StoreError::TimedOut),
-            Ok(Err(fault)) => fault,
-            Ok(Ok(reply)) => {
-                line.succeeded(permit);
-                return Ok(reply);
-            }
-        };
-        if let ErrorReply::Failed(failure) = fault {
-            line.failed(permit, &failure);
-            return Err(failure);
-        }
-        line.succeeded(permit);
-        match fault {
-            ErrorReply::NoScript => {
-                shared.observer.count_event(LinkEvent::ScriptLoaded);
-                manner = ScriptForm::Text(whole);
-            }
-            ErrorReply::Moved(place) => {
-                shared.look_again();
-                line = elsewhere(&map, place).ok_or(StoreError::Refused(RefusalReason::Moved))?;
-            }
-            ErrorReply::Ask(place) => {
-                line = elsewhere(&map, place).ok_or(StoreError::Refused(RefusalReason::Moved))?;
-                manner = ScriptForm::TextAfterAsking(whole);
-            }
-            ErrorReply::TryAgain | ErrorReply::Failed(_) => {
-                let pause = tokio::time::sleep(MOVING);
-                if timeout_at(deadline, pause).await.is_err() {
-                    return Err(StoreError::Refused(RefusalReason::TryAgain));
-                }
-            }
-        }
-    }
-    Err(StoreError::Refused(RefusalReason::TryAgain))
-}
-
-fn elsewhere(map: &ServerMap, place: Option<HostPort>) -> Option<&Connection> {
-    map.line_to(&place?)
 }

@@ -17,11 +17,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::time::Moment;
-
 use crate::bounds::MEMBERS;
 use crate::call::Reply;
-use crate::connection::random;
+use crate::random::random;
+use crate::time::Moment;
 
 /// The pause between two heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);

@@ -10,17 +10,18 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::LOG_TARGET;
-use crate::time::Moment;
 use arc_swap::ArcSwap;
 use tracing::{info, warn};
 
+use crate::LOG_TARGET;
 use crate::breaker::jittered;
 use crate::call::{Call, Reply};
-use crate::connection::random;
-use crate::link::{LinkState, follow};
+use crate::link_state::LinkState;
 use crate::membership::{BEAT, GONE};
+use crate::random::random;
+use crate::redirection::follow;
 use crate::settings::LinkSettings;
+use crate::time::Moment;
 use crate::topology::ServerMap;
 
 /// The pause before the next query where there is no seed yet.

@@ -13,9 +13,10 @@ use crate::LOG_TARGET;
 use crate::breaker::{ReconnectBackoff, jittered};
 use crate::call::Call;
 use crate::connect::{Handshake, connect};
-use crate::connection::{Connection, ServerLocator, SupervisedConnection, random};
+use crate::connection::{Connection, ServerLocator, SupervisedConnection};
 use crate::error::read;
-use crate::link::LinkState;
+use crate::link_state::LinkState;
+use crate::random::random;
 use crate::settings::{HostPort, LinkSettings, ServerAddress};
 use crate::slots::{ClusterShard, SLOTS, number_in, shards, slot};
 use crate::time::deadline;
@@ -24,6 +25,7 @@ use crate::time::deadline;
 const OFTEN: Duration = Duration::from_secs(10);
 /// The least pause between two fetches of the map.
 const SOON: Duration = Duration::from_millis(100);
+
 /// The servers and the keys that each has.
 #[derive(Default)]
 pub(crate) struct ServerMap {

@@ -1,0 +1,41 @@
+//! Holds the state that all connections and tasks of a link share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::Notify;
+
+use crate::epoch::StoreEpochs;
+use crate::membership::Membership;
+use crate::observer::LinkObserver;
+use crate::settings::HashSeed;
+
+/// The state that all connections of a link share.
+pub(crate) struct LinkState {
+    /// The script that calls run.
+    pub(crate) script: &'static str,
+    pub(crate) nodes: Membership,
+    pub(crate) epochs: StoreEpochs,
+    pub(crate) observer: Arc<dyn LinkObserver>,
+    pub(crate) seed: ArcSwapOption<[u8; 16]>,
+    /// The seed of the store before, offered where there is none yet.
+    pub(crate) brought: Option<HashSeed>,
+    /// Wakes the task that keeps the map of the servers.
+    pub(crate) changed: Notify,
+    /// Wakes the task that fetches the seed, when there is a connection.
+    pub(crate) reached: Notify,
+    pub(crate) was_connected: AtomicBool,
+}
+
+impl LinkState {
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn connected(&self) {
+        // Relaxed: advice for `/readyz`, publishes nothing.
+        self.was_connected.store(true, Ordering::Relaxed);
+        self.reached.notify_one();
+    }
+}
