@@ -54,11 +54,11 @@ pub(crate) enum ServerLocator {
 /// The form in which a call carries its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScriptForm {
-    /// By its hash: the server has loaded it.
+    /// The hash of a script that the server has loaded.
     Hash,
-    /// As text.
+    /// The text of the script.
     Text(&'static str),
-    /// As text after `ASKING`, to a server that imports the slot.
+    /// The text after `ASKING`, for a server that imports the slot.
     TextAfterAsking(&'static str),
 }
 

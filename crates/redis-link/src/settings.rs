@@ -10,20 +10,20 @@ use rustls::pki_types::ServerName;
 
 use crate::time::Clock;
 
-/// How a link finds and greets its servers.
+/// The settings by which a link finds and greets its servers.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
-    /// How the servers are found.
+    /// The way to find the servers.
     pub topology: Topology,
     /// The login at servers with keys.
     pub login: Login,
-    /// How connections over TCP are encrypted; `None`: not at all.
+    /// The encryption of connections over TCP; `None`: clear text.
     pub tls: Option<TlsSettings>,
     /// The beginning of every key that the link itself writes.
     pub prefix: String,
-    /// How long one call may take, redirections included.
+    /// The longest time of one call, redirections included.
     pub timeout: Duration,
-    /// How long a connection may take to be made, in the background.
+    /// The longest time to make a connection, in the background.
     pub connect_timeout: Duration,
     /// The seed under which the fleet hashes keys; `None`: the one that the fleet agrees on through the server.
     pub seed: Option<HashSeed>,
@@ -51,7 +51,7 @@ pub struct TlsSettings {
     pub server_name: Option<ServerName<'static>>,
 }
 
-/// How the servers are found.
+/// The way to find the servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// One server.
