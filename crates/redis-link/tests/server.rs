@@ -5,14 +5,14 @@
     reason = "a test says what is wrong by panicking"
 )]
 
-use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluicegate_redis_link::{
-    Call, CallResult, Clock, ConnectionState, HostPort, LibraryName, Link, LinkEvent, LinkObserver,
+    Call, CallResult, Clock, ConnectionState, LibraryName, Link, LinkEvent, LinkObserver,
     LinkSettings, Login, Moment, Reply, ServerAddress, StoreError, Topology,
 };
 
@@ -55,18 +55,13 @@ impl LinkObserver for Counts {
 struct Server(Child);
 
 impl Server {
-    fn start(port: u16) -> Self {
-        let arguments = [
-            "--port",
-            &port.to_string(),
-            "--save",
-            "",
-            "--bind",
-            "127.0.0.1",
-        ];
+    /// Starts a server that listens on a Unix socket at `socket`, and nowhere else.
+    fn start(socket: &Path) -> Self {
+        let arguments = ["--port", "0", "--save", "", "--unixsocket"];
         let child = Command::new("redis-server")
             .args(arguments)
-            .current_dir(std::env::temp_dir())
+            .arg(socket)
+            .current_dir(socket.parent().unwrap())
             .stdout(Stdio::null())
             .spawn();
         Self(child.unwrap())
@@ -87,11 +82,10 @@ fn call() -> Call {
     }
 }
 
-/// Waits until the connection of the link is in this state.
-async fn state(link: &Link, wanted: ConnectionState) {
+/// Waits until `condition` holds, for 20 seconds at most.
+async fn eventually(link: &Link, condition: impl Fn(&Link) -> bool) {
     for _ in 0..2_000 {
-        let servers = link.status().servers;
-        if servers.first().is_some_and(|server| server.state == wanted) {
+        if condition(link) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -99,18 +93,22 @@ async fn state(link: &Link, wanted: ConnectionState) {
     panic!("{:?}", link.status());
 }
 
+/// Returns the state of the link's only connection.
+fn state(link: &Link) -> Option<ConnectionState> {
+    let servers = link.status().servers;
+    servers.first().map(|server| server.state)
+}
+
 /// Goal: calls are answered while the server is there, fail at once while it is not, and are answered again. Method: a server that is
-/// killed and started again on its port; seed, epoch and membership on the way.
+/// killed and started again on its socket; seed, epoch and membership on the way.
 #[tokio::test]
 async fn a_server_is_used_lost_and_used_again() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
-    let server = Server::start(port);
-    let place = ServerAddress::Tcp(HostPort {
-        host: "127.0.0.1".into(),
-        port,
-    });
+    let is_connected = |link: &Link| state(link) == Some(ConnectionState::Connected);
+    let is_unavailable = |link: &Link| state(link) == Some(ConnectionState::Unavailable);
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("server.sock");
+    let server = Server::start(&socket);
+    let place = ServerAddress::Unix(socket.clone());
     let settings = LinkSettings {
         topology: Topology::Single { place, database: 0 },
         login: Login::default(),
@@ -130,7 +128,7 @@ async fn a_server_is_used_lost_and_used_again() {
     let link = Link::new(settings, COUNT, observer, None);
     assert_eq!(link.run(call()).await, Err(StoreError::Unavailable));
     link.start();
-    state(&link, ConnectionState::Connected).await;
+    eventually(&link, is_connected).await;
     assert_eq!(link.run(call()).await, Ok(Reply::Integer(1)));
     assert_eq!(
         link.run_all(&[call(), call()]).await,
@@ -142,20 +140,14 @@ async fn a_server_is_used_lost_and_used_again() {
     assert!(!epochs[0].is_loss);
 
     drop(server);
-    state(&link, ConnectionState::Unavailable).await;
+    eventually(&link, is_unavailable).await;
     assert_eq!(link.run(call()).await, Err(StoreError::Unavailable));
     assert_eq!(counts.opened.load(Ordering::Relaxed), 1);
 
-    let _server = Server::start(port);
-    state(&link, ConnectionState::Connected).await;
+    let _server = Server::start(&socket);
+    eventually(&link, is_connected).await;
     assert_eq!(link.run(call()).await, Ok(Reply::Integer(1)));
     assert_ne!(link.new_epochs(), epochs);
-    for _ in 0..2_000 {
-        if link.seed().is_some() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(link.seed().is_some());
+    eventually(&link, |link| link.seed().is_some()).await;
     assert!(counts.calls.load(Ordering::Relaxed) >= 4);
 }
