@@ -302,7 +302,10 @@ fn the_reference_writes_the_defaults() {
         (&bare.balance, bare.retries, &bare.host, bare.header_case)
     );
     assert_eq!(said.resolve_every, bare.resolve_every);
-    assert_eq!((said.protocol, &said.tls), (bare.protocol, &None));
+    assert_eq!(
+        (said.transport.protocol, &said.transport.tls),
+        (bare.transport.protocol, &None)
+    );
     let mut timeouts = said.timeouts.clone();
     (timeouts.total, timeouts.idle) = (None, None);
     assert_eq!(timeouts, bare.timeouts);

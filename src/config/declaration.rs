@@ -16,9 +16,9 @@ use super::problem::Mistake;
 use super::refusal::RefusalTable;
 use super::rules::{
     AdminRules, CacheRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules,
-    FixedResponse, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules, OriginTimeouts,
-    OriginTls, OtlpRules, OutlierDetectionRules, RetryRules, RouteCacheRules, ServerRules,
-    StickyRules, TlsRules, TracingRules,
+    FixedResponse, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules, OriginRules,
+    OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules, RouteCacheRules,
+    ServerRules, StickyRules, TlsRules, TracingRules,
 };
 use super::section::Section;
 use super::tables::servers::ServerEntry;
@@ -61,7 +61,6 @@ impl ValueForm {
     }
 
     /// A table.
-    #[allow(dead_code, reason = "tables that are declared next use it")]
     pub(super) fn table() -> Self {
         Self::of(&[ValueKind::Object])
     }
@@ -287,7 +286,6 @@ impl<T> KeyReader<T> for ReadBy<T> {
 }
 
 /// A table, by the function that reads it.
-#[allow(dead_code, reason = "tables that are declared next use it")]
 pub(super) struct TableOf<T>(pub(super) fn(Section<'_>) -> Option<T>);
 
 impl<T> KeyReader<T> for TableOf<T> {
@@ -332,6 +330,7 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
         RefusalTable::declaration(),
         BanTable::declaration(),
         ServerEntry::declaration(),
+        OriginRules::declaration(),
         OriginTimeouts::declaration(),
         HealthRules::declaration(),
         OutlierDetectionRules::declaration(),

@@ -21,7 +21,7 @@ use super::renamed_keys;
 use super::report::{Place, Report};
 use super::route_review::{RouteReport, RouteReview, no_review};
 use super::rules::{
-    CacheRules, ClientRules, ListRules, LogRules, Rules, ServerRules, TracingRules,
+    CacheRules, ClientRules, ListRules, LogRules, OriginRules, Rules, ServerRules, TracingRules,
 };
 use super::section::Section;
 use super::shared;
@@ -244,7 +244,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
     };
     let origins: BTreeMap<_, _> = origins
         .into_iter()
-        .filter_map(|(name, section)| Some((name, origin::read(section)?)))
+        .filter_map(|(name, section)| Some((name, OriginRules::read(section)?)))
         .collect();
     let mut fallbacks = FallbackLimits::default();
     let mut in_store = Vec::new();

@@ -21,7 +21,7 @@ use crate::route::raw_query;
 /// Checks that the server negotiated the protocol that the operator configured. Pingora falls back to HTTP/1.1 if a TLS server
 /// selects none, and a gRPC request would then be lost silently.
 pub(super) fn check(pool: &ServerPool, request: &RequestHeader) -> Result<()> {
-    if !pool.rules.protocol.is_http2_alone() || request.version == http::Version::HTTP_2 {
+    if !pool.rules.transport.protocol.is_http2_alone() || request.version == http::Version::HTTP_2 {
         return Ok(());
     }
     let why = "it takes no HTTP/2; write protocol = \"auto\" to speak HTTP/1.1 with it";

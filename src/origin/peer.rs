@@ -39,7 +39,7 @@ pub(super) fn peer(
     rules: &OriginRules,
 ) -> HttpPeer {
     let timeouts = &rules.timeouts;
-    let tls = rules.tls.as_ref();
+    let tls = rules.transport.tls.as_ref();
     let name = tls.map_or_else(String::new, |tls| proven_name(tls, address, entry));
     let mut peer = HttpPeer::new(address, tls.is_some(), name);
     peer.options.connection_timeout = Some(timeouts.connect);
@@ -54,7 +54,7 @@ pub(super) fn peer(
     // A timer per request, so only if configured; the kernel's probes detect connections that a firewall forgot.
     peer.options.idle_timeout = timeouts.idle;
     peer.options.tcp_keepalive = Some(PROBES);
-    speak(&mut peer, rules.protocol);
+    speak(&mut peer, rules.transport.protocol);
     if let Some(tls) = tls {
         believe(&mut peer, tls);
     }
@@ -125,10 +125,13 @@ fn group(rules: &OriginRules) -> u64 {
     let bound = rules
         .circuit_breaker
         .and_then(|circuit| circuit.max_connections);
-    if rules.protocol == Protocol::Http1 && rules.tls.is_none() && bound.is_none() {
+    if rules.transport.protocol == Protocol::Http1
+        && rules.transport.tls.is_none()
+        && bound.is_none()
+    {
         return 0;
     }
     let mut hasher = DefaultHasher::new();
-    (rules.protocol, &rules.tls, bound).hash(&mut hasher);
+    (rules.transport.protocol, &rules.transport.tls, bound).hash(&mut hasher);
     hasher.finish()
 }

@@ -479,7 +479,7 @@ impl ServerPool {
 /// Returns the maximum number of requests in flight at a server: `max_requests`, and no more than `max_connections` can carry;
 /// without either, the number of ports.
 fn places(rules: &OriginRules) -> u32 {
-    let each = match rules.protocol {
+    let each = match rules.transport.protocol {
         Protocol::Http1 => 1,
         // The maximum; a server that accepts fewer streams, or none, rejects the others.
         Protocol::H2 | Protocol::H2c | Protocol::Auto => ORIGIN_STREAMS as u32,

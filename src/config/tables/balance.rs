@@ -5,28 +5,52 @@ use std::time::Duration;
 
 use sluicegate_config_derive::Table;
 
-use crate::config::declaration::{DurationIn, ParsedText};
+use crate::config::declaration::{DurationIn, ParsedText, ReadBy, WordOf};
 use crate::config::field::{Field, quoted};
+use crate::config::form::ValueKind;
 use crate::config::key;
 use crate::config::problem::Mistake;
 use crate::config::rules::{Balance, KeyPart, KeyTemplate, ValueSource};
 use crate::config::section::Section;
 
-/// As they are written.
-const NAMES: [&str; 4] = ["round-robin", "least-requests", "power-of-two", "hash"];
-
 /// Name of the cookie where none is written.
 const COOKIE: &str = "sluicegate-server";
 
-/// `balance`, and the `hash_key` that belongs to one of them.
+/// Declares the keys of [`Balance`].
+#[derive(Table)]
+pub(super) struct BalanceTable {
+    /// How a server is chosen:
+    ///   "round-robin"     default: each in turn, as often as its weight says
+    ///   "least-requests"  the one with the fewest requests in flight for its weight
+    ///   "power-of-two"    of two picked at random, the one with fewer in flight for its weight
+    ///   "hash"            requests with the same hash_key go to the same server; a server that comes or goes moves no others
+    #[key(
+        example = "\"round-robin\"",
+        default = "round-robin",
+        reader = WordOf(
+            &[
+                ("round-robin", "round-robin"),
+                ("least-requests", "least-requests"),
+                ("power-of-two", "power-of-two"),
+                ("hash", "hash")
+            ],
+            "there is no balance {}"
+        )
+    )]
+    balance: &'static str,
+    /// With balance = "hash", required: as the key of a limit, of client.ip, host, path, method, header.NAME, cookie.NAME and query.NAME.
+    /// Requests that lack a part take turns.
+    #[key(
+        example = "\"client.ip\"",
+        reader = ReadBy(hash_key, &[ValueKind::String, ValueKind::Array])
+    )]
+    hash_key: Option<KeyTemplate>,
+}
+
+/// Reads `balance`, and the `hash_key` that belongs to one of its words.
 pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
-    let name = section.or("balance", "\"round-robin\"", NAMES[0], |field| {
-        let words = NAMES.map(|name| (name, name));
-        field.word(&words, |got| format!("there is no balance {got}"))
-    });
-    let key = section.optional("hash_key", "\"client.ip\"", hash_key);
-    let (name, key) = (name?, key?);
-    match (name, key) {
+    let table = BalanceTable::read_keys(section)?;
+    match (table.balance, table.hash_key) {
         ("hash", Some(key)) => Some(Balance::Hash(key)),
         ("hash", None) => {
             section.report.absent(
@@ -36,7 +60,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
             );
             None
         }
-        (_, Some(_)) => {
+        (name, Some(_)) => {
             section.report.error(
                 &section.place,
                 format!("hash_key says nothing to balance = \"{name}\""),
