@@ -1,8 +1,8 @@
-//! Warns about routes whose limits a request escapes by another method, or in another case of letters, at the same origin.
+//! Warns about routes whose limits a request bypasses by another method, or in another case of letters, at the same origin.
 //!
-//! Frameworks answer more methods than their authors think of, and some take `/auth/sendotp` for `/auth/sendOTP`. So a request that such a
-//! route would take is routed again, with what the route leaves open. A route of its own for the other methods of the same path says that
-//! they were thought of.
+//! Frameworks answer more methods than their authors expect, and some equate `/auth/sendotp` with `/auth/sendOTP`. So a request
+//! that such a route matches is routed again with the properties that the route leaves open. A separate route for the other
+//! methods of the same path counts as intended.
 
 use std::net::IpAddr;
 
@@ -24,14 +24,14 @@ const METHODS: [Method; 6] = [
     Method::OPTIONS,
 ];
 
-/// The routes of a file, and what finds one of them for a request.
+/// The routes of a file, and the table that finds one of them for a request.
 struct Probe<'r> {
     report: &'r RouteReport<'r>,
     rules: Vec<RouteRules>,
     compiled: RouteTable,
 }
 
-/// A request that one route takes.
+/// A request that one route matches.
 #[derive(Clone)]
 struct Sample {
     host: String,
@@ -42,7 +42,7 @@ struct Sample {
     client: IpAddr,
 }
 
-/// Reports every route with limits that a wider one goes around.
+/// Reports every route with limits that a wider one bypasses.
 pub(super) fn check(report: &RouteReport<'_>) {
     let is_open = |rules: &RouteRules| {
         let matches = &rules.matches;
@@ -114,7 +114,8 @@ impl Probe<'_> {
         );
     }
 
-    /// The route that takes a request to the origin of the route `index`, but for another path and without all of its limits.
+    /// Returns the route that takes a request to the origin of the route `index`, but for another path and without all of its
+    /// limits.
     fn way_around(&self, index: usize, sample: &Sample) -> Option<usize> {
         let found = self.find(sample).filter(|found| *found != index)?;
         let (route, wider) = (self.rules.get(index)?, self.rules.get(found)?);
@@ -142,7 +143,7 @@ impl Probe<'_> {
 }
 
 impl Sample {
-    /// A request that meets every condition of a route, where one is easily made.
+    /// Returns a request that meets every condition of a route, where one is easily made.
     fn of(rules: &RouteRules) -> Option<Self> {
         let matches = &rules.matches;
         let query = matches.query.iter().map(|condition| {
@@ -184,7 +185,7 @@ fn pattern_sample(rules: &RouteRules) -> String {
 }
 
 fn client_sample(condition: &ClientCondition) -> IpAddr {
-    /// Of a block that is for documentation, RFC 5737.
+    /// An address of a block for documentation, RFC 5737.
     const SOMEBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     condition.of.first().map_or(SOMEBODY, |block| block.addr())
 }

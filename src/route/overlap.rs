@@ -1,8 +1,8 @@
 //! Reports routes that can never be chosen.
 //!
-//! Of two routes that match alike the earlier wins. So a route is dead when earlier ones with the same host, the same path but
-//! for the names of its parameters, and the same other conditions take all of its methods. Where conditions differ,
-//! [`dead_routes`] knows more.
+//! If two routes match the same requests the earlier wins. So a route is unreachable when earlier ones with the same host, the
+//! same path but for the names of its parameters, and the same other conditions match all of its methods. Where conditions
+//! differ, [`dead_routes`] checks more.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::config::rules::{
 };
 use crate::path::{PathCase, PathRegex};
 
-/// What must be equal for two routes to compete.
+/// The properties that must be equal for two routes to compete.
 #[derive(PartialEq, Eq, Hash)]
 struct Shape<'r> {
     host: Option<&'r HostMatch>,
@@ -59,7 +59,7 @@ pub(super) fn check_regexes(report: &RouteReport<'_>) {
 /// Reports every route that no request reaches because of earlier ones.
 pub(super) fn check(report: &RouteReport<'_>) {
     let reported = check_alike(report);
-    // A file with a route that cannot be read has errors enough.
+    // A file with an invalid route has errors enough.
     let Some(rules) = report.all_rules() else {
         return;
     };
