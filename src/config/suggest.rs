@@ -1,31 +1,30 @@
-//! Guesses what was meant by a name that does not exist.
+//! Guesses what was meant by a name that does not exist: the known name at the least distance, where a swap of neighbors is one edit.
+
+use strsim::osa_distance;
 
 /// Names longer than this are not guessed about: the work grows with the square of the length.
 const LONGEST: usize = 64;
 
-/// The known name that is nearest to `got`, if it is near enough to be a slip of the hand; else the only one that `got` is a word of.
+/// Returns the known name that is nearest to `got`, if it is near enough to be a slip of the hand; else the only one that `got` is a
+/// word of.
 pub(super) fn nearest<'k>(got: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if got.len() > LONGEST {
         return None;
     }
     let folded = fold(got);
-    let known: Vec<(&str, Vec<char>)> = known
+    let known: Vec<(&str, String)> = known
         .into_iter()
         .filter(|name| name.len() <= LONGEST)
         .map(|name| (name, fold(name)))
         .collect();
     let slips = known
         .iter()
-        .map(|(name, letters)| (distance(&folded, letters), *name))
+        .map(|(name, known)| (osa_distance(&folded, known), *name))
         .filter(|(distance, name)| *distance <= 1.max(name.len() / 3) && *distance < got.len());
     let slip = slips.min_by_key(|(distance, _)| *distance);
     slip.map(|(_, name)| name).or_else(|| {
-        let has_it = |letters: &[char]| {
-            letters
-                .split(|letter| *letter == '_')
-                .any(|word| word == folded)
-        };
-        let mut with_it = known.iter().filter(|(_, letters)| has_it(letters));
+        let has_it = |known: &str| known.split('_').any(|word| word == folded);
+        let mut with_it = known.iter().filter(|(_, known)| has_it(known));
         match (with_it.next(), with_it.next()) {
             (Some((name, _)), None) if !got.is_empty() => Some(*name),
             _ => None,
@@ -34,28 +33,8 @@ pub(super) fn nearest<'k>(got: &str, known: impl IntoIterator<Item = &'k str>) -
 }
 
 /// Case and the choice between `-` and `_` are slips that cost nothing.
-fn fold(name: &str) -> Vec<char> {
-    let folded = name.to_lowercase();
-    folded.replace('-', "_").chars().collect()
-}
-
-/// Insertions, deletions, substitutions and swaps of neighbours between two names (optimal string alignment).
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, to) in b.iter().enumerate() {
-            let substituted = last[j] + usize::from(from != to);
-            let mut best = substituted.min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *from == b[j - 1] && a[i - 1] == *to {
-                best = best.min(before_last[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
+fn fold(name: &str) -> String {
+    name.to_lowercase().replace('-', "_")
 }
 
 #[cfg(test)]
