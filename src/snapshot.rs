@@ -280,7 +280,7 @@ fn compile_pools(
     now: Timestamp,
 ) -> BTreeMap<Name, Arc<ServerPool>> {
     // Gateways with one store secret use the same values of sticky cookies.
-    let secret = |rules: &Rules| rules.store.as_ref().and_then(|store| store.secret);
+    let secret = |rules: &Rules| rules.store.as_ref().and_then(|store| store.secret_file);
     let seed = match secret(rules) {
         Some(secret) => KeySeed::from_seed(Seed::from_bytes(secret.0)),
         None => seed.clone(),

@@ -9,7 +9,7 @@ use tracing::info;
 use super::https::{HttpsClient, RetryAfterHint};
 use super::order_error::OrderError;
 use super::storage::CertificateStorage;
-use crate::config::rules::{AcmeRules, Binding};
+use crate::config::rules::{AccountBinding, AcmeRules};
 
 /// The account as it is stored on disk.
 #[derive(Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub(super) async fn open(
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
-        let binding = rules.binding.as_ref().map(external_key).transpose()?;
+        let binding = rules.eab.as_ref().map(external_key).transpose()?;
         let directory = rules.directory.to_string();
         let (account, credentials) = builder.create(&asked, directory, binding.as_ref()).await?;
         keep(storage, rules, credentials)?;
@@ -76,10 +76,10 @@ fn keep(
     storage.keep_account(&text).map_err(OrderError::failed)
 }
 
-fn external_key(binding: &Binding) -> Result<ExternalAccountKey, OrderError> {
+fn external_key(binding: &AccountBinding) -> Result<ExternalAccountKey, OrderError> {
     // It was decoded once, when the configuration was read.
     let key = BASE64_URL_SAFE_NO_PAD
-        .decode(binding.hmac.reveal())
+        .decode(binding.hmac_file.reveal())
         .map_err(OrderError::failed)?;
-    Ok(ExternalAccountKey::new(binding.key_id.to_string(), &key))
+    Ok(ExternalAccountKey::new(binding.kid.to_string(), &key))
 }

@@ -11,7 +11,7 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use super::challenge::PresentedProof;
 use super::order_error::OrderError;
-use crate::config::rules::{NameSet, Proof};
+use crate::config::rules::{AcmeChallenge, NameSet};
 
 /// The polling of an order: after a quarter of a second, then at twice the pause each, for two minutes.
 const POLLS: RetryPolicy = RetryPolicy::new()
@@ -38,7 +38,7 @@ pub(super) type PresentProof<'a> =
 pub(super) async fn order(
     account: &Account,
     names: &NameSet,
-    proof: Proof,
+    proof: AcmeChallenge,
     show: PresentProof<'_>,
 ) -> Result<String, OrderError> {
     let identifiers: Vec<_> = names
@@ -67,12 +67,12 @@ pub(super) async fn order(
 /// Serves every proof that the server requires, then asks the server to validate.
 async fn prove(
     order: &mut Order,
-    proof: Proof,
+    proof: AcmeChallenge,
     show: PresentProof<'_>,
 ) -> Result<Vec<PresentedProof>, OrderError> {
     let kind = match proof {
-        Proof::Http01 => ChallengeType::Http01,
-        Proof::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        AcmeChallenge::Http01 => ChallengeType::Http01,
+        AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
     };
     let mut shown = Vec::new();
     let mut authorizations = order.authorizations();

@@ -25,7 +25,7 @@ use super::storage::CertificateStorage;
 use super::{AcmeState, OrderOutcome, RenewalStatus, account, order};
 use crate::bounds;
 use crate::clock;
-use crate::config::rules::{AcmeRules, Name, NameSet, Proof};
+use crate::config::rules::{AcmeChallenge, AcmeRules, Name, NameSet};
 use crate::in_force::InForce;
 use crate::pki::Validity;
 use crate::rfc3339;
@@ -249,8 +249,8 @@ impl RenewalLoop {
     ) -> Result<IssuedCertificate, OrderError> {
         let storage = CertificateStorage::of(rules);
         let account = account::open(rules, &storage, pauses).await?;
-        let show = |wanted: &RequestedProof<'_>| self.show(rules.proof, wanted);
-        let pem = order::order(&account, names, rules.proof, &show).await?;
+        let show = |wanted: &RequestedProof<'_>| self.show(rules.challenge, wanted);
+        let pem = order::order(&account, names, rules.challenge, &show).await?;
         let issued = IssuedCertificate::read(&pem).map_err(OrderError::failed)?;
         issued
             .check(names, clock::wall())
@@ -359,11 +359,11 @@ impl RenewalLoop {
     /// Serves a proof until the result is dropped.
     fn show(
         &self,
-        proof: Proof,
+        proof: AcmeChallenge,
         wanted: &RequestedProof<'_>,
     ) -> Result<PresentedProof, OrderError> {
         match proof {
-            Proof::Http01 => {
+            AcmeChallenge::Http01 => {
                 let shown = self
                     .acme
                     .answers
@@ -372,7 +372,7 @@ impl RenewalLoop {
                     OrderError::failed(format!("{}: the proof cannot be shown", wanted.domain))
                 })
             }
-            Proof::TlsAlpn01 => {
+            AcmeChallenge::TlsAlpn01 => {
                 let certified = challenge::certificate(wanted.domain, wanted.digest)
                     .map_err(OrderError::failed)?;
                 let certificates = Arc::clone(&self.certificates);

@@ -15,10 +15,10 @@ use super::form::{Form, ValueKind};
 use super::problem::Mistake;
 use super::refusal::RefusalTable;
 use super::rules::{
-    AdminRules, CacheRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules,
-    FixedResponse, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules, OriginRules,
-    OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules, RouteCacheRules,
-    ServerRules, StickyRules, TlsRules, TracingRules,
+    AccountBinding, AcmeRules, AdminRules, CacheRules, CircuitBreakerRules, ClientRules,
+    CompressRules, CorsRules, FixedResponse, HealthRules, Http2Rules, ListRules, ListenerRules,
+    LogRules, OriginRules, OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules,
+    RouteCacheRules, ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
 };
 use super::section::Section;
 use super::tables::servers::ServerEntry;
@@ -320,6 +320,9 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
         TracingRules::declaration(),
         OtlpRules::declaration(),
         OriginTls::declaration(),
+        StoreRules::declaration(),
+        AcmeRules::declaration(),
+        AccountBinding::declaration(),
         ClientRules::declaration(),
         ListRules::declaration(),
         CacheRules::declaration(),

@@ -21,7 +21,8 @@ use super::renamed_keys;
 use super::report::{Place, Report};
 use super::route_review::{RouteReport, RouteReview, no_review};
 use super::rules::{
-    CacheRules, ClientRules, ListRules, LogRules, OriginRules, Rules, ServerRules, TracingRules,
+    CacheRules, ClientRules, ListRules, LogRules, OriginRules, Rules, ServerRules, StoreRules,
+    TracingRules,
 };
 use super::section::Section;
 use super::shared;
@@ -227,7 +228,9 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
     let jwt_field = root.field("jwt", jwt::EXAMPLE);
     let jwt = jwt_field.as_ref().map(|field| jwt::read(field));
     let store_field = root.field("store", store::EXAMPLE);
-    let store = store_field.as_ref().map(|field| store::read(field));
+    let store = store_field
+        .as_ref()
+        .map(|field| StoreRules::read(field.section()?));
     let cache = CacheRules::read(root.section("cache", cache::EXAMPLE));
     let acme_field = root.field("acme", acme::EXAMPLE);
     let acme = acme_field.as_ref().map(|field| {

@@ -16,6 +16,7 @@ use super::condition::Condition;
 use super::written::Written;
 
 pub use super::override_rows::{OverrideRows, TierIndex};
+pub use super::tables::acme::{AccountBinding, AcmeRules};
 pub use super::tables::admin::AdminRules;
 pub use super::tables::balance::StickyRules;
 pub use super::tables::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
@@ -34,6 +35,7 @@ pub use super::tables::otlp::{OtlpPlace, OtlpRules};
 pub use super::tables::resilience::{CircuitBreakerRules, OutlierDetectionRules, RetryRules};
 pub use super::tables::respond::FixedResponse;
 pub use super::tables::server::{Http2Rules, ServerRules};
+pub use super::tables::store::{StoreAccess, StoreRules};
 pub use super::tables::tracing::TracingRules;
 use crate::jwt::TokenVerifier;
 use crate::path::{PathCase, PathRegex};
@@ -53,7 +55,7 @@ mod store;
 mod tier;
 mod wire;
 
-pub use self::acme::{AcmeRules, Binding, NameSet, Proof};
+pub use self::acme::{AcmeChallenge, NameSet};
 pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
@@ -67,7 +69,7 @@ pub use self::shape::{
 };
 pub use self::store::{
     HostPort, Login, OnStoreFailure, Password, ReadyWhen, SharedMode, SharedRules, StorePlace,
-    StoreRules, StoreSeed, Topology,
+    StoreSeed, Topology,
 };
 pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
 pub use self::wire::{Certificate, Identity, Protocol, Verify};

@@ -51,10 +51,9 @@ impl Lifecycle {
         if self.was_ready.load(Ordering::Relaxed) {
             return true;
         }
-        let has = snapshot
-            .store
-            .as_ref()
-            .is_none_or(|link| link.rules().ready == ReadyWhen::Serving || link.was_connected());
+        let has = snapshot.store.as_ref().is_none_or(|link| {
+            link.rules().required_for_ready == ReadyWhen::Serving || link.was_connected()
+        });
         if has && self.phase() == Phase::Serving {
             self.was_ready.store(true, Ordering::Relaxed);
         }

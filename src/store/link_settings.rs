@@ -42,13 +42,13 @@ pub fn timestamp(moment: Moment) -> Timestamp {
 #[must_use]
 pub fn link_settings(rules: &StoreRules) -> LinkSettings {
     LinkSettings {
-        topology: rules.topology.clone(),
-        login: rules.login.clone(),
-        tls: rules.tls.as_ref().map(|tls| tls.link_settings()),
+        topology: rules.access.topology.clone(),
+        login: rules.access.login.clone(),
+        tls: rules.access.tls.as_ref().map(|tls| tls.link_settings()),
         prefix: rules.prefix.clone(),
         timeout: rules.timeout,
         connect_timeout: rules.connect_timeout,
-        seed: rules.secret,
+        seed: rules.secret_file,
         library: LIBRARY,
         clock: Arc::new(GatewayClock),
     }

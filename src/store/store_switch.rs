@@ -114,7 +114,7 @@ mod tests {
         let url = "url = \"redis://127.0.0.1:1\"";
         let old = store(rules(url), None);
         let mut secret = rules(url);
-        secret.secret = Some(StoreSeed([7; 16]));
+        secret.secret_file = Some(StoreSeed([7; 16]));
         for (after, follows) in [
             (rules(&format!("{url}\ntimeout = \"9ms\"")), true),
             (rules("url = \"redis://127.0.0.1:2\""), true),

@@ -89,7 +89,7 @@ impl SyncService {
             };
             tokio::time::sleep(HURRY).await;
             if !draining {
-                let pause = pause(store.rules().sync, random()).saturating_sub(HURRY);
+                let pause = pause(store.rules().sync_interval, random()).saturating_sub(HURRY);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = store.pending_writes().was_full() => {}

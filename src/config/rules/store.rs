@@ -1,35 +1,8 @@
 //! Owns the typed rules of `[store]`, and what a limit says about it.
 
-use std::time::Duration;
-
 pub use sluicegate_redis_link::{
     HashSeed as StoreSeed, HostPort, Login, Password, ServerAddress as StorePlace, Topology,
 };
-
-use crate::pki::Tls;
-
-/// `[store]`: where counters of several gateways are.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoreRules {
-    /// How its servers are found.
-    pub topology: Topology,
-    /// Who the gateway is there.
-    pub login: Login,
-    /// How its connections are encrypted; `None`: not at all.
-    pub tls: Option<Tls>,
-    /// What every key in it begins with; default `sluicegate`.
-    pub prefix: String,
-    /// How long one call may take, whatever happens; default 20 ms.
-    pub timeout: Duration,
-    /// How long a connection may take to stand, in the background; default 1 s.
-    pub connect_timeout: Duration,
-    /// How often a limit with `store = "shared"` meets the store; default 250 ms.
-    pub sync: Duration,
-    /// What keys are hashed under; `None`: what the store keeps.
-    pub secret: Option<StoreSeed>,
-    /// When `/readyz` says yes.
-    pub ready: ReadyWhen,
-}
 
 /// When a gateway with a store is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

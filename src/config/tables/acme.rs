@@ -1,4 +1,4 @@
-//! `[acme]`: from whom certificates are ordered, and the names that listeners order.
+//! Declares `[acme]`: the server that certificates are ordered from. Reads the names that listeners order.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,17 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Uri;
+use sluicegate_config_derive::Table;
 
 use crate::bounds;
+use crate::config::declaration::{
+    ChoiceOf, DurationIn, ListBy, PEM_FILE, ParsedText, ReadBy, TableOf,
+};
 use crate::config::field::{Field, all, quoted, text_of};
+use crate::config::form::ValueKind;
 use crate::config::problem::Mistake;
 use crate::config::report::{Placed, Report};
-use crate::config::rules::{AcmeRules, Binding, ListenerRules, Name, NameSet, Proof};
+use crate::config::rules::{AcmeChallenge, ListenerRules, Name, NameSet};
 use crate::config::section::Section;
 use crate::pki::{Tls, TlsTexts};
 use crate::secret::Secret;
@@ -36,64 +41,164 @@ const SERVERS: [(&str, &str); 2] = [
 /// No certificate that a public authority issues lives longer.
 const LONGEST: Duration = Duration::from_secs(398 * 86_400);
 
-/// Reads the table. What is kept goes below `state_dir` unless the table says otherwise; `None` where that could not be read.
+const CHALLENGES: [(&str, AcmeChallenge); 2] = [
+    (AcmeChallenge::Http01.name(), AcmeChallenge::Http01),
+    (AcmeChallenge::TlsAlpn01.name(), AcmeChallenge::TlsAlpn01),
+];
+
+/// The server that certificates are ordered from.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "acme", check = check_terms)]
+pub struct AcmeRules {
+    /// Required: that you agree to the server's terms of service. Those of Let's Encrypt are at https://letsencrypt.org/repository/.
+    #[key(example = "true", default = false, reader = ReadBy(accepted, &[ValueKind::Boolean]))]
+    pub accept_terms: bool,
+    /// The server: "letsencrypt", "letsencrypt-staging" for trials, or the URL of a directory.
+    #[key(
+        example = "\"letsencrypt\"",
+        shown = "\"https://acme-v02.api.letsencrypt.org/directory\"",
+        default = SERVERS[0].1.into(),
+        reader = ParsedText(directory)
+    )]
+    pub directory: Arc<str>,
+    /// Whom it may write to. Default: nobody.
+    #[key(
+        example = "[\"mailto:ops@example.com\"]",
+        default = Vec::new(),
+        reader = ListBy(contact, &[ValueKind::String])
+    )]
+    pub contact: Vec<String>,
+    /// The trust in the server's certificate.
+    #[part(read = trust, keys = TrustTable::keys)]
+    pub trust: Tls,
+    /// How names are proved: "tls-alpn-01", at port 443, or "http-01", at port 80.
+    #[key(
+        example = "\"tls-alpn-01\"",
+        default = AcmeChallenge::TlsAlpn01,
+        reader = ChoiceOf(
+            &CHALLENGES,
+            "there is no challenge {} here",
+            "write \"tls-alpn-01\", where the names lead to port 443 of this gateway, or \"http-01\", where they lead to port 80"
+        )
+    )]
+    pub challenge: AcmeChallenge,
+    /// How long before its end a certificate is renewed, 1s to 398d, but never before half of its lifetime is over. Default: a third of
+    /// its lifetime.
+    #[key(example = "\"30d\"", reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
+    pub renew_before: Option<Duration>,
+    /// Where the account and the certificates are kept. Default: acme in [server] state_dir.
+    #[key(
+        example = "\"/var/lib/sluicegate/acme\"",
+        default = PathBuf::new(),
+        reader = ReadBy(dir, &[ValueKind::String])
+    )]
+    pub dir: PathBuf,
+    /// The account that the certificate authority knows its customer by, and the file with its key in base64url. Default: none.
+    #[key(
+        example = "{ kid = \"kid-1\", hmac_file = \"/etc/sluicegate/acme-eab\" }",
+        shown = "{ kid = \"kid-1\", hmac_file = \"acme-eab\" }",
+        reader = TableOf(AccountBinding::read)
+    )]
+    pub eab: Option<AccountBinding>,
+}
+
+/// Declares the key of the trust in the server.
+#[derive(Table)]
+struct TrustTable {
+    /// Who signed the server's own certificate, for one of your own. Default: whom this machine trusts.
+    #[key(example = "\"/etc/sluicegate/acme-ca.pem\"", shown = "\"acme-ca.pem\"", reader = PEM_FILE)]
+    ca_file: Option<Arc<str>>,
+}
+
+/// An account that the certificate authority knows its customer by, RFC 8555 §7.3.4.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "acme.eab")]
+pub struct AccountBinding {
+    /// Required. The name of the account there.
+    #[key(example = "\"kid-1\"", reader = ReadBy(|field| field.text().map(Arc::from), &[ValueKind::String]))]
+    pub kid: Arc<str>,
+    /// Required. A file with its key, in base64url.
+    #[key(
+        example = "\"/etc/sluicegate/acme-eab\"",
+        shown = "\"acme-eab\"",
+        reader = ReadBy(hmac_key, &[ValueKind::String])
+    )]
+    pub hmac_file: Secret,
+}
+
+/// Reads the table. Certificates are kept below `state_dir` unless the table says otherwise; `None` where that could not be read.
 pub(in crate::config) fn read(
     field: &Field<'_>,
     state_dir: Option<Option<&Path>>,
 ) -> Option<AcmeRules> {
     let section = field.section()?;
-    let directory = section.or(
-        "directory",
-        "\"letsencrypt\"",
-        SERVERS[0].1.into(),
-        |field| field.parsed(directory),
-    );
-    let contact = section.or(
-        "contact",
-        "[\"mailto:ops@example.com\"]",
-        Vec::new(),
-        contact,
-    );
-    let agreed = agreed(&section);
-    let ca_file = section.field("ca_file", "\"/etc/sluicegate/acme-ca.pem\"");
-    let trust = trust(ca_file.as_ref());
-    let proof = section.or("challenge", "\"tls-alpn-01\"", Proof::TlsAlpn01, |field| {
-        proof(field)
-    });
-    let renew_before = section.optional("renew_before", "\"30d\"", |field| {
-        field.duration(Duration::from_secs(1)..=LONGEST)
-    });
-    let dir = section.optional("dir", "\"/var/lib/sluicegate/acme\"", |field| dir(field));
-    let binding = section.optional(
-        "eab",
-        "{ kid = \"kid-1\", hmac_file = \"/etc/sluicegate/acme-eab\" }",
-        |field| binding(field),
-    );
-    let dir = match (dir?, state_dir) {
-        (Some(dir), _) => Some(dir),
-        (None, Some(Some(state_dir))) => Some(state_dir.join("acme")),
-        (None, Some(None)) => {
-            section.report.absent(
-                &section.place,
-                "nothing says where certificates are kept, and without a place every restart would order them anew",
-                "write state_dir in [server], or dir = \"/var/lib/sluicegate/acme\" here",
-            );
-            None
-        }
-        // `state_dir` was reported.
-        (None, None) => None,
+    let has_place = section.has("dir") || state_dir != Some(None);
+    let rules = AcmeRules::read(section);
+    if !has_place {
+        field.report.absent(
+            &field.place,
+            "nothing says where certificates are kept, and without a place every restart would order them anew",
+            "write state_dir in [server], or dir = \"/var/lib/sluicegate/acme\" here",
+        );
+    }
+    let mut rules = rules?;
+    if rules.dir.as_os_str().is_empty() {
+        rules.dir = state_dir??.join("acme");
+    }
+    Some(rules)
+}
+
+/// Requires the operator's agreement, without which nothing may be ordered.
+fn check_terms(_: &AcmeRulesKeys, section: &Section<'_>) -> Option<()> {
+    if section.has("accept_terms") {
+        return Some(());
+    }
+    section.report.absent(&section.place, TERMS.0, TERMS.1);
+    None
+}
+
+/// The message and the advice where the terms are not accepted.
+const TERMS: (&str, &str) = (
+    "an account can only be made by who agrees to the server's terms of service, RFC 8555 §7.3",
+    "read them (https://letsencrypt.org/repository/ has those of Let's Encrypt) and write accept_terms = true",
+);
+
+fn accepted(field: &Field<'_>) -> Option<bool> {
+    match field.boolean()? {
+        true => Some(true),
+        false => field.refuse(TERMS.0, TERMS.1),
+    }
+}
+
+fn trust(section: &Section<'_>) -> Option<Tls> {
+    let texts = TlsTexts {
+        ca: TrustTable::read_keys(section)?.ca_file,
+        ..TlsTexts::default()
     };
-    section.finish();
-    agreed?;
-    Some(AcmeRules {
-        directory: directory?,
-        contact: contact?,
-        trust: trust?,
-        proof: proof?,
-        renew_before: renew_before?,
-        dir: dir?,
-        binding: binding?,
-    })
+    match Tls::new(texts) {
+        Ok(tls) => Some(tls),
+        Err(_) if section.has("ca_file") => section.refuse(
+            "ca_file",
+            "this file holds no certificate",
+            "write the PEM file of who signed the ACME server's certificate",
+        ),
+        // What the machine trusts is taken as far as it can be read.
+        Err(_) => None,
+    }
+}
+
+fn hmac_key(field: &Field<'_>) -> Option<Secret> {
+    let advice = "put the key there as the certificate authority shows it, readable for the user that runs the gateway";
+    let (_, text) = text_of(field, advice)?;
+    let text = text.trim().trim_end_matches('=');
+    match BASE64_URL_SAFE_NO_PAD.decode(text) {
+        Ok(key) if !key.is_empty() => Some(Secret::new(text)),
+        _ => field.refuse("this file holds no key in base64url", advice),
+    }
 }
 
 /// Reports names that nobody orders a certificate for, or that two certificates would be ordered for, and orders that nobody asks for.
@@ -143,7 +248,7 @@ pub(in crate::config) fn check(
     }
     let in_clear = |listener: &Placed<ListenerRules>| listener.value.tls.is_none();
     if let Some((field, Some(rules))) = acme
-        && rules.proof == Proof::Http01
+        && rules.challenge == AcmeChallenge::Http01
         && !asking.is_empty()
         && !listeners.iter().any(in_clear)
     {
@@ -155,7 +260,7 @@ pub(in crate::config) fn check(
     }
 }
 
-/// The names of one certificate, as a listener lists them.
+/// Reads the names of one certificate, as a listener lists them.
 pub(super) fn names(field: &Field<'_>) -> Option<NameSet> {
     let names = field.list()?;
     if names.len() > bounds::ACME_NAMES {
@@ -256,55 +361,7 @@ fn contact(field: &Field<'_>) -> Option<Vec<String>> {
     }))
 }
 
-/// The operator's word, without which nothing may be ordered.
-fn agreed(section: &Section<'_>) -> Option<()> {
-    let message =
-        "an account can only be made by who agrees to the server's terms of service, RFC 8555 §7.3";
-    let advice = "read them (https://letsencrypt.org/repository/ has those of Let's Encrypt) and write accept_terms = true";
-    match section.field("accept_terms", "true") {
-        Some(field) => match field.boolean()? {
-            true => Some(()),
-            false => field.refuse(message, advice),
-        },
-        None => {
-            section.report.absent(&section.place, message, advice);
-            None
-        }
-    }
-}
-
-fn trust(field: Option<&Field<'_>>) -> Option<Tls> {
-    let mut texts = TlsTexts::default();
-    if let Some(field) = field {
-        let (_, text) = text_of(
-            field,
-            "put it there as PEM, readable for the user that runs the gateway",
-        )?;
-        texts.ca = Some(text.into());
-    }
-    match (Tls::new(texts), field) {
-        (Ok(tls), _) => Some(tls),
-        (Err(_), Some(field)) => field.refuse(
-            "this file holds no certificate",
-            "write the PEM file of who signed the ACME server's certificate",
-        ),
-        // What the machine trusts is taken as far as it can be read.
-        (Err(_), None) => None,
-    }
-}
-
-fn proof(field: &Field<'_>) -> Option<Proof> {
-    let proofs = [Proof::Http01, Proof::TlsAlpn01];
-    let words = proofs.map(|proof| (proof.name(), proof));
-    field.choice(&words, |text| {
-        let message = format!("there is no challenge {} here", quoted(text));
-        Mistake::with_advice(
-            message,
-            "write \"tls-alpn-01\", where the names lead to port 443 of this gateway, or \"http-01\", where they lead to port 80",
-        )
-    })
-}
-
+/// Reads the path of a directory.
 fn dir(field: &Field<'_>) -> Option<PathBuf> {
     match field.text()? {
         path if path.is_empty() || path.contains('\0') => field.refuse(
@@ -313,27 +370,4 @@ fn dir(field: &Field<'_>) -> Option<PathBuf> {
         ),
         path => Some(field.report.path(path)),
     }
-}
-
-fn binding(field: &Field<'_>) -> Option<Binding> {
-    let section = field.section()?;
-    let key_id = section
-        .required("kid", "\"kid-1\"")
-        .and_then(|field| field.text().map(Arc::from));
-    let hmac = section
-        .required("hmac_file", "\"/etc/sluicegate/acme-eab\"")
-        .and_then(|field| {
-            let advice = "put the key there as the certificate authority shows it, readable for the user that runs the gateway";
-            let (_, text) = text_of(&field, advice)?;
-            let text = text.trim().trim_end_matches('=');
-            match BASE64_URL_SAFE_NO_PAD.decode(text) {
-                Ok(key) if !key.is_empty() => Some(Secret::new(text)),
-                _ => field.refuse("this file holds no key in base64url", advice),
-            }
-        });
-    section.finish();
-    Some(Binding {
-        key_id: key_id?,
-        hmac: hmac?,
-    })
 }

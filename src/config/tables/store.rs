@@ -1,12 +1,17 @@
-//! `[store]`: where the counters of several gateways are.
+//! Declares `[store]`: where the counters of several gateways are.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_config_derive::Table;
+
 use super::store_login::{Examples, Written};
+use crate::config::declaration::{DurationIn, Flag, ReadBy};
 use crate::config::field::{Field, all, quoted, text_of};
+use crate::config::form::ValueKind;
 use crate::config::report::{Place, Placed};
-use crate::config::rules::{HostPort, ReadyWhen, StoreRules, StoreSeed, Topology};
+use crate::config::rules::{HostPort, Login, ReadyWhen, StoreSeed, Topology};
 use crate::config::section::Section;
 use crate::config::store_url::{self, Scheme, StoreUrl};
 use crate::pki::{Tls, TlsError, TlsTexts};
@@ -29,9 +34,67 @@ const OF_SENTINELS: Examples = Examples {
 /// Characters of a prefix: it stands before every key.
 const LONGEST_PREFIX: usize = 64;
 
-/// Reads the table.
-pub(in crate::config) fn read(field: &Field<'_>) -> Option<StoreRules> {
-    let section = field.section()?;
+/// Shortest and longest time to connect, and between two exchanges with the store.
+const WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// The store of counters that several gateways share.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "store")]
+pub struct StoreRules {
+    /// The place of the store, and the way into it.
+    #[part(read = access, keys = Vec::new)]
+    pub access: StoreAccess,
+    /// What every key in it begins with, 1 to 64 of the characters a-z A-Z 0-9 _ - . : / ; fleets with different ones do not meet.
+    #[key(
+        example = "\"sluicegate\"",
+        default = "sluicegate".to_owned(),
+        reader = ReadBy(prefix, &[ValueKind::String])
+    )]
+    pub prefix: String,
+    /// How long one call may take, whatever happens, 1ms to 5s. Then `on_store_failure` holds for the request.
+    #[key(
+        example = "\"20ms\"",
+        default = Duration::from_millis(20),
+        reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(5))
+    )]
+    pub timeout: Duration,
+    /// How long a connection may take to stand, 10ms to 60s. No request waits for one.
+    #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
+    pub connect_timeout: Duration,
+    /// How often limits with store = "shared" meet the store, 10ms to 60s. Between two meetings gateways do not know of each other:
+    /// docs/fleet.md says by how much they may exceed a limit.
+    #[key(example = "\"250ms\"", default = Duration::from_millis(250), reader = DurationIn(WAIT))]
+    pub sync_interval: Duration,
+    /// 32 hexadecimal digits that keys are hashed under, the same on all gateways: openssl rand -hex 16. Default: made once, and kept in
+    /// the store, where who reads it can tell whether a key that he guesses has counters.
+    #[key(
+        example = "\"/etc/sluicegate/store-secret\"",
+        shown = "\"store-secret\"",
+        reader = ReadBy(seed, &[ValueKind::String])
+    )]
+    pub secret_file: Option<StoreSeed>,
+    /// Whether /readyz says yes only once the store was reached; it does not turn back when the store goes away.
+    #[key(
+        example = "true",
+        shown = "false",
+        default = ReadyWhen::Serving,
+        reader = Flag(ReadyWhen::Serving, ReadyWhen::Connected)
+    )]
+    pub required_for_ready: ReadyWhen,
+}
+
+/// The place of the store, and the way into it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreAccess {
+    /// The way to its servers.
+    pub topology: Topology,
+    /// The gateway's name and password there.
+    pub login: Login,
+    /// The encryption of connections; `None`: none.
+    pub tls: Option<Tls>,
+}
+
+fn access(section: &Section<'_>) -> Option<StoreAccess> {
     let url = section.field("url", "\"redis://127.0.0.1:6379\"");
     let (sentinel_at, sentinel) = section.table("sentinel", SENTINEL);
     let master = sentinel.field("master", "\"gateway\"");
@@ -41,39 +104,10 @@ pub(in crate::config) fn read(field: &Field<'_>) -> Option<StoreRules> {
     sentinel.finish();
     let cluster = section.field("cluster", CLUSTER);
 
-    let written = Written::read(&section, OF_STORE);
+    let written = Written::read(section, OF_STORE);
     let written_url = url.as_ref().and_then(Field::written_text);
     let by_scheme = written_url.is_some_and(|url| url.starts_with("rediss://"));
-    let (tls_at, tls) = tls(&section, by_scheme.then_some(Scheme::Tls));
-    let seed = section.field("secret_file", "\"/etc/sluicegate/store-secret\"");
-    let seed = seed.map(|field| {
-        let (_, text) = text_of(
-            &field,
-            "put 32 hexadecimal digits there: openssl rand -hex 16",
-        )?;
-        seed_of(&field, &text)
-    });
-
-    let prefix = section.or("prefix", "\"sluicegate\"", "sluicegate".to_owned(), prefix);
-    let millis = Duration::from_millis;
-    let timeout = section.or("timeout", "\"20ms\"", millis(20), |field| {
-        field.duration(millis(1)..=millis(5_000))
-    });
-    let connect_timeout = section.or("connect_timeout", "\"1s\"", millis(1_000), |field| {
-        field.duration(millis(10)..=millis(60_000))
-    });
-    let sync = section.or("sync_interval", "\"250ms\"", millis(250), |field| {
-        field.duration(millis(10)..=millis(60_000))
-    });
-    let ready = section.or("required_for_ready", "true", ReadyWhen::Serving, |field| {
-        let required = field.boolean()?;
-        Some(if required {
-            ReadyWhen::Connected
-        } else {
-            ReadyWhen::Serving
-        })
-    });
-
+    let (tls_at, tls) = tls(section, by_scheme.then_some(Scheme::Tls));
     let found = match (url, sentinels, cluster) {
         (Some(field), None, None) => of_url(&field, tls_at, written.user.as_ref()),
         (None, Some(topology), None) => topology.map(Found::without_url),
@@ -97,23 +131,16 @@ pub(in crate::config) fn read(field: &Field<'_>) -> Option<StoreRules> {
             None
         }
     };
-    section.finish();
     let found = found?;
-    let login = written.together(found.user, field.report, &field.place)?;
-    Some(StoreRules {
+    let login = written.together(found.user, section.report, &section.place)?;
+    Some(StoreAccess {
         topology: found.topology,
         login,
         tls: tls?,
-        prefix: prefix?,
-        timeout: timeout?,
-        connect_timeout: connect_timeout?,
-        sync: sync?,
-        secret: flipped(seed)?,
-        ready: ready?,
     })
 }
 
-/// How the store is found.
+/// The way to the servers of the store, and the user that a URL names.
 struct Found {
     topology: Topology,
     user: Option<String>,
@@ -128,7 +155,7 @@ impl Found {
     }
 }
 
-/// What was not written is right; what is written may be wrong.
+/// Turns a value that is not written into a right one; what is written may be wrong.
 pub(super) fn flipped<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     match read {
         None => Some(None),
@@ -202,7 +229,7 @@ fn of_sentinel(
     })
 }
 
-/// Hosts with ports, each once.
+/// Reads hosts with ports, each once.
 fn nodes_of(field: &Field<'_>) -> Option<Vec<HostPort>> {
     let elements = field.list()?;
     let mut seen: Vec<Placed<HostPort>> = Vec::new();
@@ -295,7 +322,12 @@ fn made([ca, chain, key, name]: [&Option<Field<'_>>; 4]) -> Option<Tls> {
     field.as_ref()?.refuse(message, advice)
 }
 
-fn seed_of(field: &Field<'_>, text: &str) -> Option<StoreSeed> {
+/// Reads the digits in a file.
+fn seed(field: &Field<'_>) -> Option<StoreSeed> {
+    let (_, text) = text_of(
+        field,
+        "put 32 hexadecimal digits there: openssl rand -hex 16",
+    )?;
     let digits = text.trim();
     let mut seed = [0; 16];
     let right = digits.len() == 32
