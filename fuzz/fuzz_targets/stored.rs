@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use sluicegate::cache::freshness::{CacheAudience, BodyState, OriginResponse, lifetime, may_be_stale, set_aside};
 use sluicegate::cache::vary;
 use sluicegate::cache::request_directives::{StoredUse, FreshnessLeft, StoredAge, RequestCacheControl};
-use sluicegate::config::rules::{Cookies, RouteCacheRules, Wishes};
+use sluicegate::config::rules::{CookieMeaning, RouteCacheRules, ClientNoCache};
 
 const DEFAULT_TTL: Duration = Duration::from_secs(60);
 const LARGEST: usize = 1 << 20;
@@ -25,7 +25,7 @@ fuzz_target!(|case: &str| {
         return;
     };
     let (answer, request) = (fields(answer), fields(request));
-    let asker = CacheAudience::of(&request, Cookies::Personal);
+    let asker = CacheAudience::of(&request, CookieMeaning::Personal);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
     let given = OriginResponse {
         status,
@@ -70,7 +70,7 @@ fuzz_target!(|case: &str| {
         assert_ne!(variance, vary::variance(&answer, &other));
     }
 
-    let wish = RequestCacheControl::of(&request, Wishes::Granted);
+    let wish = RequestCacheControl::of(&request, ClientNoCache::Granted);
     let stored = StoredAge {
         age: Duration::from_secs(100),
         freshness: FreshnessLeft::Over(Duration::from_secs(40)),
@@ -81,7 +81,7 @@ fuzz_target!(|case: &str| {
         StoredUse::Enough,
         "a client overrules the origin"
     );
-    let ignored = RequestCacheControl::of(&request, Wishes::Ignored);
+    let ignored = RequestCacheControl::of(&request, ClientNoCache::Ignored);
     assert!(!ignored.forbids_storing() && !ignored.is_strict());
 });
 
@@ -92,8 +92,8 @@ fn rules() -> RouteCacheRules {
         stale_while_revalidate: Duration::from_secs(10),
         stale_if_error: Duration::from_secs(10),
         statuses: Vec::new(),
-        cookies: Cookies::Personal,
-        ignore_client_no_cache: Wishes::Granted,
+        cookies: CookieMeaning::Personal,
+        ignore_client_no_cache: ClientNoCache::Granted,
         vary_on: Vec::new(),
     }
 }

@@ -5,7 +5,7 @@ use sluicegate_limiter::{Cost, Settle};
 
 use super::report::LimitEvent;
 use crate::config::Condition;
-use crate::config::rules::{CostRules, Counting, LimitRules};
+use crate::config::rules::{CostRules, CountedRequests, LimitRules};
 
 /// The response to the client, as far as charges depend on it.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub enum ResponseSource {
 pub struct SettlementRule {
     count_if: Option<Condition>,
     reported: Option<ReportedCost>,
-    counting: Counting,
+    counting: CountedRequests,
 }
 
 /// A cost that the origin reports.
@@ -53,8 +53,9 @@ impl SettlementRule {
                 at_most: *at_most,
             }),
         };
-        let waits =
-            rules.count_if.is_some() || reported.is_some() || rules.count == Counting::Origin;
+        let waits = rules.count_if.is_some()
+            || reported.is_some()
+            || rules.count == CountedRequests::Origin;
         waits.then(|| Self {
             count_if: rules.count_if.clone(),
             reported,
@@ -72,7 +73,7 @@ impl SettlementRule {
     /// reported.
     pub(super) fn settle(&self, answer: Option<FinalResponse<'_>>) -> (Settle, Option<LimitEvent>) {
         let by = answer.map(|answer| answer.by);
-        if self.counting == Counting::Origin && by == Some(ResponseSource::Cache) {
+        if self.counting == CountedRequests::Origin && by == Some(ResponseSource::Cache) {
             return (Settle::Refund, Some(LimitEvent::Released));
         }
         let counts = self.count_if.as_ref().is_none_or(|condition| {
@@ -132,7 +133,7 @@ mod tests {
         let settlement = SettlementRule {
             count_if: None,
             reported: Some(ReportedCost { by, at_most: 100 }),
-            counting: Counting::All,
+            counting: CountedRequests::All,
         };
         settlement.settle(Some(FinalResponse {
             by: ResponseSource::Origin,

@@ -19,7 +19,7 @@ use pingora::cache::NoCacheReason;
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 
 use super::vary;
-use crate::config::rules::{Cookies, RouteCacheRules};
+use crate::config::rules::{CookieMeaning, RouteCacheRules};
 
 /// The audience of a response, as far as its request shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,10 @@ pub enum CacheAudience {
 impl CacheAudience {
     /// Returns the audience of a request with these fields.
     #[must_use]
-    pub fn of(fields: &HeaderMap, cookies: Cookies) -> Self {
+    pub fn of(fields: &HeaderMap, cookies: CookieMeaning) -> Self {
         if fields.contains_key(AUTHORIZATION) {
             Self::Authorised
-        } else if cookies == Cookies::Personal && fields.contains_key(COOKIE) {
+        } else if cookies == CookieMeaning::Personal && fields.contains_key(COOKIE) {
             Self::WithCookie
         } else {
             Self::Anybody

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use http::HeaderValue;
 
 use super::*;
-use crate::config::rules::Wishes;
+use crate::config::rules::ClientNoCache;
 
 const NOW: Duration = Duration::from_secs(1_000_000_000);
 
@@ -16,8 +16,8 @@ fn rules() -> RouteCacheRules {
         stale_while_revalidate: Duration::from_secs(7),
         stale_if_error: Duration::from_secs(8),
         statuses: Vec::new(),
-        cookies: Cookies::Personal,
-        ignore_client_no_cache: Wishes::Granted,
+        cookies: CookieMeaning::Personal,
+        ignore_client_no_cache: ClientNoCache::Granted,
         vary_on: Vec::new(),
     }
 }

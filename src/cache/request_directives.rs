@@ -6,7 +6,7 @@ use http::HeaderMap;
 use http::header::{CACHE_CONTROL, PRAGMA};
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 
-use crate::config::rules::Wishes;
+use crate::config::rules::ClientNoCache;
 
 /// The cache directives of a request. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub enum StoredUse {
 impl RequestCacheControl {
     /// Reads the directives of a request, if the route honors them. `only-if-cached` is always honored: it costs the origin nothing.
     #[must_use]
-    pub fn of(fields: &HeaderMap, wishes: Wishes) -> Self {
+    pub fn of(fields: &HeaderMap, wishes: ClientNoCache) -> Self {
         let control = CacheControl::from_headers_named(CACHE_CONTROL.as_str(), fields);
         let Some(control) = control else {
             // RFC 9111 §5.4: it means no-cache where there is no Cache-Control.
@@ -84,7 +84,7 @@ impl RequestCacheControl {
                 let mut words = words.map(<[u8]>::trim_ascii);
                 words.any(|word| word.eq_ignore_ascii_case(b"no-cache"))
             });
-            let demands = pragma && wishes == Wishes::Granted;
+            let demands = pragma && wishes == ClientNoCache::Granted;
             return Self {
                 asking: if demands {
                     OriginPolicy::Demanded
@@ -95,7 +95,7 @@ impl RequestCacheControl {
             };
         };
         let forbidden = control.only_if_cached();
-        if wishes == Wishes::Ignored {
+        if wishes == ClientNoCache::Ignored {
             return Self {
                 asking: if forbidden {
                     OriginPolicy::Forbidden
@@ -175,7 +175,7 @@ mod tests {
     fn wish(control: &'static str) -> RequestCacheControl {
         let mut fields = HeaderMap::new();
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(control));
-        RequestCacheControl::of(&fields, Wishes::Granted)
+        RequestCacheControl::of(&fields, ClientNoCache::Granted)
     }
 
     fn fit(control: &'static str, freshness: FreshnessLeft) -> StoredUse {
@@ -224,11 +224,11 @@ mod tests {
         let mut fields = HeaderMap::new();
         let strict = "no-cache, no-store, max-age=0, only-if-cached";
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(strict));
-        let ignored = RequestCacheControl::of(&fields, Wishes::Ignored);
+        let ignored = RequestCacheControl::of(&fields, ClientNoCache::Ignored);
         assert!(!ignored.is_strict() && !ignored.forbids_storing() && ignored.forbids_asking());
         let mut pragma = HeaderMap::new();
         pragma.insert(PRAGMA, HeaderValue::from_static("x, No-Cache"));
-        assert!(RequestCacheControl::of(&pragma, Wishes::Granted).is_strict());
-        assert!(!RequestCacheControl::of(&pragma, Wishes::Ignored).is_strict());
+        assert!(RequestCacheControl::of(&pragma, ClientNoCache::Granted).is_strict());
+        assert!(!RequestCacheControl::of(&pragma, ClientNoCache::Ignored).is_strict());
     }
 }

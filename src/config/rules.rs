@@ -19,9 +19,11 @@ pub use super::override_rows::{OverrideRows, TierIndex};
 pub use super::tables::acme::{AccountBinding, AcmeRules};
 pub use super::tables::admin::AdminRules;
 pub use super::tables::balance::StickyRules;
-pub use super::tables::cache::{CacheRules, Cookies, Counting, RouteCacheRules, Wishes};
+pub use super::tables::cache::{
+    CacheRules, ClientNoCache, CookieMeaning, CountedRequests, RouteCacheRules,
+};
 pub use super::tables::client::{ClientRules, ForwardedSource};
-pub use super::tables::compress::{Coding, CompressRules, Effort};
+pub use super::tables::compress::{CompressRules, CompressionLevel, ContentCoding};
 pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use super::tables::defence::{DefenceRules, OverrideFields, UnderscoreFields};
 pub use super::tables::list::{ListFile, ListRules, ListUse};
@@ -178,7 +180,7 @@ pub struct LimitRules {
     /// Which responses count; `None`: every admitted request does, whatever comes of it.
     pub count_if: Option<Condition>,
     /// Which requests count beside that.
-    pub count: Counting,
+    pub count: CountedRequests,
     /// What happens to a request that it has no room for.
     pub action: Action,
     /// The keys that it is enforced for; for the others it is in shadow.

@@ -1,7 +1,7 @@
 //! Explains what a limit counts, and how it treats a request that exceeds it: docs/actions.md in a sentence each.
 
 use super::text::{count, listed, rates};
-use crate::config::rules::{CostRules, Counting, LimitRules, Name, OnMissing, Rules};
+use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, OnMissing, Rules};
 use crate::config::{Action, Share};
 
 /// The rule for a request that lacks a part of the key.
@@ -31,7 +31,7 @@ pub(super) fn counts(limit: &LimitRules) -> Option<String> {
     let condition = limit.count_if.as_ref().map(|condition| {
         format!("It is charged when it comes, and the charge is given back unless {condition}.")
     });
-    let stored = (limit.count == Counting::Origin).then(|| {
+    let stored = (limit.count == CountedRequests::Origin).then(|| {
         "It is charged when it comes, and the charge is given back when a stored answer is served without the origin."
             .to_owned()
     });

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::shape;
 use super::text::{listed, span};
-use crate::config::rules::{Cookies, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
+use crate::config::rules::{CookieMeaning, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
 use crate::config::{Action, SECRET};
 use crate::path::PathCase;
 
@@ -137,10 +137,10 @@ fn stores(cache: &RouteCacheRules) -> String {
         ),
     };
     text.push_str(match cache.cookies {
-        Cookies::Personal => {
+        CookieMeaning::Personal => {
             "; those to requests with a cookie or credentials only where they say that they are for all."
         }
-        Cookies::Ignored => {
+        CookieMeaning::Ignored => {
             ", whatever cookies come; those to requests with credentials only where they say that they are for all."
         }
     });

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::config::rules::{Coding, Effort};
+use crate::config::rules::{CompressionLevel, ContentCoding};
 
 /// Bits of the window of brotli: 256 KiB.
 const BROTLI_WINDOW: u32 = 18;
@@ -53,21 +53,25 @@ impl BodyCompressor {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn new(coding: Coding, effort: Option<Effort>, flush: FlushMode) -> io::Result<Self> {
-        let level = |usual: u8| effort.map_or(usual, |Effort(level)| level);
+    pub fn new(
+        coding: ContentCoding,
+        effort: Option<CompressionLevel>,
+        flush: FlushMode,
+    ) -> io::Result<Self> {
+        let level = |usual: u8| effort.map_or(usual, |CompressionLevel(level)| level);
         let coder = match coding {
-            Coding::Zstd => {
+            ContentCoding::Zstd => {
                 let mut coder = zstd::stream::write::Encoder::new(Vec::new(), i32::from(level(3)))?;
                 coder.window_log(ZSTD_WINDOW)?;
                 BodyEncoder::Zstd(coder)
             }
-            Coding::Brotli => {
+            ContentCoding::Brotli => {
                 let quality = u32::from(level(4));
                 let coder =
                     CompressorWriter::new(Vec::new(), BROTLI_BUFFER, quality, BROTLI_WINDOW);
                 BodyEncoder::Brotli(Box::new(coder))
             }
-            Coding::Gzip => {
+            ContentCoding::Gzip => {
                 let level = Compression::new(u32::from(level(5)));
                 BodyEncoder::Gzip(GzEncoder::new(Vec::new(), level))
             }
@@ -137,14 +141,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plain(coding: Coding, encoded: &[u8]) -> Vec<u8> {
+    fn plain(coding: ContentCoding, encoded: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
         let read = match coding {
-            Coding::Zstd => zstd::stream::read::Decoder::new(encoded)
+            ContentCoding::Zstd => zstd::stream::read::Decoder::new(encoded)
                 .expect("a decoder")
                 .read_to_end(&mut plain),
-            Coding::Brotli => brotli::Decompressor::new(encoded, 4096).read_to_end(&mut plain),
-            Coding::Gzip => flate2::read::GzDecoder::new(encoded).read_to_end(&mut plain),
+            ContentCoding::Brotli => {
+                brotli::Decompressor::new(encoded, 4096).read_to_end(&mut plain)
+            }
+            ContentCoding::Gzip => flate2::read::GzDecoder::new(encoded).read_to_end(&mut plain),
         };
         read.expect("a whole stream");
         plain
@@ -153,16 +159,16 @@ mod tests {
     /// Goal: an event is sent on at once. Method: the output after one piece, decoded as far as it goes.
     #[test]
     fn a_flushed_piece_can_be_read_at_once() {
-        for coding in Coding::ALL {
+        for coding in ContentCoding::ALL {
             let mut compressor =
                 BodyCompressor::new(coding, None, FlushMode::Always).expect("a coder");
             let mut out = compressor.push(b"data: one\n\n").expect("bytes").to_vec();
             let mut decoder: Box<dyn Read> = match coding {
-                Coding::Zstd => {
+                ContentCoding::Zstd => {
                     Box::new(zstd::stream::read::Decoder::new(&*out).expect("a decoder"))
                 }
-                Coding::Brotli => Box::new(brotli::Decompressor::new(&*out, 4096)),
-                Coding::Gzip => Box::new(flate2::read::GzDecoder::new(&*out)),
+                ContentCoding::Brotli => Box::new(brotli::Decompressor::new(&*out, 4096)),
+                ContentCoding::Gzip => Box::new(flate2::read::GzDecoder::new(&*out)),
             };
             let mut event = [0; 11];
             decoder
@@ -185,8 +191,8 @@ mod tests {
             effort in prop::option::of(1_u8..=9),
             flush in prop::sample::select(vec![FlushMode::Always, FlushMode::WhenFull]),
         ) {
-            for coding in Coding::ALL {
-                let mut compressor = BodyCompressor::new(coding, effort.map(Effort), flush).expect("a coder");
+            for coding in ContentCoding::ALL {
+                let mut compressor = BodyCompressor::new(coding, effort.map(CompressionLevel), flush).expect("a coder");
                 let mut out = Vec::new();
                 for piece in &pieces {
                     out.extend_from_slice(&compressor.push(piece).expect("bytes"));

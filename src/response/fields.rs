@@ -86,7 +86,9 @@ fn rate_limit<'a>(
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::config::rules::{CostRules, Counting, FieldStyle, KeyPart, KeyTemplate, LimitRules};
+    use crate::config::rules::{
+        CostRules, CountedRequests, FieldStyle, KeyPart, KeyTemplate, LimitRules,
+    };
     use crate::config::{Action, Share};
     use proptest::prelude::*;
     use sluicegate_limiter::{
@@ -109,7 +111,7 @@ pub(super) mod tests {
             refusal: None,
             cost: CostRules::Fixed(Cost::ONE),
             count_if: None,
-            count: Counting::All,
+            count: CountedRequests::All,
             action: Action::Reject,
             enforce: Share::ALL,
             shadow_rates: None,

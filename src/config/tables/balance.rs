@@ -1,4 +1,4 @@
-//! `balance`, `hash_key` and `sticky` of an origin: who gets the next request.
+//! Declares `balance`, `hash_key` and `sticky` of an origin: the choice of a server for the next request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::config::problem::Mistake;
 use crate::config::rules::{Balance, KeyPart, KeyTemplate, ValueSource};
 use crate::config::section::Section;
 
-/// Name of the cookie where none is written.
+/// The default name of the cookie.
 const COOKIE: &str = "sluicegate-server";
 
 /// Declares the keys of [`Balance`].

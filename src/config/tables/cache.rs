@@ -76,11 +76,11 @@ pub struct RouteCacheRules {
     pub statuses: Vec<StatusCode>,
     /// What a Cookie in a request means: "personal", that the answer is shared only if it says public, s-maxage or Vary: Cookie; or
     /// "ignored". Answers with Set-Cookie are never stored.
-    #[key(example = "\"personal\"", default = Cookies::Personal, reader = WordOf(&COOKIES, "{} is not what cookies can mean"))]
-    pub cookies: Cookies,
+    #[key(example = "\"personal\"", default = CookieMeaning::Personal, reader = WordOf(&COOKIES, "{} is not what cookies can mean"))]
+    pub cookies: CookieMeaning,
     /// Whether Cache-Control of requests (no-cache, no-store, max-age…) is ignored: with false a client may make the origin be asked.
-    #[key(example = "false", default = Wishes::Granted, reader = Flag(Wishes::Granted, Wishes::Ignored))]
-    pub ignore_client_no_cache: Wishes,
+    #[key(example = "false", default = ClientNoCache::Granted, reader = Flag(ClientNoCache::Granted, ClientNoCache::Ignored))]
+    pub ignore_client_no_cache: ClientNoCache,
     /// Request fields, at most 8, that answers differ by even where `Vary` does not say so. Default: none.
     #[key(example = "[\"x-lang\"]", default = Vec::new(), reader = ListBy(vary_on, TEXT))]
     pub vary_on: Vec<HeaderName>,
@@ -88,21 +88,21 @@ pub struct RouteCacheRules {
 
 /// The meaning of a `Cookie` in a request for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cookies {
+pub enum CookieMeaning {
     /// The answer may be for this client alone, unless it says that it is for everybody.
     Personal,
     /// Nothing.
     Ignored,
 }
 
-const COOKIES: [(&str, Cookies); 2] = [
-    ("personal", Cookies::Personal),
-    ("ignored", Cookies::Ignored),
+const COOKIES: [(&str, CookieMeaning); 2] = [
+    ("personal", CookieMeaning::Personal),
+    ("ignored", CookieMeaning::Ignored),
 ];
 
 /// `ignore_client_no_cache`: clients may ask for an answer that is fresher than the stored one, or may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wishes {
+pub enum ClientNoCache {
     /// They may, RFC 9111 §5.2.1.
     Granted,
     /// `Cache-Control` of requests is not looked at.
@@ -111,7 +111,7 @@ pub enum Wishes {
 
 /// `count`: the requests that a limit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counting {
+pub enum CountedRequests {
     /// All, wherever their answer comes from.
     #[default]
     All,
@@ -134,9 +134,12 @@ fn check_object(keys: &CacheRulesKeys, section: &Section<'_>) -> Option<()> {
 }
 
 /// Reads `count` of a limit.
-pub(in crate::config) fn counting(section: &Section<'_>) -> Option<Counting> {
-    section.or("count", "\"all\"", Counting::default(), |field| {
-        let names = [("all", Counting::All), ("origin", Counting::Origin)];
+pub(in crate::config) fn counting(section: &Section<'_>) -> Option<CountedRequests> {
+    section.or("count", "\"all\"", CountedRequests::default(), |field| {
+        let names = [
+            ("all", CountedRequests::All),
+            ("origin", CountedRequests::Origin),
+        ];
         field.word(&names, |got| format!("{got} is not what a limit can count"))
     })
 }

@@ -40,13 +40,13 @@ pub struct CompressRules {
     /// The codings, the preferred first: "zstd", "br", "gzip". The preferences of the client go before. None compresses nothing.
     #[key(
         example = "[\"zstd\", \"br\", \"gzip\"]",
-        default = Coding::ALL.to_vec(),
+        default = ContentCoding::ALL.to_vec(),
         reader = ListBy(codings, TEXT)
     )]
-    pub encodings: Vec<Coding>,
+    pub encodings: Vec<ContentCoding>,
     /// How hard they try, 1 to 9. Default: 3 for zstd, 4 for br, 5 for gzip.
     #[key(example = "4", reader = IntegerIn(1..=9))]
-    pub level: Option<Effort>,
+    pub level: Option<CompressionLevel>,
     /// Answers that say that they are shorter go as they are, 0B to 1GiB: below, the head of a packet weighs more than the gain.
     #[key(example = "1024", shown = "\"1KiB\"", default = 1024, reader = SizeIn(0..=1 << 30))]
     pub min_bytes: u64,
@@ -62,7 +62,7 @@ pub struct CompressRules {
 
 /// A content coding, RFC 9110 §8.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+pub enum ContentCoding {
     /// RFC 8878
     Zstd,
     /// RFC 7932
@@ -71,7 +71,7 @@ pub enum Coding {
     Gzip,
 }
 
-impl Coding {
+impl ContentCoding {
     /// All of them, in the usual order of preference.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
@@ -88,9 +88,9 @@ impl Coding {
 
 /// The effort of a coding, from 1 to 9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effort(pub u8);
+pub struct CompressionLevel(pub u8);
 
-impl TryFrom<u64> for Effort {
+impl TryFrom<u64> for CompressionLevel {
     type Error = std::num::TryFromIntError;
 
     fn try_from(level: u64) -> Result<Self, Self::Error> {
@@ -106,8 +106,8 @@ pub(in crate::config) fn of(section: &Section<'_>) -> Option<Option<Arc<Compress
     })
 }
 
-fn codings(field: &Field<'_>) -> Option<Vec<Coding>> {
-    let mut seen: Vec<Coding> = Vec::new();
+fn codings(field: &Field<'_>) -> Option<Vec<ContentCoding>> {
+    let mut seen: Vec<ContentCoding> = Vec::new();
     let codings = field.elements()?.into_iter().map(|element| {
         let coding = coding(&element)?;
         if seen.contains(&coding) {
@@ -119,11 +119,11 @@ fn codings(field: &Field<'_>) -> Option<Vec<Coding>> {
     all(codings)
 }
 
-fn coding(element: &Field<'_>) -> Option<Coding> {
-    let words = Coding::ALL.map(|coding| (coding.name(), coding));
+fn coding(element: &Field<'_>) -> Option<ContentCoding> {
+    let words = ContentCoding::ALL.map(|coding| (coding.name(), coding));
     element.choice(&words, |text| {
         let message = format!("there is no coding {} here", quoted(text));
-        let names = Coding::ALL.map(Coding::name);
+        let names = ContentCoding::ALL.map(ContentCoding::name);
         let meant = match text {
             "brotli" => Some("br"),
             _ => suggest::nearest(text, names),

@@ -1,4 +1,4 @@
-//! `servers` of an origin: addresses and names, each with its weight and its part.
+//! Reads `servers` of an origin: addresses and names, each with its weight and its role.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::config::problem::Mistake;
 use crate::config::report::Placed;
 use crate::config::rules::{PoolServer, Role, Weight};
 
-/// Every entry; each names its servers once.
+/// Reads every entry; no two may be equal.
 pub(super) fn read(field: &Field<'_>) -> Option<Vec<PoolServer>> {
     let elements = field.list()?;
     let mut seen: Vec<Placed<Arc<str>>> = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn read(field: &Field<'_>) -> Option<Vec<PoolServer>> {
     Some(entries)
 }
 
-/// A server with its weight and its part.
+/// A server with its weight and its role.
 #[derive(Table)]
 #[table(path = "origin.NAME.servers[]")]
 pub(in crate::config) struct ServerEntry {
@@ -75,7 +75,7 @@ pub(in crate::config) struct ServerEntry {
     backup: Role,
 }
 
-/// The name to look up again, where it is one, and the addresses in order.
+/// Returns the name to look up again, where it is one, and the addresses in order.
 fn server(element: &Field<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<SocketAddr>)> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         if address.port() == 0 || address.ip().is_unspecified() {
