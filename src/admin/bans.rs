@@ -93,7 +93,7 @@ impl BanLift {
 
     /// Lifts the ban and returns the page with the ban that was in force.
     pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
-        let Some(lifted) = view.pardon(&self.limit, self.key) else {
+        let Some(lifted) = view.lift_ban(&self.limit, self.key) else {
             return no_bans();
         };
         let key = format!("{:016x}", self.key.bits());

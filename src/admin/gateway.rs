@@ -128,14 +128,17 @@ impl AdminView for GatewayProcess {
         let now = clock::now();
         // A handle of the bans alone: the walk must keep no snapshot alive.
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
-        let ActiveBans { bans, survival } = active.bans.as_ref()?;
+        let ActiveBans {
+            bans,
+            survival: persistence,
+        } = active.bans.as_ref()?;
         Some(BannedKeysView {
-            bans: BansView::sample(bans, survival, now),
+            bans: BansView::sample(bans, persistence, now),
             keys: bans.top(most, now),
         })
     }
 
-    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>> {
+    fn lift_ban(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>> {
         let active = self.shared.snapshot().limits.get(limit).map(Arc::clone)?;
         let bans = &active.bans.as_ref()?.bans;
         let lifted = bans.lift(key, clock::now());
@@ -228,7 +231,12 @@ impl AdminView for GatewayProcess {
             .collect()
     }
 
-    fn order(&self, origin: &str, server: SocketAddr, order: ServerCommand) -> Option<ServerView> {
+    fn command_server(
+        &self,
+        origin: &str,
+        server: SocketAddr,
+        order: ServerCommand,
+    ) -> Option<ServerView> {
         let pool = self.shared.snapshot().pools.get(origin).map(Arc::clone)?;
         let servers = pool.servers();
         let server = servers.iter().find(|each| each.address == server)?;
@@ -336,10 +344,12 @@ fn sample(active: &ActiveLimit, now: Timestamp) -> LimitView {
             .shadow_rates
             .as_ref()
             .map(|limit| limit.rates().clone()),
-        bans: active
-            .bans
-            .as_ref()
-            .map(|ActiveBans { bans, survival }| BansView::sample(bans, survival, now)),
+        bans: active.bans.as_ref().map(
+            |ActiveBans {
+                 bans,
+                 survival: persistence,
+             }| BansView::sample(bans, persistence, now),
+        ),
         permits: active.permits.as_ref().map(PermitsView::sample),
         share: view.share.map(|share| ShareView {
             latest: active.share_news.latest(),

@@ -86,7 +86,7 @@ fn limits(limits: &[LimitView]) -> [SampledFamily; 8] {
                 "sluicegate_limit_persistent",
                 "Whether the limit's counters outlive the process.",
             ),
-            |limit| u64::from(limit.survival.file().is_some()),
+            |limit| u64::from(limit.persistence.file().is_some()),
         ),
     ]
 }
@@ -125,7 +125,7 @@ fn bans(limits: &[LimitView]) -> [SampledFamily; 4] {
                 "sluicegate_limit_bans_persistent",
                 "Whether the limit's bans outlive the process.",
             ),
-            |bans| u64::from(bans.survival.file().is_some()),
+            |bans| u64::from(bans.persistence.file().is_some()),
         ),
     ]
 }

@@ -161,7 +161,7 @@ impl AddressedCommand {
 
     /// Runs the command and returns the page with the server's state after it.
     pub(super) fn page(&self, peer: Option<SocketAddr>, view: &dyn AdminView) -> AdminPage {
-        let Some(server) = view.order(&self.origin, self.server, self.order) else {
+        let Some(server) = view.command_server(&self.origin, self.server, self.order) else {
             let error =
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
             return AdminPage::new(StatusCode::NOT_FOUND, JSON, error);

@@ -195,7 +195,7 @@ impl LimitSection {
             .share
             .as_ref()
             .map(|share| ShareSection::of(share, advice));
-        let (persistent, counters) = persistence(&view.survival);
+        let (persistent, counters) = persistence(&view.persistence);
         Self {
             name: view.name.to_string(),
             algorithm: view.algorithm,
@@ -235,7 +235,7 @@ fn persistence(persistence: &Persistence) -> (bool, String) {
 
 impl BansSection {
     pub(super) fn of(view: &BansView) -> Self {
-        let (persistent, found) = persistence(&view.survival);
+        let (persistent, found) = persistence(&view.persistence);
         Self {
             first: view.rules.first().as_secs_f64(),
             factor: f64::from(view.rules.factor().hundredths()) / 100.0,

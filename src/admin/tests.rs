@@ -99,7 +99,7 @@ impl AdminView for FakeGateway {
         })
     }
 
-    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>> {
+    fn lift_ban(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>> {
         let known = key == KeyHash::from_bits(0xabcc);
         (limit == "otp").then(|| {
             known.then_some(ActiveBan {
@@ -133,7 +133,7 @@ impl AdminView for FakeGateway {
         origins::tests::seen()
     }
 
-    fn order(
+    fn command_server(
         &self,
         origin: &str,
         server: SocketAddr,
@@ -184,7 +184,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
         overflow_refused: 4,
         share: None,
         slots_reused: 77,
-        survival: Persistence::unasked(),
+        persistence: Persistence::unasked(),
         bans: Some(bans_view()),
         permits: Some(PermitsView {
             max: Concurrency::new(10).expect("ten"),
@@ -208,7 +208,7 @@ fn bans_view() -> BansView {
             slots_reused: 0,
         },
         bytes: 65_536,
-        survival: Persistence::unasked(),
+        persistence: Persistence::unasked(),
     }
 }
 

@@ -30,99 +30,104 @@ use crate::store::{RemoteWriteStats, ReplicationStats};
 
 /// The running gateway, seen by its operator. Called on every admin request; each call may take some milliseconds.
 pub trait AdminView: Send + Sync {
-    /// `[admin] token_file`'s content, where there is one.
+    /// Returns the content of `[admin] token_file`; `None` where none is configured.
     fn token(&self) -> Option<Arc<str>>;
-    /// The readiness of the gateway for new requests.
+    /// Returns the readiness of the gateway for new requests.
     fn readiness(&self) -> ReadyState;
-    /// When the process started, and now.
+    /// Returns the start of the process, and the present time.
     fn times(&self) -> ProcessTimes;
-    /// The configuration in use.
+    /// Returns the configuration in use.
     fn configuration(&self) -> ConfigurationView;
-    /// The memory that the configuration may take; `None` before the first.
+    /// Returns the memory that the configuration may take; `None` before the first.
     fn memory(&self) -> Option<MemoryPlan> {
         None
     }
-    /// Every limit, sampled now.
+    /// Returns every limit, sampled now.
     fn limits(&self) -> Vec<LimitView>;
-    /// The limit of this name, sampled now, with up to `most` of its keys, fullest first; walks the whole table.
+    /// Returns the limit of this name, sampled now, with up to `most` of its keys, fullest first; walks the whole table.
     fn top(&self, limit: &str, most: usize) -> Option<TopKeysView>;
-    /// The bans of the limit of this name, with up to `most` keys, banned for longest first; walks the whole table. `None` where there
-    /// is no such limit, or it bans nobody.
+    /// Returns the bans of the limit of this name, with up to `most` keys, those with the longest ban first; walks the whole table. `None`
+    /// where there is no such limit, or it has no `ban`.
     fn bans(&self, limit: &str, most: usize) -> Option<BannedKeysView>;
-    /// Forgets the bans of a key. `None` as above; `Some(None)` where none was in force.
-    fn pardon(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>>;
-    /// The state of the state directory; `None` without one.
+    /// Lifts the ban of a key. `None` where there is no such limit, or it has no `ban`; `Some(None)` where no ban was in force.
+    fn lift_ban(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>>;
+    /// Returns the state of the state directory; `None` without one.
     fn state(&self) -> Option<DirectoryHealth>;
-    /// The state of the link to the store; `None` without one.
+    /// Returns the state of the link to the store; `None` without one.
     fn store(&self) -> Option<LinkStatus>;
-    /// The writes that wait for the store; `None` without one.
+    /// Returns the writes that wait for the store; `None` without one.
     fn remote_write_stats(&self) -> Option<RemoteWriteStats>;
-    /// The state of the replication of shared limits; `None` without a store.
+    /// Returns the state of the replication of shared limits; `None` without a store.
     fn replication_stats(&self) -> Option<ReplicationStats>;
-    /// The state of ACME certificates; `None` where none is ordered.
+    /// Returns the state of ACME certificates; `None` where none is ordered.
     fn acme(&self) -> Option<AcmeView> {
         None
     }
-    /// The certificates that clients are shown; none where TLS ends nowhere.
+    /// Returns the certificates that listeners serve; none without TLS.
     fn certificates(&self) -> Vec<CertificateView> {
         Vec::new()
     }
 
-    /// The state of the cache; `None` where no route caches.
+    /// Returns the state of the cache; `None` where no route caches.
     fn cache(&self) -> Option<CacheView> {
         None
     }
-    /// Takes away what is stored; how many answers that were. Looks at every key.
+    /// Purges the cache and returns the number of responses. Looks at every key.
     fn purge(&self, _: &PurgeScope) -> u64 {
         0
     }
 
-    /// Connections of clients; `None` where nobody can connect.
+    /// Returns the connections of clients; `None` where no listener is open.
     fn connections(&self) -> Option<ConnectionsView> {
         None
     }
-    /// Every origin.
+    /// Returns every origin.
     fn origins(&self) -> Vec<OriginView>;
-    /// Carries out what the operator asks of a server; how it stands then. `None` where there is no such server.
-    fn order(&self, origin: &str, server: SocketAddr, order: ServerCommand) -> Option<ServerView>;
-    /// Names a key of a limit, and does to it what is asked; how it stands then.
+    /// Runs the operator's command for a server and returns the server's state after it. `None` where there is no such server.
+    fn command_server(
+        &self,
+        origin: &str,
+        server: SocketAddr,
+        order: ServerCommand,
+    ) -> Option<ServerView>;
+    /// Changes a key of a limit and returns its state after that.
     ///
     /// # Errors
-    /// Why that is not possible.
+    /// The reason why the key has no state or cannot be changed.
     fn key(&self, limit: &str, which: &KeySelector, change: &KeyEdit) -> KeyResult;
-    /// The configuration in use as it is written, without secrets.
+    /// Returns the configuration in use as it is written, without secrets.
     fn written(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
-    /// Every route, explained.
+    /// Returns every route, explained.
     fn routes_explained(&self) -> Vec<serde_json::Value> {
         Vec::new()
     }
-    /// Reads the configuration again and waits until that has ended; how it went. `None` where it takes too long.
+    /// Reads the configuration again and returns the result. `None` where it takes too long.
     fn reload(&self) -> Option<ReloadView> {
         None
     }
-    /// The number of routes.
+    /// Returns the number of routes.
     fn routes(&self) -> usize;
-    /// The recorder of requests.
+    /// Returns the recorder of requests.
     fn recorder(&self) -> &RequestRecorder;
 }
 
 /// The certificates that are ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcmeView {
-    /// From whom.
+    /// The URL of the ACME server's directory.
     pub directory: Arc<str>,
-    /// Each, by name.
+    /// Their states, by name.
     pub standings: Vec<RenewalStatus>,
-    /// Orders since the start, by what came of them.
+    /// Orders since the start, by result.
     pub orders: [(OrderOutcome, u64); OrderOutcome::ALL.len()],
 }
 
 /// The readiness of the gateway for new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadyState {
-    /// Yes.
+    /// New requests are welcome.
     Ready,
     /// No configuration is in use yet.
     Starting,
@@ -135,9 +140,9 @@ pub enum ReadyState {
 /// The moments of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessTimes {
-    /// When it started.
+    /// The time of its start.
     pub started: Timestamp,
-    /// Now.
+    /// The time of the limits now.
     pub now: Timestamp,
     /// The time of the wall clock now.
     pub wall: Timestamp,
@@ -150,7 +155,7 @@ pub struct ConfigurationView {
     pub file: Option<PathBuf>,
     /// 1 for the first, one more for each that replaced it; 0 before the first.
     pub generation: u64,
-    /// Since when it is in use; `None` before the first.
+    /// The time since which it is in use; `None` before the first.
     pub loaded_at: Option<Timestamp>,
     /// The last attempt to replace it; `None` when there was none.
     pub last_reload: Option<ReloadView>,
@@ -163,7 +168,7 @@ pub struct ConfigurationView {
 /// An attempt to replace the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReloadView {
-    /// When.
+    /// The time of the attempt.
     pub at: Timestamp,
     /// The result, with the reason where the reload was rejected.
     pub result: Result<(), String>,
@@ -186,11 +191,11 @@ pub struct LimitView {
     pub action: &'static str,
     /// The share of keys that it is enforced for, as one would write it in the configuration.
     pub enforce: String,
-    /// Rates that are judged beside and only reported; `None` where there are none.
+    /// Rates that are only reported; `None` where there are none.
     pub shadow_rates: Option<Rates>,
-    /// Keys that it is made for.
+    /// Keys that its table is made for.
     pub capacity: Capacity,
-    /// Keys that owe something.
+    /// Active keys.
     pub keys: u64,
     /// Keys that fit in its table.
     pub slots: u64,
@@ -198,25 +203,25 @@ pub struct LimitView {
     pub bytes: u64,
     /// Set while some key shares an overflow counter.
     pub overflow_active: bool,
-    /// Since when, and until when that weighs on somebody; `None` when it does not.
+    /// The period in which new keys share counters; `None` when none do.
     pub overflow: Option<OverflowPeriod>,
-    /// New keys, of 1000 that find a slot, that begin with the counts of others.
+    /// The new keys, of 1000 that find a slot, that begin with the counts of others.
     pub overflow_affected: u64,
-    /// Decisions made over keys that were counted together, since the limit exists.
+    /// Decisions over keys that share counters, since the limit exists.
     pub overflow_decisions: u64,
-    /// Those of them that were made before the capacity of now was set.
+    /// The part of these decisions that was made before the present capacity was set.
     pub overflow_decisions_before: u64,
-    /// Those of them that refused.
+    /// The part of these decisions that rejected.
     pub overflow_refused: u64,
     /// The share of its slots that one client may take; `None` where clients cannot invent keys.
     pub share: Option<ShareView>,
-    /// Slots given to another key after their own owed nothing any more.
+    /// Slots given to another key after the counts of their own had expired.
     pub slots_reused: u64,
     /// The persistence of its counters.
-    pub survival: Persistence,
-    /// Its bans; `None` where it bans nobody.
+    pub persistence: Persistence,
+    /// Its bans; `None` without `ban`.
     pub bans: Option<BansView>,
-    /// Its requests in flight; `None` where any number may be.
+    /// Its requests in flight; `None` without `concurrency`.
     pub permits: Option<PermitsView>,
 }
 
@@ -225,7 +230,7 @@ pub struct LimitView {
 pub struct BansView {
     /// The durations and the factor.
     pub rules: BanRules,
-    /// Keys that are banned or remembered.
+    /// Keys that are banned, or whose bans are remembered.
     pub keys: u64,
     /// Keys that fit in their table.
     pub slots: u64,
@@ -234,17 +239,17 @@ pub struct BansView {
     /// Memory of their table.
     pub bytes: u64,
     /// The persistence of its bans.
-    pub survival: Persistence,
+    pub persistence: Persistence,
 }
 
 /// The share of a limit's slots that one client may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareView {
-    /// However crowded the table is.
+    /// The slots that one client may take, however crowded the table is.
     pub slots: u64,
-    /// Refusals of new keys of clients that had taken as many.
+    /// Rejections of new keys of clients that had taken their share.
     pub refused: u64,
-    /// The one that the log told of last.
+    /// The client that the process log named last.
     pub latest: Option<OverShare>,
 }
 
@@ -253,11 +258,11 @@ pub struct ShareView {
 pub struct PermitsView {
     /// The maximum of requests in flight of one key.
     pub max: Concurrency,
-    /// Keys that have some.
+    /// Keys that have requests in flight.
     pub keys: u64,
     /// Keys that fit in their table.
     pub slots: u64,
-    /// Refusals of keys that were counted together, perhaps because of others.
+    /// Rejections of keys that share counters, perhaps because of others.
     pub overflow_refused: u64,
     /// Memory of their table.
     pub bytes: u64,
@@ -266,7 +271,7 @@ pub struct PermitsView {
 impl BansView {
     /// Samples `bans` at `now`.
     #[must_use]
-    pub fn sample(bans: &Bans, survival: &Persistence, now: Timestamp) -> Self {
+    pub fn sample(bans: &Bans, persistence: &Persistence, now: Timestamp) -> Self {
         let occupancy = bans.occupancy(now);
         Self {
             rules: *bans.rules(),
@@ -274,7 +279,7 @@ impl BansView {
             slots: occupancy.slots,
             tallies: bans.stats(),
             bytes: bans.bytes() as u64,
-            survival: survival.clone(),
+            persistence: persistence.clone(),
         }
     }
 }
@@ -301,7 +306,7 @@ impl LimitView {
     pub fn sample(
         name: &Name,
         key: String,
-        (limit, survival): (&Limit, &Persistence),
+        (limit, persistence): (&Limit, &Persistence),
         now: Timestamp,
     ) -> Self {
         let occupancy = limit.occupancy(now);
@@ -330,7 +335,7 @@ impl LimitView {
                 latest: None,
             }),
             slots_reused: tallies.slots_reused,
-            survival: survival.clone(),
+            persistence: persistence.clone(),
             bans: None,
             permits: None,
         }
@@ -346,7 +351,7 @@ pub struct BannedKeysView {
     pub keys: Vec<BannedKey>,
 }
 
-/// A limit with the keys that are nearest to it or over.
+/// A limit with the keys that are nearest to it, or over.
 #[derive(Clone, Debug)]
 pub struct TopKeysView {
     /// The limit.
@@ -364,38 +369,38 @@ pub struct OriginView {
     pub name: Name,
     /// Its servers.
     pub servers: Vec<ServerView>,
-    /// Requests that were tried again.
+    /// Retries of requests.
     pub retries: u64,
-    /// Requests that were not, for want of budget.
+    /// Retries that the budget did not allow.
     pub retries_not_granted: u64,
-    /// Requests that wait for a place at a server.
+    /// Requests that wait for a server with room.
     pub pending: u32,
-    /// Requests that found none.
+    /// Requests that the queue rejected.
     pub refused: u64,
     /// Names that did not resolve when they were last looked up.
     pub unresolved: usize,
     /// Failures that no server is to blame for, by [`FailureKind::ALL`].
     pub failures: [u64; FailureKind::ALL.len()],
-    /// The latest of them.
+    /// The latest of these failures.
     pub last_error: Option<LatestFailure>,
 }
 
 /// A server of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerView {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     /// Its state, which decides whether it gets requests.
     pub state: ServerStatus,
-    /// Its share.
+    /// Its weight in the balance.
     pub weight: Weight,
-    /// When it is asked.
+    /// Its role: primary or backup.
     pub role: Role,
-    /// Tries that are under way.
+    /// Attempts that are under way.
     pub in_flight: u32,
     /// Connections that are open for requests; `None` where they have no bound.
     pub connections: Option<u32>,
-    /// Tries so far, in the order of [`AttemptOutcome::ALL`].
+    /// Attempts so far, in the order of [`AttemptOutcome::ALL`].
     pub outcomes: [u64; AttemptOutcome::ALL.len()],
     /// The number of its ejections.
     pub ejections: u64,
@@ -405,6 +410,6 @@ pub struct ServerView {
     pub last_failure: Option<(AttemptOutcome, Timestamp)>,
     /// Failures by [`FailureKind::ALL`].
     pub failures: [u64; FailureKind::ALL.len()],
-    /// The latest failure that was no answer, with its cause.
+    /// The latest failure without a response, with its cause.
     pub last_error: Option<LatestFailure>,
 }

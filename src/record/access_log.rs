@@ -1,7 +1,7 @@
 //! Owns the access log: one line a request, written by a thread that no request waits for.
 //!
 //! A request formats its line straight into a buffer of its own thread, and the thread of the log writes it out ([`LineLog`]).
-//! [`LineSelection`] decides which requests have a line; [`super::line`] formats it, or [`super::live_view`].
+//! `LineSelection` decides which requests have a line; [`super::line`] formats it, or [`super::live_view`].
 //!
 //! # Limits
 //!
