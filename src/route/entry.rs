@@ -7,10 +7,8 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 
-use super::client::ClientMatch;
-use super::header::HeaderMatch;
+use super::conditions::RouteConditions;
 use super::method::MethodMatch;
-use super::query::QueryMatch;
 use super::rank::RouteRank;
 use crate::config::rules::RouteMatch;
 
@@ -47,14 +45,6 @@ pub(super) struct RouteEntry {
     pub(super) summary: RouteRank,
     methods: MethodMatch,
     conditions: RouteConditions,
-}
-
-/// The conditions on a request beside host, path and method.
-#[derive(Debug)]
-pub(super) struct RouteConditions {
-    pub(super) client: ClientMatch,
-    pub(super) headers: HeaderMatch,
-    pub(super) query: QueryMatch,
 }
 
 /// The entries of one pattern, the most specific first.
@@ -100,16 +90,6 @@ impl RouteEntry {
             return Some(RouteCondition::Headers);
         }
         (!conditions.query.takes(asked.query)).then_some(RouteCondition::Query)
-    }
-}
-
-impl RouteConditions {
-    pub(super) fn compile(matches: &RouteMatch) -> Self {
-        Self {
-            client: ClientMatch::compile(&matches.client),
-            headers: HeaderMatch::compile(&matches.headers),
-            query: QueryMatch::compile(&matches.query),
-        }
     }
 }
 

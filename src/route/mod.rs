@@ -26,6 +26,7 @@
 //! many suffixes are looked up as the longest `*.` has labels.
 
 mod client;
+mod conditions;
 mod entry;
 mod header;
 mod host_routes;

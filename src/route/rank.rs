@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 
 use super::client::ClientRank;
-use super::entry::RouteConditions;
+use super::conditions::RouteConditions;
 use super::method::{MethodMatch, MethodRank};
 use super::pattern::{CompiledPattern, SegmentRank};
 use crate::config::rules::{HostMatch, RouteMatch};

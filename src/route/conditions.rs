@@ -1,0 +1,24 @@
+//! Compiles the conditions of a route that are neither host, path nor method. Its rank counts them, and its entries check them.
+
+use super::client::ClientMatch;
+use super::header::HeaderMatch;
+use super::query::QueryMatch;
+use crate::config::rules::RouteMatch;
+
+/// The conditions on a request beside host, path and method.
+#[derive(Debug)]
+pub(super) struct RouteConditions {
+    pub(super) client: ClientMatch,
+    pub(super) headers: HeaderMatch,
+    pub(super) query: QueryMatch,
+}
+
+impl RouteConditions {
+    pub(super) fn compile(matches: &RouteMatch) -> Self {
+        Self {
+            client: ClientMatch::compile(&matches.client),
+            headers: HeaderMatch::compile(&matches.headers),
+            query: QueryMatch::compile(&matches.query),
+        }
+    }
+}
