@@ -188,7 +188,7 @@ impl Store {
         let epoch = match self.link.has_slots() {
             true => None,
             // What was lost may still be told again.
-            false => Some(self.link.epoch().ok_or_else(StoreError::unavailable)?),
+            false => Some(self.link.epoch().ok_or(StoreError::Unavailable)?),
         };
         let call = |near| {
             let call = script::decide(asks, near);
@@ -268,7 +268,7 @@ impl Store {
             ScriptAnswer::Decided(decided) => Ok(decided),
             ScriptAnswer::Elsewhen(near) => match self.run_once(asks, again(near)).await? {
                 ScriptAnswer::Decided(decided) => Ok(decided),
-                ScriptAnswer::Elsewhen(_) => Err(StoreError::unreadable()),
+                ScriptAnswer::Elsewhen(_) => Err(StoreError::Unreadable),
                 ScriptAnswer::Foreign(name) => Err(self.foreign(&name)),
                 ScriptAnswer::Emptied => Err(self.emptied()),
             },
@@ -280,7 +280,7 @@ impl Store {
     async fn run_once(&self, asks: &[Ask<'_>], call: Call) -> Result<ScriptAnswer, StoreError> {
         let sent = clock::now();
         let reply = self.link.run(call).await?;
-        let answer = script::read(asks, reply).map_err(|_| StoreError::unreadable())?;
+        let answer = script::read(asks, reply).map_err(|_| StoreError::Unreadable)?;
         if let ScriptAnswer::Decided(ScriptResult { now, .. }) | ScriptAnswer::Elsewhen(now) =
             &answer
         {
@@ -292,7 +292,7 @@ impl Store {
     /// Handles a call that named another epoch and did nothing: until the store is restored it counts as unavailable.
     fn emptied(&self) -> StoreError {
         self.link.was_emptied();
-        StoreError::unavailable()
+        StoreError::Unavailable
     }
 
     /// Logs once that another program writes under the store's prefix.
@@ -304,7 +304,7 @@ impl Store {
                 name.as_str()
             );
         }
-        StoreError::unreadable()
+        StoreError::Unreadable
     }
 }
 

@@ -242,7 +242,7 @@ async fn reserve_in_store(
     let asks: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
         group.iter().map(|(_, check)| check.script_ask()).collect();
     let (Some(asks), Some((_, first))) = (asks, group.first()) else {
-        return Err(StoreError::unavailable());
+        return Err(StoreError::Unavailable);
     };
     let result = first.backend.store.decide(&asks, now).await?;
     let is_charged = result.charge_result == ChargeResult::Charged;
