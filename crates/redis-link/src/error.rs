@@ -82,18 +82,6 @@ impl ErrorReply {
 }
 
 impl StoreError {
-    /// Returns the error of a call that was not sent.
-    #[must_use]
-    pub fn unavailable() -> Self {
-        Self::Unavailable
-    }
-
-    /// Returns the error of an answer that is none of the script's.
-    #[must_use]
-    pub fn unreadable() -> Self {
-        Self::Unreadable
-    }
-
     /// Returns whether the call certainly was not executed: then, and only then, it may be sent again.
     #[must_use]
     pub fn surely_did_not_arrive(&self) -> bool {

@@ -11,7 +11,7 @@
 //! The link opens one connection to each server with keys. `bounds.rs` bounds what waits for it.
 #![forbid(unsafe_code)]
 
-/// The target of process logs: the module of the gateway that the link was part of, so that filters by module go on as they are.
+/// The target of process logs: the module of the gateway that the link was part of, so that filters on it or a module above it go on.
 pub(crate) const LOG_TARGET: &str = "sluicegate::store::link";
 
 mod bounds;
@@ -50,3 +50,8 @@ pub use self::settings::{
     Topology,
 };
 pub use self::time::{Clock, Moment};
+
+/// The README's example, which is tested with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

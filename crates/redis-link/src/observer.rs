@@ -40,6 +40,16 @@ pub trait LinkObserver: fmt::Debug + Send + Sync {
     fn count_event(&self, event: LinkEvent);
 }
 
+impl LinkEvent {
+    /// Every event, in the order of their declaration.
+    pub const ALL: [Self; 4] = [
+        Self::Connected,
+        Self::NotConnected,
+        Self::BreakerOpened,
+        Self::ScriptLoaded,
+    ];
+}
+
 impl CallResult {
     /// Every result, in the order of their declaration.
     pub const ALL: [Self; 5] = [

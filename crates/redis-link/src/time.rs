@@ -62,7 +62,8 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the end of a wait that begins now and lasts `timeout`, for several attempts that share it.
+/// Returns the end of a wait that begins now and lasts `timeout`, for several attempts that share it. It is a timer's own deadline, since
+/// the crate reads no clock; a timeout that the timers cannot represent ends decades ahead.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
     tokio::time::sleep(timeout).deadline()
 }
