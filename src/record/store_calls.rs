@@ -21,7 +21,7 @@ pub(super) const ROUND_TRIP_BOUNDS: [u64; 12] = [
 pub struct StoreCallCounts {
     results: [AtomicU64; CallResult::ALL.len()],
     round_trips: Histogram<{ ROUND_TRIP_BOUNDS.len() }>,
-    events: [AtomicU64; 4],
+    events: [AtomicU64; LinkEvent::ALL.len()],
 }
 
 /// Returns the value of the label `result`.
