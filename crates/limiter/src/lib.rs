@@ -119,4 +119,4 @@ pub use time::Timestamp;
 /// The README's example, which is tested with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct ReadmeExample;
