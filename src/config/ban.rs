@@ -83,8 +83,8 @@ impl<'d> BanKeys<'d> {
     }
 }
 
-/// How long a key is refused that exceeded the limit, from the refusal on and whatever the rates say. It holds up to `capacity` keys for
-/// another 31 bytes each, survives what the counters survive, and asking during a ban does not lengthen it. Default: none.
+/// The time for which a key that exceeded the limit is rejected, from the refusal on and whatever the rates say. It holds up to `capacity`
+/// keys for another 31 bytes each, survives what the counters survive, and asking during a ban does not lengthen it. Default: none.
 #[derive(Table)]
 #[table(path = "limit.NAME.ban", check = check_longest)]
 pub(super) struct BanTable {

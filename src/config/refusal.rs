@@ -74,9 +74,9 @@ fn rules(field: &Field<'_>) -> Option<RefusalRules> {
     })
 }
 
-/// How refusals are worded. Default: 429 with a problem body (RFC 9457). A `refusal` of a route goes before that of a limit.
-/// In bodies {limit}, {route}, {retry_after} (seconds) and {request_id} are filled in; {{limit}} is the text "{limit}". At most
-/// 16384 bytes each. Callers that speak gRPC get status 8, RESOURCE_EXHAUSTED, in any case.
+/// The response to rejected requests. Default: 429 with a problem body (RFC 9457). A `refusal` of a route goes before that of a limit. In
+/// bodies {limit}, {route}, {retry_after} (seconds) and {request_id} are filled in; {{limit}} is the text "{limit}". At most 16384 bytes
+/// each. Callers that speak gRPC get status 8, RESOURCE_EXHAUSTED, in any case.
 #[derive(Table)]
 #[table(path = "limit.NAME.refusal", check = check_body)]
 pub(super) struct RefusalTable {

@@ -110,9 +110,9 @@ pub struct Rules {
     pub routes: Vec<RouteRules>,
     /// `[tracing]`; `None` where traces pass as they are.
     pub tracing: Option<TracingRules>,
-    /// How answers are shaped that no route gives; `None` where they go as they are.
+    /// The shape of responses that no route gives; `None` where they go as they are.
     pub shape: Option<Arc<ShapeRules>>,
-    /// What was read, as it is written.
+    /// The configuration as it was written.
     pub written: Arc<Written>,
     /// The patterns of `include`.
     pub patterns: Vec<PathBuf>,
@@ -122,7 +122,7 @@ pub struct Rules {
     pub read_files: Vec<PathBuf>,
 }
 
-/// How access lines show the key of a request that a limit refused.
+/// The form in which access lines show the key of a rejected request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoggedKeys {
     /// By its hash alone, the default.
@@ -159,39 +159,39 @@ pub struct JwtRules {
 /// `[limit.NAME]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitRules {
-    /// What has a counter of its own.
+    /// The key; each has a counter of its own.
     pub key: KeyTemplate,
-    /// What holds for requests that lack a part of the key; `None` where none can.
+    /// The action for requests that lack a part of the key; `None` where none can.
     pub on_missing: Option<OnMissing>,
-    /// How much may pass, and how that is judged.
+    /// The rates and the algorithm.
     pub policy: Policy,
     /// Keys held at once.
     pub capacity: Capacity,
-    /// What clients see of it.
+    /// The response fields about the limit.
     pub headers: FieldStyle,
-    /// How its refusals are worded; `None` leaves the problem body.
+    /// The response to its rejections; `None` leaves the problem body.
     pub refusal: Option<Arc<RefusalRules>>,
     /// Keys that are not judged by `policy`; `None` where no file names any.
     pub overrides: Option<OverrideRules>,
     /// Requests that are not judged by `policy`, where no row names their key; `None` where requests name no tier.
     pub tier: Option<TierRules>,
-    /// What a request takes.
+    /// The cost of a request.
     pub cost: CostRules,
     /// Which responses count; `None`: every admitted request does, whatever comes of it.
     pub count_if: Option<Condition>,
     /// Which requests count beside that.
     pub count: CountedRequests,
-    /// What happens to a request that it has no room for.
+    /// The action for a request that it has no room for.
     pub action: Action,
     /// The keys that it is enforced for; for the others it is in shadow.
     pub enforce: Share,
     /// Rates that are judged beside, by the same algorithm, and only reported.
     pub shadow_rates: Option<Policy>,
-    /// How long a key is refused that exceeded the rates; `None`: until they have room again.
+    /// The ban of a key that exceeded the rates; `None`: until they have room again.
     pub ban: Option<BanRules>,
-    /// How many requests of a key may be in flight; `None`: as many as the rates admit.
+    /// The maximum number of requests of a key in flight; `None`: as many as the rates admit.
     pub concurrency: Option<Concurrency>,
-    /// How it counts in the store; `None`: it counts by itself. Bans and requests in flight always do.
+    /// The way in which it counts in the store; `None`: it counts by itself. Bans and requests in flight always do.
     pub shared: Option<SharedRules>,
 }
 
@@ -213,7 +213,7 @@ impl LimitRules {
         tables.into_iter().flatten().fold(0, u64::saturating_add)
     }
 
-    /// What the accounts of those who pay for slots take: each table of counters has its own.
+    /// Returns the bytes of the accounts of payers of slots: each table of counters has its own.
     fn bytes_of_shares(&self) -> u64 {
         let tables = [true, self.shared.is_some(), self.shadow_rates.is_some()];
         let tables = tables.into_iter().map(u64::from);
@@ -236,13 +236,13 @@ pub enum FieldStyle {
 }
 
 impl FieldStyle {
-    /// Whether the fields of the draft are written.
+    /// Returns whether the fields of the draft are written.
     #[must_use]
     pub fn has_ietf(self) -> bool {
         matches!(self, Self::Ietf | Self::Both)
     }
 
-    /// Whether the `X-RateLimit` fields are written.
+    /// Returns whether the `X-RateLimit` fields are written.
     #[must_use]
     pub fn has_x_rate_limit(self) -> bool {
         matches!(self, Self::XRateLimit | Self::Both)
@@ -272,17 +272,17 @@ pub struct RouteRules {
     pub matches: RouteMatch,
     /// Names of limits, at most 8, each defined.
     pub limits: Vec<Name>,
-    /// What happens to an admitted request.
+    /// The action for an admitted request.
     pub action: RouteAction,
     /// The lists that apply to it, beside those of `[client]`.
     pub lists: ListUse,
     /// Largest request body on this route; default: the server's.
     pub max_body_bytes: Option<u64>,
-    /// How refusals are worded here, whatever limit refuses; `None` leaves that to the limit.
+    /// The response to rejections here, whatever limit rejects; `None` leaves that to the limit.
     pub refusal: Option<Arc<RefusalRules>>,
-    /// How its answers are stored; `None`: not at all.
+    /// The rules by which its responses are stored; `None`: not at all.
     pub cache: Option<RouteCacheRules>,
-    /// How requests and answers are shaped, here and on every route; `None` where they pass as they are.
+    /// The shape of requests and responses, of this route and of every route; `None` where they pass as they are.
     pub shape: Option<Arc<ShapeRules>>,
 }
 
@@ -319,7 +319,7 @@ pub enum HostMatch {
 /// `client` of a route: the longest block that holds the address decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientCondition {
-    /// Who is taken; everybody when there are only exceptions.
+    /// The addresses that match; everybody when there are only exceptions.
     pub of: Vec<IpNet>,
     /// `"!10.1.0.0/16"`: who is not.
     pub except: Vec<IpNet>,
@@ -337,16 +337,16 @@ pub struct QueryCondition {
 /// `path`: exact, `/prefix/*` or with `{name}` segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
-    /// As written.
+    /// The pattern as it was written.
     pub text: Arc<str>,
     /// The segments between slashes, without the final `*`; empty text is the end of `/a/`, and the whole of `/`.
     pub segments: Vec<Segment>,
-    /// Whether anything may follow: `/a/*` takes `/a/`, `/a/b` and `/a/b/c`, but not `/a`; `/*` takes everything.
+    /// Says whether anything may follow: `/a/*` takes `/a/`, `/a/b` and `/a/b/c`, but not `/a`; `/*` takes everything.
     pub tail: Tail,
 }
 
 impl PathPattern {
-    /// Whether `{name}` is one of its segments.
+    /// Returns whether `{name}` is one of its segments.
     #[must_use]
     pub fn has_parameter(&self, name: &str) -> bool {
         self.parameter_position(name).is_some()
@@ -376,7 +376,7 @@ pub enum Segment {
     Parameter(Arc<str>),
 }
 
-/// What may follow the segments of a path pattern.
+/// The paths that may follow the segments of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// Nothing.
@@ -385,7 +385,7 @@ pub enum Tail {
     Any,
 }
 
-/// What happens to an admitted request of a route.
+/// The action for an admitted request of a route.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteAction {
     /// `origin = "app"`.
@@ -408,7 +408,7 @@ impl Rules {
 }
 
 impl ClientCondition {
-    /// Whether it takes every client.
+    /// Returns whether every client matches.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.of.is_empty() && self.except.is_empty()

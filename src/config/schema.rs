@@ -1,10 +1,10 @@
-//! The JSON Schema of the configuration, for editors: made by asking the parser, so that the two cannot disagree.
+//! Makes the JSON Schema of the configuration, for editors.
 //!
-//! The parser is a walk (decision 0003), and nothing else lists what it takes. Here the reference, conf/reference.toml, which is tested
-//! to have every key, is its specimen: each value in it is replaced by one of every type in turn, and the walk says whether it was
-//! "expected". What a key is for is the comment above it, and its example the value. A key that is added to the parser and to the
-//! reference is thereby in the schema. Ranges, words and the forms of texts are what the readers of values note meanwhile
-//! ([`super::form`]).
+//! Keys of declared tables (decision 0037) are taken from their declarations, which also read them. For the others the parser is asked: the
+//! reference, conf/reference.toml, which is tested to have every key, is the specimen. Each value in it is replaced by one of every type in
+//! turn, and the walk says whether it was "expected". The description of a key is the comment above it, and its example is the value. A key
+//! that is added to the parser and to the reference is thereby in the schema. The readers of values note ranges, words and the forms of
+//! texts meanwhile ([`super::form`]).
 //!
 //! # Limits
 //! It does not know the range of a duration, the grammar of keys, paths and conditions, or which keys exclude each other:

@@ -423,7 +423,7 @@ fn unreached(why: DialError) -> CheckResult {
     CheckResult::bad(why.to_string(), advice)
 }
 
-const PASSWORD: &str = "write user and password_file or password_env as the server's ACL has them; docs/operations.md, \
+const PASSWORD: &str = "write user and password_file or password_env as the server's ACL has them; docs/operations/store.md, \
                         \"The store\", names the rights that the user needs";
 
 /// Returns the advice for a server that answers with an error.

@@ -19,7 +19,7 @@ pub enum AcmeChallenge {
 pub struct NameSet(Arc<[Name]>);
 
 impl AcmeChallenge {
-    /// As one writes it in the configuration, and as RFC 8555 §9.7.8 registers it.
+    /// Returns the name in the configuration, which is the one that RFC 8555 §9.7.8 registers.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

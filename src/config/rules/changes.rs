@@ -63,7 +63,7 @@ impl Rules {
         }
     }
 
-    /// What names resolve to otherwise.
+    /// Adds the names that resolve to other addresses.
     fn add_servers(&self, before: &Self, changes: &mut Vec<String>) {
         for (name, origin) in &self.origins {
             let Some(known) = before.origins.get(name) else {

@@ -42,7 +42,7 @@ impl ClientRules {
 }
 
 impl TrustedHeader {
-    /// Whether the field `name`, in lower case, is meant.
+    /// Returns whether the field `name`, in lower case, matches.
     #[must_use]
     pub fn holds(&self, name: &str) -> bool {
         match self {
@@ -51,7 +51,7 @@ impl TrustedHeader {
         }
     }
 
-    /// What the names that are meant begin with.
+    /// Returns the beginning of the names that match.
     #[must_use]
     pub fn beginning(&self) -> &str {
         match self {

@@ -10,7 +10,7 @@ use http::HeaderName;
 
 use crate::normal_form::Normalizer;
 
-/// What a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
+/// The parts of the key that a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTemplate(pub Vec<KeyPart>);
 
@@ -41,7 +41,7 @@ pub enum KeyPart {
 pub struct ValuePart {
     /// Where it stands in a request.
     pub source: ValueSource,
-    /// What is done to it, in this order.
+    /// The steps of its normal form, in this order.
     pub normalizers: Vec<Normalizer>,
 }
 
@@ -74,7 +74,7 @@ pub enum ValueSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(pub Vec<Arc<str>>);
 
-/// What holds for a request that lacks a part of the key.
+/// The action for a request that lacks a part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMissing {
     /// It is answered with 400.
@@ -91,7 +91,7 @@ impl OnMissing {
     /// Every choice.
     pub const ALL: [Self; 4] = [Self::Refuse, Self::Skip, Self::Ip, Self::Shared];
 
-    /// As it is written.
+    /// Returns the word of the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ impl KeyTemplate {
         self.values().find(|value| value.can_be_absent())
     }
 
-    /// Whether a client can make as many keys of it as it likes: by a part that is neither its address nor vouched for by anybody.
+    /// Returns whether a client can make as many keys of it as it likes: by a part that is neither its address nor vouched for by anybody.
     #[must_use]
     pub fn can_be_invented(&self) -> bool {
         self.0.iter().any(|part| match part {
@@ -130,7 +130,7 @@ impl KeyTemplate {
 }
 
 impl ValueSource {
-    /// Whether clients choose the value themselves, and nobody vouches for it.
+    /// Returns whether clients choose the value themselves, and nobody vouches for it.
     fn can_be_invented(&self) -> bool {
         match self {
             // Tokens are verified, certificates are accepted.
@@ -147,7 +147,7 @@ impl ValueSource {
 }
 
 impl ValuePart {
-    /// Whether there are requests without it.
+    /// Returns whether there are requests without it.
     #[must_use]
     pub fn can_be_absent(&self) -> bool {
         // A route's parameters are never empty, so only a normalizer can leave nothing of one.
@@ -157,7 +157,7 @@ impl ValuePart {
 }
 
 impl fmt::Display for KeyTemplate {
-    /// As one would write it in the configuration.
+    /// Writes the key like the configuration does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, part) in self.0.iter().enumerate() {
             if index > 0 {
@@ -226,7 +226,7 @@ impl fmt::Display for Pointer {
 }
 
 impl ValueSource {
-    /// Whether it is read out of the body.
+    /// Returns whether it is read out of the body.
     #[must_use]
     pub fn is_in_body(&self) -> bool {
         matches!(self, Self::Json(_) | Self::Form(_))

@@ -19,7 +19,7 @@ pub enum FileState {
     Read,
     /// An earlier one: the file is broken.
     Kept,
-    /// What could be read of it: the file is broken, and no earlier content is known.
+    /// Nothing could be read: the file is broken, and no earlier content is known.
     Lost,
 }
 
@@ -150,12 +150,12 @@ impl Rules {
     }
 }
 
-/// Whether a content `known` before stands in for a file that is read now.
+/// Returns whether a content `known` before stands in for a file that is read now.
 fn is_kept(now: FileState, known: FileState) -> bool {
     now == FileState::Lost && known != FileState::Lost
 }
 
-/// Whether the tiers of a limit that was read earlier can be judged by the counters of this one.
+/// Returns whether the tiers of a limit that was read earlier can be judged by the counters of this one.
 fn tiers_fit(limit: &LimitRules, before: &LimitRules) -> bool {
     let periods = |policy: &Policy| -> Vec<u32> {
         let rates = policy.rates().iter();

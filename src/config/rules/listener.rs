@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-/// Whether a listener speaks HTTP/2.
+/// Says whether a listener speaks HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http2 {
     /// It does: in cleartext with prior knowledge, under TLS by ALPN.
@@ -11,7 +11,7 @@ pub enum Http2 {
     Off,
 }
 
-/// Whether a proxy in front announces its clients before their first byte.
+/// Says whether a proxy in front announces its clients before their first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProxyProtocol {
     /// Nobody does.
@@ -31,7 +31,7 @@ pub enum MinVersion {
     Tls13,
 }
 
-/// What a client meets that asks for a name without a certificate, or for none.
+/// The answer to a client that asks for a name without a certificate, or for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownName {
     /// The first certificate.

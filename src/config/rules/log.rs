@@ -28,7 +28,7 @@ impl LogRules {
     }
 }
 
-/// What an access line looks like.
+/// The format of an access line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// An object with everything that is known, the default.

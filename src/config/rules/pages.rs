@@ -55,10 +55,10 @@ impl Failing {
     }
 }
 
-/// What a failure looks like: one body for each type, of which `Accept` chooses.
+/// The page for a failure: one body for each type, of which `Accept` chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Of distinct types. None where only `intercept` is said, which leaves the bodies to the next page.
+    /// Bodies of distinct types; none where only `intercept` is said, which leaves the bodies to the next page.
     pub bodies: Vec<PageBody>,
     /// `intercept`: whether it also stands in for an origin's own answer; `None`: as the next page says.
     pub intercept: Option<bool>,

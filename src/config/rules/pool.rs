@@ -12,7 +12,7 @@ use super::KeyTemplate;
 pub struct PoolServer {
     /// `name:port`, to be asked for again; `None` where an address is written.
     pub name: Option<Arc<str>>,
-    /// What it was when the file was read, in order; each address is a server. None where a name did not resolve then.
+    /// The addresses when the file was read, in order; each is a server. None where a name did not resolve then.
     pub addresses: Vec<SocketAddr>,
     /// `weight`; default 1.
     pub weight: Weight,
@@ -21,7 +21,7 @@ pub struct PoolServer {
 }
 
 impl PoolServer {
-    /// Whether no address is known of it.
+    /// Returns whether no address of it is known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.addresses.is_empty()
@@ -60,15 +60,15 @@ pub enum Role {
 pub enum Balance {
     /// Each in turn, as often as its weight says; the default.
     RoundRobin,
-    /// Who has the fewest in flight for its weight.
+    /// The server with the fewest requests in flight for its weight.
     LeastRequests,
-    /// Of two picked at random, who has fewer in flight for its weight.
+    /// The server with fewer requests in flight for its weight, of two picked at random.
     PowerOfTwo,
     /// `hash`: requests with the same value of `hash_key` go to the same server; those without one take turns.
     Hash(KeyTemplate),
 }
 
-/// How a try at a server can fail.
+/// The kind of failure of an attempt at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureClass {
     /// `connect`: no connection could be made, so nothing was sent.

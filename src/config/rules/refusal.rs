@@ -20,20 +20,20 @@ pub struct RefusalRules {
 pub struct Wording {
     /// Its media type.
     pub content_type: HeaderValue,
-    /// How values are written into it.
+    /// The way in which values are escaped in it.
     pub escape: Escape,
     /// Its text.
     pub template: Vec<Piece>,
 }
 
-/// How a value is written into a text of some media type so that it stays a value.
+/// The escape of a value in a text of some media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
     /// Inside a string of JSON.
     Json,
-    /// As text of HTML or XML, also inside the quotes of an attribute.
+    /// Escaped as text of HTML or XML, also inside the quotes of an attribute.
     Html,
-    /// As it is.
+    /// Not escaped.
     None,
 }
 

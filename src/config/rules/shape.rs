@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use super::{CompressRules, CorsRules, ErrorPages, Name};
 use crate::path::PathGroups;
 
-/// How a route shapes what passes: its own rules behind those of every route.
+/// The rules by which a route shapes messages: its own behind those of every route.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShapeRules {
     /// `request_headers`: on the way to the origin.
@@ -27,19 +27,19 @@ pub struct ShapeRules {
 }
 
 impl ShapeRules {
-    /// Whether nothing is shaped.
+    /// Returns whether nothing is shaped.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether answers that the gateway gives itself differ by these rules from those without them.
+    /// Returns whether responses that the gateway gives itself differ by these rules from those without them.
     #[must_use]
     pub fn touches_answers(&self) -> bool {
         !self.response.is_empty() || self.cors.is_some() || !self.pages.pages.is_empty()
     }
 
-    /// Whether a template asks for a part of the path, which then must have one reading.
+    /// Returns whether a template asks for a part of the path, which then must have one reading.
     #[must_use]
     pub fn reads_path(&self) -> bool {
         self.path.is_some() || self.request.read_path() || self.response.read_path()
@@ -58,7 +58,7 @@ pub struct FieldEdits {
 }
 
 impl FieldEdits {
-    /// Whether nothing is edited.
+    /// Returns whether nothing is edited.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
@@ -102,7 +102,7 @@ pub enum Template {
 }
 
 impl Template {
-    /// Whether a part of the path is filled in.
+    /// Returns whether a part of the path is filled in.
     #[must_use]
     pub fn reads_path(&self) -> bool {
         let Self::Filled(slots) = self else {
@@ -144,7 +144,7 @@ pub struct RedirectRules {
     pub to: Template,
     /// Which of the two.
     pub place: RedirectPlace,
-    /// What becomes of the query that was asked with.
+    /// The treatment of the query.
     pub query: RedirectQuery,
     /// The groups of a path that is a regular expression.
     pub groups: Option<PathGroups>,
@@ -159,7 +159,7 @@ pub enum RedirectPlace {
     Url,
 }
 
-/// What becomes of the query at a redirect.
+/// The treatment of the query at a redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectQuery {
     /// It goes along.

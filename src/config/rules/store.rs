@@ -7,7 +7,7 @@ pub use sluicegate_redis_link::{
 /// When a gateway with a store is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadyWhen {
-    /// As soon as it serves: without its store it decides by itself.
+    /// The gateway is ready as soon as it serves: without its store it decides by itself.
     #[default]
     Serving,
     /// Once it was connected to its store.
@@ -17,13 +17,13 @@ pub enum ReadyWhen {
 /// That a limit counts in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedRules {
-    /// Who decides.
+    /// The place of the decision.
     pub mode: SharedMode,
-    /// What holds while the store is away.
+    /// The decision while the store is unavailable.
     pub on_failure: OnStoreFailure,
 }
 
-/// Who decides over a limit that counts in the store.
+/// The place of the decision over a limit that counts in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedMode {
     /// The node, at once; counts are exchanged every `[store] sync_interval`.
@@ -32,7 +32,7 @@ pub enum SharedMode {
     Strict,
 }
 
-/// What holds of a limit while the store is away.
+/// The decision of a limit while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnStoreFailure {
     /// The node judges by its share of the rates.
@@ -45,7 +45,7 @@ pub enum OnStoreFailure {
 }
 
 impl SharedMode {
-    /// As one would write it in the configuration.
+    /// Returns the word of the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl SharedMode {
 }
 
 impl OnStoreFailure {
-    /// As one would write it in the configuration.
+    /// Returns the word of the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -14,13 +14,13 @@ pub struct OverrideRules {
     pub file: PathBuf,
     /// Which of its contents is in force.
     pub state: FileState,
-    /// What its rows say, each once.
+    /// The tiers of its rows, each once.
     pub tiers: Vec<Tier>,
     /// Its rows.
     pub rows: Arc<OverrideRows>,
 }
 
-/// What is said of some requests of a limit.
+/// The tier of some requests of a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tier {
     /// They are judged so, by the limit's counters.
@@ -34,7 +34,7 @@ pub enum Tier {
 /// `tier` and `tiers`: requests that name a tier have its rates, whatever their key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierRules {
-    /// What names the tier: a claim, or a field that only a trusted hop may write.
+    /// The part that names the tier: a claim, or a field that only a trusted hop may write.
     pub named_by: ValuePart,
     /// The tiers by name, at least one.
     pub tiers: Vec<NamedTier>,
@@ -43,11 +43,11 @@ pub struct TierRules {
 /// One of `tiers`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedTier {
-    /// As written.
+    /// The name as it was written.
     pub name: Name,
-    /// What a request must say, in its normal form.
+    /// The value that a request must have, in its normal form.
     pub said: Vec<u8>,
-    /// What it means.
+    /// The tier itself.
     pub tier: Tier,
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What is spoken with the servers of an origin.
+/// The protocol with the servers of an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// HTTP/1.1, the default.
@@ -18,13 +18,13 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whether it says that there is TLS.
+    /// Returns whether it implies TLS.
     #[must_use]
     pub fn implies_tls(self) -> bool {
         matches!(self, Self::H2 | Self::Auto)
     }
 
-    /// Whether a server that answers by HTTP/1.1 is not what the operator described.
+    /// Returns whether a server that answers by HTTP/1.1 contradicts the configuration.
     #[must_use]
     pub fn is_http2_alone(self) -> bool {
         matches!(self, Self::H2 | Self::H2c)
@@ -53,13 +53,13 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// How much of a server's certificate is verified.
+/// The verification of a server's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verify {
-    /// Who signed it, when it is good, and for whom; the default.
+    /// Its signer, its validity and its name; the default.
     #[default]
     Full,
-    /// Who signed it and when it is good.
+    /// Its signer and its validity.
     Chain,
     /// Nothing.
     Off,

@@ -75,7 +75,7 @@ pub struct AcmeRules {
     /// The trust in the server's certificate.
     #[part(read = trust, keys = TrustTable::keys)]
     pub trust: Tls,
-    /// How names are proved: "tls-alpn-01", at port 443, or "http-01", at port 80.
+    /// The challenge that proves names: "tls-alpn-01", at port 443, or "http-01", at port 80.
     #[key(
         example = "\"tls-alpn-01\"",
         default = AcmeChallenge::TlsAlpn01,
@@ -86,8 +86,8 @@ pub struct AcmeRules {
         )
     )]
     pub challenge: AcmeChallenge,
-    /// How long before its end a certificate is renewed, 1s to 398d, but never before half of its lifetime is over. Default: a third of
-    /// its lifetime.
+    /// The time before its end at which a certificate is renewed, 1s to 398d, but never before half of its lifetime is over. Default: a
+    /// third of its lifetime.
     #[key(example = "\"30d\"", reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
     pub renew_before: Option<Duration>,
     /// Where the account and the certificates are kept. Default: acme in [server] state_dir.
@@ -109,7 +109,7 @@ pub struct AcmeRules {
 /// Declares the key of the trust in the server.
 #[derive(Table)]
 struct TrustTable {
-    /// Who signed the server's own certificate, for one of your own. Default: whom this machine trusts.
+    /// The CA certificates of the ACME server, for one of your own. Default: those that this machine trusts.
     #[key(example = "\"/etc/sluicegate/acme-ca.pem\"", shown = "\"acme-ca.pem\"", reader = PEM_FILE)]
     ca_file: Option<Arc<str>>,
 }

@@ -19,7 +19,7 @@ const COOKIE: &str = "sluicegate-server";
 /// Declares the keys of [`Balance`].
 #[derive(Table)]
 pub(super) struct BalanceTable {
-    /// How a server is chosen:
+    /// The choice of a server:
     ///   "round-robin"     default: each in turn, as often as its weight says
     ///   "least-requests"  the one with the fewest requests in flight for its weight
     ///   "power-of-two"    of two picked at random, the one with fewer in flight for its weight
@@ -74,7 +74,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
     }
 }
 
-/// As the key of a limit, of what every route knows from the head alone.
+/// Reads a key like that of a limit, of parts that every route knows from the head alone.
 fn hash_key(field: &Field<'_>) -> Option<KeyTemplate> {
     let template = key::template(field)?;
     let unfit = template.0.iter().find(|part| match part {

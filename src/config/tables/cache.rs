@@ -61,24 +61,24 @@ pub struct RouteCacheRules {
     /// Largest body that is stored, 1B to the `max_bytes` of [cache]. Default: that of [cache].
     #[key(example = "\"1MiB\"", reader = SizeIn(1..=MOST))]
     pub max_object_bytes: Option<usize>,
-    /// How long an answer is fresh that does not say, 1s to 365d. Default: none, it is not stored.
+    /// The time for which a response without a lifetime of its own is fresh, 1s to 365d. Default: none, it is not stored.
     #[key(example = "\"1m\"", reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
     pub default_ttl: Option<Duration>,
-    /// How long after that it may be served while it is fetched anew in the background, where the answer itself says nothing, 0s to 365d.
-    /// Never where it demands to be confirmed.
+    /// The time after that for which it may be served while it is fetched anew in the background, where the response itself says nothing,
+    /// 0s to 365d. Never where it demands to be confirmed.
     #[key(example = "\"30s\"", shown = "\"0s\"", default = Duration::ZERO, reader = DurationIn(Duration::ZERO..=LONGEST))]
     pub stale_while_revalidate: Duration,
-    /// How long after that it may be served when the origin fails, with the same exceptions, 0s to 365d.
+    /// The time after that for which it may be served when the origin fails, with the same exceptions, 0s to 365d.
     #[key(example = "\"1h\"", shown = "\"0s\"", default = Duration::ZERO, reader = DurationIn(Duration::ZERO..=LONGEST))]
     pub stale_if_error: Duration,
     /// Statuses that are stored. Default: those that HTTP lets a cache store.
     #[key(example = "[200, 301, 404]", default = Vec::new(), reader = ListBy(statuses, NUMBER))]
     pub statuses: Vec<StatusCode>,
-    /// What a Cookie in a request means: "personal", that the answer is shared only if it says public, s-maxage or Vary: Cookie; or
+    /// The meaning of a Cookie in a request: "personal", that the answer is shared only if it says public, s-maxage or Vary: Cookie; or
     /// "ignored". Answers with Set-Cookie are never stored.
     #[key(example = "\"personal\"", default = CookieMeaning::Personal, reader = WordOf(&COOKIES, "{} is not what cookies can mean"))]
     pub cookies: CookieMeaning,
-    /// Whether Cache-Control of requests (no-cache, no-store, max-age…) is ignored: with false a client may make the origin be asked.
+    /// True ignores Cache-Control of requests (no-cache, no-store, max-age…): with false a client may make the origin be asked.
     #[key(example = "false", default = ClientNoCache::Granted, reader = Flag(ClientNoCache::Granted, ClientNoCache::Ignored))]
     pub ignore_client_no_cache: ClientNoCache,
     /// Request fields, at most 8, that answers differ by even where `Vary` does not say so. Default: none.

@@ -49,7 +49,8 @@ pub struct ClientRules {
     pub client_ip_header: ForwardedSource,
     /// Further headers that these proxies write or replace in every request, so that no client can send them through: names, or "cf-*" for
     /// all that begin so. Everything else that origins read as the word of a proxy (X-Forwarded-*, X-Real-IP, Forwarded, client
-    /// certificates, …; docs/operations.md has the list) is removed, and from other peers these are too. Default: ["x-forwarded-proto"].
+    /// certificates, …; docs/operations/forwarding.md has the list) is removed, and from other peers these are too. Default:
+    /// ["x-forwarded-proto"].
     #[key(
         example = "[\"x-forwarded-proto\"]",
         shown = "[\"x-forwarded-proto\", \"x-forwarded-host\"]",

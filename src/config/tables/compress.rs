@@ -44,7 +44,7 @@ pub struct CompressRules {
         reader = ListBy(codings, TEXT)
     )]
     pub encodings: Vec<ContentCoding>,
-    /// How hard they try, 1 to 9. Default: 3 for zstd, 4 for br, 5 for gzip.
+    /// The compression level, 1 to 9. Default: 3 for zstd, 4 for br, 5 for gzip.
     #[key(example = "4", reader = IntegerIn(1..=9))]
     pub level: Option<CompressionLevel>,
     /// Answers that say that they are shorter go as they are, 0B to 1GiB: below, the head of a packet weighs more than the gain.

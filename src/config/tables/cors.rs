@@ -47,10 +47,10 @@ pub struct CorsRules {
         reader = ListBy(exposed_fields, TEXT)
     )]
     pub expose: HeaderValue,
-    /// Whether pages may send cookies and the like; not with "*". Default: false.
+    /// True lets pages send cookies and other credentials; not with "*". Default: false.
     #[key(example = "true", default = Credentials::Withheld, reader = Flag(Credentials::Withheld, Credentials::Allowed))]
     pub credentials: Credentials,
-    /// How long a browser may keep the answer to a preflight, 0s to 1d; Firefox keeps none for longer.
+    /// The time for which a browser may keep the answer to a preflight, 0s to 1d; Firefox keeps none for longer.
     #[key(
         example = "\"10m\"",
         default = Duration::from_secs(600),

@@ -39,7 +39,7 @@ pub struct DefenceRules {
     /// alone. Default: a quarter of the memory that the process may use.
     #[key(example = "\"1GiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_unread_bytes: Option<u64>,
-    /// How long the head of a request may take from its first byte to its last; then the client is answered with 408. 1ms to 1h.
+    /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. 1ms to 1h.
     #[key(
         example = "\"10s\"",
         default = Duration::from_secs(10),

@@ -74,7 +74,7 @@ fn intercept(field: &Field<'_>, whose: Whose<'_>) -> Option<bool> {
     Some(intercept)
 }
 
-/// Whether there is a page to give instead of an answer, where one is replaced.
+/// Returns whether there is a page to give instead of a response, where one is replaced.
 fn has_page(
     failing: Failing,
     field: &Field<'_>,
@@ -176,7 +176,7 @@ fn page(
     right.then_some(Page { bodies, intercept })
 }
 
-/// Whether a page says enough that does not say whether it intercepts.
+/// Returns whether a page that does not say whether it intercepts says enough.
 fn said_enough(
     failing: Option<Failing>,
     bodies: &[PageBody],

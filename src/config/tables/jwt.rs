@@ -26,7 +26,7 @@ const ALGORITHMS: [(&str, Algorithm); 12] = [
     ("EdDSA", Algorithm::EdDSA),
 ];
 
-/// How far clocks may be apart where nothing is said.
+/// The default difference that clocks may have.
 const LEEWAY: Duration = Duration::from_secs(60);
 /// More would let tokens live on that were meant to end.
 const LONGEST_LEEWAY: Duration = Duration::from_secs(600);
@@ -113,7 +113,7 @@ fn algorithms(field: &Field<'_>) -> Option<Vec<Algorithm>> {
         .map(|element| element.word(&ALGORITHMS, |got| format!("there is no algorithm {got}"))))
 }
 
-/// What is wrong with the keys, and what to write instead.
+/// Returns the message about an error of the keys, and the advice.
 fn told(error: KeyError) -> (String, String) {
     let (wrong, advice) = match error {
         KeyError::PublicSecret => (

@@ -117,7 +117,7 @@ pub(in crate::config) fn read(section: Section<'_>) -> Option<Limited> {
     })
 }
 
-/// What a limit has room for that does not say: one key where it has one.
+/// Returns the default capacity of a limit: one key where it has only one.
 fn usual_capacity(key: Option<&KeyTemplate>) -> Capacity {
     let is_one = key.is_some_and(|key| key.0 == [KeyPart::Global]);
     let one = Capacity::new(1).ok().filter(|_| is_one);

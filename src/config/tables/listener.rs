@@ -30,14 +30,14 @@ pub struct ListenerRules {
     /// Required. An IP address with a port; "[::]:8080" takes IPv6 and IPv4. No two listeners may have the same.
     #[key(example = "\"0.0.0.0:8080\"", reader = ReadBy(address, &[ValueKind::String]))]
     pub address: SocketAddr,
-    /// Whether HTTP/2 is taken beside HTTP/1.1: in clear text with prior knowledge, under TLS by ALPN.
+    /// True accepts HTTP/2 beside HTTP/1.1: in clear text with prior knowledge, under TLS by ALPN.
     #[key(example = "true", default = Http2::Accepted, reader = Flag(Http2::Off, Http2::Accepted))]
     pub http2: Http2,
     /// The announcement of clients by a proxy in front.
     #[part(read = proxy_protocol, keys = ProxyTable::keys)]
     pub proxy_protocol: ProxyProtocol,
-    /// Whether requests in clear text are sent on to https:// with 308: true for port 443, or the port. Two are not: those of certificate
-    /// authorities under /.well-known/acme-challenge/, and those that a trusted proxy has taken under TLS, as X-Forwarded-Proto says.
+    /// Redirects requests in clear text to https:// with 308: true for port 443, or the port. Two are not: those of certificate authorities
+    /// under /.well-known/acme-challenge/, and those that a trusted proxy has taken under TLS, as X-Forwarded-Proto says.
     #[key(
         example = "true",
         shown = "false",
@@ -54,10 +54,10 @@ pub struct ListenerRules {
 #[derive(Table)]
 #[table(check = check_proxies)]
 struct ProxyTable {
-    /// Whether a proxy in front announces its clients by the PROXY protocol, version 1 or 2, before TLS and HTTP: "off", "optional" (who
-    /// does not is served under its own address) or "required" (who does not, or may not, is closed). What is announced is the peer: for
-    /// limits, for the log, and for `[client] trusted_proxies`. With "optional" every connection that a proxy opens must be its own: one
-    /// that passes clients on without announcing them lets them announce themselves.
+    /// Says whether a proxy in front announces its clients by the PROXY protocol, version 1 or 2, before TLS and HTTP: "off", "optional"
+    /// (who does not is served under its own address) or "required" (who does not, or may not, is closed). What is announced is the peer:
+    /// for limits, for the log, and for `[client] trusted_proxies`. With "optional" every connection that a proxy opens must be its own:
+    /// one that passes clients on without announcing them lets them announce themselves.
     #[key(
         example = "\"required\"",
         shown = "\"off\"",
@@ -65,7 +65,8 @@ struct ProxyTable {
         reader = WordOf(&ANNOUNCEMENTS, "{} says nothing about the PROXY protocol")
     )]
     proxy_protocol: Announcement,
-    /// Who may announce clients; required unless it is "off". From anybody else "optional" takes such a header for a broken request.
+    /// The networks of proxies that may announce clients; required unless it is "off". From anybody else "optional" takes such a header for
+    /// a broken request.
     #[key(example = "[\"10.0.0.0/8\"]", reader = ListBy(proxies, &[ValueKind::String]))]
     proxy_protocol_from: Option<Vec<IpNet>>,
 }

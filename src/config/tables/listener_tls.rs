@@ -65,7 +65,7 @@ pub struct TlsRules {
     /// The trust in certificates of clients; `None` where no client is asked.
     #[part(read = clients, keys = ClientTable::keys)]
     pub clients: Option<ClientTrust>,
-    /// What is shown to clients that ask for a name without a certificate, or for none: "default", the first, or "refuse", nothing.
+    /// The certificate for clients that ask for a name without one, or for none: "default", the first, or "refuse", nothing.
     #[key(
         example = "\"default\"",
         default = UnknownName::Default,
@@ -85,8 +85,8 @@ pub struct TlsRules {
 #[derive(Table)]
 #[table(check = check_authority)]
 struct ClientTable {
-    /// Who signs the certificates of clients. Default: clients are not asked. Keys can count by "tls.client.subject" and
-    /// "tls.client.fingerprint"; a request for another host than that of the handshake is answered with 421.
+    /// The CA certificates of clients. Default: clients are not asked. Keys can count by "tls.client.subject" and "tls.client.fingerprint";
+    /// a request for another host than that of the handshake is answered with 421.
     #[key(example = "\"clients.pem\"", reader = PEM_FILE)]
     client_ca_file: Option<Arc<str>>,
     /// "required", or "optional": who has none may come, and one that is shown must be right.

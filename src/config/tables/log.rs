@@ -26,15 +26,15 @@ pub struct LogRules {
         reader = ReadBy(access, &[ValueKind::String])
     )]
     pub access: AccessLogTarget,
-    /// What lines of refused requests show of the limit's key: "hash"; "masked", its values too, with most of each hidden and addresses by
-    /// their network; "plain", its values as they are counted.
+    /// The form in which lines of rejected requests show the limit's key: "hash"; "masked", its values too, with most of each hidden and
+    /// addresses by their network; "plain", its values as they are counted.
     #[key(
         example = "\"hash\"",
         default = LoggedKeys::Hash,
         reader = ChoiceOf(&KEYS, "{} is no way to log keys", "write \"hash\", \"masked\" or \"plain\"")
     )]
     pub keys: LoggedKeys,
-    /// What a line looks like: "json", or "combined", the format of Apache and nginx, in UTC.
+    /// The format of a line: "json", or "combined", the format of Apache and nginx, in UTC.
     #[key(
         example = "\"json\"",
         default = LogFormat::Json,
@@ -65,7 +65,7 @@ pub struct LogRules {
         reader = ReadBy(refused_lines, &[ValueKind::String])
     )]
     pub refused: RefusedLines,
-    /// Whether lines of JSON have the names of fields and outcomes that they had before this version (CHANGELOG.md lists them). For one
+    /// True writes lines of JSON with the names of fields and outcomes that they had before this version (CHANGELOG.md lists them). For one
     /// version.
     #[key(
         example = "false",
@@ -119,8 +119,8 @@ fn old_names(field: &Field<'_>) -> Option<LogNames> {
     }
     field.warn(
         "lines have the former names of fields, which the next version no longer writes",
-        "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded, limits_us and outcome rate-limited, \
-         then leave it out",
+        "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded, limits_us, outcome rate-limited and \
+         store-unavailable, and decided_by cache, then leave it out",
     );
     Some(LogNames::Former)
 }

@@ -36,8 +36,8 @@ pub struct OriginRules {
     /// The protocol that is spoken with them, and TLS.
     #[part(read = transport, keys = Vec::new)]
     pub transport: OriginTransport,
-    /// How often names of servers are looked up again. 100ms to 1d. Servers come and go with their name; one that does not resolve keeps
-    /// them.
+    /// The time after which names of servers are resolved again. 100ms to 1d. Servers come and go with their name; one that does not
+    /// resolve keeps them.
     #[key(
         example = "\"30s\"",
         default = Duration::from_secs(30),
@@ -47,16 +47,17 @@ pub struct OriginRules {
     /// The choice of a server.
     #[part(read = balance::read, keys = BalanceTable::keys)]
     pub balance: Balance,
-    /// How long the share of a server grows that is new or came back, from a tenth to the whole. 100ms to 1h. Default: not at all.
+    /// The time over which the share of a server that is new or came back grows, from a tenth to the whole. 100ms to 1h. Default: not at
+    /// all.
     #[key(
         example = "\"30s\"",
         reader = DurationIn(Duration::from_millis(100)..=Duration::from_secs(3_600))
     )]
     pub slow_start: Option<Duration>,
-    /// How often a request is tried again, 0 to 5. Without [origin.NAME.retry] only when no connection can be made.
+    /// The maximum number of retries of a request, 0 to 5. Without [origin.NAME.retry] only when no connection can be made.
     #[key(example = "1", default = 1, reader = IntegerIn(0..=5))]
     pub retries: u8,
-    /// What the origin sees as Host: "preserve", what the client sent, or a literal host such as "app.internal:8080".
+    /// The Host that the origin receives: "preserve", the one that the client sent, or a literal host such as "app.internal:8080".
     #[key(example = "\"preserve\"", default = HostPolicy::Preserve, reader = ParsedText(host_policy))]
     pub host: HostPolicy,
     /// In which case field names travel: "lower", as in HTTP/2, or "as-sent", which costs about 3 % of a request's CPU time. A few old
@@ -105,7 +106,7 @@ pub struct OriginTransport {
 pub enum HeaderCase {
     /// In lower case, as in HTTP/2.
     Lower,
-    /// As each side wrote them.
+    /// The bytes that each side wrote.
     AsSent,
 }
 

@@ -18,7 +18,7 @@ const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::f
 /// Statuses that a check may take for healthy.
 const HEALTHY: RangeInclusive<u64> = 100..=599;
 
-/// How long each step with the origin may take. 1ms to 1d.
+/// The maximum durations of the steps with the origin. 1ms to 1d.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.timeouts")]
 pub struct OriginTimeouts {
@@ -35,7 +35,8 @@ pub struct OriginTimeouts {
     /// For the whole response. Default: no bound. An upgraded connection is exempt.
     #[key(example = "\"2m\"", shown = "\"5m\"", reader = DurationIn(TIMEOUT))]
     pub total: Option<Duration>,
-    /// How long an idle connection to the origin is kept. Default: until the origin closes it; TCP probes tell whether it is still there.
+    /// The time for which an idle connection to the origin is kept. Default: until the origin closes it; TCP probes tell whether it is
+    /// still there.
     #[key(example = "\"60s\"", reader = DurationIn(TIMEOUT))]
     pub idle: Option<Duration>,
 }
@@ -65,7 +66,7 @@ pub struct HealthRules {
         reader = DurationIn(Duration::from_millis(10)..=Duration::from_secs(3_600))
     )]
     pub interval: Duration,
-    /// How long one check may take. 1ms to 1m.
+    /// The maximum duration of one check. 1ms to 1m.
     #[key(
         example = "\"1s\"",
         default = Duration::from_secs(1),

@@ -23,7 +23,7 @@ use crate::config::section::Section;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Table)]
 #[table(path = "origin.NAME.tls")]
 pub struct OriginTls {
-    /// Who signs the certificates of the servers. Default: whom this machine trusts.
+    /// The CA certificates of the servers. Default: those that this machine trusts.
     #[key(
         example = "\"/etc/sluicegate/origin-ca.pem\"",
         shown = "\"origin-ca.pem\"",
@@ -37,8 +37,8 @@ pub struct OriginTls {
     /// address.
     #[key(example = "\"app.internal\"", reader = ParsedText(server_name))]
     pub server_name: Option<Arc<str>>,
-    /// How much of a certificate is verified: "full", "chain" for any name, or "off" for anybody, which is no better than no TLS where
-    /// somebody can interfere.
+    /// The verification of a certificate: "full", "chain" for any name, or "off" for anybody, which is no better than no TLS where somebody
+    /// can interfere.
     #[key(example = "\"full\"", default = Verify::Full, reader = ReadBy(verify, &[ValueKind::String]))]
     pub verify: Verify,
 }

@@ -47,10 +47,10 @@ pub struct OtlpRules {
         reader = ReadBy(headers, &[ValueKind::Object])
     )]
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// How long a call may take in all, 10ms to 1m.
+    /// The maximum duration of a call in all, 10ms to 1m.
     #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(WAIT))]
     pub timeout: Duration,
-    /// How long spans wait for others at most, 10ms to 1m.
+    /// The maximum time for which spans wait for others, 10ms to 1m.
     #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
     pub interval: Duration,
     /// The attributes of this gateway, `service.name` first.
@@ -84,7 +84,7 @@ struct CollectorTable {
         reader = ParsedText(url)
     )]
     endpoint: Uri,
-    /// Who signs its certificate, with https://. Default: whom this machine trusts.
+    /// The CA certificates of the collector, with https://. Default: those that this machine trusts.
     #[key(
         example = "\"/etc/sluicegate/collector-ca.pem\"",
         shown = "\"collector-ca.pem\"",
@@ -96,7 +96,7 @@ struct CollectorTable {
 /// Declares the keys of the attributes.
 #[derive(Table)]
 struct ResourceTable {
-    /// What this gateway is called: the attribute service.name.
+    /// The name of this gateway: the attribute service.name.
     #[key(
         example = "\"edge\"",
         shown = "\"sluicegate\"",
@@ -104,7 +104,7 @@ struct ResourceTable {
         reader = ReadBy(attribute_text, &[ValueKind::String])
     )]
     service_name: Box<str>,
-    /// What else is said of it, at most 64 texts. Default: none.
+    /// More attributes of the gateway, at most 64 texts. Default: none.
     #[key(
         example = "{ \"deployment.environment.name\" = \"production\" }",
         default = Vec::new(),

@@ -22,30 +22,30 @@ const EJECTION_TIME: RangeInclusive<Duration> =
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.outlier_detection", check = check_ejection_times)]
 pub struct OutlierDetectionRules {
-    /// How many requests in a row. 1 to 1000.
+    /// The number of failed requests in a row. 1 to 1000.
     #[key(example = "5", default = 5, reader = IntegerIn(1..=1_000))]
     pub consecutive_failures: u32,
-    /// What is a failure: "connect", no connection; "timeout", no answer in time; "reset", a broken one; and statuses from 500 to 599,
-    /// or spans.
+    /// The failures that count: "connect", no connection; "timeout", no answer in time; "reset", a broken one; and statuses from 500 to
+    /// 599, or spans.
     #[key(
         example = "[\"connect\", \"timeout\", \"reset\", 502, 503, 504]",
         default = outliers(),
         reader = ListOf(failure_class, FAILED)
     )]
     pub on: Vec<FailureClass>,
-    /// How long at first; twice that when it fails again soon, then three times, up to max_ejection_time. 100ms to 1d.
+    /// The duration of the first ejection; twice that when it fails again soon, then three times, up to max_ejection_time. 100ms to 1d.
     #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(EJECTION_TIME))]
     pub base_ejection_time: Duration,
     /// The longest. 100ms to 1d.
     #[key(example = "\"5m\"", default = Duration::from_secs(300), reader = DurationIn(EJECTION_TIME))]
     pub max_ejection_time: Duration,
-    /// How many percent of the servers may be out of use after an ejection, for whatever reason. 1 to 100. With few servers it is
+    /// The maximum percentage of servers that may be out of use after an ejection, for whatever reason. 1 to 100. With few servers it is
     /// rounded down: of one none is ejected at 50, of two one.
     #[key(example = "50", default = Percent(50), reader = IntegerIn(1..=100))]
     pub max_percent: Percent,
 }
 
-/// What `retries` are for. Default: for connections that cannot be made, without a budget; with this table, as below.
+/// The failures that `retries` are for. Default: for connections that cannot be made, without a budget; with this table, as below.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.retry")]
 pub struct RetryRules {
@@ -59,7 +59,7 @@ pub struct RetryRules {
         reader = ListOf(failure_class, FAILED)
     )]
     pub on: Vec<FailureClass>,
-    /// How many retries there may be for a hundred requests of the second before. 0% to 100%.
+    /// The maximum number of retries for a hundred requests of the second before. 0% to 100%.
     #[key(example = "\"20%\"", default = Percent(20), reader = ParsedText(percent))]
     pub budget: Percent,
     /// And how many a second beside. 0 to 100000.
@@ -74,7 +74,7 @@ pub struct RetryRules {
     pub deadline: Option<Duration>,
 }
 
-/// How much a server gets at once. Default: as much as comes.
+/// Limits on concurrent requests and connections of a server. Default: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.circuit_breaker", check = check_bounds)]
 pub struct CircuitBreakerRules {
@@ -89,7 +89,7 @@ pub struct CircuitBreakerRules {
     /// that has waited counts until it has its connection, since it waits again if the server has none for it.
     #[key(example = "50", shown = "0", default = 0, reader = IntegerIn(0..=10_000))]
     pub max_pending: u32,
-    /// How long one waits. 1ms to 1m.
+    /// The maximum time for which a request waits. 1ms to 1m.
     #[key(
         example = "\"1s\"",
         default = Duration::from_secs(1),

@@ -57,7 +57,7 @@ const METHODS: [&str; 24] = [
 
 pub(in crate::config) const EXAMPLE: &str = "with path = \"/*\" and origin = \"app\"";
 
-/// What could be read of a route; its references are kept even when the rest is wrong.
+/// The parts of a route that could be read; its references are kept even when the rest is wrong.
 pub(in crate::config) struct Route {
     pub(in crate::config) place: Place,
     /// The name, with the place that it was written at, or that of the route.

@@ -37,21 +37,21 @@ pub struct ServerRules {
         reader = IntegerIn(1..=1024)
     )]
     pub threads: usize,
-    /// How long a stop waits for requests in flight. 0s to 1d.
+    /// The maximum time for which a stop waits for requests in flight. 0s to 1d.
     #[key(
         example = "\"30s\"",
         default = Duration::from_secs(30),
         reader = DurationIn(Duration::ZERO..=LONGEST)
     )]
     pub shutdown_timeout: Duration,
-    /// How long an idle keep-alive connection of a client is kept. 1s to 1d.
+    /// The time for which an idle keep-alive connection of a client is kept. 1s to 1d.
     // Pingora counts it in whole seconds.
     #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
     pub keepalive_timeout: Duration,
-    /// How long one read of a request's body may wait for the client. 1ms to 1d.
+    /// The maximum time for which one read of a request's body waits for the client. 1ms to 1d.
     #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(CLIENT_WAIT))]
     pub client_read_timeout: Duration,
-    /// How long one write of a response may wait for the client. 1ms to 1d.
+    /// The maximum time for which one write of a response waits for the client. 1ms to 1d.
     #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(CLIENT_WAIT))]
     pub client_write_timeout: Duration,
     /// Largest request head: request line and header fields together. 1KiB to 1MiB.
@@ -64,7 +64,8 @@ pub struct ServerRules {
     #[key(example = "\"100MiB\"", default = 100 << 20, reader = SizeIn(0..=LARGEST_BODY))]
     pub max_body_bytes: u64,
     /// A directory, made if only it is missing, in which counters survive restart, upgrade and `kill -9`; nobody else may write to it.
-    /// docs/operations.md says where to put it. Default: none, counters end with the process unless it hands them to a successor (below).
+    /// docs/operations/persistence.md says where to put it. Default: none, counters end with the process unless it hands them to a
+    /// successor (below).
     #[key(example = "\"/var/lib/sluicegate/state\"", reader = ReadBy(state_dir, &[ValueKind::String]))]
     pub state_dir: Option<PathBuf>,
     /// The Unix socket by which a new process takes the listeners over (`sluicegate upgrade`); the gateway makes it, for its own user and
@@ -88,8 +89,8 @@ pub struct ServerRules {
     pub http2: Http2Rules,
 }
 
-/// How much of HTTP/2 one connection of a client may ask for. What is sent ahead, reset or never ended has bounds of its own;
-/// docs/operations.md names them.
+/// The limits of HTTP/2 on one connection of a client. What is sent ahead, reset or never ended has bounds of its own;
+/// docs/operations/protocols.md names them.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "server.http2")]
 pub struct Http2Rules {

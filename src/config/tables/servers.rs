@@ -70,7 +70,7 @@ pub(in crate::config) struct ServerEntry {
     /// Twice the weight is twice the requests, 1 to 256.
     #[key(example = "2", default = Weight::default(), reader = IntegerIn(1..=256))]
     weight: Weight,
-    /// Whether it is asked only while no other server can be.
+    /// True uses the server only while no other can be used.
     #[key(example = "true", default = Role::Primary, reader = Flag(Role::Primary, Role::Backup))]
     backup: Role,
 }

@@ -44,25 +44,25 @@ pub struct StoreRules {
     /// The place of the store, and the way into it.
     #[part(read = access, keys = Vec::new)]
     pub access: StoreAccess,
-    /// What every key in it begins with, 1 to 64 of the characters a-z A-Z 0-9 _ - . : / ; fleets with different ones do not meet.
+    /// The beginning of every key in the store, 1 to 64 of the characters a-z A-Z 0-9 _ - . : / ; fleets with different ones do not meet.
     #[key(
         example = "\"sluicegate\"",
         default = "sluicegate".to_owned(),
         reader = ReadBy(prefix, &[ValueKind::String])
     )]
     pub prefix: String,
-    /// How long one call may take, whatever happens, 1ms to 5s. Then `on_store_failure` holds for the request.
+    /// The maximum duration of one call, whatever happens, 1ms to 5s. Then `on_store_failure` holds for the request.
     #[key(
         example = "\"20ms\"",
         default = Duration::from_millis(20),
         reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(5))
     )]
     pub timeout: Duration,
-    /// How long a connection may take to stand, 10ms to 60s. No request waits for one.
+    /// The maximum duration of connecting, 10ms to 60s. No request waits for one.
     #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
     pub connect_timeout: Duration,
-    /// How often limits with store = "shared" meet the store, 10ms to 60s. Between two meetings gateways do not know of each other:
-    /// docs/fleet.md says by how much they may exceed a limit.
+    /// The interval at which limits with store = "shared" exchange their counts with the store, 10ms to 60s. Between two meetings gateways
+    /// do not know of each other: docs/fleet.md says by how much they may exceed a limit.
     #[key(example = "\"250ms\"", default = Duration::from_millis(250), reader = DurationIn(WAIT))]
     pub sync_interval: Duration,
     /// 32 hexadecimal digits that keys are hashed under, the same on all gateways: openssl rand -hex 16. Default: made once, and kept in
@@ -73,7 +73,7 @@ pub struct StoreRules {
         reader = ReadBy(seed, &[ValueKind::String])
     )]
     pub secret_file: Option<StoreSeed>,
-    /// Whether /readyz says yes only once the store was reached; it does not turn back when the store goes away.
+    /// True lets /readyz succeed only once the store was reached; it does not turn back when the store goes away.
     #[key(
         example = "true",
         shown = "false",

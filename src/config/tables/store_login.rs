@@ -1,4 +1,5 @@
-//! Who the gateway says it is at a server: `user`, and `password_file` or `password_env`. The store has them, and Sentinels have their own.
+//! Reads the login of the gateway at a server: `user`, and `password_file` or `password_env`. The store has them, and Sentinels have their
+//! own.
 
 use super::store::flipped;
 use crate::config::field::{Field, quoted, text_of};
@@ -7,7 +8,7 @@ use crate::config::rules::Login;
 use crate::config::rules::Password;
 use crate::config::section::Section;
 
-/// What one could write, as TOML.
+/// Examples of both, as TOML.
 pub(super) struct Examples {
     /// For `password_file`.
     pub(super) file: &'static str,
@@ -15,7 +16,7 @@ pub(super) struct Examples {
     pub(super) variable: &'static str,
 }
 
-/// What is written.
+/// The keys as they are written.
 pub(super) struct Written<'d> {
     /// `user`, so that one can point at it.
     pub(super) user: Option<Field<'d>>,

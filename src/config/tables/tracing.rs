@@ -17,8 +17,8 @@ use crate::config::section::Section;
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(path = "tracing", check = check_propagation)]
 pub struct TracingRules {
-    /// Whether requests carry a trace to their origin, in `traceparent` and `tracestate` (W3C Trace Context): the client's, under a span
-    /// of the gateway, or a new one with the request's own id. Its ids are in the log. Default: false, these fields pass as they are.
+    /// True gives requests a trace on their way to the origin, in `traceparent` and `tracestate` (W3C Trace Context): the client's, under a
+    /// span of the gateway, or a new one with the request's own id. Its ids are in the log. Default: false, these fields pass as they are.
     #[key(example = "true", default = false, reader = Flag(false, true))]
     pub propagate: bool,
     /// The share of traces that are marked as recorded, 0% to 100%. A flag that came from [client] trusted_proxies stays as it is.

@@ -32,7 +32,7 @@ enum Message {
     Response,
 }
 
-/// What becomes of a field.
+/// An edit of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Edit {
     Set,
@@ -47,12 +47,12 @@ pub(in crate::config) struct Way<'r> {
     pub(in crate::config) regex: Option<&'r PathRegex>,
 }
 
-/// What the file says about every route, as for a route.
+/// Reads the rules for every route.
 pub(in crate::config) fn of_all(root: &Section<'_>) -> Option<ShapeRules> {
     shape(root, None, None, Whose::All)
 }
 
-/// What a route says: its own rules behind those of every route; `None` inside where nothing is shaped.
+/// Reads the rules of a route: its own behind those of every route; `None` inside where nothing is shaped.
 pub(in crate::config) fn of(
     section: &Section<'_>,
     way: Option<Way<'_>>,
@@ -284,7 +284,7 @@ fn name(text: &str, message: Message, edit: Edit) -> Result<HeaderName, Mistake>
     Ok(name)
 }
 
-/// What is left of the path without a prefix: the first segments of the route's own path.
+/// Reads the prefix that is removed from the path: the first segments of the route's own path.
 fn stripped(field: &Field<'_>, way: Option<Way<'_>>) -> Option<Template> {
     let way = way?;
     if way.regex.is_some() {
