@@ -283,9 +283,9 @@ fn inherit(
             Ok((None, InheritedState { sockets, legacy }))
         }
         StartMode::AsSuccessor => {
-            let path = rules.server.upgrade_socket.as_deref();
+            let path = rules.server.upgrade_path();
             let (takeover, inherited) =
-                PendingTakeover::begin(path.ok_or(StartError::NoUpgradeSocket)?)?;
+                PendingTakeover::begin(&path.ok_or(StartError::NoUpgradeSocket)?)?;
             Ok((Some(takeover), inherited))
         }
     }
