@@ -130,7 +130,7 @@ async fn only_recorded_requests_have_spans_rejections_included() {
         assert_eq!(spans.len(), 1, "{spans:?}");
         assert_eq!(spans[0].0.name, "GET /otp");
         assert_eq!(spans[0].said("sluicegate.limit"), "otp");
-        assert_eq!(spans[0].said("sluicegate.verdict"), "refused");
+        assert_eq!(spans[0].said("sluicegate.verdict"), "rejected");
         assert_eq!(spans[0].said("http.response.status_code"), "429");
     }
     let all = collector.spans();
