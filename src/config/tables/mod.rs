@@ -1,4 +1,10 @@
 //! Reads the tables of a configuration, one file a table.
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::private_intra_doc_links,
+    reason = "comments of declared keys are the text of conf/reference.toml, where [cache] is a table and not a link"
+)]
 
 pub(super) mod acme;
 pub(super) mod admin;
