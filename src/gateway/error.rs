@@ -3,6 +3,7 @@
 use std::io;
 
 use pingora::{Error, ErrorSource, ErrorType};
+use sluicegate_http1::RuleViolation;
 
 use crate::origin::NO_CONNECTION;
 use crate::record::RequestDisposition;
@@ -68,10 +69,10 @@ impl ProxyFault {
             }
             // Chunks that two parsers could frame in two ways; Pingora finds some, the listener most.
             (ErrorSource::Downstream, E::Custom("InvalidChunk" | "InvalidTrailerEnd")) => {
-                Self::Client(GatewayProblem::BadRequest(HttpViolation::Chunks))
+                Self::Client(GatewayProblem::BadRequest(RuleViolation::Chunks.into()))
             }
             (ErrorSource::Downstream, E::ReadError) if is_unreadable(error) => {
-                Self::Client(GatewayProblem::BadRequest(HttpViolation::Chunks))
+                Self::Client(GatewayProblem::BadRequest(RuleViolation::Chunks.into()))
             }
             // The client is silent in the middle of its body, and may still read.
             (ErrorSource::Downstream, E::ReadTimedout) => Self::Client(GatewayProblem::BodyTimeout),

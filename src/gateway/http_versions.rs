@@ -9,13 +9,14 @@ use http::uri::PathAndQuery;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, OrErr, Result};
+use sluicegate_http1::RuleViolation;
 
 use super::context::Context;
 use super::error::ProxyFault;
 use crate::clock;
 use crate::framing::is_framing_lookalike;
 use crate::origin::{HeaderEdit, ServerPool};
-use crate::response::{GatewayProblem, HttpViolation};
+use crate::response::GatewayProblem;
 use crate::route::raw_query;
 
 /// Checks that the server negotiated the protocol that the operator configured. Pingora falls back to HTTP/1.1 if a TLS server
@@ -74,7 +75,9 @@ pub(super) fn check_framing_names(request: &RequestHeader) -> Option<GatewayProb
     let mut names = request.headers.keys();
     (request.version == http::Version::HTTP_2
         && names.any(|name| is_framing_lookalike(name.as_str().as_bytes())))
-    .then_some(GatewayProblem::BadRequest(HttpViolation::FramingName))
+    .then_some(GatewayProblem::BadRequest(
+        RuleViolation::FramingName.into(),
+    ))
 }
 
 /// Joins the cookie crumbs into which HTTP/2 splits a cookie for compression. RFC 9113 §8.2.3: they are one field again before

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
+use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
@@ -19,7 +20,7 @@ use crate::path;
 use crate::path::NormalPath;
 use crate::request_id::RequestId;
 use crate::response::template::{self, TemplateValues};
-use crate::response::{GatewayProblem, HttpViolation, cors};
+use crate::response::{GatewayProblem, cors};
 use crate::route::RequestFields;
 use crate::snapshot::{ActiveRoute, Snapshot};
 
@@ -224,8 +225,8 @@ pub fn locate<'a>(
 
 fn normal_path(target: &str) -> Result<NormalPath<'_>, GatewayProblem> {
     NormalPath::parse(target).map_err(|_| match target {
-        ASTERISK => GatewayProblem::BadRequest(HttpViolation::Asterisk),
-        "" => GatewayProblem::BadRequest(HttpViolation::Target),
+        ASTERISK => GatewayProblem::BadRequest(RuleViolation::Asterisk.into()),
+        "" => GatewayProblem::BadRequest(RuleViolation::Target.into()),
         _ => GatewayProblem::BadPath,
     })
 }
@@ -324,7 +325,9 @@ fn check_length(headers: &HeaderMap) -> Result<(), GatewayProblem> {
     match (lengths.next(), lengths.next()) {
         (None, _) => Ok(()),
         (Some(length), None) if is_length(length) => Ok(()),
-        _ => Err(GatewayProblem::BadRequest(HttpViolation::ContentLength)),
+        _ => Err(GatewayProblem::BadRequest(
+            RuleViolation::ContentLength.into(),
+        )),
     }
 }
 

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{Ssl, Stream};
+use sluicegate_http1::RuleViolation;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::chunks::Chunks;
@@ -21,7 +22,7 @@ use crate::config::rules::ServerRules;
 use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
-use crate::response::{GatewayProblem, HttpViolation};
+use crate::response::GatewayProblem;
 
 /// The next event of a connection.
 pub(super) enum NextHead {
@@ -94,7 +95,7 @@ impl Http1Connection {
                     return self.begin(bytes, body, rules);
                 }
                 Head::Malformed(rule) => {
-                    return NextHead::Problem(GatewayProblem::BadRequest(rule));
+                    return NextHead::Problem(GatewayProblem::BadRequest(rule.into()));
                 }
                 Head::Partial if self.read.len() > rules.max_header_bytes => {
                     return NextHead::Problem(GatewayProblem::HeadTooLarge);
@@ -138,7 +139,9 @@ impl Http1Connection {
             Body::Chunked => {
                 let mut chunks = Chunks::default();
                 if chunks.take(&self.read[head_bytes..]).is_err() {
-                    return NextHead::Problem(GatewayProblem::BadRequest(HttpViolation::Chunks));
+                    return NextHead::Problem(GatewayProblem::BadRequest(
+                        RuleViolation::Chunks.into(),
+                    ));
                 }
                 Some(chunks)
             }

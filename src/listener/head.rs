@@ -9,10 +9,10 @@
 //! rejected at once rather than at the timeout.
 
 use http::Method;
+use sluicegate_http1::RuleViolation;
 
 use super::target::{Absolute, Target};
 use crate::framing::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
-use crate::response::HttpViolation;
 
 /// The result of parsing the bytes read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) enum Head {
         spelling: HeadForm,
     },
     /// A malformed or ambiguous head.
-    Malformed(HttpViolation),
+    Malformed(RuleViolation),
 }
 
 /// The framing of a body.
@@ -61,7 +61,7 @@ impl Head {
         }
     }
 
-    fn judge(read: &[u8]) -> Result<Self, HttpViolation> {
+    fn judge(read: &[u8]) -> Result<Self, RuleViolation> {
         let at = leading_line_end(read);
         let mut lines = Lines {
             rest: &read[at..],
@@ -120,25 +120,25 @@ enum HttpVersion {
 
 /// Parses a request line, RFC 9112 §3: method, target and version with one space between each. A space within the target would
 /// end it for one parser and not for another.
-fn request_line(line: &[u8]) -> Result<(HttpVersion, Target<'_>), HttpViolation> {
+fn request_line(line: &[u8]) -> Result<(HttpVersion, Target<'_>), RuleViolation> {
     // A second space would be part of the target, which may contain none.
     let (method, target, version) = words(line).ok_or_else(|| match line {
         // A byte that no method contains means that this is not HTTP.
-        [] => HttpViolation::RequestLine,
+        [] => RuleViolation::RequestLine,
         _ => check_beginning_of_request(line)
             .err()
-            .unwrap_or(HttpViolation::RequestLine),
+            .unwrap_or(RuleViolation::RequestLine),
     })?;
     // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not open.
-    let method = Method::from_bytes(method).map_err(|_| HttpViolation::Method)?;
+    let method = Method::from_bytes(method).map_err(|_| RuleViolation::Method)?;
     if method == Method::CONNECT {
-        return Err(HttpViolation::Connect);
+        return Err(RuleViolation::Connect);
     }
     let target = Target::judge(target, &method)?;
     match version {
         b"HTTP/1.1" => Ok((HttpVersion::Http11, target)),
         b"HTTP/1.0" => Ok((HttpVersion::Http10, target)),
-        _ => Err(HttpViolation::Version),
+        _ => Err(RuleViolation::Version),
     }
 }
 
@@ -153,43 +153,43 @@ fn words(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// Checks that further bytes can complete the request line, RFC 9112 §3.
-fn check_beginning_of_request(line: &[u8]) -> Result<(), HttpViolation> {
+fn check_beginning_of_request(line: &[u8]) -> Result<(), RuleViolation> {
     const VERSIONS: [&[u8]; 2] = [b"HTTP/1.1\r", b"HTTP/1.0\r"];
     let mut words = line.splitn(3, |&byte| byte == b' ');
     let method = words.next().unwrap_or_default();
     if let Some(&byte) = method.iter().find(|&&byte| !is_token(byte)) {
         return Err(if byte.is_ascii_graphic() {
-            HttpViolation::Method
+            RuleViolation::Method
         } else {
-            HttpViolation::NotHttp
+            RuleViolation::NotHttp
         });
     }
     let Some(target) = words.next() else {
         return Ok(());
     };
     if method.is_empty() || target.starts_with(b" ") {
-        return Err(HttpViolation::RequestLine);
+        return Err(RuleViolation::RequestLine);
     }
     if target.iter().any(|byte| matches!(byte, 0..b' ' | 0x7f)) {
-        return Err(HttpViolation::TargetByte);
+        return Err(RuleViolation::TargetByte);
     }
     let Some(version) = words.next() else {
         return Ok(());
     };
     if target.is_empty() {
-        return Err(HttpViolation::RequestLine);
+        return Err(RuleViolation::RequestLine);
     }
     if VERSIONS.iter().any(|whole| whole.starts_with(version)) {
         Ok(())
     } else if version.starts_with(b"HTTP/") && !version.contains(&b' ') {
-        Err(HttpViolation::Version)
+        Err(RuleViolation::Version)
     } else {
-        Err(HttpViolation::RequestLine)
+        Err(RuleViolation::RequestLine)
     }
 }
 
 /// Checks that further bytes can complete a field, or the end of the head.
-fn check_beginning_of_field(line: &[u8]) -> Result<(), HttpViolation> {
+fn check_beginning_of_field(line: &[u8]) -> Result<(), RuleViolation> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line.iter().position(|&byte| !is_token(byte)) {
         None => Ok(()),
@@ -198,15 +198,15 @@ fn check_beginning_of_field(line: &[u8]) -> Result<(), HttpViolation> {
 }
 
 /// Returns name and value of a field line, in which the byte at `end` is the first that a token may not contain.
-fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), HttpViolation> {
+fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), RuleViolation> {
     match line.split_at(end) {
         // RFC 9112 §5.2: a line that starts with a blank continues the previous one, which is obsolete.
-        ([], [b' ' | b'\t', ..]) => Err(HttpViolation::FoldedField),
+        ([], [b' ' | b'\t', ..]) => Err(RuleViolation::FoldedField),
         // §5.1: no blank stands before the colon.
-        ([], _) => Err(HttpViolation::FieldName),
+        ([], _) => Err(RuleViolation::FieldName),
         (name, [b':', value @ ..]) if is_value(value) => Ok((name, value)),
-        (_, [b':', ..]) => Err(HttpViolation::FieldValue),
-        _ => Err(HttpViolation::FieldName),
+        (_, [b':', ..]) => Err(RuleViolation::FieldValue),
+        _ => Err(RuleViolation::FieldName),
     }
 }
 
@@ -225,9 +225,9 @@ impl<'a> FramingFields<'a> {
     ///
     /// # Errors
     /// The line is folded, has no name, contains a forbidden byte, or contradicts an earlier field.
-    fn add(&mut self, line: &'a [u8]) -> Result<(), HttpViolation> {
+    fn add(&mut self, line: &'a [u8]) -> Result<(), RuleViolation> {
         let end = line.iter().position(|&byte| !is_token(byte));
-        let (name, value) = field(line, end.ok_or(HttpViolation::FieldName)?)?;
+        let (name, value) = field(line, end.ok_or(RuleViolation::FieldName)?)?;
         let value = value.trim_ascii();
         self.fields += 1;
         // The length first: most fields differ from all three in it.
@@ -239,51 +239,51 @@ impl<'a> FramingFields<'a> {
             14 if name.eq_ignore_ascii_case(CONTENT_LENGTH) => {
                 // One length, digits only: no sign, no list, no repetition.
                 if self.length.is_some() || !value.iter().all(u8::is_ascii_digit) {
-                    return Err(HttpViolation::ContentLength);
+                    return Err(RuleViolation::ContentLength);
                 }
                 let length = std::str::from_utf8(value).ok();
                 let length = length.and_then(|length| length.parse().ok());
-                self.length = Some(length.ok_or(HttpViolation::ContentLength)?);
+                self.length = Some(length.ok_or(RuleViolation::ContentLength)?);
             }
             17 if name.eq_ignore_ascii_case(TRANSFER_ENCODING) => {
                 // Other codings would have to be decoded by every recipient.
                 if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(HttpViolation::TransferEncoding);
+                    return Err(RuleViolation::TransferEncoding);
                 }
                 self.chunked = true;
             }
-            _ if is_framing_lookalike(name) => return Err(HttpViolation::FramingName),
+            _ if is_framing_lookalike(name) => return Err(RuleViolation::FramingName),
             _ => {}
         }
         Ok(())
     }
 
     /// Checks that a target in absolute form names the same host as `Host`, RFC 9112 §3.2.2.
-    fn check_host(&self, target: &Absolute<'_>) -> Result<(), HttpViolation> {
+    fn check_host(&self, target: &Absolute<'_>) -> Result<(), RuleViolation> {
         if self.hosts == 0 || target.names(self.host) {
             Ok(())
         } else {
-            Err(HttpViolation::HostMismatch)
+            Err(RuleViolation::HostMismatch)
         }
     }
 
     /// Returns the framing. RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
-    fn body(&self, version: HttpVersion) -> Result<Body, HttpViolation> {
+    fn body(&self, version: HttpVersion) -> Result<Body, RuleViolation> {
         let addressed = match version {
             HttpVersion::Http11 => self.hosts == 1,
             HttpVersion::Http10 => self.hosts <= 1,
         };
         if !addressed {
-            return Err(HttpViolation::HostCount);
+            return Err(RuleViolation::HostCount);
         }
         // RFC 9110 §4.2.4
         if self.host.contains(&b'@') {
-            return Err(HttpViolation::UserInformation);
+            return Err(RuleViolation::UserInformation);
         }
         match (self.length, self.chunked) {
-            (Some(_), true) => Err(HttpViolation::TwoFramings),
+            (Some(_), true) => Err(RuleViolation::TwoFramings),
             (None, true) if version == HttpVersion::Http11 => Ok(Body::Chunked),
-            (None, true) => Err(HttpViolation::TransferEncoding),
+            (None, true) => Err(RuleViolation::TransferEncoding),
             (length, false) => Ok(Body::Length(length.unwrap_or(0))),
         }
     }
@@ -335,7 +335,7 @@ enum Line<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn next(&mut self) -> Result<Line<'a>, HttpViolation> {
+    fn next(&mut self) -> Result<Line<'a>, RuleViolation> {
         let Some(feed) = memchr::memchr(b'\n', self.rest) else {
             return Ok(Line::Partial(self.rest));
         };
@@ -345,7 +345,7 @@ impl<'a> Lines<'a> {
         match line {
             // A bare carriage return is valid in no method, target, version, name or value.
             [text @ .., b'\r', b'\n'] => Ok(Line::Whole(text)),
-            _ => Err(HttpViolation::LineEnd),
+            _ => Err(RuleViolation::LineEnd),
         }
     }
 }
@@ -474,7 +474,7 @@ mod tests {
             assert!(is_framing_lookalike(name.as_bytes()), "{name}");
             let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 5\r\n\r\n");
             let found = Head::find(head.as_bytes());
-            assert_eq!(found, Head::Malformed(HttpViolation::FramingName), "{name}");
+            assert_eq!(found, Head::Malformed(RuleViolation::FramingName), "{name}");
         }
         for name in [
             "Content-Length",
@@ -493,21 +493,21 @@ mod tests {
     #[test]
     fn a_beginning_of_no_request_is_malformed_at_once() {
         for (read, rule) in [
-            (&b"\x16\x03\x01\x02\x00\x01"[..], HttpViolation::NotHttp),
-            (b"\0", HttpViolation::NotHttp),
-            (b"\xff\xfe", HttpViolation::NotHttp),
-            (b"\x05\x01", HttpViolation::NotHttp),
-            (b"\n", HttpViolation::LineEnd),
-            (b" GET", HttpViolation::RequestLine),
-            (b"{\"a\"", HttpViolation::Method),
-            (b"GET  ", HttpViolation::RequestLine),
-            (b"GET /\0", HttpViolation::TargetByte),
-            (b"GET / x", HttpViolation::RequestLine),
-            (b"GET / HTTP/2", HttpViolation::Version),
-            (b"GET / HTTP/1.1\r\nHost\0", HttpViolation::FieldName),
-            (b"GET / HTTP/1.1\r\nHost: \x01", HttpViolation::FieldValue),
-            (b"GET / HTTP/1.1\r\n x", HttpViolation::FoldedField),
-            (b"\r\n\r", HttpViolation::NotHttp),
+            (&b"\x16\x03\x01\x02\x00\x01"[..], RuleViolation::NotHttp),
+            (b"\0", RuleViolation::NotHttp),
+            (b"\xff\xfe", RuleViolation::NotHttp),
+            (b"\x05\x01", RuleViolation::NotHttp),
+            (b"\n", RuleViolation::LineEnd),
+            (b" GET", RuleViolation::RequestLine),
+            (b"{\"a\"", RuleViolation::Method),
+            (b"GET  ", RuleViolation::RequestLine),
+            (b"GET /\0", RuleViolation::TargetByte),
+            (b"GET / x", RuleViolation::RequestLine),
+            (b"GET / HTTP/2", RuleViolation::Version),
+            (b"GET / HTTP/1.1\r\nHost\0", RuleViolation::FieldName),
+            (b"GET / HTTP/1.1\r\nHost: \x01", RuleViolation::FieldValue),
+            (b"GET / HTTP/1.1\r\n x", RuleViolation::FoldedField),
+            (b"\r\n\r", RuleViolation::NotHttp),
         ] {
             let shown = read.escape_ascii();
             assert_eq!(Head::find(read), Head::Malformed(rule), "{shown}");

@@ -2,10 +2,10 @@
 
 use http::Method;
 use http::uri::PathAndQuery;
+use sluicegate_http1::RuleViolation;
 
 use super::head::alphanumerics_and;
 use crate::host;
-use crate::response::HttpViolation;
 use crate::route::raw_query;
 
 /// A target that a route may match.
@@ -34,25 +34,25 @@ const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
 
 impl<'a> Target<'a> {
     /// Checks a target that was sent with this method.
-    pub(super) fn judge(target: &'a [u8], method: &Method) -> Result<Self, HttpViolation> {
+    pub(super) fn judge(target: &'a [u8], method: &Method) -> Result<Self, RuleViolation> {
         match target {
-            [] => Err(HttpViolation::RequestLine),
+            [] => Err(RuleViolation::RequestLine),
             [b'/', rest @ ..] if rest.iter().all(|&byte| PLAIN[usize::from(byte)]) => {
                 Ok(Self::Path)
             }
             _ if target.iter().any(|byte| matches!(byte, 0..=b' ' | 0x7f)) => {
-                Err(HttpViolation::TargetByte)
+                Err(RuleViolation::TargetByte)
             }
             // §3.2: a target has no fragment. Where one is sent, some origins cut it off and others take it for a part of the
             // path.
-            _ if target.contains(&b'#') => Err(HttpViolation::Fragment),
+            _ if target.contains(&b'#') => Err(RuleViolation::Fragment),
             [b'/', ..] => Self::judge_path(target),
-            b"*" => Err(HttpViolation::Asterisk),
+            b"*" => Err(RuleViolation::Asterisk),
             _ => {
                 let absolute = Absolute::find(target)?;
                 if absolute.rest.is_empty() && method == Method::OPTIONS {
                     // §3.2.4: this is how a client asks a proxy for `OPTIONS *`.
-                    return Err(HttpViolation::Asterisk);
+                    return Err(RuleViolation::Asterisk);
                 }
                 if !absolute.rest.is_empty() {
                     Self::judge_path(absolute.rest)?;
@@ -64,37 +64,37 @@ impl<'a> Target<'a> {
 
     /// Checks a path and its query, or a query alone. The proxy accepts no others: it answers them itself, without a line in the
     /// log.
-    fn judge_path(target: &'a [u8]) -> Result<Self, HttpViolation> {
+    fn judge_path(target: &'a [u8]) -> Result<Self, RuleViolation> {
         let written = raw_query::encoded(target);
         match PathAndQuery::try_from(&*written) {
             Ok(_) if written.len() == target.len() => Ok(Self::Path),
             Ok(_) => Ok(Self::RawQuery),
-            Err(_) => Err(HttpViolation::TargetByte),
+            Err(_) => Err(RuleViolation::TargetByte),
         }
     }
 }
 
 impl<'a> Absolute<'a> {
-    fn find(target: &'a [u8]) -> Result<Self, HttpViolation> {
-        let colon = memchr::memmem::find(target, b"://").ok_or(HttpViolation::Target)?;
+    fn find(target: &'a [u8]) -> Result<Self, RuleViolation> {
+        let colon = memchr::memmem::find(target, b"://").ok_or(RuleViolation::Target)?;
         let (scheme, rest) = (&target[..colon], &target[colon + 3..]);
         let default_port = match scheme {
             _ if scheme.eq_ignore_ascii_case(b"http") => 80,
             _ if scheme.eq_ignore_ascii_case(b"https") => 443,
-            _ => return Err(HttpViolation::Target),
+            _ => return Err(RuleViolation::Target),
         };
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
         let (authority, rest) = rest.split_at(end.unwrap_or(rest.len()));
         // RFC 9110 §4.2.4
         if authority.contains(&b'@') {
-            return Err(HttpViolation::UserInformation);
+            return Err(RuleViolation::UserInformation);
         }
         let absolute = Self {
             authority,
             rest,
             default_port,
         };
-        absolute.place(authority).ok_or(HttpViolation::Target)?;
+        absolute.place(authority).ok_or(RuleViolation::Target)?;
         Ok(absolute)
     }
 
@@ -166,24 +166,24 @@ mod tests {
     #[test]
     fn a_refused_target_breaks_a_named_rule() {
         for (target, rule) in [
-            ("*", HttpViolation::Asterisk),
-            ("a", HttpViolation::Target),
-            ("a:80", HttpViolation::Target),
-            ("ftp://a/", HttpViolation::Target),
-            ("http:///a", HttpViolation::Target),
-            ("http://a b/", HttpViolation::TargetByte),
-            ("http://a\\b/", HttpViolation::Target),
-            ("http://a:99999/", HttpViolation::Target),
-            ("http://u@a/", HttpViolation::UserInformation),
-            ("/a#b", HttpViolation::Fragment),
-            ("/a\x7f", HttpViolation::TargetByte),
-            ("/<a>", HttpViolation::TargetByte),
-            ("/a?b c", HttpViolation::TargetByte),
+            ("*", RuleViolation::Asterisk),
+            ("a", RuleViolation::Target),
+            ("a:80", RuleViolation::Target),
+            ("ftp://a/", RuleViolation::Target),
+            ("http:///a", RuleViolation::Target),
+            ("http://a b/", RuleViolation::TargetByte),
+            ("http://a\\b/", RuleViolation::Target),
+            ("http://a:99999/", RuleViolation::Target),
+            ("http://u@a/", RuleViolation::UserInformation),
+            ("/a#b", RuleViolation::Fragment),
+            ("/a\x7f", RuleViolation::TargetByte),
+            ("/<a>", RuleViolation::TargetByte),
+            ("/a?b c", RuleViolation::TargetByte),
         ] {
             let judged = Target::judge(target.as_bytes(), &Method::GET);
             assert_eq!(judged, Err(rule), "{target}");
         }
         let of_options = Target::judge(b"http://a", &Method::OPTIONS);
-        assert_eq!(of_options, Err(HttpViolation::Asterisk));
+        assert_eq!(of_options, Err(RuleViolation::Asterisk));
     }
 }

@@ -1,0 +1,11 @@
+//! HTTP/1.1 messages without I/O, for proxies.
+//!
+//! A proxy that reads a message in one way and forwards it to a server that reads it in another lets requests be smuggled (RFC 9112
+//! §11.2). This crate rejects what two parsers could read in two ways; each rule is a variant of [`RuleViolation`].
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod violation;
+
+pub use violation::RuleViolation;
