@@ -40,7 +40,6 @@ pub mod cache;
 
 pub mod config;
 pub mod explain;
-mod framing;
 mod in_force;
 pub mod process;
 pub mod request_id;

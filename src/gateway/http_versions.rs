@@ -9,15 +9,13 @@ use http::uri::PathAndQuery;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, OrErr, Result};
-use sluicegate_http1::RuleViolation;
+use sluicegate_http1::{RuleViolation, is_framing_lookalike, raw_query};
 
 use super::context::Context;
 use super::error::ProxyFault;
 use crate::clock;
-use crate::framing::is_framing_lookalike;
 use crate::origin::{HeaderEdit, ServerPool};
 use crate::response::GatewayProblem;
-use crate::route::raw_query;
 
 /// Checks that the server negotiated the protocol that the operator configured. Pingora falls back to HTTP/1.1 if a TLS server
 /// selects none, and a gRPC request would then be lost silently.

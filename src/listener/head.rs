@@ -9,10 +9,9 @@
 //! rejected at once rather than at the timeout.
 
 use http::Method;
-use sluicegate_http1::RuleViolation;
+use sluicegate_http1::{CONTENT_LENGTH, RuleViolation, TRANSFER_ENCODING, is_framing_lookalike};
 
 use super::target::{Absolute, Target};
-use crate::framing::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 
 /// The result of parsing the bytes read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 //! All later stages, the limits included, then see one form of each request.
 
 use http::Method;
+use sluicegate_http1::raw_query;
 
 use super::head::leading_line_end;
 use super::target::Target;
-use crate::route::raw_query;
 
 /// Returns a head that [`super::head`] found whole, in the form in which it is passed on.
 pub(super) fn respell(head: &[u8]) -> Vec<u8> {

@@ -2,11 +2,10 @@
 
 use http::Method;
 use http::uri::PathAndQuery;
-use sluicegate_http1::RuleViolation;
+use sluicegate_http1::{RuleViolation, raw_query};
 
 use super::head::alphanumerics_and;
 use crate::host;
-use crate::route::raw_query;
 
 /// A target that a route may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

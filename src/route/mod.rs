@@ -36,7 +36,6 @@ mod overlap;
 mod pattern;
 mod query;
 mod rank;
-pub mod raw_query;
 mod regex_set;
 mod review;
 #[cfg(test)]

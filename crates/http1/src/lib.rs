@@ -6,6 +6,9 @@
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod framing_names;
+pub mod raw_query;
 mod violation;
 
+pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 pub use violation::RuleViolation;
