@@ -9,6 +9,8 @@
 //! Extensions and sizes may take [`CHUNK_OVERHEAD`] bytes beyond what the data justifies, the trailer at most [`TRAILER_BYTES`].
 //! The parser keeps a few words of state.
 
+use sluicegate_http1::bytes::is_token;
+
 use crate::bounds::{CHUNK_OVERHEAD, TRAILER_BYTES};
 
 /// The progress within a chunked body.
@@ -122,7 +124,7 @@ impl Chunks {
             (At::DataReturn, b'\r') => At::DataFeed,
             (At::DataFeed, b'\n') => At::Start,
             (At::Line, b'\r') => At::LastFeed,
-            (At::Line | At::Name, _) if super::head::is_token(byte) => At::Name,
+            (At::Line | At::Name, _) if is_token(byte) => At::Name,
             (At::Name, b':') => At::Value,
             (At::Value, b'\r') => At::ValueFeed,
             (At::Value, _) if !is_control(byte) => At::Value,

@@ -8,7 +8,7 @@
 //! A partial head is checked as far as it goes: bytes that cannot become a request, such as the first message of TLS, are
 //! rejected at once rather than at the timeout.
 
-use http::Method;
+use sluicegate_http1::bytes::{is_token, is_value};
 use sluicegate_http1::{CONTENT_LENGTH, RuleViolation, TRANSFER_ENCODING, is_framing_lookalike};
 
 use super::target::{Absolute, Target};
@@ -129,11 +129,13 @@ fn request_line(line: &[u8]) -> Result<(HttpVersion, Target<'_>), RuleViolation>
             .unwrap_or(RuleViolation::RequestLine),
     })?;
     // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not open.
-    let method = Method::from_bytes(method).map_err(|_| RuleViolation::Method)?;
-    if method == Method::CONNECT {
+    if method.is_empty() || !method.iter().all(|&byte| is_token(byte)) {
+        return Err(RuleViolation::Method);
+    }
+    if method == b"CONNECT" {
         return Err(RuleViolation::Connect);
     }
-    let target = Target::judge(target, &method)?;
+    let target = Target::judge(target, method)?;
     match version {
         b"HTTP/1.1" => Ok((HttpVersion::Http11, target)),
         b"HTTP/1.0" => Ok((HttpVersion::Http10, target)),
@@ -286,38 +288,6 @@ impl<'a> FramingFields<'a> {
             (length, false) => Ok(Body::Length(length.unwrap_or(0))),
         }
     }
-}
-
-/// Returns whether a token may contain this byte.
-pub(super) fn is_token(byte: u8) -> bool {
-    TOKEN[usize::from(byte)]
-}
-
-/// The bytes of a token, such as the name of a field: RFC 9110 §5.6.2.
-const TOKEN: [bool; 256] = alphanumerics_and(b"!#$%&'*+-.^_`|~");
-
-/// Returns a table of the bytes that are letters, digits or one of `marks`.
-pub(super) const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
-    let mut members = [false; 256];
-    let mut byte = 0;
-    while byte < members.len() {
-        members[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let mut mark = 0;
-    while mark < marks.len() {
-        members[marks[mark] as usize] = true;
-        mark += 1;
-    }
-    members
-}
-
-/// Returns whether a value has no control characters but tabs, RFC 9110 §5.5. Reads every byte, so that the loop is vectorized.
-fn is_value(value: &[u8]) -> bool {
-    let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
-    !value
-        .iter()
-        .fold(false, |found, &byte| found | is_control(byte))
 }
 
 /// An iterator over the lines of some bytes.

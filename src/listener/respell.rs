@@ -3,7 +3,6 @@
 //!
 //! All later stages, the limits included, then see one form of each request.
 
-use http::Method;
 use sluicegate_http1::raw_query;
 
 use super::head::leading_line_end;
@@ -17,9 +16,7 @@ pub(super) fn respell(head: &[u8]) -> Vec<u8> {
     let mut words = line.split(|&byte| byte == b' ');
     let mut word = || words.next().unwrap_or_default();
     let (method, target, version) = (word(), word(), word());
-    let judged = Method::from_bytes(method)
-        .ok()
-        .and_then(|known| Target::judge(target, &known).ok());
+    let judged = Target::judge(target, method).ok();
     let mut written = Vec::with_capacity(head.len() + 64);
     let mut request_line = |path: [&[u8]; 2]| {
         for piece in [

@@ -1,11 +1,7 @@
 //! Checks the target of an HTTP/1 request, RFC 9112 §3.2: a path, or an absolute URL whose authority `Host` must name too.
 
-use http::Method;
-use http::uri::PathAndQuery;
-use sluicegate_http1::{RuleViolation, raw_query};
-
-use super::head::alphanumerics_and;
-use crate::host;
+use sluicegate_http1::bytes::alphanumerics_and;
+use sluicegate_http1::{Authority, RuleViolation, raw_query};
 
 /// A target that a route may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +29,7 @@ const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
 
 impl<'a> Target<'a> {
     /// Checks a target that was sent with this method.
-    pub(super) fn judge(target: &'a [u8], method: &Method) -> Result<Self, RuleViolation> {
+    pub(super) fn judge(target: &'a [u8], method: &[u8]) -> Result<Self, RuleViolation> {
         match target {
             [] => Err(RuleViolation::RequestLine),
             [b'/', rest @ ..] if rest.iter().all(|&byte| PLAIN[usize::from(byte)]) => {
@@ -49,7 +45,7 @@ impl<'a> Target<'a> {
             b"*" => Err(RuleViolation::Asterisk),
             _ => {
                 let absolute = Absolute::find(target)?;
-                if absolute.rest.is_empty() && method == Method::OPTIONS {
+                if absolute.rest.is_empty() && method == b"OPTIONS" {
                     // §3.2.4: this is how a client asks a proxy for `OPTIONS *`.
                     return Err(RuleViolation::Asterisk);
                 }
@@ -61,14 +57,19 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Checks a path and its query, or a query alone. The proxy accepts no others: it answers them itself, without a line in the
-    /// log.
+    /// Checks a path and its query, or a query alone, which have no spaces, control characters and fragments. RFC 3986 §3.3 allows
+    /// fewer bytes in a path; clients send the others, but for these three, and origins read them in one way.
     fn judge_path(target: &'a [u8]) -> Result<Self, RuleViolation> {
-        let written = raw_query::encoded(target);
-        match PathAndQuery::try_from(&*written) {
-            Ok(_) if written.len() == target.len() => Ok(Self::Path),
-            Ok(_) => Ok(Self::RawQuery),
-            Err(_) => Err(RuleViolation::TargetByte),
+        let mark = memchr::memchr(b'?', target).unwrap_or(target.len());
+        let (path, query) = target.split_at(mark);
+        if path.iter().any(|byte| matches!(byte, b'<' | b'>' | b'`'))
+            || std::str::from_utf8(path).is_err()
+        {
+            Err(RuleViolation::TargetByte)
+        } else if query.iter().any(|&byte| raw_query::is_raw(byte)) {
+            Ok(Self::RawQuery)
+        } else {
+            Ok(Self::Path)
         }
     }
 }
@@ -93,35 +94,28 @@ impl<'a> Absolute<'a> {
             rest,
             default_port,
         };
-        absolute.place(authority).ok_or(RuleViolation::Target)?;
+        Authority::parse(authority, default_port).ok_or(RuleViolation::Target)?;
         Ok(absolute)
     }
 
     /// Returns whether `host`, a value of `Host`, names the same authority, RFC 9110 §4.2.3: case and a default port make no
     /// difference.
     pub(super) fn names(&self, host: &[u8]) -> bool {
-        self.place(host)
-            .is_some_and(|place| Some(place) == self.place(self.authority))
-    }
-
-    /// Returns host and port of an authority; `None` for an invalid one.
-    fn place(&self, authority: &'a [u8]) -> Option<(std::borrow::Cow<'a, str>, u16)> {
-        let text = std::str::from_utf8(authority).ok()?;
-        let name = host::normalize(text).ok()?;
-        let port = match text.rsplit_once(':') {
-            Some((_, port)) if !port.is_empty() && !port.ends_with(']') => port.parse().ok()?,
-            _ => self.default_port,
-        };
-        Some((name, port))
+        Authority::parse(host, self.default_port)
+            .is_some_and(|named| Some(named) == Authority::parse(self.authority, self.default_port))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http::uri::PathAndQuery;
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::host;
 
     fn absolute(target: &[u8]) -> Absolute<'_> {
-        match Target::judge(target, &Method::GET) {
+        match Target::judge(target, b"GET") {
             Ok(Target::Absolute(absolute)) => absolute,
             other => panic!("{}: {other:?}", target.escape_ascii()),
         }
@@ -161,6 +155,29 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Goal: a target that passes is one that `http` takes, by which the proxy reads it, and no other is rejected for its bytes.
+        /// Method: arbitrary bytes without those that are rejected before.
+        #[test]
+        fn a_path_passes_where_the_proxy_takes_it(text in "[/?]([a-c<>`\"{}|\\\\^~%?]|[\u{80}-\u{ff}]){0,8}", high: Option<u8>) {
+            let mut target = text.into_bytes();
+            target.extend(high.map(|byte| byte | 0x80));
+            let taken = PathAndQuery::try_from(&*raw_query::encoded(&target)).is_ok();
+            prop_assert_eq!(Target::judge_path(&target).is_ok(), taken);
+        }
+
+        /// Goal: an authority passes where its host has a normal form, and two are the same where it is. Method: arbitrary short ones.
+        #[test]
+        fn authorities_are_hosts(texts in prop::array::uniform2("[abAB.:1\\[\\]~@-]{0,8}")) {
+            let normal = |text: &str| host::normalize(text).ok().map(|name| name.into_owned());
+            let [one, other] = texts.each_ref().map(|text| Authority::parse(text.as_bytes(), 80));
+            prop_assert_eq!(one.is_some(), normal(&texts[0]).is_some());
+            if one.is_some() && one == other {
+                prop_assert_eq!(normal(&texts[0]), normal(&texts[1]));
+            }
+        }
+    }
+
     /// Goal: an invalid target is rejected for its own reason. Method: one of each.
     #[test]
     fn a_refused_target_breaks_a_named_rule() {
@@ -179,10 +196,10 @@ mod tests {
             ("/<a>", RuleViolation::TargetByte),
             ("/a?b c", RuleViolation::TargetByte),
         ] {
-            let judged = Target::judge(target.as_bytes(), &Method::GET);
+            let judged = Target::judge(target.as_bytes(), b"GET");
             assert_eq!(judged, Err(rule), "{target}");
         }
-        let of_options = Target::judge(b"http://a", &Method::OPTIONS);
+        let of_options = Target::judge(b"http://a", b"OPTIONS");
         assert_eq!(of_options, Err(RuleViolation::Asterisk));
     }
 }

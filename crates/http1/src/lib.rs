@@ -6,9 +6,12 @@
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod authority;
+pub mod bytes;
 mod framing_names;
 pub mod raw_query;
 mod violation;
 
+pub use authority::Authority;
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 pub use violation::RuleViolation;
