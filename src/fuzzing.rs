@@ -6,7 +6,8 @@
 
 use std::net::SocketAddr;
 
-use crate::listener::head::{Body, Head};
+use sluicegate_http1::{Body, Head};
+
 use crate::listener::proxy_protocol;
 
 /// The result of a listener's parser for the bytes read so far.

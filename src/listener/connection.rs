@@ -8,13 +8,12 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{Ssl, Stream};
-use sluicegate_http1::RuleViolation;
+use sluicegate_http1::{
+    Body, ChunkLimits, Chunks, Head, HeadForm, RuleViolation, leading_line_end, respell,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::chunks::Chunks;
 use super::guarded_stream::{GuardedStream, ReadPace};
-use super::head::{Body, Head, HeadForm, leading_line_end};
-use super::respell::respell;
 use super::reusable_timeout::ReusableTimeout;
 use crate::bounds;
 use crate::clock;
@@ -23,6 +22,12 @@ use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
+
+/// The bounds of what a chunked request body has beside its data.
+const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
+    overhead: bounds::CHUNK_OVERHEAD,
+    trailer: bounds::TRAILER_BYTES,
+};
 
 /// The next event of a connection.
 pub(super) enum NextHead {
@@ -137,7 +142,7 @@ impl Http1Connection {
         let chunks = match body {
             Body::Length(_) => None,
             Body::Chunked => {
-                let mut chunks = Chunks::default();
+                let mut chunks = Chunks::new(CHUNK_LIMITS);
                 if chunks.take(&self.read[head_bytes..]).is_err() {
                     return NextHead::Problem(GatewayProblem::BadRequest(
                         RuleViolation::Chunks.into(),
@@ -269,5 +274,26 @@ pub(super) fn read_pace(rules: &ServerRules) -> ReadPace {
     ReadPace {
         patience: rules.client_write_timeout,
         rate: rules.defence.client_min_read_rate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sluicegate_http1::Authority;
+
+    use crate::host;
+
+    proptest! {
+        /// Goal: an authority passes where its host has a normal form, and two are the same where it is. Method: arbitrary short ones.
+        #[test]
+        fn authorities_are_hosts(texts in prop::array::uniform2("[abAB.:1\\[\\]~@-]{0,8}")) {
+            let normal = |text: &str| host::normalize(text).ok().map(|name| name.into_owned());
+            let [one, other] = texts.each_ref().map(|text| Authority::parse(text.as_bytes(), 80));
+            prop_assert_eq!(one.is_some(), normal(&texts[0]).is_some());
+            if one.is_some() && one == other {
+                prop_assert_eq!(normal(&texts[0]), normal(&texts[1]));
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Owns the stream of an HTTP/1 connection on its way through the proxy: it checks the chunked body that the proxy reads, and
 //! ends writes that make no progress.
 //!
-//! Neither is possible from inside the proxy. Its parser of chunks is lenient ([`super::chunks`]); and it bounds the writing of
+//! Neither is possible from inside the proxy. Its parser of chunks is lenient ([`Chunks`]); and it bounds the writing of
 //! a body, but not that of a head: a client that pipelines and never reads would hold its request, and the connection to the
 //! origin, forever.
 //!
@@ -30,10 +30,10 @@ use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, IO, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
+use sluicegate_http1::Chunks;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use super::chunks::Chunks;
 use super::outgoing::OutgoingFrames;
 use crate::clock;
 use crate::gateway::worth;

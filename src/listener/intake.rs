@@ -2,7 +2,7 @@
 //!
 //! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]). Heads are
 //! read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in two
-//! ways ([`super::head`]). The proxy then serves the request from the bytes already read. On a connection whose last request
+//! ways ([`sluicegate_http1`]). The proxy then serves the request from the bytes already read. On a connection whose last request
 //! was rejected, [`super::rejection_fast_path`] first checks whether the next would be rejected again and answers that at a
 //! fraction of the cost; other connections never pay for this check.
 

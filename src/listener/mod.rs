@@ -1,18 +1,14 @@
 //! Implements stage 1, where bytes arrive: the loop over the requests of a connection, and the operator's own listener.
 
 mod admin;
-mod chunks;
 mod connection;
 mod guarded_stream;
-pub(crate) mod head;
 mod http2;
 mod intake;
 mod outgoing;
 pub(crate) mod proxy_protocol;
 mod rejection_fast_path;
-mod respell;
 mod reusable_timeout;
-mod target;
 mod timer_keepalive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

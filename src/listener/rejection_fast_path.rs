@@ -18,10 +18,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use pingora::protocols::IO;
+use sluicegate_http1::{Head, HeadForm};
 use sluicegate_limiter::Timestamp;
 
 use super::connection::Http1Connection;
-use super::head::{Head, HeadForm};
 use crate::admission::{AdmissionReport, KnownBody, key_values, peek_rejection};
 use crate::bounds;
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};

@@ -19,7 +19,7 @@ struct Ceilings {
 const CEILINGS: &[Ceilings] = &[
     Ceilings {
         folder: "src",
-        one_word: 186,
+        one_word: 174,
         openings: 0,
         twice: 8,
     },
@@ -31,7 +31,7 @@ const CEILINGS: &[Ceilings] = &[
     },
     Ceilings {
         folder: "crates/http1/src",
-        one_word: 0,
+        one_word: 563,
         openings: 0,
         twice: 0,
     },

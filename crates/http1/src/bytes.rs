@@ -4,14 +4,12 @@
 const TOKEN: [bool; 256] = alphanumerics_and(b"!#$%&'*+-.^_`|~");
 
 /// Returns whether a token may contain this byte.
-#[must_use]
-pub fn is_token(byte: u8) -> bool {
+pub(crate) fn is_token(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
 
 /// Returns whether a value has no control characters but tabs, RFC 9110 §5.5. Reads every byte, so that the loop is vectorized.
-#[must_use]
-pub fn is_value(value: &[u8]) -> bool {
+pub(crate) fn is_value(value: &[u8]) -> bool {
     let is_control = |byte: u8| (byte < b' ' && byte != b'\t') || byte == 0x7f;
     !value
         .iter()
@@ -19,8 +17,7 @@ pub fn is_value(value: &[u8]) -> bool {
 }
 
 /// Returns a table of the bytes that are letters, digits or one of `marks`.
-#[must_use]
-pub const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
+pub(crate) const fn alphanumerics_and(marks: &[u8]) -> [bool; 256] {
     let mut members = [false; 256];
     let mut byte = 0;
     while byte < members.len() {

@@ -7,11 +7,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod authority;
-pub mod bytes;
+mod bytes;
+mod chunks;
 mod framing_names;
 pub mod raw_query;
+mod request;
+mod respell;
+mod target;
 mod violation;
 
 pub use authority::Authority;
+pub use chunks::{BadChunks, ChunkLimits, Chunks};
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
+pub use request::{Body, Head, HeadForm, leading_line_end};
+pub use respell::respell;
 pub use violation::RuleViolation;

@@ -10,8 +10,7 @@
 use std::borrow::Cow;
 
 /// Returns whether RFC 3986 requires this byte of a query to be percent-encoded, and encoding it changes its meaning for no origin.
-#[must_use]
-pub const fn is_raw(byte: u8) -> bool {
+pub(crate) const fn is_raw(byte: u8) -> bool {
     matches!(
         byte,
         b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}'

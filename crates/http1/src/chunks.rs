@@ -6,16 +6,23 @@
 //! control characters; a trailer line that is folded or no field. No well-behaved client sends any of these.
 //!
 //! # Limits
-//! Extensions and sizes may take [`CHUNK_OVERHEAD`] bytes beyond what the data justifies, the trailer at most [`TRAILER_BYTES`].
-//! The parser keeps a few words of state.
+//! [`ChunkLimits`] bound the bytes that are not data. The parser keeps a few words of state.
 
-use sluicegate_http1::bytes::is_token;
+use crate::bytes::is_token;
 
-use crate::bounds::{CHUNK_OVERHEAD, TRAILER_BYTES};
+/// Bounds of the bytes of a chunked body that are not data.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkLimits {
+    /// Bytes of sizes, extensions and line ends, beyond 16 a chunk and twice its data.
+    pub overhead: usize,
+    /// Bytes of the trailer.
+    pub trailer: usize,
+}
 
 /// The progress within a chunked body.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Chunks {
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    limits: ChunkLimits,
     at: At,
     /// Bytes of framing, less the allowance for the chunks so far.
     overhead: usize,
@@ -25,13 +32,12 @@ pub(super) struct Chunks {
 
 /// A body that two parsers could frame in two ways, or one with too much framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadChunks;
+pub struct BadChunks;
 
 /// The element that is expected next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     /// The first digit of a size.
-    #[default]
     Start,
     /// Another digit or the end of the size, with its value so far.
     Size {
@@ -71,11 +77,22 @@ enum At {
 const DIGITS: u8 = 15;
 
 impl Chunks {
+    /// Returns the state before the first byte.
+    #[must_use]
+    pub fn new(limits: ChunkLimits) -> Self {
+        Self {
+            limits,
+            at: At::Start,
+            overhead: 0,
+            trailer: 0,
+        }
+    }
+
     /// Checks the bytes that arrived.
     ///
     /// # Errors
     /// The framing is ambiguous. No byte after it may be read.
-    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), BadChunks> {
+    pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), BadChunks> {
         while let Some((&byte, rest)) = bytes.split_first() {
             bytes = match self.at {
                 // Data is skipped as a block.
@@ -138,8 +155,10 @@ impl Chunks {
     /// Counts a byte that is not data.
     fn weigh(&mut self) -> Result<(), BadChunks> {
         let (count, most) = match self.at {
-            At::Line | At::Name | At::Value | At::ValueFeed => (&mut self.trailer, TRAILER_BYTES),
-            _ => (&mut self.overhead, CHUNK_OVERHEAD),
+            At::Line | At::Name | At::Value | At::ValueFeed => {
+                (&mut self.trailer, self.limits.trailer)
+            }
+            _ => (&mut self.overhead, self.limits.overhead),
         };
         *count += 1;
         if *count > most {
@@ -173,8 +192,13 @@ mod tests {
 
     use super::*;
 
+    const LIMITS: ChunkLimits = ChunkLimits {
+        overhead: 16 * 1024,
+        trailer: 8 * 1024,
+    };
+
     fn judge(body: &[u8]) -> Result<At, BadChunks> {
-        let mut chunks = Chunks::default();
+        let mut chunks = Chunks::new(LIMITS);
         chunks.take(body)?;
         Ok(chunks.at)
     }
@@ -243,11 +267,11 @@ mod tests {
     /// and a megabyte in chunks of one byte, which is slow but valid.
     #[test]
     fn floods_of_framing_are_refused() {
-        let long = format!("5;{}\r\n", "x".repeat(CHUNK_OVERHEAD));
+        let long = format!("5;{}\r\n", "x".repeat(LIMITS.overhead));
         assert_eq!(judge(long.as_bytes()), Err(BadChunks));
         let tiny = "1;0123456789012345678901234567890\r\nx\r\n".repeat(2000);
         assert_eq!(judge(tiny.as_bytes()), Err(BadChunks));
-        let trailer = format!("0\r\nX: {}\r\n\r\n", "x".repeat(TRAILER_BYTES));
+        let trailer = format!("0\r\nX: {}\r\n\r\n", "x".repeat(LIMITS.trailer));
         assert_eq!(judge(trailer.as_bytes()), Err(BadChunks));
         let honest = "1\r\nx\r\n".repeat(1 << 20);
         assert_eq!(judge(honest.as_bytes()), Ok(At::Start));
@@ -262,7 +286,7 @@ mod tests {
             if let Some(place) = body.get_mut(change) {
                 *place = byte;
             }
-            let mut chunks = Chunks::default();
+            let mut chunks = Chunks::new(LIMITS);
             let (start, end) = body.split_at(cut.min(body.len()));
             let halves = chunks.take(start).and_then(|()| chunks.take(end)).map(|()| chunks.at);
             prop_assert_eq!(halves, judge(&body));

@@ -8,14 +8,14 @@
 //! A partial head is checked as far as it goes: bytes that cannot become a request, such as the first message of TLS, are
 //! rejected at once rather than at the timeout.
 
-use sluicegate_http1::bytes::{is_token, is_value};
-use sluicegate_http1::{CONTENT_LENGTH, RuleViolation, TRANSFER_ENCODING, is_framing_lookalike};
-
-use super::target::{Absolute, Target};
+use crate::bytes::{is_token, is_value};
+use crate::framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
+use crate::target::{Absolute, Target};
+use crate::violation::RuleViolation;
 
 /// The result of parsing the bytes read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Head {
+pub enum Head {
     /// A partial head.
     Partial,
     /// A whole head.
@@ -35,7 +35,7 @@ pub(crate) enum Head {
 
 /// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
+pub enum Body {
     /// So many bytes.
     Length(usize),
     /// Chunks, whose end only the proxy finds.
@@ -44,16 +44,17 @@ pub(crate) enum Body {
 
 /// The form in which a head is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeadForm {
+pub enum HeadForm {
     /// The form in which it was sent.
     AsSent,
-    /// The form that [`super::respell`] writes.
+    /// The form that [`crate::respell`] writes.
     Respelled,
 }
 
 impl Head {
     /// Parses a head at the start of `read`.
-    pub(crate) fn find(read: &[u8]) -> Self {
+    #[must_use]
+    pub fn find(read: &[u8]) -> Self {
         match Self::judge(read) {
             Ok(head) => head,
             Err(rule) => Self::Malformed(rule),
@@ -102,7 +103,8 @@ impl Head {
 }
 
 /// Returns the length of one empty line before the request line, which RFC 9112 §2.2 ignores.
-pub(super) fn leading_line_end(read: &[u8]) -> usize {
+#[must_use]
+pub fn leading_line_end(read: &[u8]) -> usize {
     match read {
         [b'\r', b'\n', ..] => 2,
         // The other byte may follow.

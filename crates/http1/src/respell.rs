@@ -3,13 +3,13 @@
 //!
 //! All later stages, the limits included, then see one form of each request.
 
-use sluicegate_http1::raw_query;
+use crate::raw_query;
+use crate::request::leading_line_end;
+use crate::target::Target;
 
-use super::head::leading_line_end;
-use super::target::Target;
-
-/// Returns a head that [`super::head`] found whole, in the form in which it is passed on.
-pub(super) fn respell(head: &[u8]) -> Vec<u8> {
+/// Returns a head that [`crate::request`] found whole, in the form in which it is passed on.
+#[must_use]
+pub fn respell(head: &[u8]) -> Vec<u8> {
     let head = &head[leading_line_end(head)..];
     let line_end = memchr::memchr(b'\r', head).unwrap_or(head.len());
     let (line, fields) = head.split_at(line_end);
@@ -71,7 +71,7 @@ fn lines(fields: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::head::{Head, HeadForm};
+    use crate::request::{Head, HeadForm};
 
     /// Goal: each form is rewritten as the one that every origin understands, and that form is unchanged. Method: heads of each
     /// kind.
