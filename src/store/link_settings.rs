@@ -14,6 +14,9 @@ const LIBRARY: LibraryName = LibraryName {
     version: env!("CARGO_PKG_VERSION"),
 };
 
+/// The effect of an outage on the gateway.
+const OUTAGE_EFFECT: &str = "limits go on as their on_store_failure says";
+
 /// The clock of the gateway.
 #[derive(Debug)]
 struct GatewayClock;
@@ -50,6 +53,7 @@ pub fn link_settings(rules: &StoreRules) -> LinkSettings {
         connect_timeout: rules.connect_timeout,
         seed: rules.secret_file,
         library: LIBRARY,
+        outage_effect: OUTAGE_EFFECT,
         clock: Arc::new(GatewayClock),
     }
 }

@@ -171,7 +171,7 @@ async fn examine(
     findings.push(CheckResult::good("script loads and runs"));
     server.write(&format!("{}:check", located.prefix)).await?;
     findings.push(CheckResult::good("takes writes"));
-    findings.push(server.memory().await?);
+    findings.push(server.memory(settings).await?);
     findings.push(server.persistence().await?);
     Ok(())
 }
@@ -331,7 +331,7 @@ impl CheckedServer {
         })
     }
 
-    async fn memory(&mut self) -> Result<CheckResult, CheckResult> {
+    async fn memory(&mut self, settings: &LinkSettings) -> Result<CheckResult, CheckResult> {
         let about = self.info("memory").await?;
         let used = field(&about, "used_memory_human").unwrap_or("?");
         let most = field(&about, "maxmemory").unwrap_or("0");
@@ -350,7 +350,7 @@ impl CheckedServer {
             },
             "noeviction" => CheckResult {
                 grade: Severity::Good,
-                text: format!("{text}: when it is full, every call fails, and limits go on as their on_store_failure says"),
+                text: format!("{text}: when it is full, every call fails, and {}", settings.outage_effect),
                 advice: String::new(),
             },
             "volatile-ttl" => CheckResult {

@@ -425,7 +425,8 @@ impl Connection {
         };
         warn!(
             target: LOG_TARGET,
-            "store: {address} unavailable, breaker open: {why}; limits go on as their on_store_failure says"
+            "store: {address} unavailable, breaker open: {why}; {}",
+            self.settings.outage_effect
         );
         self.tripped.notify_one();
         self.shared.look_again();
@@ -468,8 +469,8 @@ impl Connection {
         if was == ConnectionState::Connecting {
             warn!(
                 target: LOG_TARGET,
-                "store: {address} unavailable, connection failed: {why}; \
-                 limits go on as their on_store_failure says"
+                "store: {address} unavailable, connection failed: {why}; {}",
+                self.settings.outage_effect
             );
         }
         self.shared.look_again();

@@ -29,6 +29,8 @@ pub struct LinkSettings {
     pub seed: Option<HashSeed>,
     /// The library name that servers show in `CLIENT LIST`.
     pub library: LibraryName,
+    /// The effect of an outage on the program, for log lines and the check, such as `"visits are not counted"`.
+    pub outage_effect: &'static str,
     /// The clocks.
     pub clock: Arc<dyn Clock>,
 }

@@ -126,6 +126,7 @@ async fn a_server_is_used_lost_and_used_again() {
             name: "test",
             version: "1",
         },
+        outage_effect: "nothing is counted",
         clock: Arc::new(Ticks::default()),
     };
     let counts = Arc::new(Counts::default());
