@@ -40,6 +40,9 @@ pub(super) fn check(file: &Path) -> u8 {
     for finding in &findings {
         // A reader that closes the pipe has read enough.
         let _ = writeln!(out, "{finding}");
+        if let Some(remedy) = &finding.remedy {
+            let _ = writeln!(out, "      {}", store::advice(remedy));
+        }
     }
     if findings
         .iter()

@@ -7,6 +7,7 @@
 //! `store_switch` sends what is pending when a reload puts another store in force.
 
 mod change_feed;
+mod check_advice;
 mod client;
 mod fallback;
 mod link_settings;
@@ -27,6 +28,7 @@ mod synced;
 mod tests;
 
 pub use self::change_feed::KeyChange;
+pub use self::check_advice::advice;
 pub use self::client::{RemoteWriteStats, Store};
 pub use self::link_settings::{link_settings, timestamp};
 pub use self::probe::check;

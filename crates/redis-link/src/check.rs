@@ -1,4 +1,4 @@
-//! Tests a store for an operator: each step that calls depend on, with advice where one fails.
+//! Tests a store for an operator: each step that calls depend on, with a remedy where one fails.
 //!
 //! The check connects by itself, apart from any [`Link`](crate::Link), sends no heartbeat, and leaves one key for a second: whether a
 //! server accepts writes cannot be found out by reading.
@@ -21,6 +21,10 @@ use crate::time::Moment;
 use crate::time::deadline;
 use crate::{sentinel, topology};
 
+mod remedy;
+
+pub use self::remedy::CheckRemedy;
+
 /// The number of round trips that are timed.
 const PINGS: usize = 20;
 /// The longest time for one step. It exceeds the timeout of a call, so that the check can show how slow a server is.
@@ -36,8 +40,8 @@ pub struct CheckResult {
     pub grade: Severity,
     /// The finding.
     pub text: String,
-    /// The advice; empty where there is nothing to do.
-    pub advice: String,
+    /// The remedy; `None` where there is nothing to do.
+    pub remedy: Option<CheckRemedy>,
 }
 
 /// The severity of a result.
@@ -116,15 +120,14 @@ async fn located(settings: &LinkSettings) -> Result<Vec<ServerLocation>, CheckRe
             Ok(place) => Ok(alone(ServerAddress::Tcp(place), 0)),
             Err(unknown) => {
                 let reasons: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-                let advice = if unknown.iter().any(SentinelError::is_denied) {
-                    "write user and password_file or password_env inside `sentinel`, as the Sentinels' requirepass or ACL has them"
-                            .to_owned()
+                let remedy = if unknown.iter().any(SentinelError::is_denied) {
+                    CheckRemedy::SentinelLogin
                 } else {
-                    format!(
-                        "compare `nodes` with where Sentinels listen, and {master:?} with their `sentinel monitor`"
-                    )
+                    CheckRemedy::SentinelNames {
+                        master: master.clone(),
+                    }
                 };
-                Err(CheckResult::bad(reasons.join("; "), advice))
+                Err(CheckResult::bad(reasons.join("; "), remedy))
             }
         },
         Topology::Cluster { nodes } => match topology::learn(nodes, settings).await {
@@ -141,7 +144,7 @@ async fn located(settings: &LinkSettings) -> Result<Vec<ServerLocation>, CheckRe
                 .collect()),
             Err(why) => Err(CheckResult::bad(
                 format!("no node says which has which keys: {why}"),
-                "write nodes of a Cluster, or url = \"…\" where the server is none",
+                CheckRemedy::ClusterNodes,
             )),
         },
     }
@@ -213,7 +216,7 @@ impl CheckedServer {
         {
             return Err(CheckResult::bad(
                 "it has a part of the keys only",
-                IS_CLUSTER,
+                CheckRemedy::ClusterTopology,
             ));
         }
         let name = match field(&about, "valkey_version") {
@@ -233,7 +236,7 @@ impl CheckedServer {
             }
             role => Err(CheckResult::bad(
                 format!("{name}, {}", role.unwrap_or("of no role")),
-                "write the address of the master, or `sentinel` so that it is found",
+                CheckRemedy::MasterAddress,
             )),
         }
     }
@@ -253,13 +256,13 @@ impl CheckedServer {
         Ok(if median >= timeout {
             CheckResult::bad(
                 format!("{text}, and a call may take {timeout:?}"),
-                "put the store nearer, or write a longer timeout",
+                CheckRemedy::LongerTimeout,
             )
         } else if longest * 2 > timeout {
             CheckResult {
                 grade: Severity::Doubtful,
                 text: format!("{text}, and a call may take {timeout:?}"),
-                advice: "a timeout of several times the longest round trip leaves room for a busy moment".to_owned(),
+                remedy: Some(CheckRemedy::TimeoutMargin),
             }
         } else {
             CheckResult::good(text)
@@ -283,7 +286,7 @@ impl CheckedServer {
             CheckResult {
                 grade: Severity::Doubtful,
                 text,
-                advice: "the store's clock decides, so nothing breaks; set both by NTP so that logs agree".to_owned(),
+                remedy: Some(CheckRemedy::SynchronizedClocks),
             }
         } else {
             CheckResult::good(text)
@@ -303,7 +306,7 @@ impl CheckedServer {
             ProbeResult::Understood => Ok(()),
             ProbeResult::ForeignKey(name) => Err(CheckResult::bad(
                 format!("a key of another kind stands at {name}"),
-                "give the fleet a prefix of its own",
+                CheckRemedy::OwnPrefix,
             )),
             ProbeResult::Unreadable => Err(faulty(&ErrorReply::Failed(StoreError::Unreadable))),
         }
@@ -324,9 +327,7 @@ impl CheckedServer {
             _ => CheckResult {
                 grade: Severity::Doubtful,
                 text: "keeps no log of what is written (appendonly no)".to_owned(),
-                advice: "a restart forgets what it counted, and gateways tell it again what they remember: set appendonly yes, with \
-                         appendfsync everysec, so that both may restart"
-                    .to_owned(),
+                remedy: Some(CheckRemedy::AppendOnlyFile),
             },
         })
     }
@@ -345,25 +346,27 @@ impl CheckedServer {
             _ if most == "0" => CheckResult {
                 grade: Severity::Doubtful,
                 text,
-                advice: "without maxmemory a flood of keys ends with the machine's memory: set it, with maxmemory-policy volatile-ttl"
-                    .to_owned(),
+                remedy: Some(CheckRemedy::MemoryBound),
             },
             "noeviction" => CheckResult {
                 grade: Severity::Good,
-                text: format!("{text}: when it is full, every call fails, and {}", settings.outage_effect),
-                advice: String::new(),
+                text: format!(
+                    "{text}: when it is full, every call fails, and {}",
+                    settings.outage_effect
+                ),
+                remedy: None,
             },
             "volatile-ttl" => CheckResult {
                 grade: Severity::Good,
-                text: format!("{text}: when it is full, the counters that end soonest are forgotten first"),
-                advice: String::new(),
+                text: format!(
+                    "{text}: when it is full, the counters that end soonest are forgotten first"
+                ),
+                remedy: None,
             },
             _ => CheckResult {
                 grade: Severity::Doubtful,
                 text,
-                advice: "when it is full, counters of busy clients may be forgotten, and they may ask again: set maxmemory-policy \
-                         volatile-ttl, or noeviction"
-                    .to_owned(),
+                remedy: Some(CheckRemedy::EvictionPolicy),
             },
         })
     }
@@ -374,15 +377,15 @@ impl CheckResult {
         Self {
             grade: Severity::Good,
             text: text.into(),
-            advice: String::new(),
+            remedy: None,
         }
     }
 
-    fn bad(text: impl Into<String>, advice: impl Into<String>) -> Self {
+    fn bad(text: impl Into<String>, remedy: CheckRemedy) -> Self {
         Self {
             grade: Severity::Bad,
             text: text.into(),
-            advice: advice.into(),
+            remedy: Some(remedy),
         }
     }
 }
@@ -394,70 +397,47 @@ impl fmt::Display for CheckResult {
             Severity::Doubtful => "doubt ",
             Severity::Bad => "FAIL  ",
         };
-        write!(into, "{mark}{}", self.text)?;
-        if self.advice.is_empty() {
-            Ok(())
-        } else {
-            write!(into, "\n      {}", self.advice)
-        }
+        write!(into, "{mark}{}", self.text)
     }
 }
 
-/// Returns the advice for a server that cannot be reached.
+/// Returns the result for a server that cannot be reached.
 fn unreached(why: DialError) -> CheckResult {
-    let advice = match &why {
-        _ if why.is_denied() => PASSWORD,
-        DialError::Slow(_) => {
-            "is it there, and does a firewall let this machine through? else write a longer connect_timeout"
-        }
-        DialError::Socket(_) => {
-            "is it running, and does it listen at this address for others than its own machine?"
-        }
-        DialError::Tls(_) => {
-            "compare ca_file and server_name with the server's certificate, and whether it speaks TLS at this port"
-        }
-        DialError::Greeting(_) => {
-            "is this a Redis or Valkey server, without TLS if the URL is redis://?"
-        }
+    let remedy = match &why {
+        _ if why.is_denied() => CheckRemedy::Login,
+        DialError::Slow(_) => CheckRemedy::NetworkPath,
+        DialError::Socket(_) => CheckRemedy::ListeningServer,
+        DialError::Tls(_) => CheckRemedy::TlsSettings,
+        DialError::Greeting(_) => CheckRemedy::ServerKind,
     };
-    CheckResult::bad(why.to_string(), advice)
+    CheckResult::bad(why.to_string(), remedy)
 }
 
-const PASSWORD: &str = "write user and password_file or password_env as the server's ACL has them; docs/operations/store.md, \
-                        \"The store\", names the rights that the user needs";
-
-/// Returns the advice for a server that answers with an error.
+/// Returns the result for a server that answers with an error.
 fn faulty(fault: &ErrorReply) -> CheckResult {
-    let advice = match fault {
+    let remedy = match fault {
         ErrorReply::Failed(StoreError::Refused(refusal)) => match refusal {
-            RefusalReason::Denied => PASSWORD,
-            RefusalReason::ReadOnly => {
-                "write the address of the master, or `sentinel` so that it is found"
+            RefusalReason::Denied => CheckRemedy::Login,
+            RefusalReason::ReadOnly => CheckRemedy::MasterAddress,
+            RefusalReason::Full => CheckRemedy::MoreMemory,
+            RefusalReason::Loading => CheckRemedy::LoadedServer,
+            RefusalReason::NotSaving => CheckRemedy::DiskSpace,
+            RefusalReason::MasterDown => CheckRemedy::RunningMaster,
+            RefusalReason::ClusterDown => CheckRemedy::CoveredSlots,
+            RefusalReason::Busy => CheckRemedy::KilledScript,
+            RefusalReason::Moved | RefusalReason::TryAgain | RefusalReason::CrossSlot => {
+                CheckRemedy::ClusterTopology
             }
-            RefusalReason::Full => "give it more memory, or set maxmemory-policy volatile-ttl",
-            RefusalReason::Loading => "wait until it has loaded",
-            RefusalReason::NotSaving => {
-                "make room on its disk, or set stop-writes-on-bgsave-error no"
-            }
-            RefusalReason::MasterDown => "bring its master back, or promote it",
-            RefusalReason::ClusterDown => "bring the masters of the missing slots back",
-            RefusalReason::Busy => "end the script that runs there: SCRIPT KILL",
-            RefusalReason::Moved | RefusalReason::TryAgain | RefusalReason::CrossSlot => IS_CLUSTER,
-            RefusalReason::Script(_) => "is it Redis 6.2 or later, or Valkey?",
+            RefusalReason::Script(_) => CheckRemedy::ServerVersion,
         },
-        ErrorReply::Moved(_) | ErrorReply::Ask(_) | ErrorReply::TryAgain => IS_CLUSTER,
-        ErrorReply::Failed(StoreError::TimedOut) => {
-            "it is too slow to be of use: look at its SLOWLOG and its machine"
+        ErrorReply::Moved(_) | ErrorReply::Ask(_) | ErrorReply::TryAgain => {
+            CheckRemedy::ClusterTopology
         }
-        ErrorReply::Failed(_) | ErrorReply::NoScript => {
-            "is this a Redis or Valkey server, reached without a proxy that changes answers?"
-        }
+        ErrorReply::Failed(StoreError::TimedOut) => CheckRemedy::FasterServer,
+        ErrorReply::Failed(_) | ErrorReply::NoScript => CheckRemedy::DirectConnection,
     };
-    CheckResult::bad(fault.to_string(), advice)
+    CheckResult::bad(fault.to_string(), remedy)
 }
-
-const IS_CLUSTER: &str =
-    "the server is part of a Cluster: write cluster = [\"host:port\", …] in place of url";
 
 fn words(words: &[&str]) -> Cmd {
     let mut command = Cmd::new();
