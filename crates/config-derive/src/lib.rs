@@ -334,3 +334,129 @@ fn inside_option(field: &Field) -> Option<&syn::Type> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expands a declaration; the code, or the text of the error.
+    fn expanded(declaration: &str) -> std::result::Result<String, String> {
+        let input = syn::parse_str(declaration);
+        let code = input.and_then(|input| expand(&input));
+        code.map(|code| code.to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    /// A table with one key: the attributes of the table, those of the field, and the type of the field.
+    fn table_of(table: &str, field: &str, kind: &str) -> String {
+        format!("/// A table.\n{table}\nstruct Rules {{ {field}\n pub key: {kind} }}")
+    }
+
+    const KEY: &str = "/// A key.\n#[key(example = \"1\", reader = Number)]";
+
+    /// Goal: a declaration that lacks a text or has an unknown word does not compile, and the error says what to write. Method: each
+    /// declaration differs from a right one in one thing.
+    #[test]
+    fn wrong_declarations_do_not_compile() {
+        let key = |field: &str| table_of("#[table(path = \"a\")]", field, "u32");
+        let table = |table: &str| table_of(table, KEY, "u32");
+        let no_comment = "write what it is for, as a doc comment";
+        let key_words = "write `example`, `reader`, `default`, `shown` or `nested`";
+        assert!(expanded(&key(KEY)).is_ok());
+        for (declaration, error) in [
+            (key("#[key(example = \"1\", reader = Number)]"), no_comment),
+            (
+                key("#[doc(hidden)] #[key(example = \"1\", reader = Number)]"),
+                no_comment,
+            ),
+            (key("/// A key."), "write #[key(reader = …)]"),
+            (
+                key("/// A key.\n#[key(example = \"1\")]"),
+                "write #[key(reader = …)]",
+            ),
+            (
+                key("/// A key.\n#[key(reader = Number)]"),
+                "write #[key(example = …)]",
+            ),
+            (
+                key("/// A key.\n#[key(nested)]"),
+                "write #[key(example = …)]",
+            ),
+            (key("/// A key.\n#[key(exmaple = \"1\")]"), key_words),
+            (
+                key("/// A key.\n#[key(example = 1, reader = Number)]"),
+                "expected string literal",
+            ),
+            (key("#[part(read = a, key = b)]"), "write `read` or `keys`"),
+            (table("#[table(pth = \"a\")]"), "write `path` or `check`"),
+            (table("#[table(path = a)]"), "expected string literal"),
+            (
+                format!("#[table(path = \"a\")] struct Rules {{ {KEY} pub key: u32 }}"),
+                no_comment,
+            ),
+            (
+                "/// A table.\nenum Rules { Key }".to_owned(),
+                "a table is a struct",
+            ),
+            (
+                format!("/// A table.\nstruct Rules({KEY} u32);"),
+                "the keys of a table have names",
+            ),
+        ] {
+            assert_eq!(
+                expanded(&declaration),
+                Err(error.to_owned()),
+                "{declaration}"
+            );
+        }
+    }
+
+    /// Goal: an error reaches the compiler. Method: the tokens that the macro returns for one.
+    #[test]
+    fn an_error_becomes_a_compile_error() {
+        let input = syn::parse_str("enum Rules { Key }").unwrap();
+        let code = expand(&input).unwrap_or_else(Error::into_compile_error);
+        assert!(code.to_string().contains("compile_error"), "{code}");
+    }
+
+    /// Goal: what a declaration leaves out decides how its key is read. Method: a key of each form, and the call that reads it.
+    #[test]
+    fn right_declarations_become_calls() {
+        let default = "/// A key.\n#[key(example = \"1\", default = 1, reader = Number)]";
+        let nested = "/// A table.\n#[key(example = \"{}\", nested)]";
+        let part = "#[part(read = read_inner, keys = inner_keys)]";
+        for (table, field, kind, call) in [
+            ("", KEY, "u32", "section . required (\"key\" , \"1\")"),
+            (
+                "",
+                KEY,
+                "Option<u32>",
+                "section . optional (\"key\" , \"1\"",
+            ),
+            ("", default, "u32", "section . or (\"key\" , \"1\" , 1"),
+            (
+                "",
+                nested,
+                "Inner",
+                "< Inner > :: read (section . section (\"key\"",
+            ),
+            (
+                "",
+                "#[part]",
+                "Inner",
+                "key : (< Inner > :: read_keys) (section)",
+            ),
+            ("", part, "Inner", "key : (read_inner) (section)"),
+            (
+                "#[table(check = apart)]",
+                KEY,
+                "u32",
+                "apart (& mut keys , section)",
+            ),
+            ("#[table(path = \"a\")]", KEY, "u32", "path : \"a\""),
+        ] {
+            let code = expanded(&table_of(table, field, kind)).unwrap();
+            assert!(code.contains(call), "{call}: {code}");
+        }
+    }
+}
