@@ -72,6 +72,7 @@ impl RouteLimits {
             .filter_map(SettlementRule::reported_by)
             .cloned()
             .collect();
+        confidential.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         confidential.dedup();
         Self {
             asks_store: limits
