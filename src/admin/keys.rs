@@ -94,19 +94,36 @@ pub type KeyResult = Result<KeyView, KeyRequestError>;
 
 /// The body of PUT.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `used` or `ban`")]
 struct PutBody {
-    used: Option<u32>,
+    used: Option<UsedUnits>,
     ban: Option<BanRequest>,
 }
 
+/// The units that a key has used. Errors of a bare `u32` would name that type.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "serde_json::Number")]
+struct UsedUnits(u32);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with `for`")]
 struct BanRequest {
     #[serde(rename = "for")]
     length: String,
     #[serde(default)]
     reason: String,
+}
+
+impl TryFrom<serde_json::Number> for UsedUnits {
+    type Error = String;
+
+    fn try_from(number: serde_json::Number) -> Result<Self, String> {
+        let units = number.as_u64().map(u32::try_from);
+        match units {
+            Some(Ok(units)) => Ok(Self(units)),
+            _ => Err(format!("`used` is an integer from 0 to {}", u32::MAX)),
+        }
+    }
 }
 
 impl KeyRequest {
@@ -264,7 +281,7 @@ fn put(body: &[u8]) -> Result<(KeyEdit, String), String> {
         serde_json::from_slice(body).map_err(|error| format!("{error}; {WRITE}"))?;
     match body {
         PutBody {
-            used: Some(used),
+            used: Some(UsedUnits(used)),
             ban: None,
         } => Ok((KeyEdit::Use(used), String::new())),
         PutBody {
@@ -436,5 +453,40 @@ mod tests {
             values("n=1").is_err() && values("value=%4").is_err() && values("value=%ff").is_err()
         );
         assert!(hash("0123456789abcdee").is_ok() && hash("0123").is_err());
+    }
+
+    /// Goal: an error speaks of JSON, and names no type of this program. Method: values of a wrong type in each place.
+    #[test]
+    fn errors_of_a_body_name_no_type_of_the_program() {
+        for (body, error) in [
+            (
+                "5",
+                "invalid type: integer `5`, expected an object with `used` or `ban`",
+            ),
+            (
+                "[]",
+                "invalid length 0, expected an object with `used` or `ban`",
+            ),
+            (
+                "{\"ban\":5}",
+                "invalid type: integer `5`, expected an object with `for`",
+            ),
+            (
+                "{\"ban\":{\"for\":5}}",
+                "invalid type: integer `5`, expected a string",
+            ),
+            (
+                "{\"used\":\"all\"}",
+                "invalid type: string \"all\", expected a JSON number",
+            ),
+            ("{\"used\":-1}", "`used` is an integer from 0 to 4294967295"),
+            (
+                "{\"used\":4294967296}",
+                "`used` is an integer from 0 to 4294967295",
+            ),
+        ] {
+            let found = put(body.as_bytes()).unwrap_err();
+            assert!(found.starts_with(error), "{body}: {found}");
+        }
     }
 }
