@@ -74,7 +74,7 @@ pub enum StartMode {
     /// It binds them, or gets them from the service manager.
     Alone,
     /// It takes them over from the running gateway.
-    AsSuccessor,
+    Takeover,
 }
 
 impl std::fmt::Display for StartError {
@@ -187,11 +187,11 @@ pub fn serve(
     let upgrade_socket = rules.server.upgrade_path();
     // The handover needs descriptors.
     let files = OpenFiles::raise();
-    let (takeover, InheritedState { sockets, legacy }) = inherit(begin, &rules)?;
+    let (takeover, InheritedState { sockets, counters }) = inherit(begin, &rules)?;
     // A start that waits for the old process can be interrupted; from here on something is open.
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let sockets = Arc::new(open_sockets(&rules, sockets)?);
-    let process = open_process(file, rules, recorder, (begin, legacy), files)?;
+    let process = open_process(file, rules, recorder, (begin, counters), files)?;
     if let Some(directory) = extras.scratch {
         process.lifecycle.remove_at_end(directory);
     }
@@ -209,13 +209,13 @@ pub fn serve(
     tasks::add(&mut server, &process, &reload);
     (extras.add_services)(&mut server);
 
-    let succession = UpgradeServer::of(&sockets, &process);
+    let upgrade_server = UpgradeServer::of(&sockets, &process);
     let (tell_opened, opened) = watch::channel(false);
     let drain = Arc::new(Notify::new());
     signals.obey(SignalTargets {
         process: Arc::clone(&process),
-        succession: Arc::clone(&succession),
-        successors: match upgrade_socket {
+        upgrade_server: Arc::clone(&upgrade_server),
+        upgrades: match upgrade_socket {
             Some(_) => UpgradePolicy::Possible,
             None => UpgradePolicy::Impossible,
         },
@@ -226,19 +226,19 @@ pub fn serve(
         process: Arc::clone(&process),
         takeover,
         upgrade_socket,
-        succession: Arc::clone(&succession),
+        upgrade_server: Arc::clone(&upgrade_server),
         tell_opened,
     };
     start.complete(opening.complete());
     let stop = StopTask {
         process: Arc::clone(&process),
         sockets,
-        succession: Arc::clone(&succession),
+        upgrade_server: Arc::clone(&upgrade_server),
         drain,
         opened,
         retire,
     };
-    exit_when_drained(&server, Arc::clone(&process), succession);
+    exit_when_drained(&server, Arc::clone(&process), upgrade_server);
     log_start(file, files, &process);
     run_to_end(server, stop, &process);
     drop(unretired);
@@ -258,12 +258,12 @@ fn open_process(
     file: &Path,
     rules: Rules,
     recorder: RequestRecorder,
-    (begin, legacy): (StartMode, Option<CounterHandover>),
+    (begin, counters): (StartMode, Option<CounterHandover>),
     files: OpenFiles,
 ) -> Result<Arc<GatewayProcess>, StartError> {
     // Before the first reading of the time: counters that continue have a clock of their own.
     let (storage, seed) =
-        CounterStorage::open(lasting(&rules, begin, legacy)).map_err(StartError::Home)?;
+        CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Home)?;
     let seed = KeySeed::from_seed(seed);
     let process = GatewayProcess::new(file, rules, recorder, storage, seed, files);
     process.reloader.storage.settle();
@@ -279,10 +279,10 @@ fn inherit(
         StartMode::Alone => {
             let sockets = activation::sockets().map_err(StartError::Activation)?;
             activation::tell_unused(&sockets, rules);
-            let legacy = None;
-            Ok((None, InheritedState { sockets, legacy }))
+            let counters = None;
+            Ok((None, InheritedState { sockets, counters }))
         }
-        StartMode::AsSuccessor => {
+        StartMode::Takeover => {
             let path = rules.server.upgrade_path();
             let (takeover, inherited) =
                 PendingTakeover::begin(&path.ok_or(StartError::NoUpgradeSocket)?)?;
@@ -345,11 +345,11 @@ fn log_start(file: &Path, files: OpenFiles, process: &GatewayProcess) {
 fn lasting(
     rules: &Rules,
     begin: StartMode,
-    legacy: Option<CounterHandover>,
+    counters: Option<CounterHandover>,
 ) -> PersistenceMode<'_> {
     match (&rules.server.state_dir, &rules.server.upgrade_socket) {
         (Some(path), _) => {
-            if legacy.is_some() {
+            if counters.is_some() {
                 warn!(
                     "upgrade: counters and bans continue from {}; those of the old process were in its memory",
                     path.display()
@@ -358,12 +358,12 @@ fn lasting(
             PersistenceMode::Directory(path)
         }
         (None, Some(_)) => {
-            if begin == StartMode::AsSuccessor && legacy.is_none() {
+            if begin == StartMode::Takeover && counters.is_none() {
                 warn!(
                     "upgrade: counters and bans start empty; those of the old process are in its [server] state_dir"
                 );
             }
-            PersistenceMode::Upgrades(legacy)
+            PersistenceMode::Upgrades(counters)
         }
         (None, None) => PersistenceMode::Process,
     }
@@ -374,7 +374,7 @@ struct StartTask {
     process: Arc<GatewayProcess>,
     takeover: Option<PendingTakeover>,
     upgrade_socket: Option<PathBuf>,
-    succession: Arc<UpgradeServer>,
+    upgrade_server: Arc<UpgradeServer>,
     tell_opened: watch::Sender<bool>,
 }
 
@@ -392,7 +392,7 @@ impl StartTask {
                 None => SocketClaim::IfUnanswered,
                 Some(Ok(())) => {
                     info!("upgrade: took over from the old process");
-                    SocketClaim::FromPredecessor
+                    SocketClaim::FromOldProcess
                 }
                 Some(Err(cause)) => {
                     // Invariant 2 of the handover: the old process continues.
@@ -402,7 +402,7 @@ impl StartTask {
                 }
             };
             if let Some(path) = &self.upgrade_socket {
-                upgrade::serve(path, claim, &self.succession);
+                upgrade::serve(path, claim, &self.upgrade_server);
             }
             supervisor::ready("serving");
         });
@@ -456,7 +456,7 @@ fn server_options(rules: &Rules) -> HttpServerOptions {
 struct StopTask {
     process: Arc<GatewayProcess>,
     sockets: Arc<ListenerSockets>,
-    succession: Arc<UpgradeServer>,
+    upgrade_server: Arc<UpgradeServer>,
     drain: Arc<Notify>,
     opened: watch::Receiver<bool>,
     retire: watch::Sender<bool>,
@@ -467,7 +467,7 @@ impl ShutdownSignalWatch for StopTask {
     async fn recv(&self) -> ShutdownSignal {
         tokio::select! {
             () = self.drain.notified() => {}
-            () = self.succession.handed_over() => {
+            () = self.upgrade_server.handed_over() => {
                 // The receiver is dropped if the admin listener failed.
                 let _ = self.retire.send(true);
             }

@@ -1,7 +1,7 @@
 //! Tells the service manager how the process does, by the protocol of `sd_notify(3)`; without `NOTIFY_SOCKET` it says nothing.
 //!
 //! READY is when every listener accepts. A reload is RELOADING and READY again, with the time that systemd from 253 on asks for. In an
-//! upgrade the old process names its successor, which is the main process from then on: a manager believes that of the main process only.
+//! upgrade the old process names the new one, which is the main process from then on: a manager believes that of the main process only.
 
 use std::time::Duration;
 

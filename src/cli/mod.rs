@@ -119,7 +119,7 @@ pub fn main() -> ExitCode {
             Command::Run { config, upgrade } => run::run(
                 &config,
                 if upgrade {
-                    StartMode::AsSuccessor
+                    StartMode::Takeover
                 } else {
                     StartMode::Alone
                 },

@@ -35,9 +35,9 @@ pub(super) fn upgrade(file: &Path) -> u8 {
         }
     };
     match ask(&socket, &program, &file) {
-        Ok(successor) => {
+        Ok(id) => {
             tell(&format_args!(
-                "process {successor} has taken over, the one before drains"
+                "process {id} has taken over, the one before drains"
             ));
             SUCCESS
         }

@@ -18,7 +18,7 @@ use crate::process::GatewayProcess;
 pub(super) fn exit_when_drained(
     server: &Server,
     process: Arc<GatewayProcess>,
-    succession: Arc<UpgradeServer>,
+    upgrade_server: Arc<UpgradeServer>,
 ) {
     let mut phases = server.watch_execution_phase();
     std::thread::spawn(move || {
@@ -31,7 +31,7 @@ pub(super) fn exit_when_drained(
             }
         }
         wait(&process);
-        succession.answer();
+        upgrade_server.wait_for_commands();
         save_log(&process);
         std::process::exit(0);
     });

@@ -26,9 +26,9 @@ pub(super) struct ProcessSignals {
 /// The receivers of the signals.
 pub(super) struct SignalTargets {
     pub(super) process: Arc<GatewayProcess>,
-    pub(super) succession: Arc<UpgradeServer>,
+    pub(super) upgrade_server: Arc<UpgradeServer>,
     /// The possibility of an upgrade; without it SIGQUIT is SIGTERM.
-    pub(super) successors: UpgradePolicy,
+    pub(super) upgrades: UpgradePolicy,
     /// Requests a reload of the configuration.
     pub(super) reload: Arc<Notify>,
     /// Requests a drain.
@@ -104,7 +104,7 @@ impl SignalTargets {
     }
 
     fn drain(&self) {
-        self.succession.stop();
+        self.upgrade_server.stop();
         supervisor::stopping();
         self.drain.notify_one();
     }
@@ -112,16 +112,16 @@ impl SignalTargets {
     /// Handles SIGQUIT, by which Pingora's servers learn that a new process was started. Here a new process may start at any
     /// time, and without one nothing ends.
     fn make_way(&self) {
-        if self.successors == UpgradePolicy::Impossible {
+        if self.upgrades == UpgradePolicy::Impossible {
             let why = super::NO_UPGRADE_SOCKET;
             info!("SIGQUIT: draining, because no upgrade is possible; {why}");
             return self.drain();
         }
         info!("SIGQUIT: waiting for a new process, `sluicegate run --upgrade`");
-        let succession = Arc::clone(&self.succession);
+        let upgrade_server = Arc::clone(&self.upgrade_server);
         tokio::spawn(async move {
             tokio::time::sleep(bounds::UPGRADE_PATIENCE).await;
-            if succession.is_serving() {
+            if upgrade_server.is_serving() {
                 warn!("no new process has taken over, this process continues");
             }
         });

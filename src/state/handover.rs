@@ -29,19 +29,20 @@ pub struct CounterHandover {
 }
 
 impl CounterStorage {
-    /// Returns storage in memory that the next process can be given; continues the handover of the process before, if there is
-    /// one.
-    pub(super) fn heir(left: Option<CounterHandover>) -> Result<(Self, Seed), CounterStorageError> {
-        let seed = match &left {
-            Some(legacy) => legacy.seed,
+    /// Returns storage in memory that the next process can be given; continues the handover of the old process, if there is one.
+    pub(super) fn of_upgrades(
+        handed_over: Option<CounterHandover>,
+    ) -> Result<(Self, Seed), CounterStorageError> {
+        let seed = match &handed_over {
+            Some(handover) => handover.seed,
             None => fresh_seed()?,
         };
         let files = AnonymousFiles::new(seed);
-        if let Some(legacy) = left {
-            clock::follow(Clock::continued(legacy.clock, clock::reading()));
-            for (name, file) in legacy.counters {
+        if let Some(handover) = handed_over {
+            clock::follow(Clock::continued(handover.clock, clock::reading()));
+            for (name, file) in handover.counters {
                 let taken = files.take(name, file);
-                taken.map_err(CounterStorageError::Legacy)?;
+                taken.map_err(CounterStorageError::Handover)?;
             }
         }
         let kept = StorageKind::Anonymous(files);
@@ -52,7 +53,7 @@ impl CounterStorage {
     ///
     /// # Errors
     /// The system's error, for lack of descriptors.
-    pub fn legacy(&self) -> io::Result<Option<CounterHandover>> {
+    pub fn handover(&self) -> io::Result<Option<CounterHandover>> {
         let StorageKind::Anonymous(files) = &self.kept else {
             return Ok(None);
         };
@@ -177,9 +178,9 @@ mod tests {
     }
 
     /// Returns the storage of the process after this one. The clock of the tests' process stays unchanged.
-    fn heir_of(storage: &CounterStorage) -> CounterStorage {
+    fn new_process_of(storage: &CounterStorage) -> CounterStorage {
         let left = storage
-            .legacy()
+            .handover()
             .expect("descriptors")
             .expect("something is left");
         let files = AnonymousFiles::new(left.seed);
@@ -200,7 +201,7 @@ mod tests {
         let before = open(&old, &policy(5, 60));
         assert_eq!(before.1, Persistence::unasked());
         assert!(admits(&before.0));
-        let new = heir_of(&old);
+        let new = new_process_of(&old);
         let (after, _) = open(&new, &policy(3, 60));
         new.settle();
         assert!(admits(&after) && admits(&before.0));
@@ -214,7 +215,7 @@ mod tests {
             Some((&after, &before.1)),
             NOW,
         );
-        let third = heir_of(&new);
+        let third = new_process_of(&new);
         let (last, _) = open(&third, &policy(5, 90));
         assert!(admits(&last) && !admits(&last) && !admits(&edited.0));
     }
@@ -223,10 +224,10 @@ mod tests {
     #[test]
     fn only_counters_in_memory_are_handed_over() {
         let (alone, _) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
-        assert!(alone.legacy().expect("nothing to do").is_none());
-        let (heir, seed) =
+        assert!(alone.handover().expect("nothing to do").is_none());
+        let (storage, seed) =
             CounterStorage::open(PersistenceMode::Upgrades(None)).expect("a random source");
-        let left = heir.legacy().expect("nothing to do").expect("a seed");
+        let left = storage.handover().expect("nothing to do").expect("a seed");
         assert_eq!(left.seed.bytes(), seed.bytes());
         assert!(left.counters.is_empty());
     }

@@ -40,7 +40,7 @@ pub struct CounterStorage {
 pub enum PersistenceMode<'a> {
     /// Counters end with the process.
     Process,
-    /// Counters are handed over to the next process in an upgrade, and start from those of the process before, if there was one.
+    /// Counters are handed over to the next process in an upgrade, and start from those of the old process, if there was one.
     Upgrades(Option<CounterHandover>),
     /// Counters last as long as this directory.
     Directory(&'a Path),
@@ -94,8 +94,8 @@ pub enum CounterStorageError {
     Random(getrandom::Error),
     /// The state directory cannot be used.
     Directory(StateError),
-    /// The handover of the process before cannot be used.
-    Legacy(std::io::Error),
+    /// The handover of the old process cannot be used.
+    Handover(std::io::Error),
 }
 
 impl CounterStorage {
@@ -112,7 +112,7 @@ impl CounterStorage {
     pub fn open(lasting: PersistenceMode<'_>) -> Result<(Self, Seed), CounterStorageError> {
         match lasting {
             PersistenceMode::Process => Ok((Self::MEMORY, fresh_seed()?)),
-            PersistenceMode::Upgrades(left) => Self::heir(left),
+            PersistenceMode::Upgrades(handover) => Self::of_upgrades(handover),
             PersistenceMode::Directory(path) => Self::in_directory(path),
         }
     }
@@ -356,7 +356,7 @@ impl fmt::Display for CounterStorageError {
             Self::Directory(cause) => {
                 write!(f, "[server] state_dir: {cause}; {}", advice(cause))
             }
-            Self::Legacy(cause) => {
+            Self::Handover(cause) => {
                 write!(f, "counters of the gateway before cannot be used: {cause}")
             }
         }

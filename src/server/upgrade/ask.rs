@@ -40,12 +40,12 @@ pub fn ask(socket: &Path, program: &Path, configuration: &Path) -> Result<u32, A
     let patience = bounds::UPGRADE_PATIENCE * 2;
     let mut lines = UpgradeChannel::over(stream, patience).map_err(AskError::Broken)?;
     for line in [START, &program, &configuration] {
-        lines.say(line).map_err(AskError::Broken)?;
+        lines.send_line(line).map_err(AskError::Broken)?;
     }
-    let answer = lines.hear().map_err(AskError::Broken)?;
-    let successor = answer.strip_prefix("done ").map(str::parse);
-    match (successor, answer.strip_prefix("failed ")) {
-        (Some(Ok(successor)), _) => Ok(successor),
+    let answer = lines.receive_line().map_err(AskError::Broken)?;
+    let new_process = answer.strip_prefix("done ").map(str::parse);
+    match (new_process, answer.strip_prefix("failed ")) {
+        (Some(Ok(new_process)), _) => Ok(new_process),
         (_, Some(reason)) => Err(AskError::Failed(reason.to_owned())),
         _ => Err(AskError::Failed(answer)),
     }

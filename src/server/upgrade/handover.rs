@@ -17,19 +17,19 @@ const CLOCK: &str = "clock ";
 const COUNTERS: &str = "counters ";
 
 /// Sends the handover, each table's memory with its line.
-pub(super) fn pass(lines: &UpgradeChannel, legacy: &CounterHandover) -> io::Result<()> {
-    lines.say(&format!("{SEED}{}", BASE64.encode(legacy.seed.bytes())))?;
-    lines.say(&format!(
+pub(super) fn send(lines: &UpgradeChannel, handover: &CounterHandover) -> io::Result<()> {
+    lines.send_line(&format!("{SEED}{}", BASE64.encode(handover.seed.bytes())))?;
+    lines.send_line(&format!(
         "{CLOCK}{}",
-        BASE64.encode(legacy.clock.to_bytes())
+        BASE64.encode(handover.clock.to_bytes())
     ))?;
-    for (name, memory) in &legacy.counters {
-        lines.pass(&format!("{COUNTERS}{name}"), memory)?;
+    for (name, memory) in &handover.counters {
+        lines.send_with_descriptor(&format!("{COUNTERS}{name}"), memory)?;
     }
     Ok(())
 }
 
-/// The parts of a hand-over that have arrived so far.
+/// The parts of a handover that have arrived so far.
 #[derive(Default)]
 pub(super) struct HandoverReader {
     seed: Option<Seed>,
@@ -97,7 +97,7 @@ mod tests {
             file.write_all(bytes).expect("room");
             file.into()
         };
-        let legacy = CounterHandover {
+        let handover = CounterHandover {
             seed: Seed::from_bytes([9; 16]),
             clock: clock::mark(),
             counters: vec![
@@ -105,19 +105,19 @@ mod tests {
                 ("two.counters".to_owned(), piece(b"22")),
             ],
         };
-        pass(&said, &legacy).expect("room");
-        said.say("end").expect("room");
+        send(&said, &handover).expect("room");
+        said.send_line("end").expect("room");
         let mut got = HandoverReader::default();
         loop {
-            let line = heard.hear().expect("a line");
+            let line = heard.receive_line().expect("a line");
             if !got.take(&line, &mut heard).expect("it can be read") {
                 assert_eq!(line, "end");
                 break;
             }
         }
         let got = got.whole().expect("all of it");
-        assert_eq!(got.seed.bytes(), legacy.seed.bytes());
-        assert_eq!(got.clock, legacy.clock);
+        assert_eq!(got.seed.bytes(), handover.seed.bytes());
+        assert_eq!(got.clock, handover.clock);
         let sizes = got.counters.into_iter().map(|(name, memory)| {
             let length = std::fs::File::from(memory).metadata().expect("it is open");
             (name, length.len())

@@ -39,17 +39,17 @@ impl UpgradeChannel {
     }
 
     /// Sends a line.
-    pub(super) fn say(&self, line: &str) -> io::Result<()> {
+    pub(super) fn send_line(&self, line: &str) -> io::Result<()> {
         self.send(line, &[])
     }
 
     /// Sends a line with a descriptor.
-    pub(super) fn pass(&self, line: &str, descriptor: impl AsFd) -> io::Result<()> {
+    pub(super) fn send_with_descriptor(&self, line: &str, descriptor: impl AsFd) -> io::Result<()> {
         self.send(line, &[descriptor.as_fd()])
     }
 
     /// Returns the next line, without its end. The end of the connection is an error.
-    pub(super) fn hear(&mut self) -> io::Result<String> {
+    pub(super) fn receive_line(&mut self) -> io::Result<String> {
         loop {
             if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
                 let mut line: Vec<u8> = self.read.drain(..=end).collect();
@@ -139,25 +139,26 @@ mod tests {
         let (one, other) = UnixStream::pair().expect("a pair");
         let said = UpgradeChannel::over(one, PATIENCE).expect("timeouts");
         let mut heard = UpgradeChannel::over(other, PATIENCE).expect("timeouts");
-        said.say("first").expect("room");
+        said.send_line("first").expect("room");
         let sockets: Vec<_> = (0..20)
             .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
             .collect();
         for socket in &sockets {
             let address = socket.local_addr().expect("an address");
-            said.pass(&address.to_string(), socket).expect("room");
+            said.send_with_descriptor(&address.to_string(), socket)
+                .expect("room");
         }
-        said.say("end").expect("room");
-        assert_eq!(heard.hear().expect("a line"), "first");
+        said.send_line("end").expect("room");
+        assert_eq!(heard.receive_line().expect("a line"), "first");
         for _ in &sockets {
-            let line = heard.hear().expect("a line");
+            let line = heard.receive_line().expect("a line");
             let socket = TcpListener::from(heard.descriptor().expect("its socket"));
             assert_eq!(socket.local_addr().expect("an address").to_string(), line);
         }
-        assert_eq!(heard.hear().expect("a line"), "end");
+        assert_eq!(heard.receive_line().expect("a line"), "end");
         assert!(heard.descriptor().is_none());
         drop(said);
-        let end = heard.hear().expect_err("the end");
+        let end = heard.receive_line().expect_err("the end");
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
     }
 
@@ -168,8 +169,8 @@ mod tests {
         let said = UpgradeChannel::over(one, PATIENCE).expect("timeouts");
         let mut heard = UpgradeChannel::over(other, PATIENCE).expect("timeouts");
         let long = "x".repeat(2 * bounds::UPGRADE_LINE);
-        said.say(&long).expect("room");
-        let refused = heard.hear().expect_err("too long");
+        said.send_line(&long).expect("room");
+        let refused = heard.receive_line().expect_err("too long");
         assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
     }
 }

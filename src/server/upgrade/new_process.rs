@@ -20,8 +20,8 @@ pub(in crate::server) struct PendingTakeover(UpgradeChannel);
 /// The state that the old process handed over.
 pub(in crate::server) struct InheritedState {
     pub(in crate::server) sockets: ListenerMap,
-    /// `None` where its counters are in a directory.
-    pub(in crate::server) legacy: Option<CounterHandover>,
+    /// Its counters; `None` where they are in a directory.
+    pub(in crate::server) counters: Option<CounterHandover>,
 }
 
 impl PendingTakeover {
@@ -33,7 +33,7 @@ impl PendingTakeover {
         let failed = |cause| StartError::Takeover(path.to_owned(), cause);
         let stream = UnixStream::connect(path).map_err(failed)?;
         let mut lines = UpgradeChannel::over(stream, bounds::UPGRADE_PATIENCE).map_err(failed)?;
-        lines.say(TAKE).map_err(failed)?;
+        lines.send_line(TAKE).map_err(failed)?;
         let inherited = receive(&mut lines).map_err(failed)?;
         Ok((Self(lines), inherited))
     }
@@ -43,8 +43,8 @@ impl PendingTakeover {
     /// # Errors
     /// The old process does not drain: then it continues, and this process must end.
     pub(in crate::server) fn complete(mut self) -> io::Result<()> {
-        self.0.say("ready")?;
-        match self.0.hear()?.as_str() {
+        self.0.send_line("ready")?;
+        match self.0.receive_line()?.as_str() {
             "yours" => Ok(()),
             other => Err(io::Error::other(other.to_owned())),
         }
@@ -53,10 +53,10 @@ impl PendingTakeover {
 
 fn receive(lines: &mut UpgradeChannel) -> io::Result<InheritedState> {
     let mut sockets = ListenerMap::new();
-    let mut heard = HandoverReader::default();
+    let mut received = HandoverReader::default();
     loop {
-        let line = lines.hear()?;
-        if heard.take(&line, lines)? {
+        let line = lines.receive_line()?;
+        if received.take(&line, lines)? {
             continue;
         }
         let address = line.strip_prefix("listener ");
@@ -70,7 +70,7 @@ fn receive(lines: &mut UpgradeChannel) -> io::Result<InheritedState> {
             None if line == "end" => {
                 return Ok(InheritedState {
                     sockets,
-                    legacy: heard.whole(),
+                    counters: received.whole(),
                 });
             }
             None => return Err(io::Error::other(line)),

@@ -33,7 +33,7 @@ pub(in crate::server) struct UpgradeServer {
     stage: Mutex<UpgradeStage>,
     handed_over: Notify,
     /// Connections of commands that requested an upgrade.
-    asking: Arc<ConnectionCap>,
+    commands: Arc<ConnectionCap>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,17 +44,17 @@ enum UpgradeStage {
     HandingOver,
     /// The process with this id serves.
     HandedOver(i32),
-    /// This process was told to stop.
+    /// This process stops.
     Stopping,
 }
 
-/// The owner of the socket's path.
+/// The owner of the socket's path before this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum SocketClaim {
     /// No process, unless one answers there.
     IfUnanswered,
     /// The old process, which has handed over.
-    FromPredecessor,
+    FromOldProcess,
 }
 
 impl UpgradeServer {
@@ -68,7 +68,7 @@ impl UpgradeServer {
             process: Arc::clone(process),
             stage: Mutex::new(UpgradeStage::Serving),
             handed_over: Notify::new(),
-            asking: Arc::default(),
+            commands: Arc::default(),
         })
     }
 
@@ -90,11 +90,11 @@ impl UpgradeServer {
         *self.stage() == UpgradeStage::Serving
     }
 
-    /// Gives the commands that requested the upgrade a moment to read the result: a process that has nothing to drain ends at
-    /// once.
-    pub(in crate::server) fn answer(&self) {
+    /// Waits a moment until the commands that requested the upgrade have read the result: a process that has nothing to drain ends
+    /// at once.
+    pub(in crate::server) fn wait_for_commands(&self) {
         let began = clock::now();
-        while self.asking.open() > 0 && clock::since(began) < bounds::DRAIN_IDLE {
+        while self.commands.open() > 0 && clock::since(began) < bounds::DRAIN_IDLE {
             std::thread::sleep(bounds::DRAIN_LOOKS);
         }
     }
@@ -104,26 +104,26 @@ impl UpgradeServer {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn converse(&self, stream: UnixStream) {
+    fn serve_connection(&self, stream: UnixStream) {
         let Ok(mut lines) = UpgradeChannel::over(stream, bounds::UPGRADE_PATIENCE) else {
             return;
         };
-        match lines.hear().as_deref() {
+        match lines.receive_line().as_deref() {
             Ok(TAKE) => self.hand_over(&mut lines),
             Ok(START) => {
-                let _asking = self.asking.enter();
-                let told = match self.start(&mut lines) {
-                    Ok(successor) => format!("done {successor}"),
+                let _open = self.commands.enter();
+                let result = match self.start(&mut lines) {
+                    Ok(new_process) => format!("done {new_process}"),
                     Err(reason) => {
                         error!("upgrade failed: {reason}; this process continues");
                         format!("failed {reason}")
                     }
                 };
                 // The command may have left; the log has the result too.
-                let _ = lines.say(&told);
+                let _ = lines.send_line(&result);
             }
             // Another version, which understands this line.
-            Ok(_) => drop(lines.say("failed this gateway speaks version 1 of the hand-over")),
+            Ok(_) => drop(lines.send_line("failed this gateway speaks version 1 of the hand-over")),
             // A connection that only tested whether a process answers.
             Err(_) => {}
         }
@@ -139,7 +139,7 @@ impl UpgradeServer {
                 UpgradeStage::Stopping => Some("the gateway is stopping"),
             };
             if let Some(refusal) = refusal {
-                return drop(lines.say(refusal));
+                return drop(lines.send_line(refusal));
             }
             *stage = UpgradeStage::HandingOver;
         }
@@ -150,15 +150,15 @@ impl UpgradeServer {
             return;
         }
         // Commits under the lock, so that a stop comes before or after. Invariant 1: up to here this process accepts.
-        let accepted = offered.and_then(|successor| {
-            supervisor::main_process(successor.unsigned_abs());
-            lines.say("yours")?;
-            Ok(successor)
+        let accepted = offered.and_then(|new_process| {
+            supervisor::main_process(new_process.unsigned_abs());
+            lines.send_line("yours")?;
+            Ok(new_process)
         });
         match accepted {
-            Ok(successor) => {
-                info!("upgrade: process {successor} has taken over, this one drains");
-                *stage = UpgradeStage::HandedOver(successor);
+            Ok(new_process) => {
+                info!("upgrade: process {new_process} has taken over, this one drains");
+                *stage = UpgradeStage::HandedOver(new_process);
                 drop(stage);
                 self.handed_over.notify_one();
             }
@@ -176,13 +176,13 @@ impl UpgradeServer {
     /// Passes the sockets and the counters, and waits until the new process accepts. Returns its process id.
     fn offer(&self, lines: &mut UpgradeChannel) -> io::Result<i32> {
         for (address, socket) in self.sockets.duplicates()? {
-            lines.pass(&format!("listener {address}"), &socket)?;
+            lines.send_with_descriptor(&format!("listener {address}"), &socket)?;
         }
-        if let Some(left) = self.process.reloader.storage.legacy()? {
-            handover::pass(lines, &left)?;
+        if let Some(counters) = self.process.reloader.storage.handover()? {
+            handover::send(lines, &counters)?;
         }
-        lines.say("end")?;
-        match lines.hear() {
+        lines.send_line("end")?;
+        match lines.receive_line() {
             Ok(line) if line == "ready" => Ok(lines.peer()?),
             Ok(line) => Err(io::Error::other(line)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -195,8 +195,8 @@ impl UpgradeServer {
     /// Starts the requested process, and waits for its result. Returns its process id.
     fn start(&self, lines: &mut UpgradeChannel) -> Result<i32, String> {
         let (program, configuration) = lines
-            .hear()
-            .and_then(|program| Ok((program, lines.hear()?)))
+            .receive_line()
+            .and_then(|program| Ok((program, lines.receive_line()?)))
             .map_err(|error| error.to_string())?;
         if *self.stage() != UpgradeStage::Serving {
             return Err("the gateway stops, or hands over already".to_owned());
@@ -209,15 +209,15 @@ impl UpgradeServer {
             .stdin(Stdio::null())
             .spawn()
             .map_err(|error| format!("{program} cannot be started: {error}"))?;
-        self.follow(child)
+        self.wait_for_takeover(child)
     }
 
-    fn follow(&self, mut child: Child) -> Result<i32, String> {
+    fn wait_for_takeover(&self, mut child: Child) -> Result<i32, String> {
         let began = clock::now();
         loop {
-            if let UpgradeStage::HandedOver(successor) = *self.stage() {
-                // The child is left to the process that adopts it: this process ends before it does.
-                return Ok(successor);
+            if let UpgradeStage::HandedOver(new_process) = *self.stage() {
+                // This process ends before its child, which init then waits for.
+                return Ok(new_process);
             }
             match child.try_wait() {
                 Ok(None) => {}
@@ -242,7 +242,7 @@ impl UpgradeServer {
 
 /// Answers at `path` for the rest of the process. Where that is impossible, it logs so and upgrades are unavailable: the gateway
 /// still serves.
-pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc<UpgradeServer>) {
+pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, server: &Arc<UpgradeServer>) {
     let listener = match listen(path, claim) {
         Ok(listener) => listener,
         Err(error) => {
@@ -252,7 +252,7 @@ pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc
             );
         }
     };
-    let succession = Arc::clone(succession);
+    let server = Arc::clone(server);
     let turns = Arc::new(());
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -264,9 +264,9 @@ pub(in crate::server) fn serve(path: &Path, claim: SocketClaim, succession: &Arc
             if Arc::strong_count(&turns) > bounds::UPGRADE_CONVERSATIONS || !is_trusted(&stream) {
                 continue;
             }
-            let (succession, turn) = (Arc::clone(&succession), Arc::clone(&turns));
+            let (server, turn) = (Arc::clone(&server), Arc::clone(&turns));
             std::thread::spawn(move || {
-                succession.converse(stream);
+                server.serve_connection(stream);
                 drop(turn);
             });
         }
