@@ -97,7 +97,7 @@ impl std::fmt::Display for StartError {
             Self::Activation(cause) => {
                 write!(f, "a socket of the service manager cannot be used: {cause}")
             }
-            Self::Signals(cause) => write!(f, "signals cannot be heard: {cause}"),
+            Self::Signals(cause) => write!(f, "signal handlers cannot be installed: {cause}"),
             Self::FewFiles(fewest) => write!(
                 f,
                 "{} files may be open, and the process needs {fewest}: raise the limit (LimitNOFILE={fewest}, ulimit -n {fewest}, or more)",

@@ -37,7 +37,7 @@ pub(super) fn upgrade(file: &Path) -> u8 {
     match ask(&socket, &program, &file) {
         Ok(id) => {
             tell(&format_args!(
-                "process {id} has taken over, the one before drains"
+                "process {id} has taken over, the old process drains"
             ));
             SUCCESS
         }

@@ -68,7 +68,7 @@ impl CounterStorage {
     pub fn settle(&self) {
         if let StorageKind::Anonymous(files) = &self.kept {
             for name in files.forget_unused() {
-                info!("{name}: no limit goes on with what the gateway before has counted there");
+                info!("{name}: no limit goes on with what the old process has counted there");
             }
         }
     }
@@ -150,7 +150,7 @@ fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
 /// Logs how memory was found. New memory is not logged: without a directory every process begins so.
 fn tell(limit: &str, what: &str, adopted: &OpenOutcome) {
     if *adopted == OpenOutcome::Joined {
-        info!("limit {limit}: {what} taken over from the gateway before");
+        info!("limit {limit}: {what} taken over from the old process");
     }
 }
 

@@ -357,7 +357,7 @@ impl fmt::Display for CounterStorageError {
                 write!(f, "[server] state_dir: {cause}; {}", advice(cause))
             }
             Self::Handover(cause) => {
-                write!(f, "counters of the gateway before cannot be used: {cause}")
+                write!(f, "the counters of the old process cannot be used: {cause}")
             }
         }
     }

@@ -67,7 +67,7 @@ impl HandoverReader {
 }
 
 fn broken(line: &str) -> io::Error {
-    let message = format!("the line `{line}` of the hand-over cannot be read");
+    let message = format!("the line `{line}` of the handover cannot be read");
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 

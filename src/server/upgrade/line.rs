@@ -54,8 +54,9 @@ impl UpgradeChannel {
             if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
                 let mut line: Vec<u8> = self.read.drain(..=end).collect();
                 line.pop();
-                return String::from_utf8(line)
-                    .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no text was heard"));
+                return String::from_utf8(line).map_err(|_| {
+                    io::Error::new(io::ErrorKind::InvalidData, "a line is not UTF-8")
+                });
             }
             if self.read.len() > bounds::UPGRADE_LINE {
                 let message = "a line is too long";

@@ -134,8 +134,8 @@ impl UpgradeServer {
             let mut stage = self.stage();
             let refusal = match *stage {
                 UpgradeStage::Serving => None,
-                UpgradeStage::HandingOver => Some("another successor is about to take over"),
-                UpgradeStage::HandedOver(_) => Some("another successor has taken over"),
+                UpgradeStage::HandingOver => Some("another new process is about to take over"),
+                UpgradeStage::HandedOver(_) => Some("another new process has taken over"),
                 UpgradeStage::Stopping => Some("the gateway is stopping"),
             };
             if let Some(refusal) = refusal {
@@ -223,17 +223,17 @@ impl UpgradeServer {
                 Ok(None) => {}
                 Ok(Some(status)) => {
                     return Err(format!(
-                        "the successor ended ({status}), its messages are in the log of the gateway"
+                        "the new process ended ({status}), its messages are in the log of the gateway"
                     ));
                 }
-                Err(error) => return Err(format!("the successor is lost: {error}")),
+                Err(error) => return Err(format!("the new process cannot be watched: {error}")),
             }
             if clock::since(began) >= bounds::UPGRADE_PATIENCE {
                 // Both fail only for a process that has ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 let patience = bounds::UPGRADE_PATIENCE;
-                return Err(format!("the successor was not ready after {patience:?}"));
+                return Err(format!("the new process was not ready after {patience:?}"));
             }
             std::thread::sleep(bounds::DRAIN_LOOKS);
         }

@@ -94,7 +94,7 @@ async fn counters_logs_and_bans_go_on_without_a_directory() {
 
     let log = gateway.stderr();
     assert!(!log.contains("WARN"), "{log}");
-    let taken = "limit carried: counters taken over from the gateway before";
+    let taken = "limit carried: counters taken over from the old process";
     assert_eq!(log.matches(taken).count(), 2, "{log}");
     let status = gateway.status().await;
     assert_eq!(status["limits"][0]["persistent"], false, "{status}");

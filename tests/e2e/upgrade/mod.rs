@@ -208,7 +208,7 @@ async fn a_failed_upgrade_leaves_the_old_process() {
     serves().await;
     let told = say(&gateway, &["start 1", BINARY, &file]);
     assert!(
-        told.starts_with("failed the successor ended (exit status: 64)"),
+        told.starts_with("failed the new process ended (exit status: 64)"),
         "{told}"
     );
     serves().await;
@@ -260,7 +260,7 @@ async fn only_one_successor_takes_over_at_a_time() {
     }
     assert_eq!(
         say(&gateway, &["take 1"]),
-        "another successor is about to take over"
+        "another new process is about to take over"
     );
     let (code, said) = run_upgrade(&gateway).await;
     assert_eq!(code, 1, "{said}");
