@@ -33,7 +33,7 @@ const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// Publishes a change. KEYS: the set; ARGV: the member, [`KEPT`] in milliseconds, [`STORE_CHANGES`]. Each change is later than the one
 /// before.
-const TELL: &str = "\
+const PUBLISH: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local newest = tonumber(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or '0')
@@ -74,7 +74,7 @@ pub enum KeyChange {
 pub(super) struct ChangeFeed {
     /// The number of names.
     open: AtomicUsize,
-    heard: Mutex<FeedState>,
+    state: Mutex<FeedState>,
 }
 
 #[derive(Debug, Default)]
@@ -108,12 +108,12 @@ impl KeyChange {
 impl ChangeFeed {
     fn lock(&self) -> MutexGuard<'_, FeedState> {
         // Entries are whole, so a poisoned lock still holds some.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether a key was changed elsewhere and had no request here since.
     fn are_open(&self) -> bool {
-        // Relaxed: a hint, after which the lock is taken. A request that misses the news is one that came before.
+        // Relaxed: a hint, after which the lock is taken. A request that misses a change came before it.
         self.open.load(Ordering::Relaxed) > 0
     }
 
@@ -122,46 +122,46 @@ impl ChangeFeed {
     }
 
     fn take(&self, name: &KeyName) -> Option<KeyChange> {
-        let mut heard = self.lock();
-        let told = heard.names.remove(name.as_str());
-        self.open.store(heard.names.len(), Ordering::Relaxed);
-        Some(told?.change)
+        let mut state = self.lock();
+        let removed = state.names.remove(name.as_str());
+        self.open.store(state.names.len(), Ordering::Relaxed);
+        Some(removed?.change)
     }
 
     /// Adds the new `members`, except those that this gateway `me` published itself; `latest` is the time of the latest change in the
     /// store.
-    fn hear(&self, latest: u64, members: &[Reply], me: &str, now: Timestamp) {
-        let mut heard = self.lock();
-        heard.latest = Some(latest);
-        heard
+    fn receive(&self, latest: u64, members: &[Reply], me: &str, now: Timestamp) {
+        let mut state = self.lock();
+        state.latest = Some(latest);
+        state
             .names
-            .retain(|_, told| now.saturating_since(told.at) < KEPT);
+            .retain(|_, known| now.saturating_since(known.at) < KEPT);
         // The latest first.
         for member in members {
-            let told = match member {
+            let parsed = match member {
                 Reply::Bytes(bytes) => str::from_utf8(bytes).ok().and_then(read),
                 _ => None,
             };
-            // What no gateway writes says nothing.
-            let Some((teller, change, name)) = told else {
+            // A member that no gateway writes is ignored.
+            let Some((publisher, change, name)) = parsed else {
                 continue;
             };
-            if teller != me && (heard.names.len() < STORE_CHANGES || heard.drop_oldest()) {
-                let told = RemoteChange { change, at: now };
-                let known = heard.names.entry(name.to_owned()).or_insert(told);
+            if publisher != me && (state.names.len() < STORE_CHANGES || state.drop_oldest()) {
+                let new = RemoteChange { change, at: now };
+                let known = state.names.entry(name.to_owned()).or_insert(new);
                 // Bans that one change lifts stay lifted.
                 if change == KeyChange::Cleared {
                     known.change = change;
                 }
             }
         }
-        self.open.store(heard.names.len(), Ordering::Relaxed);
+        self.open.store(state.names.len(), Ordering::Relaxed);
     }
 }
 
 impl FeedState {
     fn drop_oldest(&mut self) -> bool {
-        let oldest = self.names.iter().min_by_key(|(_, told)| told.at);
+        let oldest = self.names.iter().min_by_key(|(_, known)| known.at);
         let oldest = oldest.map(|(name, _)| name.clone());
         oldest.is_some_and(|oldest| self.names.remove(&oldest).is_some())
     }
@@ -169,14 +169,14 @@ impl FeedState {
 
 /// Parses a member: the publisher, the change, and the name of the key.
 fn read(member: &str) -> Option<(&str, KeyChange, &str)> {
-    let (teller, rest) = member.split_once(' ')?;
+    let (publisher, rest) = member.split_once(' ')?;
     let (change, name) = rest.split_once(' ')?;
-    Some((teller, KeyChange::named(change)?, name))
+    Some((publisher, KeyChange::named(change)?, name))
 }
 
 impl Store {
     /// Publishes that an operator changed a key.
-    pub(super) async fn tell_change(
+    pub(super) async fn publish_change(
         &self,
         name: &KeyName,
         change: KeyChange,
@@ -184,7 +184,7 @@ impl Store {
         let member = format!("{} {} {}", self.node(), change.as_str(), name.as_str());
         let kept = KEPT.as_millis().to_string();
         let call = self.about_changes([member, kept, STORE_CHANGES.to_string()].to_vec());
-        self.run_other(&call, TELL).await.map(drop)
+        self.run_other(&call, PUBLISH).await.map(drop)
     }
 
     /// Reads what other gateways published since the last time.
@@ -199,7 +199,7 @@ impl Store {
         if let [Reply::Integer(latest), Reply::Rows(members)] = &fields[..]
             && let Ok(latest) = u64::try_from(*latest)
         {
-            changes.hear(latest, members, &self.node(), now);
+            changes.receive(latest, members, &self.node(), now);
         }
     }
 
@@ -219,7 +219,7 @@ impl Store {
         }
         let name = KeyName::new(self.prefix(), key, limit);
         let change = changes.take(&name)?;
-        self.forget_debts(&name);
+        self.forget_unsent(&name);
         Some(change)
     }
 
@@ -232,7 +232,7 @@ impl Store {
     }
 
     /// Drops what this node would send about a key whose counts an operator has changed.
-    pub(super) fn forget_debts(&self, name: &KeyName) {
+    pub(super) fn forget_unsent(&self, name: &KeyName) {
         self.shared.recovery_cache.forget(name);
         self.shared.replay_queue.forget_key(name);
     }
@@ -248,12 +248,12 @@ mod tests {
         KeyName::new("sluicegate", KeyHash::from_bits(bits as u64), "a")
     }
 
-    fn member(teller: &str, change: &str, bits: usize) -> Reply {
+    fn member(publisher: &str, change: &str, bits: usize) -> Reply {
         let name = name(bits);
-        Reply::Bytes(format!("{teller} {change} {}", name.as_str()).into_bytes())
+        Reply::Bytes(format!("{publisher} {change} {}", name.as_str()).into_bytes())
     }
 
-    /// Goal: a change is met once, a gateway does not hear itself, and what nobody writes says nothing. Method: members of two gateways
+    /// Goal: a change is met once, a gateway ignores its own, and what no gateway writes. Method: members of two gateways
     /// and some that are none.
     #[test]
     fn a_change_elsewhere_is_met_once() {
@@ -268,7 +268,7 @@ mod tests {
             Reply::Nil,
         ];
         assert!(!changes.are_open());
-        changes.hear(7, &members, "me", NOW);
+        changes.receive(7, &members, "me", NOW);
         assert!(changes.are_open() && changes.known(&name(1)));
         assert_eq!(changes.take(&name(1)), Some(KeyChange::Cleared));
         assert_eq!(changes.take(&name(1)), None);
@@ -281,15 +281,15 @@ mod tests {
     #[test]
     fn changes_are_bounded() {
         let changes = ChangeFeed::default();
-        changes.hear(1, &[member("other", "set", 0)], "me", NOW);
+        changes.receive(1, &[member("other", "set", 0)], "me", NOW);
         let later = NOW.saturating_add(Duration::from_secs(1));
         let members: Vec<Reply> = (1..=STORE_CHANGES)
             .map(|bits| member("other", "set", bits))
             .collect();
-        changes.hear(2, &members, "me", later);
+        changes.receive(2, &members, "me", later);
         assert_eq!(changes.lock().names.len(), STORE_CHANGES);
         assert!(!changes.known(&name(0)) && changes.known(&name(STORE_CHANGES)));
-        changes.hear(2, &[], "me", later.saturating_add(KEPT));
+        changes.receive(2, &[], "me", later.saturating_add(KEPT));
         assert!(!changes.are_open());
     }
 }

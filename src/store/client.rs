@@ -228,7 +228,7 @@ impl Store {
 
     /// Deletes a key.
     pub(super) async fn forget(&self, name: &KeyName) -> Result<(), StoreError> {
-        self.forget_debts(name);
+        self.forget_unsent(name);
         self.link.run(script::forget(name)).await.map(drop)
     }
 

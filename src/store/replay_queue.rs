@@ -24,7 +24,7 @@ use crate::bounds;
 /// Charges of strict limits that the store does not have yet.
 #[derive(Debug, Default)]
 pub struct ReplayQueue {
-    debts: Mutex<HashMap<KeyName, ReplayDelta>>,
+    deltas: Mutex<HashMap<KeyName, ReplayDelta>>,
     /// Charges that were dropped because the queue was full.
     lost: AtomicU64,
 }
@@ -42,14 +42,14 @@ impl ReplayQueue {
     /// Adds a charge.
     pub fn add(&self, ask: &Ask<'_>) {
         let units = ask.cost.get().into();
-        let mut debts = self.lock();
-        let full = debts.len() >= bounds::UNSENT_KEYS;
-        match debts.entry(ask.name.clone()) {
+        let mut deltas = self.lock();
+        let full = deltas.len() >= bounds::UNSENT_KEYS;
+        match deltas.entry(ask.name.clone()) {
             Entry::Occupied(mut known) => {
-                let debt = known.get_mut();
-                debt.units = debt.units.saturating_add(units);
-                // The newest configuration knows best.
-                debt.policy.clone_from(ask.policy);
+                let delta = known.get_mut();
+                delta.units = delta.units.saturating_add(units);
+                // The newest configuration applies.
+                delta.policy.clone_from(ask.policy);
             }
             // Relaxed, here and below: a number to show, publishes nothing.
             Entry::Vacant(_) if full => {
@@ -85,11 +85,11 @@ impl ReplayQueue {
 
     /// Refunds `cost`, as far as it is still queued.
     fn forgive(&self, name: &KeyName, cost: Cost) {
-        let mut debts = self.lock();
-        if let Some(debt) = debts.get_mut(name) {
-            debt.units = debt.units.saturating_sub(cost.get().into());
-            if debt.units == 0 {
-                debts.remove(name);
+        let mut deltas = self.lock();
+        if let Some(delta) = deltas.get_mut(name) {
+            delta.units = delta.units.saturating_sub(cost.get().into());
+            if delta.units == 0 {
+                deltas.remove(name);
             }
         }
     }
@@ -97,11 +97,11 @@ impl ReplayQueue {
     /// Takes up to `most` keys with their units. A caller that cannot send them returns them by [`add`](Self::add).
     #[must_use]
     pub fn take(&self, most: usize) -> Vec<(KeyName, ReplayDelta)> {
-        let mut debts = self.lock();
-        let names: Vec<KeyName> = debts.keys().take(most).cloned().collect();
+        let mut deltas = self.lock();
+        let names: Vec<KeyName> = deltas.keys().take(most).cloned().collect();
         let taken = names
             .into_iter()
-            .filter_map(|name| debts.remove_entry(&name));
+            .filter_map(|name| deltas.remove_entry(&name));
         taken.collect()
     }
 
@@ -112,10 +112,10 @@ impl ReplayQueue {
 
     /// Drops all keys, and returns the sum of their units.
     pub(super) fn forget(&self) -> u64 {
-        let debts = std::mem::take(&mut *self.lock());
-        debts
+        let deltas = std::mem::take(&mut *self.lock());
+        deltas
             .values()
-            .fold(0, |sum: u64, debt| sum.saturating_add(debt.units))
+            .fold(0, |sum: u64, delta| sum.saturating_add(delta.units))
     }
 
     /// Returns the number of queued keys.
@@ -132,7 +132,7 @@ impl ReplayQueue {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<KeyName, ReplayDelta>> {
         // Each entry is whole whatever panicked elsewhere.
-        self.debts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.deltas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -160,10 +160,10 @@ mod tests {
         queue.add(&Ask { policy, name, cost });
     }
 
-    /// Goal: one entry a key, and what is taken back is not told. Method: two limits and two keys, added to, forgiven in part, in full
+    /// Goal: one entry a key, and what is refunded is not sent. Method: two limits and two keys, added to, forgiven in part, in full
     /// and beyond.
     #[test]
-    fn charges_of_a_key_are_one_debt() {
+    fn charges_of_a_key_are_one_delta() {
         let queue = ReplayQueue::default();
         for (limit, bits, units) in [("a", 1, 2), ("a", 1, 3), ("a", 2, 1), ("b", 1, 7)] {
             add(&queue, &name(limit, bits), units);
@@ -173,18 +173,18 @@ mod tests {
         queue.forgive(&name("a", 2), cost(9));
         queue.forgive(&name("a", 3), cost(1));
         let mut taken = queue.take(10);
-        taken.sort_by_key(|(_, debt)| debt.units);
+        taken.sort_by_key(|(_, delta)| delta.units);
         let units: Vec<_> = taken
             .into_iter()
-            .map(|(name, debt)| (name, debt.units))
+            .map(|(name, delta)| (name, delta.units))
             .collect();
         assert_eq!(units, [(name("a", 1), 1), (name("b", 1), 7)]);
         assert_eq!((queue.keys(), queue.lost()), (0, 0));
     }
 
-    /// Goal: what is owed is what it came to. Method: a charge of three that costs nothing, one, three and five.
+    /// Goal: a delta is what its charge was settled to. Method: a charge of three that costs nothing, one, three and five.
     #[test]
-    fn a_debt_is_what_the_charge_came_to() {
+    fn a_delta_is_what_the_charge_came_to() {
         for (due, left) in [
             (Settle::Refund, None),
             (Settle::Adjust(cost(1)), Some(1)),
@@ -200,12 +200,12 @@ mod tests {
             };
             queue.add(&ask);
             queue.correct(&ask, due);
-            let units = queue.take(1).first().map(|(_, debt)| debt.units);
+            let units = queue.take(1).first().map(|(_, delta)| delta.units);
             assert_eq!(units, left, "{due:?}");
         }
     }
 
-    /// Goal: an outage cannot fill the memory, and what does not fit is told of. Method: more keys than there may be; known ones still
+    /// Goal: an outage cannot fill the memory, and what does not fit is counted. Method: more keys than there may be; known ones still
     /// grow; taking makes room.
     #[test]
     fn keys_are_bounded() {

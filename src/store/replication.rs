@@ -170,7 +170,7 @@ impl SyncSession {
             batch.push(self.push_pending(prefix, taken, now));
         }
         for (name, delta) in queues.replay.take(most - batch.len()) {
-            // The store hears of a key in the order of its pushes.
+            // The store must receive the pushes of a key in their order.
             let mut others = batch.iter().chain(&self.unanswered);
             if others.any(|push| push.name == name) {
                 put_back(queues, &name, &delta);
@@ -313,17 +313,17 @@ impl PendingPush {
 
     /// Applies the state of the key, and counts the units and what they exceed the limit by.
     fn confirm(&self, result: &ScriptResult, queues: SyncQueues<'_>) {
-        for told in &result.results {
+        for answer in &result.results {
             let PushSource::Pending(taken) = &self.source else {
                 continue;
             };
             if result.charge_result == ChargeResult::Charged {
-                let excess = told.state.excess(self.policy(), result.now);
+                let excess = answer.state.excess(self.policy(), result.now);
                 taken.replicated.registered.exceed(excess.min(self.units()));
             }
             queues
                 .pending
-                .apply_remote(taken.counter, &told.state, result.now);
+                .apply_remote(taken.counter, &answer.state, result.now);
         }
         // Relaxed, here and in `apply`: numbers to show, publish nothing.
         queues
@@ -340,7 +340,7 @@ impl PendingPush {
         }
     }
 
-    /// Drops the push, source delivery will never be known.
+    /// Drops the push, whose delivery will never be known.
     fn give_up(&self, queues: SyncQueues<'_>) {
         _ = queues.pending.lose(self.units());
         if let PushSource::Pending(taken) = &self.source {

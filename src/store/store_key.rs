@@ -33,8 +33,9 @@ impl StoreKey {
         let ask = self.ask(policy, Cost::ONE);
         let decided = self.store.peek(&ask, now).await;
         let decided = decided.map_err(|error| error.to_string())?;
-        let told = decided.results.into_iter().next();
-        told.map(|told| told.decision)
+        let result = decided.results.into_iter().next();
+        result
+            .map(|result| result.decision)
             .ok_or_else(|| "the store gave no answer".to_owned())
     }
 
@@ -56,8 +57,8 @@ impl StoreKey {
             let forced = self.store.force(&ask, now).await;
             forced.map_err(|error| error.to_string())?;
         }
-        let told = self.store.tell_change(&self.name, change).await;
-        told.map_err(|error| error.to_string())
+        let published = self.store.publish_change(&self.name, change).await;
+        published.map_err(|error| error.to_string())
     }
 
     fn ask<'a>(&'a self, policy: &'a Policy, cost: Cost) -> Ask<'a> {

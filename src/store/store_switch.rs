@@ -33,12 +33,12 @@ pub(super) async fn leave(store: Arc<Store>) {
     while clock::since(since) < PATIENCE {
         store.sync().await;
         // Whoever else holds it may still charge.
-        if store.owes() == 0 && Arc::strong_count(&store) == 1 {
+        if store.unsent_keys() == 0 && Arc::strong_count(&store) == 1 {
             return;
         }
         tokio::time::sleep(HURRY).await;
     }
-    let keys = store.owes();
+    let keys = store.unsent_keys();
     if keys > 0 {
         warn!(
             "store: charges of {keys} keys unsent to the store before the reload; this gateway alone counts them"
@@ -48,7 +48,7 @@ pub(super) async fn leave(store: Arc<Store>) {
 
 impl Store {
     /// Returns the number of unsent keys.
-    fn owes(&self) -> usize {
+    fn unsent_keys(&self) -> usize {
         let shared = &self.shared;
         let unanswered = usize::from(shared.pushed.oldest_unanswered().is_some());
         shared.pending_writes.backlog().keys + shared.replay_queue.keys() + unanswered
@@ -108,7 +108,8 @@ mod tests {
         Store::new(rules, Arc::<StoreCallCounts>::default(), before)
     }
 
-    /// Goal: debts follow the names of keys. Method: edits of how the store is reached, of where it is, and of what keys are called there.
+    /// Goal: unsent charges follow the names of keys. Method: edits of how the store is reached, of where it is, and of what keys are
+    /// called there.
     #[test]
     fn debts_go_where_keys_have_the_same_names() {
         let url = "url = \"redis://127.0.0.1:1\"";

@@ -211,8 +211,8 @@ impl Store {
             if answer.is_err() {
                 result = SyncResult::Partial;
             }
-            let told = session.apply(push, Delivery::of(answer), queues);
-            time = time.or(told);
+            let of_answer = session.apply(push, Delivery::of(answer), queues);
+            time = time.or(of_answer);
         }
         (result, time)
     }
@@ -233,13 +233,13 @@ impl Store {
     async fn restore(&self, new: &NewEpoch) -> bool {
         let calls = self.shared.recovery_cache.calls(self.moment(clock::now()));
         // Keys have no names before the seed is known.
-        let told = (calls.is_empty() || self.seed().is_some())
+        let is_complete = (calls.is_empty() || self.seed().is_some())
             && self.run_all(&calls).await.iter().all(Result::is_ok);
-        if told && new.is_loss {
+        if is_complete && new.is_loss {
             let keys = calls.len();
             warn!("store: data lost, {keys} keys restored");
         }
-        told
+        is_complete
     }
 
     /// Completes the recovery once all nodes have sent what they admitted meanwhile: then calls pass again.
