@@ -242,8 +242,8 @@ impl AdminView for GatewayProcess {
         let server = servers.iter().find(|each| each.address == server)?;
         let now = clock::now();
         let (changed, done) = match order {
-            ServerCommand::Drain => (server.standing.drain(), "drains"),
-            ServerCommand::Undrain => (server.standing.undrain(now), "is asked again"),
+            ServerCommand::Drain => (server.server_state.drain(), "drains"),
+            ServerCommand::Undrain => (server.server_state.undrain(now), "is asked again"),
         };
         if changed {
             info!(
@@ -380,19 +380,19 @@ fn show(pool: &ServerPool) -> OriginView {
 }
 
 fn show_server(server: &OriginServer, now: Timestamp) -> ServerView {
-    let standing = &server.standing;
+    let server_state = &server.server_state;
     ServerView {
         address: server.address,
         state: server.state(now),
         weight: server.weight,
         role: server.role,
-        in_flight: standing.in_flight(),
+        in_flight: server_state.in_flight(),
         connections: server.open_connections(),
-        outcomes: AttemptOutcome::ALL.map(|outcome| standing.count(outcome)),
-        ejections: standing.ejections(),
-        health_changes: standing.health_changes(),
-        last_failure: standing.last_failure(),
-        failures: standing.failure_log.totals(),
-        last_error: standing.failure_log.latest(),
+        outcomes: AttemptOutcome::ALL.map(|outcome| server_state.count(outcome)),
+        ejections: server_state.ejections(),
+        health_changes: server_state.health_changes(),
+        last_failure: server_state.last_failure(),
+        failures: server_state.failure_log.totals(),
+        last_error: server_state.failure_log.latest(),
     }
 }

@@ -112,7 +112,7 @@ pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
     let (kind, reason) = explain(error, stage, &pool.rules.timeouts);
     if let Some(held) = &context.place {
         let server = &held.server;
-        let log = &server.standing.failure_log;
+        let log = &server.server_state.failure_log;
         log.note(
             &pool.name,
             Some(server.address),

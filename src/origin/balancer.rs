@@ -166,7 +166,7 @@ impl PickContext<'_> {
 
     /// Returns whether one more request loads `one` less than `other`.
     fn is_less_loaded(&self, one: &OriginServer, other: &OriginServer) -> bool {
-        let load = |server: &OriginServer| u64::from(server.standing.in_flight()) + 1;
+        let load = |server: &OriginServer| u64::from(server.server_state.in_flight()) + 1;
         // Compares two fractions, multiplied out. Below 2^32 × 2^18.
         load(one) * self.weight(other) < load(other) * self.weight(one)
     }

@@ -64,14 +64,14 @@ proptest! {
     fn a_hash_moves_no_value_between_servers_that_stay(count in 1usize..12, seed in any::<u64>()) {
         let (before, after) = (tier(&vec![1; count]), tier(&vec![1; count + 1]));
         let turn = AtomicU64::new(0);
-        let newcomer = address(u16::try_from(count + 1).expect("a port"));
+        let added = address(u16::try_from(count + 1).expect("a port"));
         let mut moved = 0;
         for value in 0..1000u64 {
             let terms = terms(&BY_HASH, &turn, Some(mix(seed.wrapping_add(value))));
             let old = before.choose(&terms).expect("a server").address;
             let new = after.choose(&terms).expect("a server").address;
             if new != old {
-                prop_assert_eq!(new, newcomer);
+                prop_assert_eq!(new, added);
                 moved += 1;
             }
         }
@@ -91,14 +91,14 @@ proptest! {
         let spared = spared.index(drained.len());
         for (index, (server, drains)) in tier.servers().iter().zip(&drained).enumerate() {
             if *drains && index != spared {
-                server.standing.drain();
+                server.server_state.drain();
             }
         }
         let turn = AtomicU64::new(first);
         for balance in [Balance::RoundRobin, Balance::LeastRequests, Balance::PowerOfTwo, BY_HASH.clone()] {
             for value in 0..20 {
                 let chosen = tier.choose(&terms(&balance, &turn, Some(mix(value))));
-                prop_assert!(chosen.is_some_and(|server| !server.standing.is_draining()), "{balance:?}");
+                prop_assert!(chosen.is_some_and(|server| !server.server_state.is_draining()), "{balance:?}");
             }
         }
     }
@@ -109,7 +109,7 @@ proptest! {
 #[test]
 fn the_turns_of_an_absent_server_are_shared() {
     let pool = pool(&weighted(&[1, 1, 1]));
-    pool.servers()[1].standing.drain();
+    pool.servers()[1].server_state.drain();
     assert_eq!(choose_many(&pool, 100), [(1, 50), (3, 50)].into());
 }
 
@@ -119,7 +119,7 @@ fn the_least_loaded_is_found() {
     let tier = tier(&[1, 1, 4]);
     let turn = AtomicU64::new(0);
     let load = |index: usize, count: usize| {
-        (0..count).for_each(|_| assert!(tier.servers()[index].standing.enter(u32::MAX)));
+        (0..count).for_each(|_| assert!(tier.servers()[index].server_state.enter(u32::MAX)));
     };
     let chosen = || {
         let balance = Balance::LeastRequests;
@@ -143,7 +143,7 @@ fn the_least_loaded_is_found() {
 #[test]
 fn power_of_two_avoids_a_busy_server() {
     let tier = tier(&[1; 10]);
-    (0..100).for_each(|_| assert!(tier.servers()[0].standing.enter(u32::MAX)));
+    (0..100).for_each(|_| assert!(tier.servers()[0].server_state.enter(u32::MAX)));
     let turn = AtomicU64::new(0);
     let balance = Balance::PowerOfTwo;
     let mut counts = BTreeMap::new();

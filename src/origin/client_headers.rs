@@ -44,16 +44,16 @@ pub struct ClientHeaders<'a> {
 ///
 /// # Errors
 /// The errors of [`HeaderEdit`].
-pub fn set_client_headers(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
-    match told.client.source {
-        AddressSource::Connection => begin_chain(fields, told)?,
-        AddressSource::Forwarded => extend_chain(fields, told)?,
+pub fn set_client_headers(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_>) -> Result<()> {
+    match values.client.source {
+        AddressSource::Connection => begin_chain(fields, values)?,
+        AddressSource::Forwarded => extend_chain(fields, values)?,
     }
     if !fields.all().contains_key(X_FORWARDED_PROTO) {
-        fields.insert(X_FORWARDED_PROTO, scheme_value(told))?;
+        fields.insert(X_FORWARDED_PROTO, scheme_value(values))?;
     }
     if !fields.all().contains_key(X_FORWARDED_HOST)
-        && matches!(told.host, HostPolicy::Fixed(_))
+        && matches!(values.host, HostPolicy::Fixed(_))
         && let Some(asked) = fields.all().get(HOST).cloned()
     {
         // `Host` no longer contains the host that the client asked for.
@@ -62,12 +62,12 @@ pub fn set_client_headers(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>)
     // The gateway has sent `100 Continue` to the client; the origin must not send it again.
     fields.remove(&EXPECT);
     shorten_length(fields)?;
-    fields.insert(X_REQUEST_ID, told.request_id.as_header_value())?;
-    match &told.host {
+    fields.insert(X_REQUEST_ID, values.request_id.as_header_value())?;
+    match &values.host {
         HostPolicy::Fixed(host) => fields.insert(HOST, host.clone()),
         // Only HTTP/1.0 may omit it, and the request to the origin is HTTP/1.1: RFC 9112 §3.2 has the origin reject a request
         // without it.
-        HostPolicy::Preserve if !fields.all().contains_key(HOST) => match told.server {
+        HostPolicy::Preserve if !fields.all().contains_key(HOST) => match values.server {
             Some(server) => fields.insert(HOST, server_value(server)),
             None => Ok(()),
         },
@@ -91,11 +91,11 @@ fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
 }
 
 /// Starts a chain: the peer is the client.
-fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
-    fields.insert(X_FORWARDED_FOR, address_value(told.peer))?;
-    match &told.rules.client_ip_header {
+fn begin_chain(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_>) -> Result<()> {
+    fields.insert(X_FORWARDED_FOR, address_value(values.peer))?;
+    match &values.rules.client_ip_header {
         ForwardedSource::XForwardedFor => Ok(()),
-        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(told)),
+        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(values)),
         ForwardedSource::SingleValue(name) => {
             // There is no such field, or none that is readable.
             fields.remove(name);
@@ -105,15 +105,15 @@ fn begin_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<
 }
 
 /// Extends the chain of a trusted hop by the hop itself.
-fn extend_chain(fields: &mut dyn HeaderEdit, told: &ClientHeaders<'_>) -> Result<()> {
-    if told.rules.client_ip_header == ForwardedSource::Forwarded {
-        fields.append(FORWARDED, forwarded_element(told))?;
+fn extend_chain(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_>) -> Result<()> {
+    if values.rules.client_ip_header == ForwardedSource::Forwarded {
+        fields.append(FORWARDED, forwarded_element(values))?;
     }
     if !fields.all().contains_key(X_FORWARDED_FOR) {
         // The hop sent the client's address in another field.
-        fields.insert(X_FORWARDED_FOR, address_value(told.client.address))?;
+        fields.insert(X_FORWARDED_FOR, address_value(values.client.address))?;
     }
-    fields.append(X_FORWARDED_FOR, address_value(told.peer))
+    fields.append(X_FORWARDED_FOR, address_value(values.peer))
 }
 
 fn server_value(server: SocketAddr) -> HeaderValue {
@@ -126,19 +126,19 @@ fn address_value(address: IpAddr) -> HeaderValue {
         .expect("digits, dots and colons are visible ASCII")
 }
 
-fn scheme_value(told: &ClientHeaders<'_>) -> HeaderValue {
-    HeaderValue::from_static(told.scheme.as_str())
+fn scheme_value(values: &ClientHeaders<'_>) -> HeaderValue {
+    HeaderValue::from_static(values.scheme.as_str())
 }
 
 /// Returns one element of `Forwarded`. RFC 7239 §6: an IPv6 address is bracketed, and quoted because of its colons.
-fn forwarded_element(told: &ClientHeaders<'_>) -> HeaderValue {
+fn forwarded_element(values: &ClientHeaders<'_>) -> HeaderValue {
     let mut element = ArrayString::<80>::new();
-    let _ = match told.peer {
+    let _ = match values.peer {
         IpAddr::V4(address) => write!(element, "for={address}"),
         IpAddr::V6(address) => write!(element, "for=\"[{address}]\""),
     };
     // §5.4
-    let _ = write!(element, ";proto={}", told.scheme.as_str());
+    let _ = write!(element, ";proto={}", values.scheme.as_str());
     HeaderValue::from_str(&element).expect("an address, brackets and quotes are visible ASCII")
 }
 

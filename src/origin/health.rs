@@ -104,7 +104,7 @@ async fn check(pool: &ServerPool) {
             Ok(()) => CheckResult::Up,
             Err(_) => CheckResult::Down,
         };
-        if !server.standing.observe(result, rules, clock::now()) {
+        if !server.server_state.observe(result, rules, clock::now()) {
             continue;
         }
         match answer {

@@ -9,8 +9,8 @@
 //!    was just woken.
 //! 2. Every release of a place wakes a request of each configuration of the origin that has one: after a reload the requests of
 //!    the old one still wait for the same servers.
-//! 3. A request that waits has a [`QueueSeat`], of which there are `max_pending`. Where connections have a bound, the request
-//!    keeps its seat until it has its connection, because it waits again if its server has none for it.
+//! 3. A request that waits has a [`QueueSlot`], of which there are `max_pending`. Where connections have a bound, the request
+//!    keeps its slot until it has its connection, because it waits again if its server has none for it.
 //!
 //! # Concurrency
 //! A place is released before the count of waiting requests is read, and a request is counted before it looks for a place. A
@@ -43,8 +43,8 @@ pub struct PendingQueue {
     pub rules: CircuitBreakerRules,
     origin: Arc<OriginQueues>,
     order: Mutex<QueueOrder>,
-    /// Number of seats that are taken.
-    seated: AtomicU32,
+    /// Number of slots that are taken.
+    taken: AtomicU32,
     /// Number of waiting requests.
     waiting: AtomicU32,
     refused: AtomicU64,
@@ -65,7 +65,7 @@ pub(super) struct QueueTicket(u64);
 #[derive(Debug, Default)]
 pub struct AttemptWait {
     ticket: Option<QueueTicket>,
-    seat: Option<QueueSeat>,
+    slot: Option<QueueSlot>,
     end: Option<Instant>,
     /// True if the chosen server had no connection for it.
     pub refused: bool,
@@ -75,7 +75,7 @@ pub struct AttemptWait {
 
 /// A permit to wait in a queue.
 #[derive(Debug)]
-struct QueueSeat(Arc<PendingQueue>);
+struct QueueSlot(Arc<PendingQueue>);
 
 /// A permit of one request to look for a place before all other waiting requests.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl OriginQueues {
             rules,
             origin: Arc::clone(self),
             order: Mutex::default(),
-            seated: AtomicU32::new(0),
+            taken: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             refused: AtomicU64::new(0),
         });
@@ -145,7 +145,7 @@ impl PendingQueue {
             self.refuse();
         }
         if !matches!(chosen, PickResult::Server(_)) || self.rules.max_connections.is_none() {
-            wait.seat = None;
+            wait.slot = None;
         }
         // Wakes the next request if it may find a place too. This one is not counted any more, so a request that arrives from
         // now on and is alone looks for itself.
@@ -164,10 +164,10 @@ impl PendingQueue {
     ) -> (PickResult, Option<QueueTurn>) {
         let end = wait.end(self);
         let mut wakes = self.order().wakes;
-        if wait.seat.is_none() {
-            wait.seat = self.sit_down();
+        if wait.slot.is_none() {
+            wait.slot = self.take_slot();
         }
-        if wait.seat.is_none() {
+        if wait.slot.is_none() {
             return (PickResult::Full, None);
         }
         let (counted, ahead) = self.enter();
@@ -194,14 +194,14 @@ impl PendingQueue {
         }
     }
 
-    /// Takes one of the `max_pending` seats; `None` where all are taken.
-    fn sit_down(self: &Arc<Self>) -> Option<QueueSeat> {
-        let sit = |seated: u32| (seated < self.rules.max_pending).then(|| seated + 1);
-        // Relaxed: the number publishes nothing. Each failed round is a seat that was taken or released by another request.
-        self.seated
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, sit)
+    /// Takes one of the `max_pending` slots; `None` where all are taken.
+    fn take_slot(self: &Arc<Self>) -> Option<QueueSlot> {
+        let take = |taken: u32| (taken < self.rules.max_pending).then(|| taken + 1);
+        // Relaxed: the number publishes nothing. Each failed round is a slot that was taken or released by another request.
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
             .ok()?;
-        Some(QueueSeat(Arc::clone(self)))
+        Some(QueueSlot(Arc::clone(self)))
     }
 
     /// Counts a request that waits from now on, and returns the number before it.
@@ -279,9 +279,9 @@ impl Drop for QueueTurn {
     }
 }
 
-impl Drop for QueueSeat {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
-        self.0.seated.fetch_sub(1, Ordering::Relaxed);
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -142,12 +142,12 @@ impl ServerPool {
             rules,
         };
         let known = before.map_or_else(Vec::new, Self::servers);
-        let newcomer = || match before {
+        let new_state = || match before {
             // At the start of the gateway the history of no server is known, so none needs a slow start.
             None => ServerState::default(),
             Some(_) => ServerState::new_at(now),
         };
-        pool.assemble(&addresses, &known, newcomer);
+        pool.assemble(&addresses, &known, new_state);
         pool
     }
 
@@ -156,7 +156,7 @@ impl ServerPool {
         &self,
         addresses: &[Vec<SocketAddr>],
         known: &[Arc<OriginServer>],
-        newcomer: impl Fn() -> ServerState,
+        new_state: impl Fn() -> ServerState,
     ) {
         let mut all: Vec<Arc<OriginServer>> = Vec::new();
         let mut left_out = 0;
@@ -170,11 +170,11 @@ impl ServerPool {
                     continue;
                 }
                 let same = known.iter().find(|server| server.address == *address);
-                let standing = same.map_or_else(
-                    || Arc::new(newcomer()),
-                    |server| Arc::clone(&server.standing),
+                let server_state = same.map_or_else(
+                    || Arc::new(new_state()),
+                    |server| Arc::clone(&server.server_state),
                 );
-                all.extend(self.server(*address, entry, standing).map(Arc::new));
+                all.extend(self.server(*address, entry, server_state).map(Arc::new));
             }
         }
         if left_out > 0 {
@@ -196,7 +196,7 @@ impl ServerPool {
         &self,
         address: SocketAddr,
         entry: usize,
-        standing: Arc<ServerState>,
+        server_state: Arc<ServerState>,
     ) -> Option<OriginServer> {
         let rules = self.rules.servers.get(entry)?;
         let tag = || {
@@ -212,13 +212,13 @@ impl ServerPool {
         let connections = most.map(|most| {
             // Connections that are counted here are of no use to another origin, which would not count them.
             peer.group_key = group_of(&self.name, peer.group_key);
-            dialer::bound(&mut peer, &standing.connections, most, &self.queues);
-            standing.connections.relieve();
-            Arc::clone(&standing.connections)
+            dialer::bound(&mut peer, &server_state.connections, most, &self.queues);
+            server_state.connections.relieve();
+            Arc::clone(&server_state.connections)
         });
         Some(OriginServer {
             address,
-            standing,
+            server_state,
             role: rules.role,
             weight: rules.weight,
             entry,
@@ -398,8 +398,8 @@ impl ServerPool {
         held.outcome = Some(failure.into());
         let rules = self.rules.outlier_detection.as_ref();
         let counts = rules.filter(|rules| failure.is_among(&rules.on));
-        let standing = &held.server.standing;
-        if standing.fail(failure, counts, now)
+        let server_state = &held.server.server_state;
+        if server_state.fail(failure, counts, now)
             && let Some(rules) = rules
         {
             self.eject(&held.server, rules, now);
@@ -422,7 +422,7 @@ impl ServerPool {
             held.outcome = Some(answer.into());
         }
         if !counts {
-            held.server.standing.succeed();
+            held.server.server_state.succeed();
         }
     }
 
@@ -441,7 +441,7 @@ impl ServerPool {
         if !server.is_usable(now) || out >= may_be_out {
             return;
         }
-        let length = server.standing.eject(rules, now);
+        let length = server.server_state.eject(rules, now);
         warn!(
             "origin {}: server {} failed {} requests in a row and is left alone for {} s",
             self.name,
@@ -451,16 +451,16 @@ impl ServerPool {
         );
     }
 
-    /// Returns whether a request that failed so may be tried again, for the `tries`-th time at most and so long after its
-    /// decision; if so, counts a retry.
+    /// Returns whether a request may be tried again that failed so after `attempts` attempts, so long after its decision; if so, counts
+    /// a retry.
     #[must_use]
     pub fn grants_retry(
         &self,
         failure: AttemptFailure,
-        tries: u8,
+        attempts: u8,
         since: impl Fn() -> Duration,
     ) -> bool {
-        if tries > self.rules.retries {
+        if attempts > self.rules.retries {
             return false;
         }
         let Some(rules) = &self.rules.retry else {

@@ -123,13 +123,13 @@ fn backups_wait_for_the_last_primary() {
     );
     let all = pool.servers();
     assert_eq!(choose_many(&pool, 10), [(1, 5), (2, 5)].into());
-    all[0].standing.drain();
+    all[0].server_state.drain();
     assert_eq!(choose_many(&pool, 10), [(2, 10)].into());
-    all[1].standing.drain();
+    all[1].server_state.drain();
     assert_eq!(choose_many(&pool, 10), [(3, 10)].into());
-    all[2].standing.drain();
+    all[2].server_state.drain();
     assert!(matches!(pool.find(&request(0)), PickResult::None));
-    all[1].standing.undrain(at(0));
+    all[1].server_state.undrain(at(0));
     assert_eq!(choose_many(&pool, 10), [(2, 10)].into());
 }
 
@@ -166,7 +166,7 @@ fn full_servers_differ_from_missing_ones() {
     assert!(
         pool.servers()
             .iter()
-            .all(|server| server.standing.in_flight() == 0)
+            .all(|server| server.server_state.in_flight() == 0)
     );
 }
 
@@ -217,8 +217,8 @@ async fn places_that_are_left_go_round_in_order() {
     ));
 }
 
-/// Goal: a queued request keeps its seat until it has its connection, and a request that was not queued gets no seat by its
-/// server's refusal. Method: one place and one seat; the request that had waited comes back from the server, beside a new one,
+/// Goal: a queued request keeps its slot until it has its connection, and a request that was not queued gets no slot by its
+/// server's refusal. Method: one place and one slot; the request that had waited comes back from the server, beside a new one,
 /// and then has its connection.
 #[tokio::test]
 async fn a_seat_is_kept_until_there_is_a_connection() {
@@ -324,11 +324,11 @@ fn a_place_given_back_is_no_try() {
     let server = Arc::clone(&pool.servers()[0]);
     let other = held(pool.find(&request(0)));
     held(pool.find(&request(0))).give_back();
-    assert_eq!(server.standing.in_flight(), 1);
+    assert_eq!(server.server_state.in_flight(), 1);
     drop(other);
-    let tried = |outcome: &AttemptOutcome| server.standing.count(*outcome);
+    let tried = |outcome: &AttemptOutcome| server.server_state.count(*outcome);
     assert_eq!(AttemptOutcome::ALL.iter().map(tried).sum::<u64>(), 1);
-    assert_eq!(server.standing.in_flight(), 0);
+    assert_eq!(server.server_state.in_flight(), 0);
 }
 
 /// Goal: a sticky client gets its server, and another where that is out of service. Method: the tag of one, which then drains.
@@ -346,13 +346,13 @@ fn a_tag_leads_to_its_server() {
             first.server.address
         );
     }
-    first.server.standing.drain();
+    first.server.server_state.drain();
     assert_ne!(
         held(pool.find(&sticky)).server.address,
         first.server.address
     );
     let again = ServerPool::new("app".into(), pool.rules.clone(), &seed(), None, at(0));
-    first.server.standing.undrain(at(0));
+    first.server.server_state.undrain(at(0));
     assert_eq!(
         held(again.find(&sticky)).server.address,
         first.server.address
@@ -365,7 +365,7 @@ fn a_tag_leads_to_its_server() {
 fn servers_that_stay_keep_their_standing() {
     let before = pool(&servers(2));
     let inside = held(before.find(&request(0)));
-    before.servers()[1].standing.drain();
+    before.servers()[1].server_state.drain();
     let rules = rules(&format!("{}\nslow_start = \"10s\"", servers(3)));
     let after = ServerPool::new("app".into(), rules, &seed(), Some(&before), at(0));
     let states: Vec<_> = after
@@ -381,18 +381,18 @@ fn servers_that_stay_keep_their_standing() {
             ServerStatus::SlowStart
         ]
     );
-    assert_eq!(after.servers()[0].standing.in_flight(), 1);
+    assert_eq!(after.servers()[0].server_state.in_flight(), 1);
     drop(inside);
-    assert_eq!(after.servers()[0].standing.in_flight(), 0);
+    assert_eq!(after.servers()[0].server_state.in_flight(), 0);
 }
 
 /// Goal: a server in slow start gets less at first and its share in the end. Method: a thousand turns at moments of its start.
 #[test]
 fn a_slow_start_ramps_the_share() {
     let pool = pool(&format!("{}\nslow_start = \"10s\"", servers(2)));
-    let standing = Arc::clone(&pool.servers()[0].standing);
-    standing.drain();
-    standing.undrain(at(0));
+    let server_state = Arc::clone(&pool.servers()[0].server_state);
+    server_state.drain();
+    server_state.undrain(at(0));
     let share = |millis| {
         let chosen = (0..1000).filter(|_| port(pool.find(&request(millis))) == 1);
         chosen.count()
@@ -422,11 +422,11 @@ fn answers_eject_as_the_rules_say() {
     assert_eq!(usable(&pool, 0), 1);
     assert_eq!(choose_many(&pool, 6), [(2, 6)].into());
     assert_eq!(usable(&pool, 10_000), 2);
-    let standing = &pool.servers()[0].standing;
+    let server_state = &pool.servers()[0].server_state;
     assert_eq!(
         (
-            standing.ejections(),
-            standing.last_failure().map(|(_, at)| at)
+            server_state.ejections(),
+            server_state.last_failure().map(|(_, at)| at)
         ),
         (1, Some(at(0)))
     );
@@ -476,7 +476,7 @@ proptest! {
             let port = server % count + 1;
             let before = usable(&pool, millis);
             if drains && drained == 0 {
-                pool.servers()[usize::from(port) - 1].standing.drain();
+                pool.servers()[usize::from(port) - 1].server_state.drain();
                 drained = 1;
                 continue;
             }

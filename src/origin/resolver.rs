@@ -160,7 +160,7 @@ mod tests {
         let pool = pool("servers = [\"127.0.0.1:9\", \"app.test:80\"]");
         adopt(&pool, &[None, addresses(&[2, 1])]);
         assert_eq!(ports(&pool), [9, 1, 2]);
-        let kept = Arc::clone(&pool.servers()[1].standing);
+        let kept = Arc::clone(&pool.servers()[1].server_state);
         assert!(kept.enter(u32::MAX) && kept.drain());
         for answer in [None, Some(Vec::new())] {
             adopt(&pool, &[None, answer]);
@@ -168,7 +168,7 @@ mod tests {
         }
         adopt(&pool, &[None, addresses(&[3, 1])]);
         assert_eq!(ports(&pool), [9, 1, 3]);
-        let same = &pool.servers()[1].standing;
+        let same = &pool.servers()[1].server_state;
         assert!(same.is_draining() && same.in_flight() == 1);
         assert_eq!(choose_many(&pool, 10), [(3, 5), (9, 5)].into());
     }

@@ -20,7 +20,7 @@ pub struct OriginServer {
     /// Its address.
     pub address: SocketAddr,
     /// Its state, which survives reloads.
-    pub standing: Arc<ServerState>,
+    pub server_state: Arc<ServerState>,
     /// Primary or backup.
     pub role: Role,
     /// Its weight among servers of the same role.
@@ -52,18 +52,18 @@ impl OriginServer {
     /// Returns whether it may receive requests at `now`.
     #[must_use]
     pub fn is_usable(&self, now: Timestamp) -> bool {
-        self.standing.is_usable(now)
+        self.server_state.is_usable(now)
     }
 
     /// Returns its status at `now`.
     #[must_use]
     pub fn state(&self, now: Timestamp) -> ServerStatus {
-        self.standing.state(now, self.slow_start)
+        self.server_state.state(now, self.slow_start)
     }
 
     /// Returns whether it has room for one more request.
     pub(super) fn has_room(&self) -> bool {
-        self.standing.in_flight() < self.places
+        self.server_state.in_flight() < self.places
             && self
                 .connections
                 .as_ref()
@@ -86,12 +86,12 @@ impl OriginServer {
     }
 
     pub(super) fn share(&self, now: Timestamp) -> ShareMille {
-        self.standing.share(now, self.slow_start)
+        self.server_state.share(now, self.slow_start)
     }
 
     /// Takes a permit; `None` when another request took the last one meanwhile.
     pub(super) fn hold(self: &Arc<Self>) -> Option<ServerPermit> {
-        self.standing.enter(self.places).then(|| ServerPermit {
+        self.server_state.enter(self.places).then(|| ServerPermit {
             server: Arc::clone(self),
             outcome: Some(AttemptOutcome::Abandoned),
             connection: None,
@@ -163,7 +163,7 @@ impl Drop for ServerPermit {
     fn drop(&mut self) {
         let is_taken = self.connection.take().is_some_and(Use::end);
         self.look = None;
-        self.server.standing.leave(self.outcome);
+        self.server.server_state.leave(self.outcome);
         // No other request is woken if this one sent nothing, or if another took its connection, which wakes the next in turn.
         if self.outcome.is_some() && !is_taken {
             self.server.queues.wake();

@@ -126,9 +126,9 @@ impl Default for ServerState {
 impl ServerState {
     /// Returns the state of a server whose share grows from `now` on.
     pub(super) fn new_at(now: Timestamp) -> Self {
-        let standing = Self::default();
-        standing.grow_from(now);
-        standing
+        let server_state = Self::default();
+        server_state.grow_from(now);
+        server_state
     }
 
     /// Returns whether it may receive requests at `now`.
