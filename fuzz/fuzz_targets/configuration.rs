@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use sluicegate::admission::KeySeed;
 use sluicegate::config::{Environment, Loaded, Problems, Severity, parse_in};
 use sluicegate::explain::ConfigExplanation;
-use sluicegate::record::Metrics;
+use sluicegate::record::RequestMetrics;
 use sluicegate::route::review;
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::CounterStorage;
@@ -105,7 +105,14 @@ fn compiles(mut loaded: Loaded) {
     let compile = |rules, previous| {
         let now = Timestamp::from_secs(1_800_000_000);
         let seed = KeySeed::from_seed(Seed::from_bytes([7; 16]));
-        Snapshot::compile(rules, previous, &CounterStorage::MEMORY, &Metrics::new(), &seed, now)
+        Snapshot::compile(
+            rules,
+            previous,
+            &CounterStorage::MEMORY,
+            &RequestMetrics::new(),
+            &seed,
+            now,
+        )
     };
     let rules = loaded.rules;
     let first = compile(rules.clone(), None);

@@ -15,7 +15,7 @@ use sluicegate::admission::{Admission, KeySeed, KnownBody, RouteLimits, admit};
 use sluicegate::client::ConnectionPeer;
 use sluicegate::config;
 use sluicegate::gateway::{Located, RequestHead, locate};
-use sluicegate::record::Metrics;
+use sluicegate::record::RequestMetrics;
 use sluicegate::rejection::{MissingKeys, Rejection, RejectionReason};
 use sluicegate::route;
 use sluicegate::snapshot::Snapshot;
@@ -53,7 +53,11 @@ fn run(text: &str) -> Option<()> {
             authority: Some("example.com"),
             headers,
         };
-        locate(&snapshot, ConnectionPeer::plain([192, 0, 2, 1].into()), &head)
+        locate(
+            &snapshot,
+            ConnectionPeer::plain([192, 0, 2, 1].into()),
+            &head,
+        )
     };
     match (
         locate(target, &headers),
@@ -150,12 +154,14 @@ fn snapshot(pattern: &str) -> Option<Snapshot> {
         text += &format!("[[route]]\npath = \"{path}\"\nrespond = {{ status = 204 }}\n{more}");
     }
     text += "[[listener]]\naddress = \"127.0.0.1:8080\"\n[server]\nmax_header_bytes = 1048576\n";
-    let rules = config::parse("gateway.toml", &text, route::review).ok()?.rules;
+    let rules = config::parse("gateway.toml", &text, route::review)
+        .ok()?
+        .rules;
     Some(Snapshot::compile(
         rules,
         None,
         &CounterStorage::MEMORY,
-        &Metrics::new(),
+        &RequestMetrics::new(),
         &KeySeed::from_seed(Seed::from_bytes([7; 16])),
         NOW,
     ))
