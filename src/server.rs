@@ -184,7 +184,7 @@ pub fn serve(
     extras: ServerExtras<impl FnOnce(&mut Server)>,
 ) -> Result<Infallible, StartError> {
     check_files(&rules)?;
-    let upgrade_socket = rules.server.upgrade_path();
+    let upgrade_socket = rules.server.upgrade_socket();
     // The handover needs descriptors.
     let files = OpenFiles::raise();
     let (takeover, InheritedState { sockets, counters }) = inherit(begin, &rules)?;
@@ -283,7 +283,7 @@ fn inherit(
             Ok((None, InheritedState { sockets, counters }))
         }
         StartMode::Takeover => {
-            let path = rules.server.upgrade_path();
+            let path = rules.server.upgrade_socket();
             let (takeover, inherited) =
                 PendingTakeover::begin(&path.ok_or(StartError::NoUpgradeSocket)?)?;
             Ok((Some(takeover), inherited))
@@ -347,7 +347,7 @@ fn lasting(
     begin: StartMode,
     counters: Option<CounterHandover>,
 ) -> PersistenceMode<'_> {
-    match (&rules.server.state_dir, &rules.server.upgrade_socket) {
+    match (&rules.server.state_dir, rules.server.upgrade_socket()) {
         (Some(path), _) => {
             if counters.is_some() {
                 warn!(

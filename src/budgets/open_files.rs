@@ -35,7 +35,8 @@ impl OwnFiles {
         let threads = rules.server.threads as u64;
         let of_listener = FILES_OF_LISTENER + FILES_OF_LISTENER_THREAD * threads;
         let listeners = rules.listeners.len().saturating_sub(1) as u64;
-        let in_files = rules.server.state_dir.is_some() || rules.server.upgrade_socket.is_some();
+        // Where there is a state directory there is a socket.
+        let in_files = rules.server.upgrade_socket().is_some();
         let of_limit = |limit: &LimitRules| 1 + u64::from(limit.ban.is_some());
         let counters: u64 = rules.limits.values().map(of_limit).sum();
         let in_background = |origin: &OriginRules| checks(origin) + look_ups(origin);

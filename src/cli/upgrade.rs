@@ -19,7 +19,7 @@ pub(super) fn upgrade(file: &Path) -> u8 {
         }
     };
     let server = &loaded.rules.server;
-    let Some(socket) = server.upgrade_path() else {
+    let Some(socket) = server.upgrade_socket() else {
         tell(&format_args!("sluicegate: {NO_UPGRADE_SOCKET}"));
         return FAILED;
     };

@@ -72,7 +72,7 @@ pub struct ServerRules {
     /// root alone. Without a state_dir counters then lie in memory that goes with them. At most 96 bytes. Default: upgrade.sock in
     /// state_dir; without one none, and there is no upgrade.
     #[key(example = "\"/run/sluicegate/upgrade.sock\"", reader = ReadBy(upgrade_socket, &[ValueKind::String]))]
-    pub upgrade_socket: Option<PathBuf>,
+    upgrade_socket: Option<PathBuf>,
     /// Bytes of a request body that are read before the decision where a key counts by what is in it, 1B to 32KiB. Of a larger body
     /// nothing is read, and its keys are missing.
     #[key(
@@ -100,9 +100,10 @@ pub struct Http2Rules {
 }
 
 impl ServerRules {
-    /// Returns the socket by which a new process takes over: listeners can be handed over where counters are.
+    /// Returns the socket by which a new process takes over: listeners can be handed over where counters are. The key's own field is
+    /// private, because it lacks that default.
     #[must_use]
-    pub fn upgrade_path(&self) -> Option<PathBuf> {
+    pub fn upgrade_socket(&self) -> Option<PathBuf> {
         let beside_counters = || Some(self.state_dir.as_ref()?.join("upgrade.sock"));
         self.upgrade_socket.clone().or_else(beside_counters)
     }
