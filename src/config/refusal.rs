@@ -78,26 +78,13 @@ fn rules(field: &Field<'_>) -> Option<RefusalRules> {
 /// bodies {limit}, {route}, {retry_after} (seconds) and {request_id} are filled in; {{limit}} is the text "{limit}". At most 16384 bytes
 /// each. Callers that speak gRPC get status 8, RESOURCE_EXHAUSTED, in any case.
 #[derive(Table)]
-#[table(path = "limit.NAME.refusal", check = check_body)]
+#[table(path = "limit.NAME.refusal")]
 pub(super) struct RefusalTable {
     /// The status, 400 to 599.
     #[key(example = "429", default = StatusCode::TOO_MANY_REQUESTS, reader = StatusIn(400..=599))]
     status: StatusCode,
-    /// The body that is sent unless Accept asks for one of the others. Default: the problem body.
-    #[key(
-        example = "\"slow down\"",
-        shown = r#"'{ "error": "too many tries", "retry_after": {retry_after} }'"#,
-        reader = ReadBy(|field| wording(field, PLAIN), TEXT)
-    )]
+    #[part(read = typed_body, keys = BodyKeys::keys)]
     body: Option<Wording>,
-    /// The type of `body`. Default: "text/plain; charset=utf-8".
-    #[key(
-        example = "\"text/html; charset=utf-8\"",
-        shown = "\"application/json\"",
-        reader = ParsedText(content_type)
-    )]
-    #[expect(dead_code, reason = "the check gives it to the body")]
-    content_type: Option<HeaderValue>,
     /// A body for clients whose Accept prefers JSON. Default: none.
     #[key(
         example = "'{ \"error\": \"slow down\" }'",
@@ -124,26 +111,43 @@ pub(super) struct RefusalTable {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Gives the body its type.
-fn check_body(keys: &mut RefusalTableKeys, section: &Section<'_>) -> Option<()> {
-    let Some(Some(media_type)) = &keys.content_type else {
-        return Some(());
+/// The keys of the body, which are read together: one is the type of the other.
+#[derive(Table)]
+struct BodyKeys {
+    /// The body that is sent unless Accept asks for one of the others. Default: the problem body.
+    #[key(
+        example = "\"slow down\"",
+        shown = r#"'{ "error": "too many tries", "retry_after": {retry_after} }'"#,
+        reader = ReadBy(|field| wording(field, PLAIN), TEXT)
+    )]
+    body: Option<Wording>,
+    /// The type of `body`. Default: "text/plain; charset=utf-8".
+    #[key(
+        example = "\"text/html; charset=utf-8\"",
+        shown = "\"application/json\"",
+        reader = ParsedText(content_type)
+    )]
+    content_type: Option<HeaderValue>,
+}
+
+/// Reads the body with its type.
+fn typed_body(section: &Section<'_>) -> Option<Option<Wording>> {
+    let BodyKeys { body, content_type } = BodyKeys::read_keys(section)?;
+    let Some(media_type) = content_type else {
+        return Some(body);
     };
-    match &mut keys.body {
-        Some(None) => section.refuse(
+    let Some(mut body) = body else {
+        return section.refuse(
             "content_type",
             "there is no body that this is the type of",
             "write body = \"slow down\", or leave it out",
-        ),
-        Some(Some(body)) => {
-            body.content_type = media_type.clone();
-            body.escape = escape(media_type);
-            match check_json(body) {
-                Ok(()) => Some(()),
-                Err(mistake) => section.mistaken("body", mistake),
-            }
-        }
-        None => Some(()),
+        );
+    };
+    body.escape = escape(&media_type);
+    body.content_type = media_type;
+    match check_json(&body) {
+        Ok(()) => Some(Some(body)),
+        Err(mistake) => section.mistaken("body", mistake),
     }
 }
 
