@@ -17,7 +17,10 @@ use http_body_util::{BodyExt, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::bounds;
 use crate::clock;
@@ -80,8 +83,7 @@ async fn ask(
     let stream = TcpStream::connect((&*host, port))
         .await
         .map_err(|error| format!("it cannot be reached: {error}"))?;
-    let stream = trust
-        .wrap(&host, stream)
+    let stream = encrypt(trust, &host, stream)
         .await
         .map_err(|error| distrust(&error))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
@@ -110,6 +112,17 @@ async fn ask(
         parts,
         body: Box::new(body.to_bytes()),
     })
+}
+
+/// Performs the TLS handshake on a connection to `host`.
+async fn encrypt(trust: &Tls, host: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    let name = match trust.server_name() {
+        Some(name) => name.clone(),
+        None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+    };
+    TlsConnector::from(Arc::clone(trust.config()))
+        .connect(name, stream)
+        .await
 }
 
 fn place(uri: &Uri) -> Result<(String, u16), String> {

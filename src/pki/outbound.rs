@@ -1,18 +1,14 @@
-//! Owns the TLS settings of a connection to the store: its trust anchors, and the gateway's own certificate.
+//! Owns the TLS settings of a connection that the gateway opens: its trust anchors, and the gateway's own certificate.
 //!
 //! It is built when the configuration is read, so that an unusable certificate is reported with its place in the file. Ring is
 //! the crypto provider: it builds with a C compiler alone.
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, LazyLock};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::secret::Secret;
 
@@ -97,15 +93,6 @@ impl Tls {
         })
     }
 
-    /// Returns the settings for a link to the store.
-    #[must_use]
-    pub fn link_settings(&self) -> sluicegate_redis_link::TlsSettings {
-        sluicegate_redis_link::TlsSettings {
-            config: Arc::clone(&self.config),
-            server_name: self.name.clone(),
-        }
-    }
-
     /// Returns the configuration of the connections.
     #[must_use]
     pub fn config(&self) -> &Arc<ClientConfig> {
@@ -116,23 +103,6 @@ impl Tls {
     #[must_use]
     pub fn server_name(&self) -> Option<&ServerName<'static>> {
         self.name.as_ref()
-    }
-
-    /// Performs the TLS handshake on a connection to `host`.
-    ///
-    /// # Errors
-    /// The handshake failed.
-    pub async fn wrap<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let name = match &self.name {
-            Some(name) => name.clone(),
-            None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
-        };
-        TlsConnector::from(Arc::clone(&self.config))
-            .connect(name, stream)
-            .await
     }
 }
 

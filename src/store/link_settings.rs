@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use sluicegate_limiter::Timestamp;
-use sluicegate_redis_link::{Clock, LibraryName, LinkSettings, Moment};
+use sluicegate_redis_link::{Clock, LibraryName, LinkSettings, Moment, TlsSettings};
 
 use crate::clock;
 use crate::config::rules::StoreRules;
+use crate::pki::Tls;
 
 /// The name by which servers know the gateway.
 const LIBRARY: LibraryName = LibraryName {
@@ -47,7 +48,7 @@ pub fn link_settings(rules: &StoreRules) -> LinkSettings {
     LinkSettings {
         topology: rules.access.topology.clone(),
         login: rules.access.login.clone(),
-        tls: rules.access.tls.as_ref().map(|tls| tls.link_settings()),
+        tls: rules.access.tls.as_ref().map(tls_settings),
         prefix: rules.prefix.clone(),
         timeout: rules.timeout,
         connect_timeout: rules.connect_timeout,
@@ -55,5 +56,12 @@ pub fn link_settings(rules: &StoreRules) -> LinkSettings {
         library: LIBRARY,
         outage_effect: OUTAGE_EFFECT,
         clock: Arc::new(GatewayClock),
+    }
+}
+
+fn tls_settings(tls: &Tls) -> TlsSettings {
+    TlsSettings {
+        config: Arc::clone(tls.config()),
+        server_name: tls.server_name().cloned(),
     }
 }
