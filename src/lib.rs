@@ -9,21 +9,11 @@
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
-pub mod bounds;
 pub mod budgets;
 pub mod cli;
-pub mod clock;
 pub mod server;
 
-pub mod address;
-pub mod host;
-pub mod jwt;
-pub mod normal_form;
-pub mod path;
-pub mod pki;
 pub mod policy_items;
-pub mod proxy_fields;
-pub mod secret;
 pub mod url_scheme;
 
 pub mod admission;
@@ -49,7 +39,6 @@ pub mod snapshot;
 pub mod state;
 pub mod store;
 mod supervisor;
-pub mod telephony;
 pub mod tls;
 
 pub mod acme;

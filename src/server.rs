@@ -22,6 +22,7 @@ use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use pingora::services::listening::Service;
+use sluicegate_base::bounds;
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
@@ -34,7 +35,6 @@ use self::signals::{ProcessSignals, SignalTargets, UpgradePolicy};
 use self::sockets::{ListenerMap, ListenerSockets};
 use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
 use crate::admission::KeySeed;
-use crate::bounds;
 use crate::budgets::{FileShares, OpenFiles, OwnFiles};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;

@@ -28,17 +28,17 @@ const LONG_FILES: &[(&str, usize)] = &[];
 
 /// The stages that only think: they take `http::request::Parts`, addresses and the time.
 const PURE_STAGES: &[&str] = &[
-    "src/address",
+    "crates/base/src/address",
+    "crates/base/src/jwt",
+    "crates/base/src/path",
+    "crates/limiter/src",
     "src/admission",
     "src/client",
-    "src/jwt",
-    "src/path",
     "src/response",
     "src/route",
-    "crates/limiter/src",
 ];
 /// The only file that reads a clock.
-const CLOCK: &str = "src/clock.rs";
+const CLOCK: &str = "crates/base/src/clock.rs";
 const CLOCK_READS: &[&str] = &["SystemTime::now", "Instant::now", "clock_gettime"];
 /// Reads one too, where `Instant` is the standard library's; the limiter, whose filters have a method of that name, has no such thing.
 const ELAPSED: &str = ".elapsed()";

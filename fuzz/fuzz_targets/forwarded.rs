@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::{Corpus, fuzz_target};
-use sluicegate::bounds::{FORWARDED_BYTES, FORWARDED_ELEMENTS, FORWARDED_NODE_BYTES};
+use sluicegate_base::bounds::{FORWARDED_BYTES, FORWARDED_ELEMENTS, FORWARDED_NODE_BYTES};
 use sluicegate::client::{ClientAddress, AddressSource, identify};
 use sluicegate::config::rules::{ClientRules, ForwardedSource, ListUse};
 

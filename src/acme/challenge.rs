@@ -10,9 +10,8 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
+use sluicegate_base::bounds;
 use tracing::warn;
-
-use crate::bounds;
 
 /// The path of proofs by HTTP, RFC 8555 §8.3.
 const WELL_KNOWN: &str = "/.well-known/acme-challenge/";

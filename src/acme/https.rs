@@ -18,13 +18,13 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::pki_types::ServerName;
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
+use sluicegate_base::pki::Tls;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::bounds;
-use crate::clock;
-use crate::pki::Tls;
 use crate::retry_after::retry_after;
 
 /// The client of one ACME server.

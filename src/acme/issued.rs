@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
+use sluicegate_base::pki::{CertificateError, CertificateTexts, ServerCertificate, Validity};
+use sluicegate_base::secret::Secret;
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::{Name, NameSet};
-use crate::pki::{CertificateError, CertificateTexts, ServerCertificate, Validity};
-use crate::secret::Secret;
 
 /// A certificate with its key, both good for TLS.
 pub(super) struct IssuedCertificate(ServerCertificate);

@@ -18,10 +18,10 @@ mod storage;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use sluicegate_base::pki::Validity;
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::NameSet;
-use crate::pki::Validity;
 
 pub use challenge::ChallengeResponses;
 pub use service::{CertificateOrders, RenewalService};

@@ -5,9 +5,8 @@
 
 use std::time::Duration;
 
+use sluicegate_base::pki::Validity;
 use sluicegate_limiter::Timestamp;
-
-use crate::pki::Validity;
 
 /// The pause after the first failure; each further one doubles it.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);

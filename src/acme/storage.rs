@@ -11,7 +11,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::bounds;
+use sluicegate_base::bounds;
+
 use crate::config::rules::{AcmeRules, Name, NameSet};
 
 /// The files of one ACME server.

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::acme::OrderOutcome;
     use crate::config::rules::NameSet;
-    use crate::pki::Validity;
+    use sluicegate_base::pki::Validity;
 
     fn view() -> AcmeView {
         let names = |names: &[&str]| {

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
+use sluicegate_base::pki::Validity;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use crate::pki::Validity;
 use crate::rfc3339;
 use crate::snapshot::Snapshot;
 

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sluicegate_base::bounds::RELOAD_PATIENCE;
+use sluicegate_base::clock;
 use sluicegate_limiter::{ActiveBan, KeyHash, Timestamp};
 use sluicegate_redis_link::LinkStatus;
 use tracing::{info, warn};
@@ -18,9 +20,7 @@ use super::view::{
 };
 use crate::acme::OrderOutcome;
 use crate::admission::{ActiveBans, ActiveLimit, NamedKey};
-use crate::bounds::RELOAD_PATIENCE;
 use crate::cache::purge::PurgeScope;
-use crate::clock;
 use crate::config::MemoryPlan;
 use crate::explain::RouteExplained;
 use crate::origin::{AttemptOutcome, OriginServer, ServerPool};

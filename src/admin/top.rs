@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde::Serialize;
+use sluicegate_base::bounds;
 use sluicegate_limiter::{KeyUsage, RateStatus};
 
 use super::status::OverflowSection;
 use super::view::{AdminView, TopKeysView};
 use super::{AdminPage, JSON, bans};
-use crate::bounds;
 use crate::rfc3339;
 
 /// The number of keys that are shown by default.

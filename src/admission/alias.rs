@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use crate::normal_form::fold;
+use sluicegate_base::normal_form::fold;
 
 /// The name in a key, with which names of a request are compared.
 pub(super) struct Wanted<'n> {

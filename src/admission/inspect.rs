@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_limiter::{
     ActiveBan, Cost, Decision, InFlight, KeyHash, KeyPlacement, Limit, Timestamp,
 };
@@ -12,7 +13,6 @@ use super::backend::Backend;
 use super::key::KeySeed;
 use super::limit::ActiveLimit;
 use super::overrides::ActiveTier;
-use crate::address::{PrefixBits, prefix};
 use crate::config;
 use crate::config::rules::KeyPart;
 use crate::store::{KeyChange, StoreKey};

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
+use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_base::jwt::PresentedToken;
+use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
 use super::value;
-use crate::address::{PrefixBits, prefix};
 use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
-use crate::jwt::PresentedToken;
-use crate::normal_form::{self, in_lower_case, in_upper_case};
 use crate::rejection::MissingReason;
 
 /// The parts of a request that can be in keys. Client, host, path and method are in their normal form, so that two spellings share a
@@ -25,7 +25,7 @@ pub struct RequestFacts<'a> {
     pub hop: PeerTrust,
     /// Host, lower case, without port; empty when absent.
     pub host: &'a str,
-    /// The path by which limits count, from [`NormalPath::key`](crate::path::NormalPath::key).
+    /// The path by which limits count, from [`NormalPath::key`](sluicegate_base::path::NormalPath::key).
     pub path: &'a str,
     /// The path in normal form, which the route's pattern fits.
     pub segments: &'a str,

@@ -7,11 +7,12 @@
 //! * of any other value at most the first six and the last two characters, and never more than half of it;
 //! * host, path and method as they are: `host`, `target` and `method` of the line have them too.
 
+use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_base::normal_form::in_lower_case;
+
 use super::key::{RequestFacts, normal_value};
 use super::limit::ActiveLimit;
-use crate::address::{PrefixBits, prefix};
 use crate::config::rules::{KeyPart, LoggedKeys};
-use crate::normal_form::in_lower_case;
 
 /// Characters of a masked value that are shown at its beginning, and at its end.
 const SHOWN: (usize, usize) = (6, 2);

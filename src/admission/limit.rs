@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sluicegate_base::address::PrefixBits;
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, TableId, Timestamp};
 
 use super::backend::Backend;
@@ -12,7 +13,6 @@ use super::payer;
 use super::request_key::{RequestKey, request_key};
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
-use crate::address::PrefixBits;
 use crate::config::rules::{
     CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };

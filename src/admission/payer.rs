@@ -5,9 +5,9 @@
 
 use std::net::IpAddr;
 
+use sluicegate_base::address::PrefixBits;
 use sluicegate_limiter::Payer;
 
-use crate::address::PrefixBits;
 use crate::config::rules::{KeyPart, KeyTemplate};
 
 /// Bits that distinguish IPv4 addresses from IPv6 networks: no global network has them.

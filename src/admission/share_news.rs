@@ -4,9 +4,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use sluicegate_base::bounds;
 use sluicegate_limiter::Timestamp;
-
-use crate::bounds;
 
 /// A client over its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

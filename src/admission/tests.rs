@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
+use sluicegate_base::clock;
+use sluicegate_base::jwt::PresentedToken;
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
 use crate::client::PeerTrust;
-use crate::clock;
 use crate::config::{no_review, parse};
-use crate::jwt::PresentedToken;
 use crate::record::StoreCallCounts;
 use crate::state::{CounterStorage, PersistenceMode};
 use crate::store::Store;

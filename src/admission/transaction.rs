@@ -16,6 +16,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use sluicegate_base::clock;
 use sluicegate_limiter::{
     Ask, Decision, MAX_ASKS, Outcome, Permit, Reservation, Settle, Timestamp, Verdict, peek,
     reserve,
@@ -28,7 +29,6 @@ use super::pending::RequestProgress;
 use super::precheck;
 use super::report::{LimitEvent, LimitNote};
 use super::settlement::FinalResponse;
-use crate::clock;
 use crate::rejection::LimitRejection;
 use crate::store::{
     self, BackendDecision, DecisionSource, RemoteCharge, ReplicatedCharge, Unavailable,

@@ -11,15 +11,15 @@
 use std::borrow::Cow;
 
 use serde_json::Value as Json;
+use sluicegate_base::bounds;
+use sluicegate_base::jwt::NoClaims;
 
 use super::alias::{NameMatch, Wanted};
 use super::body;
 use super::cookie;
 use super::key::RequestFacts;
-use crate::bounds;
 use crate::client::ClientCertificate;
 use crate::config::rules::{Pointer, ValueSource};
-use crate::jwt::NoClaims;
 use crate::rejection::MissingReason;
 
 /// The value, as far as it counts.

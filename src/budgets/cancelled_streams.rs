@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use sluicegate_base::bounds;
 use tokio::sync::Notify;
-
-use crate::bounds;
 
 tokio::task_local! {
     /// The counts of the connection whose request this task serves.

@@ -18,12 +18,12 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use sluicegate_base::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
 use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
 use super::client_key;
 use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
-use crate::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
 use crate::client::{PeerTrust, hop};
 use crate::config::rules::{DefenceRules, Rules};
 

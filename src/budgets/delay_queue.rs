@@ -14,13 +14,13 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
+use sluicegate_base::address::AddressPrefix;
+use sluicegate_base::bounds::{WAITERS, WAITERS_OF_CLIENT, WAITERS_OF_LIMIT};
 use sluicegate_limiter::KeyHash;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::address::AddressPrefix;
 use crate::admission::QueuePlace;
-use crate::bounds::{WAITERS, WAITERS_OF_CLIENT, WAITERS_OF_LIMIT};
 use crate::config::rules::Name;
 
 /// The delayed requests of the process, in their queues.
@@ -199,7 +199,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::address::{PrefixBits, prefix};
+    use sluicegate_base::address::{PrefixBits, prefix};
 
     fn client(n: u8) -> AddressPrefix {
         prefix(IpAddr::from([192, 0, 2, n]), PrefixBits::default())

@@ -13,9 +13,9 @@ mod unread;
 
 use std::net::IpAddr;
 
+use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_limiter::KeyHash;
 
-use crate::address::{PrefixBits, prefix};
 use crate::admission::KeySeed;
 
 pub use connections::{

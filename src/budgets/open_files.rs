@@ -3,9 +3,10 @@
 //! A connection needs a descriptor, and so does the one to the origin for it. Service managers start processes with a soft limit
 //! of 1,024 for programs that use `select`, which this one does not; the hard limit is the one that the operator set.
 
-use crate::bounds::{
+use sluicegate_base::bounds::{
     FEWEST_FILES, FILES_OF_LISTENER, FILES_OF_LISTENER_THREAD, FILES_OF_THREAD, OTHER_FILES,
 };
+
 use crate::config::rules::{LimitRules, OriginRules, Rules};
 
 /// The limit of open files.

@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use sluicegate_base::bounds::{
+    COUNTED_CLIENTS, DEFAULT_CONNECTIONS, ORIGIN_IDLE_CONNECTIONS, REQUESTS_OF_CLIENT,
+};
 use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
 
 use super::client_key;
 use super::connections::at_least_one;
 use super::open_files::{OpenFiles, OwnFiles};
 use crate::admission::KeySeed;
-use crate::bounds::{
-    COUNTED_CLIENTS, DEFAULT_CONNECTIONS, ORIGIN_IDLE_CONNECTIONS, REQUESTS_OF_CLIENT,
-};
 use crate::client::{PeerTrust, hop};
 use crate::config::rules::Rules;
 

@@ -20,11 +20,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::client_key;
-use crate::admission::KeySeed;
-use crate::bounds::{
+use sluicegate_base::bounds::{
     ANSWER_OVERHEAD, ANSWER_PIPE, COUNTED_CLIENTS, SMALL_ANSWER, UNREAD_WITHOUT_MEMORY,
 };
+
+use super::client_key;
+use crate::admission::KeySeed;
 use crate::client::{PeerTrust, hop};
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;

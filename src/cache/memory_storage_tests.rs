@@ -42,7 +42,7 @@ async fn body(storage: &'static MemoryStorage, url: &str) -> Option<Vec<u8>> {
     let (_, mut reader) = storage.lookup(&key(url), &span()).await.unwrap()?;
     let mut whole = Vec::new();
     while let Some(piece) = reader.read_body().await.unwrap() {
-        assert!(piece.len() <= crate::bounds::STORED_PIECE);
+        assert!(piece.len() <= sluicegate_base::bounds::STORED_PIECE);
         whole.extend_from_slice(&piece);
     }
     Some(whole)

@@ -23,10 +23,10 @@ use pingora::cache::lock::{CacheKeyLockImpl, CacheLock};
 use pingora::cache::predictor::{CacheablePredictor, Predictor};
 use sluicegate_limiter::Timestamp;
 
-use crate::bounds;
 use crate::config::rules::CacheRules;
 use freshness::CacheAudience;
 use memory_storage::MemoryStorage;
+use sluicegate_base::bounds;
 
 /// Number of parts of a predictor.
 const PARTS: usize = 16;

@@ -17,9 +17,9 @@ use bytes::Bytes;
 use pingora::cache::CacheMeta;
 use pingora::cache::key::HashBinary;
 use pingora::http::ResponseHeader;
+use sluicegate_base::bounds;
 
 use super::purge::PurgeScope;
-use crate::bounds;
 
 /// Memory of an entry beside its texts: the entry, its place in the order, and the allocator's overhead.
 const FIXED: usize = 512;

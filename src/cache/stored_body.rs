@@ -8,8 +8,7 @@ use pingora::cache::CacheKey;
 use pingora::cache::storage::{HandleHit, Storage};
 use pingora::cache::trace::SpanHandle;
 use pingora::{Error, ErrorType, Result};
-
-use crate::bounds;
+use sluicegate_base::bounds;
 
 /// A stored body that is being sent.
 pub(super) struct StoredBody {

@@ -8,8 +8,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderName};
 use pingora::cache::VarianceBuilder;
 use pingora::cache::key::HashBinary;
-
-use crate::bounds;
+use sluicegate_base::bounds;
 
 /// The names in `Vary`, in lower case.
 pub fn names(answer: &HeaderMap) -> impl Iterator<Item = HeaderName> {

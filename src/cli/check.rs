@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use sluicegate_base::bounds::CONFIGURATION_BYTES;
 
 use super::{FAILED, SUCCESS, USAGE, tell};
-use crate::bounds::CONFIGURATION_BYTES;
 use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problem, Problems, Severity};

@@ -7,8 +7,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
+use sluicegate_base::bounds::ADMIN_ANSWER;
+
 use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
-use crate::bounds::ADMIN_ANSWER;
 use crate::config;
 use crate::listener::reachable;
 use crate::route;

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use sluicegate_base::bounds::RELOAD_PATIENCE;
 
 use super::key::{AdminQuery, ask};
 use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
-use crate::bounds::RELOAD_PATIENCE;
 use crate::config;
 use crate::listener::reachable;
 use crate::route;

@@ -8,9 +8,9 @@ use std::net::IpAddr;
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, ValueIter};
+use sluicegate_base::bounds;
 
 use super::node;
-use crate::bounds;
 
 /// The meaning of a double quote in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //!
 //! Two kinds of fields assert more than a client may assert:
 //!
-//! * Fields that origins trust as set by the proxy in front of them ([`proxy_fields`](crate::proxy_fields)). A trusted proxy may
+//! * Fields that origins trust as set by the proxy in front of them ([`proxy_fields`](sluicegate_base::proxy_fields)). A trusted proxy may
 //!   set those that the operator lists (`[client] trusted_headers`) and the one with the address; it merely passes on all
 //!   others, so a client wrote them. From other peers none passes.
 //! * Other spellings of a protected name. CGI and its successors (PHP, WSGI, Rack) write `HTTP_X_API_KEY` for `X-Api-Key` and
@@ -18,12 +18,12 @@
 use std::net::IpAddr;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate_base::proxy_fields::{
+    self, NameFilter, OVERRIDES, X_FORWARDED_FOR, X_FORWARDED_PROTO, dashed, is_proxy_field,
+};
 
 use super::{PeerTrust, hop};
 use crate::config::rules::{ClientRules, OverrideFields, TrustedHeader, UnderscoreFields};
-use crate::proxy_fields::{
-    self, NameFilter, OVERRIDES, X_FORWARDED_FOR, X_FORWARDED_PROTO, dashed, is_proxy_field,
-};
 
 /// Names that the gateway reads or writes, whatever the configuration: their other spellings never pass.
 const OURS: [&str; 14] = [

@@ -7,7 +7,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::address::CidrSet;
+use sluicegate_base::address::CidrSet;
+
 use crate::config::rules::Name;
 
 /// The lists that apply to the requests of one route.

@@ -17,8 +17,8 @@
 //!
 //! # Limits
 //!
-//! The walk looks at [`FORWARDED_ELEMENTS`](crate::bounds::FORWARDED_ELEMENTS) elements and
-//! [`FORWARDED_BYTES`](crate::bounds::FORWARDED_BYTES) bytes at most, and never allocates.
+//! The walk looks at [`FORWARDED_ELEMENTS`](sluicegate_base::bounds::FORWARDED_ELEMENTS) elements and
+//! [`FORWARDED_BYTES`](sluicegate_base::bounds::FORWARDED_BYTES) bytes at most, and never allocates.
 
 mod certificate;
 mod chain;
@@ -36,6 +36,7 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
 use ipnet::IpNet;
+use sluicegate_base::proxy_fields::X_FORWARDED_FOR;
 
 pub use self::certificate::ClientCertificate;
 pub use self::field_policy::{FieldPolicy, FieldReview, told_about_url};
@@ -44,7 +45,6 @@ pub use self::lists::{ClientLists, ListEffect, ListMatch};
 pub use self::request_id::given_request_id;
 pub use self::tls_facts::{ClientCertPolicy, ConnectionPeer, TlsFacts};
 use crate::config::rules::{ClientRules, ForwardedSource};
-use crate::proxy_fields::X_FORWARDED_FOR;
 
 /// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

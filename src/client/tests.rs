@@ -2,9 +2,9 @@
 
 use http::HeaderValue;
 use proptest::prelude::*;
+use sluicegate_base::bounds;
 
 use super::*;
-use crate::bounds;
 
 fn rules(trusted: &[&str], forwarded: ForwardedSource) -> ClientRules {
     ClientRules {

@@ -1,7 +1,8 @@
 //! Warns about origins whose server is a listener of the gateway itself, or that of its operator.
 //!
-//! A request to the first comes back until [`OWN_PASSES`](crate::bounds::OWN_PASSES) ends the loop. Two listeners of one gateway may be
-//! put one behind the other on purpose, so this is no error. By the second clients reach what is meant for the operator.
+//! A request to the first comes back until [`OWN_PASSES`](sluicegate_base::bounds::OWN_PASSES) ends the loop.
+//! Two listeners of one gateway may be put one behind the other on purpose, so this is no error. By the second clients reach what is
+//! meant for the operator.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -12,8 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use glob::MatchOptions;
-
-use crate::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
+use sluicegate_base::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
 
 /// The questions that a configuration may ask of the machine it is read on.
 pub trait Environment {

@@ -4,11 +4,11 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use http::HeaderValue;
+use sluicegate_base::bounds::HOST_BYTES;
 
 use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::HostMatch;
-use crate::bounds::HOST_BYTES;
 
 /// The host of a route: lower case, without port; with `*.` before it, everything under it.
 pub(super) fn matched(text: &str) -> Result<HostMatch, Mistake> {
@@ -183,7 +183,10 @@ mod tests {
             "a_b~c.example",
         ] {
             let host = matched(text).unwrap().to_string();
-            assert_eq!(crate::host::normalize(&host).as_deref(), Ok(&*host));
+            assert_eq!(
+                sluicegate_base::host::normalize(&host).as_deref(),
+                Ok(&*host)
+            );
         }
     }
 

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sluicegate_base::bounds::INCLUDED_FILES;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -15,7 +16,6 @@ use super::field::quoted;
 use super::report::{Place, Report};
 use super::source::{Part, Source};
 use super::syntax::{self, Fault};
-use crate::bounds::INCLUDED_FILES;
 
 /// Tables whose elements have names, which all files share.
 const NAMED: [&str; 3] = ["limit", "origin", "list"];

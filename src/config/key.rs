@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use http::{HeaderName, header};
+use sluicegate_base::bounds::POINTER_STEPS;
 
 use super::field::{Field, all, quoted};
 use super::normalizer;
@@ -12,7 +13,6 @@ use super::problem::Mistake;
 use super::rules::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 use super::section::Section;
 use super::suggest;
-use crate::bounds::POINTER_STEPS;
 
 /// Most parts of a key.
 const MOST: usize = 8;

@@ -3,11 +3,12 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
+use sluicegate_base::normal_form::Normalizer;
+use sluicegate_base::telephony::{self, PhoneRegion};
+
 use super::field::quoted;
 use super::problem::Mistake;
 use super::suggest;
-use crate::normal_form::Normalizer;
-use crate::telephony::{self, PhoneRegion};
 
 /// The steps in the words of the configuration, for advice.
 const FORMS: &str = "lower, trim, fold, email, e164, e164 DE, first 4, before \"@\", after \"@\"";

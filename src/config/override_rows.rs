@@ -5,11 +5,12 @@
 
 use std::fmt;
 
+use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_base::host;
+use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
+use sluicegate_base::path::NormalPath;
+
 use super::rules::KeyPart;
-use crate::address::{PrefixBits, prefix};
-use crate::host;
-use crate::normal_form::{self, in_lower_case, in_upper_case};
-use crate::path::NormalPath;
 
 use super::field::quoted;
 use super::problem::Mistake;
@@ -28,7 +29,8 @@ pub struct OverrideRows {
 }
 
 impl OverrideRows {
-    /// Adds a row. A part is made of at most [`LONGEST`] bytes, and a file at most [`OVERRIDE_BYTES`](crate::bounds::OVERRIDE_BYTES).
+    /// Adds a row. A part is made of at most [`LONGEST`] bytes, and a file at most
+    /// [`OVERRIDE_BYTES`](sluicegate_base::bounds::OVERRIDE_BYTES).
     pub(super) fn push(&mut self, key: &[Vec<u8>], tier: TierIndex) {
         for part in key {
             let length = u16::try_from(part.len()).unwrap_or(u16::MAX);

@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sluicegate_base::bounds;
 use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rates, Refill, Timestamp};
 use toml::de::{DeTable, DeValue};
 
@@ -23,7 +24,6 @@ use super::problem::Mistake;
 use super::rates::rate;
 use super::rules::{CostRules, FileState, KeyPart, KeyTemplate, OverrideRules, Tier};
 use super::source::Source;
-use crate::bounds;
 
 /// Mistakes of one file that are told.
 const TOLD: usize = 10;

@@ -2,19 +2,20 @@
 //!
 //! A text that begins with `~` is a regular expression, which [`crate::route`] judges.
 //!
-//! Text is kept in the normal form that requests are compared in, that of [`crate::path`]. A pattern that no request
+//! Text is kept in the normal form that requests are compared in, that of [`sluicegate_base::path`]. A pattern that no request
 //! in normal form could equal is an error, because a limit on it would never be asked.
 //!
 //! `/` is one empty segment, and so is the end of `/a/`.
 
 use std::sync::Arc;
 
+use sluicegate_base::bounds::{PATH_REGEX_BYTES, PATH_SEGMENTS};
+use sluicegate_base::path as spelling;
+use sluicegate_base::path::{PathRegex, RegexError};
+
 use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::{PathPattern, Segment, Tail};
-use crate::bounds::{PATH_REGEX_BYTES, PATH_SEGMENTS};
-use crate::path as spelling;
-use crate::path::{PathRegex, RegexError};
 
 /// Most bytes: a longer path is no request that a server takes.
 const BYTES: usize = 4096;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
+use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -22,7 +23,6 @@ use super::rules::{Escape, Piece, RefusalRules, Wording};
 use super::section::{Section, step};
 use super::suggest;
 use super::tables::respond::content_type;
-use crate::bounds;
 
 /// The placeholders.
 const PLACEHOLDERS: [(&str, Piece); 4] = [

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
+use sluicegate_base::jwt::TokenVerifier;
+use sluicegate_base::path::{PathCase, PathRegex};
 use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Permits, Policy};
 
 use super::action::{Action, Share};
@@ -39,8 +41,6 @@ pub use super::tables::respond::FixedResponse;
 pub use super::tables::server::{Http2Rules, ServerRules};
 pub use super::tables::store::{StoreAccess, StoreRules};
 pub use super::tables::tracing::TracingRules;
-use crate::jwt::TokenVerifier;
-use crate::path::{PathCase, PathRegex};
 
 mod acme;
 mod changes;

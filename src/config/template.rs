@@ -5,13 +5,13 @@
 //! slot has that name, as in the pattern itself.
 
 use http::HeaderValue;
+use sluicegate_base::path::PathGroups;
 
 use super::braces::{Cut, cut};
 use super::field::quoted;
 use super::problem::Mistake;
 use super::rules::{PathPattern, Segment, Slot, Tail, Template};
 use super::suggest;
-use crate::path::PathGroups;
 
 /// The slots that a template may have.
 pub(super) struct Slots<'r> {

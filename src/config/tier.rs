@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use sluicegate_base::bounds;
+use sluicegate_base::normal_form;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -15,8 +17,6 @@ use super::report::Placed;
 use super::rules::{KeyPart, Name, NamedTier, Tier, TierRules, ValuePart, ValueSource};
 use super::section::{Section, step};
 use super::suggest;
-use crate::bounds;
-use crate::normal_form;
 
 const EXAMPLE: &str = "{ pro = [\"600 per 1m\"] }";
 

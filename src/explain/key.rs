@@ -1,9 +1,10 @@
 //! Shows the key of a request in plain text: it is the operator's own input, so nothing needs to be hidden.
 
-use crate::address::{PrefixBits, prefix};
+use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_base::normal_form::in_upper_case;
+
 use crate::admission::{RequestFacts, normal_value};
 use crate::config::rules::{KeyPart, KeyTemplate};
-use crate::normal_form::in_upper_case;
 
 /// Returns `client.ip = 192.0.2.1/32, path = /auth/sendOTP`: the same values that
 /// [`KeySeed::hash`](crate::admission::KeySeed::hash) hashes.

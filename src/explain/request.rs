@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
+use sluicegate_base::clock;
+use sluicegate_base::host;
+use sluicegate_base::path::NormalPath;
+use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 
 use super::{key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{
     AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
 };
-use crate::clock;
 use crate::config::Action;
 use crate::config::rules::{Name, Tier};
 use crate::gateway::{Located, RequestHead, locate};
-use crate::host;
-use crate::path::NormalPath;
-use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::route::{RankCriterion, RequestFields, RouteCandidate, RouteCondition};

@@ -2,12 +2,12 @@
 
 use http::Method;
 use serde::Serialize;
+use sluicegate_base::path::PathCase;
 
 use super::shape;
 use super::text::{listed, span};
 use crate::config::rules::{CookieMeaning, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
 use crate::config::{Action, SECRET};
-use crate::path::PathCase;
 
 /// A route in plain words.
 #[derive(Debug, Serialize)]

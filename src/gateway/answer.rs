@@ -15,10 +15,10 @@ use pingora::http::ResponseHeader;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
+use sluicegate_base::bounds;
 
 use super::context::Context;
 use super::shape::{self, Kind};
-use crate::bounds;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::origin::HeaderEdit;
 use crate::response::pages::NegotiatedPage;

@@ -15,14 +15,14 @@ use http::{StatusCode, header::SET_COOKIE};
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result, RetryType};
+use sluicegate_base::bounds::MAX_TRIES;
+use sluicegate_base::clock;
 
 use super::answered;
 use super::cause::{Cause, Stage, explain};
 use super::context::Context;
 use super::error::{OVERFULL, OVERLOADED, error_for};
-use crate::bounds::MAX_TRIES;
 use crate::budgets::RequestPermit;
-use crate::clock;
 use crate::origin::{
     AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, HeaderEdit, NO_CONNECTION,
     PickRequest, PickResult, ServerPool, TunnelSocket, cookie_for, for_upgrade, tag_in,

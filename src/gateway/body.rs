@@ -12,6 +12,7 @@
 use bytes::{Bytes, BytesMut};
 use pingora::Result;
 use pingora::proxy::Session;
+use sluicegate_base::clock;
 use tokio::time::timeout;
 
 use super::answer;
@@ -19,7 +20,6 @@ use super::context::Context;
 use super::error::error_for;
 use super::min_body_rate::MinBodyRate;
 use crate::admission::{KnownBody, body_is_read};
-use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::response::GatewayProblem;
 

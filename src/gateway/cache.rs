@@ -23,6 +23,9 @@ use pingora::cache::{
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{RangeType, Session, range_header_filter};
 use pingora::{Error, ErrorType, Result};
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
+use sluicegate_base::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
 
 pub(super) use cache_status::{cache_use, tell};
 pub(super) use stored::{judge_answer, notice_confirmation, watch_size};
@@ -34,15 +37,12 @@ use super::context::Context;
 use super::error::{ProxyFault, error_for};
 use super::locate::{RequestHead, locate};
 use crate::admission::{Admitted, ResponseSource};
-use crate::bounds;
 use crate::cache::freshness::{self, CacheAudience};
 use crate::cache::key::{CacheUrl, key};
 use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredAge, StoredUse};
 use crate::cache::{ResponseCache, moment, vary};
 use crate::client::{ConnectionPeer, told_about_url};
-use crate::clock;
 use crate::config::rules::RouteCacheRules;
-use crate::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::tls::secured;

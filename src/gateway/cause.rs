@@ -11,8 +11,8 @@ use std::io;
 use http::header::CONTENT_LENGTH;
 use pingora::http::ResponseHeader;
 use pingora::{Error, ErrorType};
+use sluicegate_base::bounds::FAILURE_REASON;
 
-use crate::bounds::FAILURE_REASON;
 use crate::budgets::{RequestCap, RequestCaps, UnreadCap};
 use crate::config::rules::OriginTimeouts;
 use crate::origin::FailureKind;

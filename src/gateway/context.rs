@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use pingora::http::ResponseHeader;
+use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
@@ -16,7 +17,6 @@ use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
 use crate::budgets::{RequestPermit, UnreadPermit};
 use crate::client::{AddressSource, TlsFacts};
-use crate::clock;
 use crate::config::rules::{HeaderCase, Name};
 use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
 use crate::record::{InFlight, OriginUse, RequestDisposition, TraceContext};

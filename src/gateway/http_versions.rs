@@ -9,11 +9,11 @@ use http::uri::PathAndQuery;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, OrErr, Result};
+use sluicegate_base::clock;
 use sluicegate_http1::{RuleViolation, is_framing_lookalike, raw_query};
 
 use super::context::Context;
 use super::error::ProxyFault;
-use crate::clock;
 use crate::origin::{HeaderEdit, ServerPool};
 use crate::response::GatewayProblem;
 

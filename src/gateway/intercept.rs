@@ -15,11 +15,11 @@ use http::{Method, StatusCode, Version};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
+use sluicegate_base::bounds;
 
 use super::context::Context;
 use super::error::ProxyFault;
 use super::{answer, cache, shape};
-use crate::bounds;
 use crate::origin::HeaderEdit;
 use crate::record::CacheUse;
 use crate::response::pages::NegotiatedPage;

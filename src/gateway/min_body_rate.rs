@@ -10,9 +10,8 @@
 
 use std::time::Duration;
 
+use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
-
-use crate::clock;
 
 /// The remaining time of one body.
 #[derive(Clone, Copy, Debug, Default)]

@@ -44,9 +44,9 @@ use pingora::protocols::Digest;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
+use sluicegate_base::clock;
 
 use crate::client::ClientAddress;
-use crate::clock;
 use crate::origin::{
     CDN_LOOP, ClientHeaders, edit_request, edit_response, set_client_headers, strip_hop_by_hop,
 };

@@ -1,6 +1,7 @@
 //! Implements stage 7: makes one [`Outcome`] of the facts that the stages found about a request.
 
 use pingora::proxy::Session;
+use sluicegate_base::clock;
 
 use super::body::Prefix;
 use super::context::Context;
@@ -8,7 +9,6 @@ use super::locate::{RequestHead, locate};
 use super::{Gateway, answered, cache};
 use crate::admission::{KnownBody, key_values};
 use crate::client::ConnectionPeer;
-use crate::clock;
 use crate::config::rules::LoggedKeys;
 use crate::record::{Outcome, RequestDisposition};
 use crate::rejection::Rejection;

@@ -7,11 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderValue;
 use pingora::http::RequestHeader;
+use sluicegate_base::host;
+use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 
 use super::locate::RequestHead;
 use crate::client::{self, PeerTrust};
-use crate::host;
-use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
 

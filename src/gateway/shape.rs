@@ -10,14 +10,14 @@ use http::header::{self, HeaderName};
 use pingora::ErrorType::InternalError;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::{Error, Result};
+use sluicegate_base::host;
+use sluicegate_base::path::{NormalPath, PathGroups};
 use tracing::warn;
 
 use super::context::Context;
 use super::locate::RequestHead;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
-use crate::host;
 use crate::origin::HeaderEdit;
-use crate::path::{NormalPath, PathGroups};
 use crate::response::compressor::{BodyCompressor, FlushMode};
 use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
 use crate::response::pages::{self, NegotiatedPage};

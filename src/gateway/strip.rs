@@ -5,9 +5,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use pingora::proxy::Session;
+use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 
 use crate::process::SharedState;
-use crate::proxy_fields::X_FORWARDED_PROTO;
 use crate::snapshot::Snapshot;
 
 /// Removes the fields from the request.

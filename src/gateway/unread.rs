@@ -11,12 +11,12 @@ use http::StatusCode;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
+use sluicegate_base::bounds::WAITING_PIECE;
 
 use super::cause::Cause;
 use super::context::Context;
 use super::error::UNREAD;
 use super::{answer, cache};
-use crate::bounds::WAITING_PIECE;
 use crate::process::SharedState;
 
 /// Acquires the permit of an origin's answer with this head.

@@ -14,13 +14,13 @@
 use std::time::Duration;
 
 use pingora::proxy::Session;
+use sluicegate_base::address::AddressPrefix;
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 
-use crate::address::AddressPrefix;
 use crate::admission::QueuePlace;
-use crate::bounds;
 use crate::budgets::DelayedRequests;
 use crate::budgets::delay_queue::{Delayed, Departure};
-use crate::clock;
 
 /// Linux's value for an established TCP connection, `include/net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;

@@ -17,12 +17,12 @@ use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
 use pingora::services::listening::Service;
+use sluicegate_base::bounds::{
+    ADMIN_BODY, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE, ADMIN_PATIENCE,
+};
 use tokio::sync::Semaphore;
 
 use crate::admin::{AdminResponse, RequestSource, answer};
-use crate::bounds::{
-    ADMIN_BODY, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE, ADMIN_PATIENCE,
-};
 use crate::process::GatewayProcess;
 
 /// The application of the admin listener.

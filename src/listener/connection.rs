@@ -8,6 +8,8 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{Ssl, Stream};
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 use sluicegate_http1::{
     Body, ChunkLimits, Chunks, Head, HeadForm, RuleViolation, leading_line_end, respell,
 };
@@ -15,8 +17,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use super::reusable_timeout::ReusableTimeout;
-use crate::bounds;
-use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::process::SharedState;
 use crate::record::Outcome;
@@ -282,7 +282,7 @@ mod tests {
     use proptest::prelude::*;
     use sluicegate_http1::Authority;
 
-    use crate::host;
+    use sluicegate_base::host;
 
     proptest! {
         /// Goal: an authority passes where its host has a normal form, and two are the same where it is. Method: arbitrary short ones.

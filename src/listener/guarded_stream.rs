@@ -30,12 +30,12 @@ use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, IO, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
+use sluicegate_base::clock;
 use sluicegate_http1::Chunks;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::outgoing::OutgoingFrames;
-use crate::clock;
 use crate::gateway::worth;
 
 /// A stream that checks incoming chunks and bounds writes.

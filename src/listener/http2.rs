@@ -23,14 +23,14 @@ use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::H2Options;
 use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 
 use super::connection::read_pace;
 use super::guarded_stream::GuardedStream;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
-use crate::bounds;
 use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::client::{TlsFacts, identify};
-use crate::clock;
 use crate::config::rules::ServerRules;
 use crate::gateway::Gateway;
 use crate::process::SharedState;

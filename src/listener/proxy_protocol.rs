@@ -17,9 +17,9 @@ use pingora::prelude::timeout;
 use pingora::protocols::l4::stream::Stream as TcpStream;
 use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, UniqueID};
 use ppp::{v1, v2};
+use sluicegate_base::bounds;
 use tokio::io::AsyncReadExt;
 
-use crate::bounds;
 use crate::config::rules::ProxyProtocol;
 use crate::record::{ProxyHeaderCounts, ProxyHeaderResult};
 

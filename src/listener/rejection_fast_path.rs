@@ -18,14 +18,14 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use pingora::protocols::IO;
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 use sluicegate_http1::{Head, HeadForm};
 use sluicegate_limiter::Timestamp;
 
 use super::connection::Http1Connection;
 use crate::admission::{AdmissionReport, KnownBody, key_values, peek_rejection};
-use crate::bounds;
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
-use crate::clock;
 use crate::gateway::{Located, RequestHead, locate};
 use crate::process::{SharedState, warn_of_overflow};
 use crate::record::{Outcome, RequestDisposition, TraceContext};

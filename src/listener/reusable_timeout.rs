@@ -8,9 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use sluicegate_base::clock;
 use tokio::time::{Instant, Sleep};
-
-use crate::clock;
 
 /// A reusable timeout for the waits of one connection.
 #[derive(Default)]

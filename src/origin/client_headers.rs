@@ -10,12 +10,12 @@ use std::net::{IpAddr, SocketAddr};
 use arrayvec::ArrayString;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
 use pingora::Result;
+use sluicegate_base::address::address_text;
+use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
 use super::header_edit::HeaderEdit;
-use crate::address::address_text;
 use crate::client::{AddressSource, ClientAddress};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
-use crate::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 use crate::request_id::RequestId;
 use crate::url_scheme::UrlScheme;
 

@@ -32,11 +32,11 @@ use std::time::Duration;
 
 use ahash::HashMap;
 use pingora::upstreams::peer::Tracing;
+use sluicegate_base::clock;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 use super::pending_queue::{AttemptWait, OriginQueues, QueueTicket};
-use crate::clock;
 
 /// Time for which a refused request waits, once, for a connection that is being released: Pingora needs microseconds for that.
 const SETTLING: Duration = Duration::from_millis(20);

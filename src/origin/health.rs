@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use sluicegate_base::clock;
 use tracing::{info, warn};
 
 use super::balancer::mix;
@@ -18,7 +19,6 @@ use super::probe;
 use super::resolver;
 use super::server::OriginServer;
 use super::server_state::CheckResult;
-use crate::clock;
 use crate::config::rules::HealthRules;
 use crate::in_force::InForce;
 

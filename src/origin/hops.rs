@@ -9,8 +9,7 @@
 
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};
-
-use crate::bounds;
+use sluicegate_base::bounds;
 
 /// The field, RFC 8586 §2.
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");

@@ -15,9 +15,9 @@ use std::time::Duration;
 use pingora::protocols::{ALPN, TcpKeepalive};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::utils::tls::{CertKey, WrappedX509, parse_x509};
+use sluicegate_base::bounds;
 
 use super::tunnel;
-use crate::bounds;
 use crate::config::rules::{Certificate, OriginRules, OriginTls, PoolServer, Protocol, Verify};
 
 /// Probes of idle connections to origins: below the five minutes after which most firewalls forget a connection.

@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use sluicegate_base::clock;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 use super::pool::PickResult;
-use crate::clock;
 use crate::config::rules::CircuitBreakerRules;
 
 /// The queues of one origin: one for each configuration whose requests are in flight.

@@ -13,6 +13,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use arrayvec::ArrayVec;
+use sluicegate_base::bounds::{
+    MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS,
+};
 use sluicegate_limiter::Timestamp;
 use tracing::warn;
 
@@ -26,7 +29,6 @@ use super::retry_budget::RetryBudget;
 use super::server::{OriginServer, ServerPermit, point};
 use super::server_state::{ServerState, ServerStatus};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
-use crate::bounds::{MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
 use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Protocol, Role};
 
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep

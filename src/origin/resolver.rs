@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use sluicegate_base::bounds::RESOLVE_AGAIN;
+use sluicegate_base::clock;
 use tracing::{info, warn};
 
 use super::pool::ServerPool;
 use super::server::OriginServer;
 use super::server_state::ServerState;
-use crate::bounds::RESOLVE_AGAIN;
-use crate::clock;
 
 /// Looks up every name of the pool, and makes the addresses its servers. Returns the time to the next look-up.
 pub(super) async fn look_up(pool: &ServerPool) -> Duration {

@@ -13,9 +13,10 @@ pub mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sluicegate_base::clock;
+
 use crate::admission::KeySeed;
 use crate::budgets::OpenFiles;
-use crate::clock;
 use crate::config::rules::Rules;
 use crate::record::RequestRecorder;
 use crate::state::CounterStorage;

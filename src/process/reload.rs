@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use tracing::{error, info, warn};
 
@@ -13,7 +14,6 @@ use super::lifecycle::{Lifecycle, Phase};
 use super::reload_requests::ReloadRequests;
 use super::shared_state::SharedState;
 use super::watch::FilesVersion;
-use crate::clock;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problems};
 use crate::route;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use sluicegate_base::bounds::ACCESS_LOG_STRIPE;
 use sluicegate_telemetry::line_log::{LineLog, LineLogSettings, LineTarget};
 use sluicegate_telemetry::per_thread::STRIPES;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
@@ -25,7 +26,6 @@ use super::line::{self, LogEntry};
 use super::line_selection::{LeftOut, LineSelection};
 use super::live_view::{self, ColorMode};
 use super::outcome::Outcome;
-use crate::bounds::ACCESS_LOG_STRIPE;
 use crate::config::rules::{AccessLogTarget, LogRules};
 
 /// Formats a line.

@@ -10,10 +10,9 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, REFERER, USER_AGENT};
+use sluicegate_base::address::address_text;
+use sluicegate_base::bounds::LOGGED_FIELD;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
-
-use crate::address::address_text;
-use crate::bounds::LOGGED_FIELD;
 
 use super::line::{MAX_METHOD, MAX_TARGET};
 use super::outcome::Outcome;

@@ -4,9 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use sluicegate_base::bounds;
 use sluicegate_telemetry::exposition::SampledFamily;
-
-use crate::bounds;
 
 /// The kind of a handshake that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use sluicegate_base::address::address_text;
+use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use sluicegate_limiter::{KeyPlacement, Verdict};
 use sluicegate_telemetry::escape::{Truncation, escape, escape_cut};
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
-use crate::address::address_text;
 use crate::admission::LimitEvent;
-use crate::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use crate::client::TlsFacts;
 use crate::config::rules::{LogFormat, LogRules};
 use crate::rejection::{LimitRejection, RejectionReason};

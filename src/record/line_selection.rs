@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ahash::RandomState;
+use sluicegate_base::bounds::LOG_PLACES;
 
 use super::outcome::{Outcome, RequestDisposition};
-use crate::bounds::LOG_PLACES;
 use crate::config::LineFacts;
 use crate::config::rules::{LogRules, RefusedLines};
 

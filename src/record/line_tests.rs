@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sluicegate_base::bounds::LOGGED_SUBJECT;
 use sluicegate_limiter::{
     ActiveBan, Ask, Capacity, Concurrency, Cost, KeyHash, Limit, Outcome as Answer, Period,
     Permits, Rate, Rates, Seed, Timestamp, Verdict, decide,
@@ -17,7 +18,6 @@ use super::super::metrics::{RequestMetrics, RouteMetrics};
 use super::super::outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 use super::*;
 use crate::admission::{LimitEvent, LimitNote, ReportDetails};
-use crate::bounds::LOGGED_SUBJECT;
 use crate::client::{ClientCertPolicy, ClientCertificate, TlsFacts};
 use crate::config::rules::{AccessLogTarget, LogNames, OnMissing, ValueSource};
 use crate::rejection::{LimitRejection, MissingKey, MissingReason, RejectionReason};

@@ -8,10 +8,9 @@
 
 use std::io::{IsTerminal, Write};
 
+use sluicegate_base::address::address_text;
 use sluicegate_limiter::Verdict;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
-
-use crate::address::address_text;
 
 use super::line::{LogEntry, micros, thousandths, whole_seconds};
 use super::outcome::{Outcome, RequestDisposition};

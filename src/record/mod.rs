@@ -65,7 +65,7 @@ impl RequestRecorder {
             log,
             notices: NoticeThrottle::default(),
             #[cfg(feature = "otlp")]
-            spans: Arc::new(SpanQueue::new(crate::bounds::OTLP_STRIPE)),
+            spans: Arc::new(SpanQueue::new(sluicegate_base::bounds::OTLP_STRIPE)),
         }
     }
 

@@ -8,11 +8,10 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use tracing::{error, info};
-
-use crate::bounds;
-use crate::clock;
 
 /// The window over which lines are counted.
 const WINDOW: Duration = Duration::from_secs(60);

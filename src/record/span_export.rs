@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use sluicegate_base::clock;
 use sluicegate_telemetry::otlp::{
     CollectorAddress, ExportContext, ExportSettings, SoftwareName, SpanQueue, TlsSettings, export,
 };
 
-use crate::clock;
 use crate::config::rules::OtlpRules;
 use crate::in_force::InForce;
 use crate::request_id::draw;

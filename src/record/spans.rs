@@ -9,6 +9,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use sluicegate_base::address::address_text;
+use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::exposition::SampledFamily;
 use sluicegate_telemetry::otlp::{
@@ -18,8 +20,6 @@ use sluicegate_telemetry::otlp::{
 use super::line::{MAX_HOST, MAX_METHOD, MAX_TARGET};
 use super::outcome::{OriginUse, Outcome, RequestDisposition};
 use super::trace::TraceContext;
-use crate::address::address_text;
-use crate::clock;
 
 /// Takes the spans of one request, where its trace is exported.
 pub(super) fn record(queue: &SpanQueue, outcome: &Outcome<'_>) {

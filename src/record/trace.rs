@@ -10,8 +10,8 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate_base::bounds;
 
-use crate::bounds;
 use crate::client::{PeerTrust, hop};
 use crate::config::Share;
 use crate::config::rules::Rules;

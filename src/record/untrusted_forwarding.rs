@@ -13,10 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use arrayvec::ArrayVec;
+use sluicegate_base::bounds;
 use sluicegate_telemetry::exposition::SampledFamily;
 use tracing::warn;
-
-use crate::bounds;
 
 /// The counts, and the peers that were logged.
 #[derive(Debug, Default)]

@@ -13,9 +13,9 @@ use http::header::{
     CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use sluicegate_base::bounds;
 
 use super::negotiate::thousandths;
-use crate::bounds;
 use crate::config::rules::{CompressRules, ContentCoding};
 
 /// The treatment of a response.

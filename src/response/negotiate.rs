@@ -12,8 +12,7 @@ use std::cmp::Reverse;
 
 use http::HeaderMap;
 use http::header::ACCEPT;
-
-use crate::bounds;
+use sluicegate_base::bounds;
 
 /// Returns the index of the candidate to send; `candidates` are media types, the default first. 0 where there are none.
 pub(super) fn choose<'a>(

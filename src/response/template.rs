@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use http::HeaderValue;
+use sluicegate_base::address::address_text;
+use sluicegate_base::bounds;
+use sluicegate_base::path::{NormalPath, PathGroups};
 
-use crate::address::address_text;
-use crate::bounds;
 use crate::config::rules::{RedirectPlace, RedirectQuery, RedirectRules, Slot, Template};
-use crate::path::{NormalPath, PathGroups};
 use crate::request_id::RequestId;
 
 /// The values that templates can use.
@@ -158,9 +158,9 @@ fn fill(slots: &[Slot], told: &TemplateValues<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::PathRegex;
     use http::StatusCode;
     use proptest::prelude::*;
+    use sluicegate_base::path::PathRegex;
 
     fn told(path: &str) -> TemplateValues<'_> {
         TemplateValues {

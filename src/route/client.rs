@@ -5,7 +5,8 @@
 
 use std::net::IpAddr;
 
-use crate::address::{CidrSet, PrefixLength};
+use sluicegate_base::address::{CidrSet, PrefixLength};
+
 use crate::config::rules::ClientCondition;
 
 /// The clients that a route accepts.

@@ -2,12 +2,13 @@
 //!
 //! That is the order of [`PathRank`](super::rank::PathRank). Where a host has no expressions, one walk of the trie is enough.
 
+use sluicegate_base::path::PathCase;
+
 use super::entry::RouteEntry;
 use super::pattern::CompiledPattern;
 use super::regex_set::RegexRoutes;
 use super::trie::TrieNode;
 use crate::config::rules::RouteRules;
-use crate::path::PathCase;
 
 /// All routes of one host.
 #[derive(Debug)]

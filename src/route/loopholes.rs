@@ -7,12 +7,12 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
+use sluicegate_base::host;
+use sluicegate_base::path::{NormalPath, PathCase};
 
 use super::{RequestFields, RouteTable};
 use crate::config::RouteReport;
 use crate::config::rules::{ClientCondition, HostMatch, RouteAction, RouteRules, Segment, Tail};
-use crate::host;
-use crate::path::{NormalPath, PathCase};
 
 /// Methods by which frameworks run the code of a route.
 const METHODS: [Method; 6] = [

@@ -7,7 +7,7 @@
 //! met, the next less specific route is tried, so a limit on `POST /auth/sendOTP` leaves `GET` to `/*`. `rank` defines that
 //! order as one `Ord`; each kind of condition has a file.
 //!
-//! Paths are compared in the normal form of [`path`](crate::path) and without regard to case, unless a route keeps it. That form
+//! Paths are compared in the normal form of [`path`](sluicegate_base::path) and without regard to case, unless a route keeps it. That form
 //! is wider than the text that was sent. Where origins are known to read one spelling in two ways, the request is rejected,
 //! unless its route has every limit of the other reading's route and treats it the same.
 //!
@@ -21,7 +21,7 @@
 //! # Limits
 //!
 //! A look-up visits a node of the trie at most once, and is as deep as the deepest pattern, at most
-//! [`PATH_SEGMENTS`](crate::bounds::PATH_SEGMENTS). Only routes that share host and path, and differ in other conditions, are
+//! [`PATH_SEGMENTS`](sluicegate_base::bounds::PATH_SEGMENTS). Only routes that share host and path, and differ in other conditions, are
 //! tried one by one; only patterns with text and `{name}` side by side at many levels cause a second search. For one host, as
 //! many suffixes are looked up as the longest `*.` has labels.
 
@@ -47,6 +47,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use ahash::{HashMap, HashMapExt};
+use sluicegate_base::bounds;
+use sluicegate_base::host;
+use sluicegate_base::path::NormalPath;
 
 use self::entry::RouteEntry;
 pub use self::entry::{RequestFields, RouteCondition};
@@ -54,10 +57,7 @@ use self::host_routes::HostRoutes;
 pub use self::rank::RankCriterion;
 use self::rank::RouteRank;
 pub use self::review::review;
-use crate::bounds;
 use crate::config::rules::{HostMatch, ListUse, Name, RouteAction, RouteRules, ShapeRules};
-use crate::host;
-use crate::path::NormalPath;
 
 /// All routes of one configuration, compiled.
 #[derive(Debug)]

@@ -8,15 +8,15 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
+use sluicegate_base::bounds::PATH_REGEXES;
+use sluicegate_base::path::{PathCase, PathRegex};
 
 use super::rank::RankCriterion;
 use super::unreachable::{UnreachableRoute, dead_routes};
-use crate::bounds::PATH_REGEXES;
 use crate::config::RouteReport;
 use crate::config::rules::{
     ClientCondition, HostMatch, QueryCondition, RouteMatch, RouteRules, Segment, Tail,
 };
-use crate::path::{PathCase, PathRegex};
 
 /// The properties that must be equal for two routes to compete.
 #[derive(PartialEq, Eq, Hash)]

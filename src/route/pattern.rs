@@ -1,12 +1,13 @@
 //! Owns a path pattern in the form that the trie stores and precedence compares.
 //!
-//! Its text is brought into the normal form of [`crate::path`], so that a pattern with `é` or `%41` matches the requests that
+//! Its text is brought into the normal form of [`sluicegate_base::path`], so that a pattern with `é` or `%41` matches the requests that
 //! mean it.
 
-use crate::bounds;
+use sluicegate_base::bounds;
+use sluicegate_base::path;
+use sluicegate_base::path::PathCase;
+
 use crate::config::rules::{PathPattern, Segment, Tail};
-use crate::path;
-use crate::path::PathCase;
 
 /// A compiled path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,13 @@
 
 use std::cmp::Reverse;
 
+use sluicegate_base::path::PathCase;
+
 use super::client::ClientRank;
 use super::conditions::RouteConditions;
 use super::method::{MethodMatch, MethodRank};
 use super::pattern::{CompiledPattern, SegmentRank};
 use crate::config::rules::{HostMatch, RouteMatch};
-use crate::path::PathCase;
 
 /// The specificity of a route; greater is more specific, and no two are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,9 +6,9 @@
 
 use ahash::{HashMap, HashMapExt};
 use regex::bytes::RegexSet;
+use sluicegate_base::path::{PathRegex, compile_regexes};
 
 use super::entry::{PatternEntries, RouteEntry};
-use crate::path::{PathRegex, compile_regexes};
 
 /// The routes of one host whose paths are regular expressions.
 #[derive(Debug)]

@@ -5,13 +5,13 @@ mod spellings;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
+use sluicegate_base::path::{PathCase, PathRegex};
 
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use super::*;
 use crate::config::rules::{
     ClientCondition, PathPattern, QueryCondition, RouteMatch, Segment, Tail,
 };
-use crate::path::{PathCase, PathRegex};
 
 /// Returns a route with one limit of its own, so that no two are treated the same.
 fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
@@ -345,7 +345,7 @@ fn more_headers_win_then_methods_then_the_order_of_the_file() {
 
 #[test]
 fn a_pattern_deeper_than_the_bound_keeps_its_limit_as_a_tail() {
-    let deep = "/a".repeat(crate::bounds::PATH_SEGMENTS + 50);
+    let deep = "/a".repeat(sluicegate_base::bounds::PATH_SEGMENTS + 50);
     assert_eq!(by_path(&[&deep, "/*"], &deep), Some(deep.clone()));
     assert_eq!(by_path(&["/a", "/*"], &deep).as_deref(), Some("/*"));
 }

@@ -5,10 +5,10 @@
 //! backtracks and tries the next.
 
 use ahash::{HashMap, HashMapExt};
+use sluicegate_base::path::PathCase;
 
 use super::entry::{PatternEntries, RouteEntry};
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
-use crate::path::PathCase;
 
 /// Bytes of the longest segment that is converted to lower case without allocation.
 const SHORT_SEGMENT: usize = 64;

@@ -14,15 +14,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ahash::{HashMap, HashMapExt};
 use http::{HeaderMap, Method};
 use ipnet::IpNet;
+use sluicegate_base::host;
+use sluicegate_base::path::PathCase;
+use sluicegate_base::path::PathRegex;
 
 use super::entry::{RequestFields, RouteEntry};
 use super::method::MethodMatch;
 use super::pattern::{CompiledPattern, PatternSegment};
 use super::rank::RankCriterion;
 use crate::config::rules::{HostMatch, RouteMatch, RouteRules};
-use crate::host;
-use crate::path::PathCase;
-use crate::path::PathRegex;
 
 /// Maximum number of routes that are compared with one another.
 const MOST: usize = 256;

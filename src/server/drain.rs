@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use pingora::server::{ExecutionPhase, Server};
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 use tracing::{info, warn};
 
 use super::upgrade::UpgradeServer;
-use crate::bounds;
-use crate::clock;
 use crate::process::GatewayProcess;
 
 /// Ends the process as soon as no client is served any more, or at the timeout; Pingora would sleep its whole grace period.

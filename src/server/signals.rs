@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
+use sluicegate_base::bounds;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -13,7 +14,6 @@ use tracing::{info, warn};
 
 use super::drain::save_log;
 use super::upgrade::UpgradeServer;
-use crate::bounds;
 use crate::process::GatewayProcess;
 use crate::supervisor;
 

@@ -13,9 +13,9 @@ use std::os::fd::IntoRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pingora::server::ListenFds;
+use sluicegate_base::bounds::CLIENT_UNSENT;
 
 use super::StartError;
-use crate::bounds::CLIENT_UNSENT;
 
 /// Listening sockets by the address that the configuration gives them.
 pub(super) type ListenerMap = BTreeMap<SocketAddr, TcpListener>;

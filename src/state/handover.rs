@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use sluicegate_base::clock;
 use sluicegate_limiter::{
     AnonymousFiles, BanRules, Bans, Capacity, Clock, ClockMark, Limit, OpenOutcome, Policy, Seed,
     StateError, TableId, Timestamp,
@@ -15,7 +16,6 @@ use sluicegate_limiter::{
 use tracing::{info, warn};
 
 use super::{CounterStorage, CounterStorageError, Persistence, StorageKind, fresh_seed};
-use crate::clock;
 
 /// The counters and the clock that a process hands over to the next one.
 #[derive(Debug)]

@@ -10,12 +10,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pingora::server::ShutdownWatch;
 use pingora::services::background::BackgroundService;
+use sluicegate_base::clock;
 use sluicegate_limiter::ClockDrift;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::{CounterStorage, Persistence};
-use crate::clock;
 use crate::in_force::InForce;
 
 /// Interval at which the clock is stored. After a restart on the same boot any mark is exact; after a reboot up to this interval may be

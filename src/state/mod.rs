@@ -13,13 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use sluicegate_base::clock;
 use sluicegate_limiter::{
     AnonymousFiles, Capacity, ClockDrift, FileIdentity, Limit, OpenOutcome, Policy, RemovedFiles,
     Seed, StateDir, StateError, TableId, Timestamp,
 };
 use tracing::{info, warn};
-
-use crate::clock;
 
 mod bans;
 mod handover;

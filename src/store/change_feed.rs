@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sluicegate_base::bounds::STORE_CHANGES;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::script::{Call, KeyName, Reply};
 use sluicegate_redis_link::StoreError;
 
 use super::Store;
-use crate::bounds::STORE_CHANGES;
 
 /// The pause between two reads.
 pub(super) const READ: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use sluicegate_base::clock;
 use sluicegate_limiter::{Seed, Settle, Timestamp};
 use sluicegate_redis_link::{Link, LinkObserver, StoreError};
 use tracing::warn;
@@ -21,7 +22,6 @@ use super::replay_queue::ReplayQueue;
 use super::replication::{PushCounters, SyncSession};
 use super::script::{self, Ask, AskResult, Call, Charge, KeyName, ScriptAnswer, ScriptResult};
 use super::settle::SettlementCounters;
-use crate::clock;
 use crate::config::rules::{StoreRules, StoreSeed};
 
 /// A store that several nodes count in: the link to it, and what this node has not sent yet.

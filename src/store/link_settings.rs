@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use sluicegate_base::clock;
+use sluicegate_base::pki::Tls;
 use sluicegate_limiter::Timestamp;
 use sluicegate_redis_link::{Clock, LibraryName, LinkSettings, Moment, TlsSettings};
 
-use crate::clock;
 use crate::config::rules::StoreRules;
-use crate::pki::Tls;
 
 /// The name by which servers know the gateway.
 const LIBRARY: LibraryName = LibraryName {

@@ -27,10 +27,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
+use sluicegate_base::bounds;
 use sluicegate_limiter::{Cost, KeyHash, Limit, RemoteState, Timestamp};
 use tokio::sync::Notify;
 
-use crate::bounds;
 use crate::config::rules::Name;
 
 /// The number of shards: more than threads, so that two threads seldom meet in one.

@@ -1,11 +1,11 @@
 //! Tries a store out for `sluicegate store check`: the link's own steps, and one call of the script that writes nothing.
 
+use sluicegate_base::clock;
 use sluicegate_limiter::{Cost, KeyHash, Period, Policy, Rate, Rates};
 use sluicegate_redis_link::check::{self, CheckResult, ProbeResult, ScriptProbe};
 
 use super::link_settings::link_settings;
 use super::script::{self, Ask, Call, KeyName, Reply, ScriptAnswer};
-use crate::clock;
 use crate::config::rules::StoreRules;
 
 /// A request to a limit of one an hour, under a key that no client has.

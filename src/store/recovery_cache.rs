@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sluicegate_base::bounds::STORE_REMEMBERED;
 use sluicegate_limiter::{Cost, Policy, RateState, RemoteState, Timestamp};
 
 use super::script::{self, Ask, Call, KeyName};
-use crate::bounds::STORE_REMEMBERED;
 
 /// The pause between two sweeps of a full cache.
 const SWEEP: Duration = Duration::from_secs(1);

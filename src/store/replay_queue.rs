@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
+use sluicegate_base::bounds;
 use sluicegate_limiter::{Cost, Policy, Settle};
 
 use super::script::{Ask, KeyName};
-use crate::bounds;
 
 /// Charges of strict limits that the store does not have yet.
 #[derive(Debug, Default)]

@@ -12,6 +12,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 use sluicegate_limiter::{Cost, KeyHash, Limit, Reservation, Settle, Timestamp};
 
 use super::script::{Ask, Charge, KeyName};
@@ -19,8 +21,6 @@ use super::strict::{RemoteBackend, RemoteCheck};
 use sluicegate_redis_link::StoreError;
 
 use super::Store;
-use crate::bounds;
-use crate::clock;
 
 /// The charges of one request in a store, with the index of each check. Dropped without being settled, they stand.
 #[must_use = "dropped, it leaves everything charged"]

@@ -14,6 +14,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use sluicegate_base::clock;
 use sluicegate_redis_link::Link;
 use tracing::warn;
 
@@ -21,7 +22,6 @@ use super::Store;
 use super::client::StoreState;
 use super::replication::{SyncQueues, SyncSession};
 use super::sync::HURRY;
-use crate::clock;
 use crate::config::rules::StoreSeed;
 
 /// The time for sending to an old store: it covers most requests that are settled by their response.

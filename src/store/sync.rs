@@ -26,9 +26,9 @@ use super::Store;
 use super::change_feed::READ;
 use super::replication::{Delivery, PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::leave;
-use crate::clock;
 use crate::config::rules::Name;
 use crate::in_force::InForce;
+use sluicegate_base::clock;
 use sluicegate_redis_link::{BATCH, NewEpoch, RecoveryBarrier, RecoveryStage, random};
 
 /// The least pause between two syncs, however many keys wait.

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use sluicegate_base::clock;
 use sluicegate_limiter::{
     Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Reservation, Settle, Timestamp,
     charge_unchecked, reserve,
@@ -28,7 +29,6 @@ use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
 };
 use super::strict::Revalidation;
-use crate::clock;
 use crate::config::rules::{Name, OnStoreFailure};
 
 /// The part of a limit that only replicated limits have.

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use sluicegate_base::pki::{ServerCertificate, Validity, served, validity};
 
 use crate::config::rules::{Name, UnknownName};
-use crate::pki::{ServerCertificate, Validity, served, validity};
 
 /// The protocol of a certificate authority that validates a name: RFC 8737 §6.2.
 pub(super) const ACME_TLS: &[u8] = b"acme-tls/1";
@@ -168,8 +168,8 @@ fn lower(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pki::CertificateTexts;
-    use crate::secret::Secret;
+    use sluicegate_base::pki::CertificateTexts;
+    use sluicegate_base::secret::Secret;
 
     fn certificate(names: &[&str]) -> ServerCertificate {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -7,9 +7,9 @@
 use bytes::BytesMut;
 use pingora::protocols::Stream;
 use pingora::protocols::l4::stream::Stream as TcpStream;
+use sluicegate_base::bounds;
 use tokio::io::AsyncReadExt;
 
-use crate::bounds;
 use crate::client::ja4;
 
 /// Bytes of a record's header, RFC 8446 §5.1: type, version, length.

@@ -30,9 +30,9 @@ pub use listeners::{ActiveListener, Listeners, compile};
 pub(crate) use stream::{secured, secured_by};
 pub use termination::Termination;
 
-use crate::bounds;
 use crate::client::{ClientCertificate, TlsFacts};
 use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
+use sluicegate_base::bounds;
 use stream::SecuredStream;
 
 /// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority.
@@ -159,8 +159,8 @@ mod tests {
     use crate::config::rules::{
         Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
     };
-    use crate::pki::{CertificateTexts, ServerCertificate};
-    use crate::secret::Secret;
+    use sluicegate_base::pki::{CertificateTexts, ServerCertificate};
+    use sluicegate_base::secret::Secret;
 
     fn certificate() -> (ServerCertificate, CertificateDer<'static>) {
         let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();

@@ -16,9 +16,9 @@ use rustls::crypto::ring::Ticketer;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
+use sluicegate_base::bounds;
 
 use super::certificates::{ACME_TLS, Certificates, ServedCertificates, SingleCertificate};
-use crate::bounds;
 use crate::client::ClientCertPolicy;
 use crate::config::rules::{Http2, ListenerRules, MinVersion, TlsRules};
 

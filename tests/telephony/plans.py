@@ -70,5 +70,5 @@ def write(path, comment, rows):
 
 
 columns = "region, country code, main region of the code, least and most digits, international prefix, national prefix, its rule, numbers"
-write(ROOT / "src/telephony/plans.tsv", columns, plans())
+write(ROOT / "crates/base/src/telephony/plans.tsv", columns, plans())
 write(ROOT / "tests/telephony/numbers.tsv", "region, kind, as written, as counted", numbers())

@@ -12,13 +12,13 @@
 use std::fmt::{self, Debug};
 
 use serde_json::{Map, Value};
+use sluicegate_base::clock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::clock;
 use crate::rfc3339;
 
 /// The format of lines.

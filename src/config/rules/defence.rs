@@ -1,9 +1,9 @@
 //! Owns the rules of the fields that only proxies may write.
 
 use http::HeaderName;
+use sluicegate_base::proxy_fields::{OVERRIDES, X_FORWARDED_FOR, dashed, is_proxy_field};
 
 use super::{ClientRules, ForwardedSource, OverrideFields};
-use crate::proxy_fields::{OVERRIDES, X_FORWARDED_FOR, dashed, is_proxy_field};
 
 /// `trusted_headers`: fields that trusted proxies write themselves, or replace, in every request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
-
-use crate::normal_form::Normalizer;
+use sluicegate_base::normal_form::Normalizer;
 
 /// The parts of the key that a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sluicegate_base::jwt::{TokenSettings, TokenVerifier};
 use sluicegate_limiter::{Algorithm, Policy};
 
 use super::{LimitRules, Name, Rules};
-use crate::jwt::{TokenSettings, TokenVerifier};
 
 /// Which content of a file is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
+use sluicegate_base::path::PathGroups;
 
 use super::{CompressRules, CorsRules, ErrorPages, Name};
-use crate::path::PathGroups;
 
 /// The rules by which a route shapes messages: its own behind those of every route.
 #[derive(Clone, Debug, Default, PartialEq)]

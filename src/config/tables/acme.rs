@@ -8,9 +8,11 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Uri;
+use sluicegate_base::bounds;
+use sluicegate_base::pki::{Tls, TlsTexts};
+use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
 
-use crate::bounds;
 use crate::config::declaration::{
     ChoiceOf, DurationIn, ListBy, PEM_FILE, ParsedText, ReadBy, TableOf,
 };
@@ -20,8 +22,6 @@ use crate::config::problem::Mistake;
 use crate::config::report::{Placed, Report};
 use crate::config::rules::{AcmeChallenge, ListenerRules, Name, NameSet};
 use crate::config::section::Section;
-use crate::pki::{Tls, TlsTexts};
-use crate::secret::Secret;
 
 pub(in crate::config) const EXAMPLE: &str =
     "{ accept_terms = true, contact = [\"mailto:ops@example.com\"] }";

@@ -2,6 +2,7 @@
 
 use http::{HeaderName, header};
 use ipnet::IpNet;
+use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
@@ -13,7 +14,6 @@ use crate::config::problem::Mistake;
 use crate::config::report::Placed;
 use crate::config::rules::TrustedHeader;
 use crate::config::section::Section;
-use crate::proxy_fields::X_FORWARDED_PROTO;
 
 /// Fields that frame a request.
 const FRAMING: [HeaderName; 5] = [

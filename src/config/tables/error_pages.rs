@@ -6,8 +6,8 @@
 //! A table may say no more than whether its page intercepts: then its bodies are those of the page that would be given without it.
 
 use http::{HeaderValue, StatusCode};
+use sluicegate_base::bounds::ERROR_PAGE;
 
-use crate::bounds::ERROR_PAGE;
 use crate::config::field::{self, Field, quoted};
 use crate::config::report::{Place, Report};
 use crate::config::rules::{ErrorPages, Failing, Page, PageBody, PagePiece};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
+use sluicegate_base::bounds::TOKEN_KEYS;
+use sluicegate_base::jwt::{KeyError, KeyText, TokenSettings, TokenVerifier};
 
-use crate::bounds::TOKEN_KEYS;
 use crate::config::field::{Field, all, quoted, text_or_warning};
 use crate::config::rules::{FileState, JwtRules};
-use crate::jwt::{KeyError, KeyText, TokenSettings, TokenVerifier};
 
 /// The algorithms that exist here.
 const ALGORITHMS: [(&str, Algorithm); 12] = [

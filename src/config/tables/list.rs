@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sluicegate_base::address::CidrSet;
+use sluicegate_base::bounds::{LIST_BLOCKS, LIST_USES};
 use sluicegate_config_derive::Table;
 
-use crate::address::CidrSet;
-use crate::bounds::{LIST_BLOCKS, LIST_USES};
 use crate::config::cidr;
 use crate::config::declaration::{ListBy, ReadBy, TEXT};
 use crate::config::field::{Field, all, quoted, text_or_warning};

@@ -8,11 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use sluicegate_base::clock;
+use sluicegate_base::pki::ClientAuth;
+use sluicegate_base::pki::{
+    CertificateError, CertificateTexts, ClientTrust, ServerCertificate, served,
+};
+use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
 
 use super::acme;
 use super::listener::ListenerRules;
-use crate::clock;
 use crate::config::declaration::{ListBy, PEM_FILE, TableOf, WordOf};
 use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::form::ValueKind;
@@ -20,9 +25,6 @@ use crate::config::references::Defined;
 use crate::config::report::{Placed, Report};
 use crate::config::rules::{LimitRules, MinVersion, Name, NameSet, UnknownName, ValueSource};
 use crate::config::section::Section;
-use crate::pki::ClientAuth;
-use crate::pki::{CertificateError, CertificateTexts, ClientTrust, ServerCertificate, served};
-use crate::secret::Secret;
 
 const PAIRS: &str = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]";
 

@@ -1,10 +1,10 @@
 //! Declares `[log]`: the access log.
 
 use http::HeaderName;
+use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
 
 use super::route::Route;
-use crate::bounds;
 use crate::config::declaration::{ChoiceOf, ListBy, ReadBy, WordOf};
 use crate::config::field::{Field, quoted};
 use crate::config::form::ValueKind;

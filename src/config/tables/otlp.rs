@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderName, HeaderValue, header};
+use sluicegate_base::bounds::{OTLP_ATTRIBUTES, OTLP_TEXT};
+use sluicegate_base::pki::{Tls, TlsError, TlsTexts};
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
-use crate::bounds::{OTLP_ATTRIBUTES, OTLP_TEXT};
 use crate::config::declaration::{DurationIn, PEM_FILE, ParsedText, ReadBy};
 use crate::config::field::{Field, all, quoted, text_of};
 use crate::config::form::ValueKind;
 use crate::config::problem::Mistake;
 use crate::config::section::{Section, step};
-use crate::pki::{Tls, TlsError, TlsTexts};
 
 /// The path of traces below the endpoint (OTLP specification, "Endpoint URLs for OTLP/HTTP").
 const SIGNAL: &str = "/v1/traces";

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method, header};
+use sluicegate_base::path::PathCase;
 use sluicegate_limiter::Seed;
 use toml::de::DeValue;
 
@@ -23,7 +24,6 @@ use crate::config::rules::{
 };
 use crate::config::section::{Section, is_name, step};
 use crate::config::suggest;
-use crate::path::PathCase;
 
 /// Most limits of a route.
 const MOST_LIMITS: usize = 8;

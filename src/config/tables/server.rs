@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sluicegate_base::bounds::BODY_KEY_BYTES;
 use sluicegate_config_derive::Table;
 
-use crate::bounds::BODY_KEY_BYTES;
 use crate::config::declaration::{DurationIn, IntegerIn, ReadBy, SizeIn};
 use crate::config::field::Field;
 use crate::config::form::ValueKind;

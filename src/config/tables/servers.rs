@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sluicegate_base::bounds::POOL_SERVERS;
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
-use crate::bounds::POOL_SERVERS;
 use crate::config::declaration::{Flag, IntegerIn, ReadBy, TEXT};
 use crate::config::field::{Field, all, quoted};
 use crate::config::host;

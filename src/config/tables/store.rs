@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_base::pki::{Tls, TlsError, TlsTexts};
+use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
 
 use super::store_login::{Examples, Written};
@@ -14,8 +16,6 @@ use crate::config::report::{Place, Placed};
 use crate::config::rules::{HostPort, Login, ReadyWhen, StoreSeed, Topology};
 use crate::config::section::Section;
 use crate::config::store_url::{self, Scheme, StoreUrl};
-use crate::pki::{Tls, TlsError, TlsTexts};
-use crate::secret::Secret;
 
 pub(in crate::config) const EXAMPLE: &str = "{ url = \"redis://127.0.0.1:6379\" }";
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{self, HeaderName};
+use sluicegate_base::bounds::FIELD_EDITS;
+use sluicegate_base::path::{NormalPath, PathGroups, PathRegex};
 
 use super::error_pages::{self, Whose};
 use super::{compress, cors};
-use crate::bounds::FIELD_EDITS;
 use crate::config::field::{Field, all, quoted};
 use crate::config::pattern;
 use crate::config::problem::Mistake;
@@ -21,7 +22,6 @@ use crate::config::rules::{
 };
 use crate::config::section::{Section, step};
 use crate::config::template::{Slots, template};
-use crate::path::{NormalPath, PathGroups, PathRegex};
 
 const EXAMPLE: &str = "{ set = { x-frame-options = \"DENY\" } }";
 

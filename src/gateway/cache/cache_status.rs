@@ -5,11 +5,11 @@ use std::time::Duration;
 use pingora::Result;
 use pingora::cache::{CachePhase, HttpCache, NoCacheReason};
 use pingora::proxy::Session;
+use sluicegate_base::clock;
 
 use super::Lookup;
 use crate::cache::moment;
 use crate::cache::status::{CACHE_STATUS, CacheState, Coalescing, ForwardReason, StoreResult};
-use crate::clock;
 use crate::gateway::Context;
 use crate::origin::HeaderEdit;
 use crate::record::CacheUse;

@@ -11,11 +11,11 @@ use pingora::Result;
 use pingora::cache::{CacheMeta, CachePhase, NoCacheReason, RespCacheable};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
+use sluicegate_base::clock;
 
 use super::{Lookup, max_object, rules};
 use crate::cache::freshness::{self, BodyState, FreshnessLifetime, OriginResponse};
 use crate::cache::moment;
-use crate::clock;
 use crate::gateway::Context;
 
 /// Fields that are for one client or one connection: RFC 9111 §3.1, and those that the gateway adds for each client.

@@ -5,9 +5,10 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use sluicegate_base::bounds;
+
 use super::START;
 use super::line::UpgradeChannel;
-use crate::bounds;
 
 /// The reason for a failed upgrade.
 #[derive(Debug)]

@@ -77,7 +77,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock;
+    use sluicegate_base::clock;
 
     fn pair() -> (UpgradeChannel, UpgradeChannel) {
         let (one, other) = UnixStream::pair().expect("a pair");

@@ -16,8 +16,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-
-use crate::bounds;
+use sluicegate_base::bounds;
 
 /// One end of the connection.
 pub(super) struct UpgradeChannel {

@@ -6,10 +6,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use sluicegate_base::bounds;
+
 use super::TAKE;
 use super::handover::HandoverReader;
 use super::line::UpgradeChannel;
-use crate::bounds;
 use crate::server::StartError;
 use crate::server::sockets::ListenerMap;
 use crate::state::CounterHandover;

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
+use sluicegate_base::bounds;
+use sluicegate_base::clock;
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
 
@@ -20,8 +22,6 @@ use super::connection_cap::ConnectionCap;
 use super::handover;
 use super::line::UpgradeChannel;
 use super::{START, TAKE};
-use crate::bounds;
-use crate::clock;
 use crate::process::GatewayProcess;
 use crate::server::sockets::ListenerSockets;
 use crate::supervisor;

@@ -7,12 +7,12 @@ use super::*;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const NOW: Timestamp = Timestamp::from_secs(1_795_245_038);
-const RSA_PUBLIC: &str = include_str!("../../tests/tokens/rsa.pub.pem");
-const RSA_PRIVATE: &str = include_str!("../../tests/tokens/rsa.pem");
-const EC_PUBLIC: &str = include_str!("../../tests/tokens/ec.pub.pem");
-const EC_PRIVATE: &str = include_str!("../../tests/tokens/ec.pem");
-const ED_PUBLIC: &str = include_str!("../../tests/tokens/ed.pub.pem");
-const ED_PRIVATE: &str = include_str!("../../tests/tokens/ed.pem");
+const RSA_PUBLIC: &str = include_str!("../../../../tests/tokens/rsa.pub.pem");
+const RSA_PRIVATE: &str = include_str!("../../../../tests/tokens/rsa.pem");
+const EC_PUBLIC: &str = include_str!("../../../../tests/tokens/ec.pub.pem");
+const EC_PRIVATE: &str = include_str!("../../../../tests/tokens/ec.pem");
+const ED_PUBLIC: &str = include_str!("../../../../tests/tokens/ed.pub.pem");
+const ED_PRIVATE: &str = include_str!("../../../../tests/tokens/ed.pem");
 
 fn settings(algorithms: &[Algorithm], keys: KeyText) -> TokenSettings {
     TokenSettings {

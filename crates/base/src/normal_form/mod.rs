@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use crate::telephony::{self, PhoneRegion};
 
-pub(crate) use self::fold::fold;
-pub(crate) use self::letter_case::{in_lower_case, in_upper_case};
+pub use self::fold::fold;
+pub use self::letter_case::{in_lower_case, in_upper_case};
 
 /// One step by which a value gets its normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,10 +70,7 @@ impl fmt::Display for Normalizer {
 }
 
 /// Returns `value` after `normalizers`, in their order; `None` where it has no such form.
-pub(crate) fn apply<'a>(
-    mut value: Cow<'a, [u8]>,
-    normalizers: &[Normalizer],
-) -> Option<Cow<'a, [u8]>> {
+pub fn apply<'a>(mut value: Cow<'a, [u8]>, normalizers: &[Normalizer]) -> Option<Cow<'a, [u8]>> {
     for normalizer in normalizers {
         if *normalizer == Normalizer::Fold && std::str::from_utf8(&value).is_err() {
             // Databases cut such a text, or drop what they cannot read of it.
@@ -86,7 +83,7 @@ pub(crate) fn apply<'a>(
 }
 
 /// Returns the bytes of `text` after `normalizers`; `None` where it has no such form.
-pub(crate) fn of_text(text: &str, normalizers: &[Normalizer]) -> Option<Vec<u8>> {
+pub fn of_text(text: &str, normalizers: &[Normalizer]) -> Option<Vec<u8>> {
     apply(Cow::Borrowed(text.as_bytes()), normalizers).map(Cow::into_owned)
 }
 

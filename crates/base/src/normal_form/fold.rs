@@ -78,7 +78,7 @@ const DIGIT_RUNS: [(u32, u32, u32); 5] = [
 ];
 
 /// Returns the text without case, accents, width and invisible characters, and without white space at its ends.
-pub(crate) fn fold(text: &str) -> String {
+pub fn fold(text: &str) -> String {
     if text.is_ascii() {
         let visible = text.chars().filter(|letter| !is_invisible_ascii(*letter));
         let folded: String = visible.map(|letter| letter.to_ascii_lowercase()).collect();

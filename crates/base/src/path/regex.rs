@@ -84,7 +84,7 @@ impl PathRegex {
     }
 
     /// Returns the text for the regular expression engine.
-    pub(crate) fn pattern(&self) -> String {
+    pub fn pattern(&self) -> String {
         match self.case {
             PathCase::Ignored => format!("(?i){}", self.text),
             PathCase::Kept => self.text.to_string(),
@@ -101,7 +101,7 @@ impl PathRegex {
 
     /// Returns the prefix, in lower case, of all paths that it matches, if it matches every path with this prefix: for
     /// `^/api/.*$` that is `/api/`. `None` where there is none, or none is easily seen.
-    pub(crate) fn takes_all_behind(&self) -> Option<String> {
+    pub fn takes_all_behind(&self) -> Option<String> {
         let hir = parse(&self.text).ok()?;
         let HirKind::Concat(parts) = hir.kind() else {
             return None;
@@ -205,7 +205,11 @@ fn one_of(class: &Class) -> Option<u8> {
         .find(has)
 }
 
-pub(crate) fn compile(
+/// Compiles expressions into one automaton over bytes, of at most `most_bytes`.
+///
+/// # Errors
+/// An expression is invalid, or the automaton is larger.
+pub fn compile(
     texts: impl IntoIterator<Item = impl AsRef<str>>,
     most_bytes: usize,
 ) -> Result<RegexSet, regex::Error> {

@@ -69,7 +69,7 @@ use std::fmt;
 pub use self::groups::PathGroups;
 pub use self::path_case::PathCase;
 use self::readings::PathReadings;
-pub(crate) use self::regex::compile as compile_regexes;
+pub use self::regex::compile as compile_regexes;
 pub use self::regex::{PathRegex, RegexError};
 use self::spelling::{PathDialect, is_overlong, is_plainly_normal, spell};
 
@@ -173,11 +173,6 @@ impl<'a> NormalPath<'a> {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn is_borrowed(&self) -> bool {
-        matches!(self.text, Cow::Borrowed(_))
-    }
-
     /// Returns whether origins separate, resolve or decode it in more than one way.
     #[must_use]
     pub fn is_ambiguous(&self) -> bool {
@@ -196,14 +191,14 @@ impl<'a> NormalPath<'a> {
     }
 
     /// Returns the other readings of the path; empty for all but odd paths.
-    pub(super) fn other_readings(&self) -> impl Iterator<Item = &str> {
+    pub fn other_readings(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.texts);
         others.map(String::as_str)
     }
 
     /// Returns the readings by which an application may see the part after the name of a script, the script alone, or other
     /// letters; all belong to the origin of the path.
-    pub(super) fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
+    pub fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.of_scripts);
         others.map(String::as_str)
     }

@@ -4,7 +4,7 @@ mod certificate;
 mod client_trust;
 mod outbound;
 
-pub(crate) use self::certificate::validity;
+pub use self::certificate::validity;
 pub use self::certificate::{
     CertificateError, CertificateTexts, ServerCertificate, Validity, served,
 };

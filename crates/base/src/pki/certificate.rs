@@ -132,13 +132,14 @@ impl fmt::Debug for ServerCertificate {
 }
 
 /// Returns all certificates of a text, at least one.
-pub(crate) fn chain(text: &str) -> Option<Vec<CertificateDer<'static>>> {
+pub(super) fn chain(text: &str) -> Option<Vec<CertificateDer<'static>>> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     read.ok().filter(|certificates| !certificates.is_empty())
 }
 
 /// Returns the validity of a certificate; `None` where it is malformed.
-pub(crate) fn validity(der: &[u8]) -> Option<Validity> {
+#[must_use]
+pub fn validity(der: &[u8]) -> Option<Validity> {
     names_and_validity(der).map(|(_, validity)| validity)
 }
 

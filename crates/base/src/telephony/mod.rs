@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    const NUMBERS: &str = include_str!("../../tests/telephony/numbers.tsv");
+    const NUMBERS: &str = include_str!("../../../../tests/telephony/numbers.tsv");
 
     fn from(region: &str, text: &str) -> Option<String> {
         e164(text, region.parse().ok())

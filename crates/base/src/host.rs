@@ -87,7 +87,8 @@ pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
 
 /// Returns the normal form of a host that a route names; the parser rejects one without, and stored unchanged, it matches no
 /// request.
-pub(super) fn literal(host: &str) -> Box<str> {
+#[must_use]
+pub fn literal(host: &str) -> Box<str> {
     normalize(host).map_or_else(|_| host.into(), Into::into)
 }
 

@@ -55,7 +55,9 @@ impl ClientTrust {
         self.auth
     }
 
-    pub(crate) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+    /// Returns the verifier of handshakes.
+    #[must_use]
+    pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         Arc::clone(&self.verifier)
     }
 }
