@@ -147,12 +147,12 @@ impl ActiveLimit {
         }
     }
 
-    /// Does the same as [`Self::catch_up`] for the key that is `key` here and `abroad` in the store.
-    pub(super) fn catch_up_with(&self, key: KeyHash, abroad: Option<KeyHash>, now: Timestamp) {
-        let (Some(store), Some(abroad)) = (self.store(), abroad) else {
+    /// Does the same as [`Self::catch_up`] for the key that is `key` here and `remote` in the store.
+    pub(super) fn catch_up_with(&self, key: KeyHash, remote: Option<KeyHash>, now: Timestamp) {
+        let (Some(store), Some(remote)) = (self.store(), remote) else {
             return;
         };
-        let Some(change) = store.changed_elsewhere(abroad, &self.name) else {
+        let Some(change) = store.changed_elsewhere(remote, &self.name) else {
             return;
         };
         if change == KeyChange::Cleared
@@ -171,14 +171,14 @@ impl ActiveLimit {
             Ok(limit) => (limit, None),
             Err(exempt) => (&self.limit, Some(exempt)),
         };
-        let told = match self.store_key(named) {
+        let remote = match self.store_key(named) {
             Some(store_key) => store_key.peek(limit.policy(), now).await.ok(),
             None => None,
         };
-        let by = if told.is_some() { "store" } else { "gateway" };
+        let by = if remote.is_some() { "store" } else { "gateway" };
         let bans = self.bans.as_ref().map(|active| &active.bans);
         KeyState {
-            decision: told.unwrap_or_else(|| limit.peek(key, Cost::ONE, self.moment(now))),
+            decision: remote.unwrap_or_else(|| limit.peek(key, Cost::ONE, self.moment(now))),
             by,
             exempt,
             banned: bans.and_then(|bans| bans.active(key, now)),
@@ -205,12 +205,12 @@ impl ActiveLimit {
             // After the change it would be counted.
             synced.forget_key(key);
         }
-        let told = match self.store_key(named) {
+        let remote = match self.store_key(named) {
             Some(store_key) => store_key.set(limit.policy(), used, change, now).await,
             None => Ok(()),
         };
         let counted = self.set_here(key, used, now);
-        told.map(|()| counted)
+        remote.map(|()| counted)
     }
 
     /// Sets the counts of the key in this gateway to zero or to this number.

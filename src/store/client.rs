@@ -187,7 +187,7 @@ impl Store {
     ) -> Result<ScriptResult, StoreError> {
         let epoch = match self.link.has_slots() {
             true => None,
-            // What was lost may still be told again.
+            // Counts that were lost may still be restored.
             false => Some(self.link.epoch().ok_or(StoreError::Unavailable)?),
         };
         let call = |near| {

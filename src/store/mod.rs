@@ -3,8 +3,8 @@
 //! The [`script`] decides in the store, by its clock, all asks of one call or none. The [`Link`](sluicegate_redis_link::Link) carries
 //! calls and answers, or reports within the timeout that it could not. `strict` has the limits that the store decides, `fallback` their
 //! decisions while the store is unavailable; `synced` has those that each node decides at once. `pending_writes` holds what these admit,
-//! until `replication` sends it in the next `sync_interval`. `change_feed` tells the other gateways what an operator does to a key, and
-//! `store_switch` sends what is pending when a reload puts another store in force.
+//! until `replication` sends it in the next `sync_interval`. `change_feed` publishes to the other gateways what an operator does to a key,
+//! and `store_switch` sends what is pending when a reload puts another store in force.
 
 mod change_feed;
 mod check_advice;

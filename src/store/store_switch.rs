@@ -32,7 +32,7 @@ pub(super) async fn leave(store: Arc<Store>) {
     let since = clock::now();
     while clock::since(since) < PATIENCE {
         store.sync().await;
-        // Whoever else holds it may still charge.
+        // A request that still holds the store may charge.
         if store.unsent_keys() == 0 && Arc::strong_count(&store) == 1 {
             return;
         }
@@ -111,7 +111,7 @@ mod tests {
     /// Goal: unsent charges follow the names of keys. Method: edits of how the store is reached, of where it is, and of what keys are
     /// called there.
     #[test]
-    fn debts_go_where_keys_have_the_same_names() {
+    fn charges_go_where_keys_have_the_same_names() {
         let url = "url = \"redis://127.0.0.1:1\"";
         let old = store(rules(url), None);
         let mut secret = rules(url);

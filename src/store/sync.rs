@@ -186,7 +186,7 @@ impl Store {
                 result = SyncResult::Partial;
             }
             self.notice_foreign();
-            // Without a time nobody answers.
+            // No answer had a time: the store is unavailable.
             let Some(time) = time else { break };
             self.ahead.learn(now, time);
             self.notice_skew(now, time);

@@ -65,7 +65,7 @@ pub struct ServerRules {
     pub max_body_bytes: u64,
     /// A directory, made if only it is missing, in which counters survive restart, upgrade and `kill -9`; nobody else may write to it.
     /// docs/operations/persistence.md says where to put it. Default: none, counters end with the process unless it hands them to a
-    /// successor (below).
+    /// new process (below).
     #[key(example = "\"/var/lib/sluicegate/state\"", reader = ReadBy(state_dir, &[ValueKind::String]))]
     pub state_dir: Option<PathBuf>,
     /// The Unix socket by which a new process takes the listeners over (`sluicegate upgrade`); the gateway makes it, for its own user and

@@ -221,18 +221,18 @@ impl CallBuilder {
                 horizon,
                 ..
             } => {
-                self.debt(Some(*cost));
-                self.debt(*room);
-                self.debt(Some(*ceiling));
+                self.drain_time(Some(*cost));
+                self.drain_time(*room);
+                self.drain_time(Some(*ceiling));
                 // Below 2^35.
                 self.number(horizon.as_millis() as u64);
             }
         }
     }
 
-    /// Appends a debt; minus one stands for one that never fits.
-    fn debt(&mut self, debt: Option<DrainTime>) {
-        let (millis, ticks) = debt.map_or((-1, 0), |debt| (i128::from(debt.millis), debt.ticks));
+    /// Appends a drain time; minus one stands for one that never fits.
+    fn drain_time(&mut self, time: Option<DrainTime>) {
+        let (millis, ticks) = time.map_or((-1, 0), |time| (i128::from(time.millis), time.ticks));
         self.number(millis);
         self.number(ticks);
     }
@@ -299,7 +299,7 @@ fn kind_of(terms: &RateTerms) -> &'static str {
 pub(super) fn state_of(terms: &RateTerms, numbers: &[u64]) -> Option<(RateState, usize)> {
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let entry = |age: u64, millis: u64| {
-        // Ages are told one more than they are, so that zero is none.
+        // An age is sent as one more than it is, so that zero is none.
         age.checked_sub(1).map(|age| LogEntry {
             age: small(age),
             millis,
