@@ -28,7 +28,7 @@ pub mod route;
 
 pub mod cache;
 
-pub mod config;
+pub use sluicegate_config as config;
 pub mod explain;
 mod in_force;
 pub mod process;

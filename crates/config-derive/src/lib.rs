@@ -110,8 +110,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
         impl #name {
             /// Reads the keys; `None` when something is wrong with them, which was reported then.
-            pub(in crate::config) fn read_keys(section: &crate::config::section::Section<'_>) -> Option<Self> {
-                use crate::config::declaration::KeyReader;
+            pub(crate) fn read_keys(section: &crate::section::Section<'_>) -> Option<Self> {
+                use crate::declaration::KeyReader;
                 let #mutable keys = #keys_name {
                     #(#read),*
                 };
@@ -122,8 +122,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
 
             /// Describes the keys.
-            pub(in crate::config) fn keys() -> Vec<crate::config::declaration::KeyDeclaration> {
-                use crate::config::declaration::{KeyDeclaration, KeyReader, ValueForm};
+            pub(crate) fn keys() -> Vec<crate::declaration::KeyDeclaration> {
+                use crate::declaration::{KeyDeclaration, KeyReader, ValueForm};
                 let mut keys = Vec::new();
                 #(#declared)*
                 keys
@@ -138,15 +138,15 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
 fn reading_table(path: &LitStr, comment: &str) -> TokenStream {
     quote! {
         /// Reads the table; `None` when something is wrong with it, which was reported then.
-        pub(in crate::config) fn read(section: crate::config::section::Section<'_>) -> Option<Self> {
+        pub(crate) fn read(section: crate::section::Section<'_>) -> Option<Self> {
             let read = Self::read_keys(&section);
             section.finish();
             read
         }
 
         /// Describes the table.
-        pub(in crate::config) fn declaration() -> crate::config::declaration::TableDeclaration {
-            crate::config::declaration::TableDeclaration {
+        pub(crate) fn declaration() -> crate::declaration::TableDeclaration {
+            crate::declaration::TableDeclaration {
                 path: #path,
                 comment: #comment,
                 keys: Self::keys(),

@@ -1,0 +1,76 @@
+//! From text to rules: what the operator wrote becomes typed values, or a list of everything that is wrong with it.
+//!
+//! [`parse`] reads TOML into a tree that knows where everything stands; `tables` walks it, one file a table; `field` and
+//! `section` turn what is written into values and record every problem; `references` and a [`RouteReview`] check the tables together.
+//! What comes out, [`rules::Rules`], is not checked again by anybody.
+//!
+//! # Errors
+//!
+//! All problems of a file are reported at once, each with its place, its reason and what to write instead; see [`Problems`].
+//! A bad value never becomes a default.
+#![forbid(unsafe_code)]
+// A test that unwraps fails where it should.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod action;
+mod algorithm;
+mod ban;
+mod braces;
+mod cidr;
+mod condition;
+mod cost;
+mod cycle;
+mod declaration;
+mod env_variables;
+mod environment;
+mod fallback_limit;
+mod field;
+mod file;
+mod form;
+mod host;
+mod include;
+mod key;
+mod lexer;
+mod line_filter;
+mod memory;
+mod normalizer;
+mod override_rows;
+mod overrides;
+mod pattern;
+mod problem;
+mod rates;
+mod references;
+mod refusal;
+mod renamed_keys;
+mod report;
+mod route_review;
+pub mod rules;
+mod schema;
+mod section;
+mod shared;
+mod source;
+mod store_url;
+mod suggest;
+mod syntax;
+mod tables;
+mod template;
+mod tier;
+mod units;
+mod written;
+mod zone;
+
+pub use self::action::{Action, Share};
+pub use self::algorithm::algorithm_name;
+pub use self::condition::Condition;
+pub use self::declaration::with_declarations;
+pub use self::environment::{Environment, NoEnvironment, SystemEnvironment, matching};
+pub use self::file::{Loaded, known_keys, load, load_offline, parse, parse_in, parse_offline};
+pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
+pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};
+pub use self::override_rows::counted_value;
+pub use self::problem::{Problem, Problems, Severity};
+pub use self::route_review::{RouteReport, RouteReview, no_review};
+pub use self::schema::schema;
+pub use self::units::read_duration;
+pub use self::written::SECRET;
+pub use self::written::Written;

@@ -1,0 +1,128 @@
+//! Declares `[admin]`: the operator's listener.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use sluicegate_config_derive::Table;
+
+use super::listener::{address, clash};
+use crate::declaration::ReadBy;
+use crate::field::{Field, quoted, text_of};
+use crate::form::ValueKind;
+use crate::report::{Place, Placed, Report};
+use crate::rules::ListenerRules;
+use crate::section::Section;
+
+/// The address of the operator's listener unless the file says otherwise.
+const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
+
+/// The operator's listener.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "admin", check = warn_of_open_address)]
+pub struct AdminRules {
+    /// Metrics, health and status. Not the address of a listener. "off" is no such listener: no metrics, no probes, no `sluicegate reload`.
+    #[key(
+        example = "\"127.0.0.1:9180\"",
+        default = Some(DEFAULT),
+        reader = ReadBy(address_or_off, &[ValueKind::String])
+    )]
+    pub address: Option<SocketAddr>,
+    /// A file, watched like this one, that holds a bearer token, asked of every request but for /healthz and /readyz. Default: none is
+    /// asked.
+    #[key(
+        example = "\"/etc/sluicegate/admin-token\"",
+        shown = "\"admin-token\"",
+        reader = ReadBy(token, &[ValueKind::String])
+    )]
+    pub token_file: Option<Arc<str>>,
+}
+
+fn warn_of_open_address(keys: &AdminRulesKeys, section: &Section<'_>) -> Option<()> {
+    if let (true, Some(Some(address)), Some(None)) =
+        (section.has("address"), keys.address, &keys.token_file)
+        && !address.ip().is_loopback()
+    {
+        section.report.warning(
+            &section.place_of("address"),
+            "everybody who reaches this address may look into the gateway",
+            "write token_file = \"/etc/sluicegate/admin-token\", or listen on 127.0.0.1",
+        );
+    }
+    Some(())
+}
+
+/// Reads the table, with the place of its address; the default address has none in the file.
+pub(crate) fn read(section: Section<'_>) -> Option<Placed<AdminRules>> {
+    let place = if section.has("address") {
+        section.place_of("address")
+    } else {
+        Place {
+            path: "admin.address".to_owned(),
+            span: None,
+        }
+    };
+    let value = AdminRules::read(section)?;
+    Some(Placed { value, place })
+}
+
+/// Reads an address, or `off`.
+fn address_or_off(field: &Field<'_>) -> Option<Option<SocketAddr>> {
+    match field.written_text() {
+        Some("off") => Some(None),
+        _ => address(field).map(Some),
+    }
+}
+
+/// Reports when a listener has the operator's address.
+pub(crate) fn check_apart(
+    admin: &Placed<AdminRules>,
+    listeners: &[Placed<ListenerRules>],
+    report: &Report<'_>,
+) {
+    let Some(address) = admin.value.address else {
+        return;
+    };
+    let taken = listeners
+        .iter()
+        .find(|listener| clash(listener.value.address, address));
+    let Some(listener) = taken else { return };
+    if admin.place.span.is_some() {
+        let line = report.line_of(&listener.place);
+        let message = format!("{address} is taken by the listener on line {line}");
+        report.error(
+            &admin.place,
+            message,
+            "choose another port for the operator",
+        );
+    } else {
+        report.error(
+            &listener.place,
+            format!("{address} is the operator's address by default"),
+            "choose another port, or write [admin] with an address of its own, or with \"off\"",
+        );
+    }
+}
+
+/// Reads the token in a file, without the white space around it.
+fn token(field: &Field<'_>) -> Option<Arc<str>> {
+    let advice = "put the token there, readable for the user that runs the gateway";
+    let (path, text) = text_of(field, advice)?;
+    let token = text.trim();
+    let visible = |byte: u8| byte.is_ascii_graphic();
+    if token.is_empty() {
+        return field.refuse(
+            format!("{} is empty", quoted(&path.display().to_string())),
+            "put a token there, for example with: openssl rand -hex 32",
+        );
+    }
+    if !token.bytes().all(visible) {
+        return field.refuse(
+            format!(
+                "{} holds more than one word of visible ASCII",
+                quoted(&path.display().to_string())
+            ),
+            "put one token there, for example with: openssl rand -hex 32",
+        );
+    }
+    Some(token.into())
+}

@@ -1,0 +1,193 @@
+//! Declares `[client]`: which peers are believed about the address of a client, and which clients are known.
+
+use http::{HeaderName, header};
+use ipnet::IpNet;
+use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
+use sluicegate_config_derive::Table;
+use toml::de::DeValue;
+
+use super::list::{self, ListNames, ListUse};
+use crate::cidr;
+use crate::declaration::{ListBy, ParsedText, TEXT};
+use crate::field::{Field, all, quoted};
+use crate::problem::Mistake;
+use crate::report::Placed;
+use crate::rules::TrustedHeader;
+use crate::section::Section;
+
+/// Fields that frame a request.
+const FRAMING: [HeaderName; 5] = [
+    header::HOST,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+const PROXIES: &str = "[\"10.0.0.0/8\"]";
+
+/// The proxies in front of the gateway, and the lists that apply to every route.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "client", check = warn_of_untrusted_fields)]
+pub struct ClientRules {
+    /// Proxies in front of this gateway, as CIDR blocks or addresses; what they say about the client is believed, and nobody
+    /// else. Default: none, the client is the peer.
+    #[key(
+        example = "[\"10.0.0.0/8\"]",
+        shown = "[\"10.0.0.0/8\", \"fd00::/8\"]",
+        default = Vec::new(),
+        reader = ListBy(blocks, TEXT)
+    )]
+    pub trusted_proxies: Vec<IpNet>,
+    /// The header in which they say it: "x-forwarded-for", "forwarded" (RFC 7239), or one that holds a single address, such
+    /// as "cf-connecting-ip".
+    #[key(
+        example = "\"x-forwarded-for\"",
+        default = ForwardedSource::XForwardedFor,
+        reader = ParsedText(source)
+    )]
+    pub client_ip_header: ForwardedSource,
+    /// Further headers that these proxies write or replace in every request, so that no client can send them through: names, or "cf-*" for
+    /// all that begin so. Everything else that origins read as the word of a proxy (X-Forwarded-*, X-Real-IP, Forwarded, client
+    /// certificates, …; docs/operations/forwarding.md has the list) is removed, and from other peers these are too. Default:
+    /// ["x-forwarded-proto"].
+    #[key(
+        example = "[\"x-forwarded-proto\"]",
+        shown = "[\"x-forwarded-proto\", \"x-forwarded-host\"]",
+        default = vec![TrustedHeader::Name(X_FORWARDED_PROTO)],
+        reader = ListBy(trusted_headers, TEXT)
+    )]
+    pub trusted_headers: Vec<TrustedHeader>,
+    /// The header in which they name a request, which then is its id in the log, in X-Request-Id to origin and client, and in refusals: 1
+    /// to 64 of a-z A-Z 0-9 _ - . in one field; anything else, and what strangers send, is replaced. Default: none, every request gets an
+    /// id here.
+    #[key(example = "\"x-request-id\"", reader = ParsedText(id_field))]
+    pub request_id: Option<HeaderName>,
+    /// The lists that apply to every route.
+    #[part(read = list::uses, keys = ListNames::keys)]
+    pub lists: ListUse,
+}
+
+/// The header that trusted hops use to tell the client's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardedSource {
+    /// `X-Forwarded-For`, the default.
+    XForwardedFor,
+    /// `Forwarded`, RFC 7239.
+    Forwarded,
+    /// A header with exactly one address, such as `CF-Connecting-IP`.
+    SingleValue(HeaderName),
+}
+
+fn warn_of_untrusted_fields(keys: &ClientRulesKeys, section: &Section<'_>) -> Option<()> {
+    for (key, message) in [
+        (
+            "client_ip_header",
+            "no hop is trusted, so this header is never read",
+        ),
+        (
+            "trusted_headers",
+            "no hop is trusted, so these fields are always removed",
+        ),
+        (
+            "request_id",
+            "no hop is trusted, so requests keep the ids that the gateway gives them",
+        ),
+    ] {
+        if section.has(key) && keys.trusted_proxies.as_deref() == Some(&[]) {
+            let advice =
+                format!("write trusted_proxies = {PROXIES} with the addresses of your proxies");
+            section
+                .report
+                .warning(&section.place_of(key), message, advice);
+        }
+    }
+    Some(())
+}
+
+/// The trusted block of all addresses, if there is one; other mistakes are reported when the table is read.
+pub(crate) fn everyone(section: &Section<'_>) -> Option<Placed<IpNet>> {
+    let field = section.field("trusted_proxies", PROXIES)?;
+    if !matches!(field.value, DeValue::Array(_)) {
+        return None;
+    }
+    let blocks = field.elements()?.into_iter().filter_map(|element| {
+        let block = cidr::block(element.written_text()?).ok()?;
+        Some(element.placed(block))
+    });
+    let mut blocks = blocks.filter(|block| block.value.prefix_len() == 0);
+    blocks.next()
+}
+
+fn blocks(field: &Field<'_>) -> Option<Vec<IpNet>> {
+    all(field.elements()?.iter().map(cidr::read))
+}
+
+fn trusted_headers(field: &Field<'_>) -> Option<Vec<TrustedHeader>> {
+    let elements = field.elements()?;
+    all(elements
+        .iter()
+        .map(|element| element.parsed(trusted_header)))
+}
+
+fn trusted_header(text: &str) -> Result<TrustedHeader, Mistake> {
+    let advice = "write the name of a header that your proxies write in every request, such as \"x-forwarded-host\", or \"cf-*\" for \
+                  all that begin so";
+    let named = text.strip_suffix('*').unwrap_or(text);
+    let is_prefix = named.len() < text.len();
+    let Ok(name) = HeaderName::try_from(named) else {
+        let message = format!("{} is not the name of a header", quoted(text));
+        return Err(Mistake::with_advice(message, advice));
+    };
+    if is_prefix && named.len() < 3 {
+        let message = format!("{} is the beginning of too many names", quoted(text));
+        return Err(Mistake::with_advice(message, advice));
+    }
+    if FRAMING.contains(&name) {
+        let message = format!("{} is no field that only a proxy may write", quoted(text));
+        return Err(Mistake::with_advice(message, advice));
+    }
+    Ok(if is_prefix {
+        TrustedHeader::Prefix(name.as_str().into())
+    } else {
+        TrustedHeader::Name(name)
+    })
+}
+
+/// Parses the name of the header that carries an id.
+fn id_field(text: &str) -> Result<HeaderName, Mistake> {
+    let named = HeaderName::try_from(text).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a header", quoted(text)),
+            "write \"x-request-id\", or where else your proxies write it",
+        )
+    });
+    match named? {
+        secret if [header::AUTHORIZATION, header::COOKIE].contains(&secret) => {
+            Err(Mistake::with_advice(
+                format!("{} is a secret, and ids are logged", quoted(text)),
+                "write \"x-request-id\", or where else your proxies write it",
+            ))
+        }
+        named => Ok(named),
+    }
+}
+
+/// Parses the name of the header that carries the chain.
+fn source(text: &str) -> Result<ForwardedSource, Mistake> {
+    let name = HeaderName::try_from(text).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a header", quoted(text)),
+            "write \"x-forwarded-for\", \"forwarded\", or a header with one address such as \"cf-connecting-ip\"",
+        )
+    })?;
+    match name.as_str() {
+        "x-forwarded-for" => Ok(ForwardedSource::XForwardedFor),
+        "forwarded" => Ok(ForwardedSource::Forwarded),
+        _ if name == header::HOST || name == header::VIA => Err(Mistake::with_advice(
+            format!("{} does not carry an address", quoted(text)),
+            "write \"x-forwarded-for\", \"forwarded\", or a header with one address such as \"cf-connecting-ip\"",
+        )),
+        _ => Ok(ForwardedSource::SingleValue(name)),
+    }
+}

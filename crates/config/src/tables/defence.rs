@@ -1,0 +1,112 @@
+//! Declares the keys of `[server]` that bound what a client may ask of the gateway before a limit decides.
+
+use std::time::Duration;
+
+use sluicegate_config_derive::Table;
+use sluicegate_limiter::Concurrency;
+
+use crate::declaration::{ChoiceOf, DurationIn, NUMBER, ReadBy, SizeIn};
+use crate::field::Field;
+
+/// Longest wait for a head: an hour. Nobody types one.
+const LONGEST_HEAD: Duration = Duration::from_secs(3600);
+/// Largest rate that can be asked for: 1 MiB a second. More would cut honest uploads from most homes.
+const LARGEST_RATE: u64 = 1 << 20;
+/// Most bytes that may wait for clients: 1 TiB, more than machines have.
+const MOST_UNREAD: u64 = 1 << 40;
+
+/// The keys of `[server]` that stand before the limits.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct DefenceRules {
+    /// Connections of clients at the same time, 1 to 1048575; one too many is closed at once, without an answer. Default: half of the files
+    /// that may be open, since each may need one to an origin, and at most 131072. The soft limit of open files is raised to the hard one.
+    #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
+    pub max_connections: Option<Concurrency>,
+    /// Those of one client: of an address, or of an IPv6 /64. Trusted proxies are exempt. Default: a quarter of max_connections.
+    #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
+    pub max_connections_per_client: Option<Concurrency>,
+    /// Requests on their way to origins at the same time, 1 to 1048575; each may need a file, and two where the origin has max_connections.
+    /// One too many is answered with 503. Default: three quarters of the files that max_connections leaves; the last quarter is for idle
+    /// connections.
+    #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
+    pub max_origin_requests: Option<Concurrency>,
+    /// Those of one client, as for connections; a trusted proxy that names no client is exempt. Default: a quarter of max_origin_requests,
+    /// at most 1024.
+    #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
+    pub max_origin_requests_per_client: Option<Concurrency>,
+    /// Bytes of answers that clients have yet to read: the most that the gateway holds for all, 0B to 1TiB; for one that finds no room the
+    /// client gets 503, or it is cut off where its length was not announced. One client has no more than is left: half of it, if it is
+    /// alone. Default: a quarter of the memory that the process may use.
+    #[key(example = "\"1GiB\"", reader = SizeIn(0..=MOST_UNREAD))]
+    pub max_unread_bytes: Option<u64>,
+    /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. 1ms to 1h.
+    #[key(
+        example = "\"10s\"",
+        default = Duration::from_secs(10),
+        reader = DurationIn(Duration::from_millis(1)..=LONGEST_HEAD)
+    )]
+    pub client_header_timeout: Duration,
+    /// Bytes a second below which a client that sends a body is not waited for any longer than that; then it is answered with 408. 0B to
+    /// 1MiB; 0B asks for no rate.
+    #[key(example = "\"240B\"", default = 240, reader = SizeIn(0..=LARGEST_RATE))]
+    pub client_min_rate: u64,
+    /// Bytes a second below which a client that reads a response is not waited for any longer than that; then the connection is closed.
+    /// Over HTTP/2 the rate is that of the connection, and each stream has client_write_timeout for a piece of at most 64 KiB. 0B to 1MiB;
+    /// 0B asks for no rate.
+    #[key(example = "\"240B\"", default = 240, reader = SizeIn(0..=LARGEST_RATE))]
+    pub client_min_read_rate: u64,
+    /// Longest target of a request, path and query together; a longer one is answered with 414. 64B to 1MiB.
+    #[key(example = "\"8KiB\"", default = 8 << 10, reader = SizeIn(64..=1 << 20))]
+    pub max_uri_bytes: usize,
+    /// Fields that origins may take for another path or method than the request's own (X-Original-URL, X-Rewrite-URL,
+    /// X-HTTP-Method-Override and their kin) would bypass routes and limits: "strip" removes them unless a trusted proxy writes them, as
+    /// `[client] trusted_headers` says; "pass" forwards them, for origins that ignore them or are asked by them.
+    #[key(
+        example = "\"strip\"",
+        default = OverrideFields::Strip,
+        reader = ChoiceOf(
+            &[("strip", OverrideFields::Strip), ("pass", OverrideFields::Pass)],
+            NEITHER,
+            "write \"strip\", or \"pass\" where origins ignore such fields or are asked by them"
+        )
+    )]
+    pub path_override_headers: OverrideFields,
+    /// Fields whose names have other characters than letters, digits and dashes: PHP, WSGI and Rack servers read X_Api_Key as X-Api-Key.
+    /// "strip" removes them, as nginx does; "pass" forwards them, except other spellings of names that this file or the gateway uses. A
+    /// name that is written with underscores in this file passes as it is written.
+    #[key(
+        example = "\"strip\"",
+        default = UnderscoreFields::Strip,
+        reader = ChoiceOf(
+            &[("strip", UnderscoreFields::Strip), ("pass", UnderscoreFields::Pass)],
+            NEITHER,
+            "write \"strip\", or \"pass\" where clients send fields with such names to origins that want them"
+        )
+    )]
+    pub underscores: UnderscoreFields,
+}
+
+const NEITHER: &str = "{} is neither \"strip\" nor \"pass\"";
+
+/// The treatment of fields such as `X-Original-URL` and `X-HTTP-Method-Override` on their way to an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverrideFields {
+    /// They are removed, unless a trusted proxy sends those that it may write.
+    Strip,
+    /// They are forwarded: the origin ignores them, or they are what it is asked by.
+    Pass,
+}
+
+/// The treatment of fields whose names have other characters than letters, digits and dashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnderscoreFields {
+    /// They are removed, but for those that the configuration names.
+    Strip,
+    /// They are forwarded, unless CGI takes the name for one that matters.
+    Pass,
+}
+
+fn concurrency(field: &Field<'_>) -> Option<Concurrency> {
+    let count = field.integer(1..=Concurrency::MAX.get().into())?;
+    Concurrency::new(u32::try_from(count).ok()?).ok()
+}

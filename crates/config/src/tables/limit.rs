@@ -1,0 +1,162 @@
+//! `[limit.NAME]`: how much may pass.
+
+use sluicegate_limiter::Capacity;
+
+use crate::action;
+use crate::algorithm;
+use crate::ban;
+use crate::condition;
+use crate::cost;
+use crate::field::Field;
+use crate::key;
+use crate::overrides::{self, About};
+use crate::rates;
+use crate::refusal;
+use crate::report::{Place, Placed, Report};
+use crate::rules::{FieldStyle, KeyPart, KeyTemplate, LimitRules, Name};
+use crate::section::Section;
+use crate::shared;
+use crate::tier;
+
+use super::cache;
+
+/// Bytes beyond which the memory of a limit is worth a warning.
+const LARGE: u64 = 3 << 30;
+
+pub(crate) const EXAMPLE: &str = "with key = \"client.ip\" and rates = [\"5 per 10s\"]";
+
+/// A limit, and the places where it names what others must define.
+pub(crate) struct Limited {
+    pub(crate) rules: LimitRules,
+    /// A second limit.
+    pub(crate) then: Option<Placed<Name>>,
+    /// That it counts in the store.
+    pub(crate) shared: Option<Place>,
+}
+
+/// Reads the table.
+pub(crate) fn read(section: Section<'_>) -> Option<Limited> {
+    let key = section
+        .required("key", "\"client.ip\"")
+        .and_then(|field| key::template(&field));
+    let on_missing = key::on_missing(&section, key.as_ref());
+    let rates = section
+        .required("rates", "[\"5 per 10s\"]")
+        .and_then(|field| rates::rates(&field));
+    let capacity_field = section.field("capacity", "262_144");
+    let capacity = match &capacity_field {
+        Some(field) => capacity(field),
+        None => Some(usual_capacity(key.as_ref())),
+    };
+    let actions = action::ActionKeys::of(&section);
+    let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
+    let said = policy.as_ref().and_then(|policy| actions.read(policy));
+    let penalties = ban::BanKeys::of(&section);
+    let penalty = penalties.read();
+    if let Some(key) = &key {
+        penalties.check_key(key);
+    }
+    let fitting = said
+        .as_ref()
+        .map_or(Some(()), |said| penalties.check_beside(&said.action));
+    let shared = shared::StoreModeKeys::of(&section);
+    let shared = shared.read(policy.as_ref());
+    let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
+    let refusal = refusal::of(&section);
+    let cost = cost::CostKeys::of(&section);
+    let cost = policy.as_ref().and_then(|policy| cost.read(policy));
+    let count_if = section.optional(
+        "count_if",
+        "\"response.status in [401, 403]\"",
+        condition::condition,
+    );
+    let count = cache::counting(&section);
+    // Where it is wrong what rows and tiers are about, that was told.
+    let about = match (&key, &policy, &cost) {
+        (Some(key), Some(policy), Some(cost)) => Some(About { key, policy, cost }),
+        _ => None,
+    };
+    let written = section.field("overrides", "\"tiers.csv\"");
+    let overrides = match (&written, &about) {
+        (None, _) => Some(None),
+        (Some(field), Some(about)) => overrides::read(field, about).map(Some),
+        (Some(_), None) => None,
+    };
+    let tier = tier::TierKeys::of(&section).read(about.as_ref());
+    let (report, place) = (section.report, section.place.clone());
+    section.finish();
+    let said = said?;
+    let penalty = penalty?;
+    fitting?;
+    let shared = shared?;
+    let rules = LimitRules {
+        key: key?,
+        on_missing: on_missing?,
+        policy: policy?,
+        overrides: overrides?,
+        tier: tier?,
+        capacity: capacity?,
+        headers: headers?,
+        refusal: refusal?,
+        cost: cost?,
+        count_if: count_if?,
+        count: count?,
+        action: said.action,
+        enforce: said.enforce,
+        shadow_rates: said.shadow_rates,
+        ban: penalty.ban,
+        concurrency: penalty.concurrency,
+        shared: shared.as_ref().map(|shared| shared.value),
+    };
+    let place = capacity_field.as_ref().map_or(&place, |field| &field.place);
+    check_memory(&rules, place, report);
+    Some(Limited {
+        rules,
+        then: said.then,
+        shared: shared.map(|shared| shared.place),
+    })
+}
+
+/// Returns the default capacity of a limit: one key where it has only one.
+fn usual_capacity(key: Option<&KeyTemplate>) -> Capacity {
+    let is_one = key.is_some_and(|key| key.0 == [KeyPart::Global]);
+    let one = Capacity::new(1).ok().filter(|_| is_one);
+    one.unwrap_or(Capacity::DEFAULT)
+}
+
+/// Warns of a limit that takes more memory than was probably meant.
+fn check_memory(rules: &LimitRules, place: &Place, report: &Report<'_>) {
+    let bytes = rules.bytes();
+    if bytes > LARGE {
+        report.warning(
+            place,
+            format!(
+                "{} keys take about {} GiB once they are there",
+                rules.capacity.keys(),
+                bytes >> 30
+            ),
+            format!(
+                "write the number of clients that owe something at once; {} is the default",
+                Capacity::DEFAULT.keys()
+            ),
+        );
+    }
+}
+
+fn field_style(field: &Field<'_>) -> Option<FieldStyle> {
+    const STYLES: [(&str, FieldStyle); 4] = [
+        ("ietf", FieldStyle::Ietf),
+        ("x-ratelimit", FieldStyle::XRateLimit),
+        ("both", FieldStyle::Both),
+        ("none", FieldStyle::None),
+    ];
+    field.word(&STYLES, |got| format!("there are no fields {got}"))
+}
+
+fn capacity(field: &Field<'_>) -> Option<Capacity> {
+    let keys = field.integer(1..=Capacity::MAX.keys())?;
+    match Capacity::new(keys) {
+        Ok(capacity) => Some(capacity),
+        Err(error) => field.refuse(error.to_string(), field.advice()),
+    }
+}

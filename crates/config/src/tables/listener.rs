@@ -1,0 +1,216 @@
+//! Declares `[[listener]]`: the addresses to accept on, and what is spoken there before HTTP.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+
+use ipnet::IpNet;
+use sluicegate_config_derive::Table;
+use toml::de::DeValue;
+
+use super::listener_tls::TlsRules;
+use crate::cidr;
+use crate::declaration::{Flag, ListBy, ReadBy, TableOf, WordOf};
+use crate::field::{Field, all, quoted};
+use crate::form::ValueKind;
+use crate::problem::Mistake;
+use crate::report::{Placed, Report};
+use crate::rules::{Http2, ProxyProtocol};
+use crate::section::Section;
+
+pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
+
+/// An address to accept on; only a restart changes it, all else follows a reload.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "listener[]", check = check_redirect)]
+pub struct ListenerRules {
+    /// Required. An IP address with a port; "[::]:8080" takes IPv6 and IPv4. No two listeners may have the same.
+    #[key(example = "\"0.0.0.0:8080\"", reader = ReadBy(address, &[ValueKind::String]))]
+    pub address: SocketAddr,
+    /// True accepts HTTP/2 beside HTTP/1.1: in clear text with prior knowledge, under TLS by ALPN.
+    #[key(example = "true", default = Http2::Accepted, reader = Flag(Http2::Off, Http2::Accepted))]
+    pub http2: Http2,
+    /// The announcement of clients by a proxy in front.
+    #[part(read = proxy_protocol, keys = ProxyTable::keys)]
+    pub proxy_protocol: ProxyProtocol,
+    /// Redirects requests in clear text to https:// with 308: true for port 443, or the port. Two are not: those of certificate authorities
+    /// under /.well-known/acme-challenge/, and those that a trusted proxy has taken under TLS, as X-Forwarded-Proto says.
+    #[key(
+        example = "true",
+        shown = "false",
+        default = None,
+        reader = ReadBy(https_port, &[ValueKind::Boolean, ValueKind::Integer])
+    )]
+    pub redirect_to_https: Option<NonZeroU16>,
+    /// The keys of `[listener.tls]`; `None` where connections are in clear text.
+    #[key(example = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }", reader = TableOf(TlsRules::read))]
+    pub tls: Option<TlsRules>,
+}
+
+/// Declares the keys of [`ProxyProtocol`].
+#[derive(Table)]
+#[table(check = check_proxies)]
+struct ProxyTable {
+    /// Says whether a proxy in front announces its clients by the PROXY protocol, version 1 or 2, before TLS and HTTP: "off", "optional"
+    /// (who does not is served under its own address) or "required" (who does not, or may not, is closed). What is announced is the peer:
+    /// for limits, for the log, and for `[client] trusted_proxies`. With "optional" every connection that a proxy opens must be its own:
+    /// one that passes clients on without announcing them lets them announce themselves.
+    #[key(
+        example = "\"required\"",
+        shown = "\"off\"",
+        default = Announcement::Off,
+        reader = WordOf(&ANNOUNCEMENTS, "{} says nothing about the PROXY protocol")
+    )]
+    proxy_protocol: Announcement,
+    /// The networks of proxies that may announce clients; required unless it is "off". From anybody else "optional" takes such a header for
+    /// a broken request.
+    #[key(example = "[\"10.0.0.0/8\"]", reader = ListBy(proxies, &[ValueKind::String]))]
+    proxy_protocol_from: Option<Vec<IpNet>>,
+}
+
+/// The announcement of clients that a listener accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announcement {
+    Off,
+    Optional,
+    Required,
+}
+
+const ANNOUNCEMENTS: [(&str, Announcement); 3] = [
+    ("off", Announcement::Off),
+    ("optional", Announcement::Optional),
+    ("required", Announcement::Required),
+];
+
+/// Reads every listener, with the place of its address; those that are wrong are left out.
+pub(crate) fn read(sections: Vec<Section<'_>>) -> Vec<Placed<ListenerRules>> {
+    let read = sections.into_iter().filter_map(|section| {
+        let place = section.place_of("address");
+        let value = ListenerRules::read(section)?;
+        Some(Placed { value, place })
+    });
+    read.collect()
+}
+
+fn check_redirect(keys: &ListenerRulesKeys, section: &Section<'_>) -> Option<()> {
+    if let (Some(Some(_)), Some(Some(_))) = (keys.redirect_to_https, &keys.tls) {
+        return section.refuse(
+            "redirect_to_https",
+            "who comes here speaks TLS already",
+            "write it where clear text is spoken, in the [[listener]] of port 80",
+        );
+    }
+    Some(())
+}
+
+fn check_proxies(keys: &ProxyTableKeys, section: &Section<'_>) -> Option<()> {
+    let is_off = keys.proxy_protocol? == Announcement::Off;
+    match (is_off, section.has("proxy_protocol_from")) {
+        (true, true) => section.refuse(
+            "proxy_protocol_from",
+            "nobody announces clients here",
+            "write proxy_protocol = \"required\" beside it, or leave it out",
+        ),
+        (false, false) => section.refuse(
+            "proxy_protocol",
+            "nothing says who may announce clients, and whoever does chooses whose address a request counts under",
+            "write proxy_protocol_from = [\"10.0.0.0/8\"] with the addresses of your proxies",
+        ),
+        _ => Some(()),
+    }
+}
+
+fn proxy_protocol(section: &Section<'_>) -> Option<ProxyProtocol> {
+    let table = ProxyTable::read_keys(section)?;
+    let proxies = table.proxy_protocol_from.unwrap_or_default();
+    Some(match table.proxy_protocol {
+        Announcement::Off => ProxyProtocol::Off,
+        Announcement::Optional => ProxyProtocol::Optional(proxies),
+        Announcement::Required => ProxyProtocol::Required(proxies),
+    })
+}
+
+/// Reads the networks of proxies.
+fn proxies(field: &Field<'_>) -> Option<Vec<IpNet>> {
+    let elements = field.list()?;
+    all(elements.iter().map(|element| {
+        let network = cidr::read(element)?;
+        if network.prefix_len() == 0 {
+            element.warn(
+                "everybody who reaches this address can choose whose address a request counts under",
+                "write the addresses of the proxies that announce clients here",
+            );
+        }
+        Some(network)
+    }))
+}
+
+/// Reads `true`, `false` or a port.
+fn https_port(field: &Field<'_>) -> Option<Option<NonZeroU16>> {
+    const HTTPS: NonZeroU16 = NonZeroU16::new(443).expect("443 is not zero");
+    match field.value {
+        DeValue::Boolean(asked) => Some(asked.then_some(HTTPS)),
+        DeValue::Integer(_) => {
+            let port = field.integer(1..=u64::from(u16::MAX))?;
+            Some(u16::try_from(port).ok().and_then(NonZeroU16::new))
+        }
+        _ => field.unexpected("true, false or the port of the listener with TLS"),
+    }
+}
+
+/// Reads an address to bind.
+pub(super) fn address(field: &Field<'_>) -> Option<SocketAddr> {
+    field.parsed(|text| {
+        text.parse().map_err(|_| {
+            let message = format!("{} is not an address with a port", quoted(text));
+            let port: Option<u16> = text.rsplit(':').next().and_then(|port| port.parse().ok());
+            Mistake::with_advice(
+                message,
+                match port {
+                    Some(port)
+                        if text.trim_start_matches("localhost") == format!(":{port}")
+                            && text.len() > 9 =>
+                    {
+                        format!("write \"127.0.0.1:{port}\" for this machine alone")
+                    }
+                    Some(port) => format!(
+                        "write \"0.0.0.0:{port}\" for IPv4, or \"[::]:{port}\" for all addresses"
+                    ),
+                    None => format!("write an IP address, a colon and a port: {}", field.example),
+                },
+            )
+        })
+    })
+}
+
+/// Reports every address that cannot be bound because an earlier one has it.
+pub(crate) fn check_distinct(listeners: &[Placed<ListenerRules>], report: &Report<'_>) {
+    for (at, listener) in listeners.iter().enumerate() {
+        let address = listener.value.address;
+        let clash = listeners[..at]
+            .iter()
+            .find(|earlier| clash(earlier.value.address, address));
+        if let Some(earlier) = clash {
+            let line = report.line_of(&earlier.place);
+            report.error(
+                &listener.place,
+                format!(
+                    "{address} is taken by {} on line {line}",
+                    earlier.value.address
+                ),
+                "choose another port, or leave this listener out",
+            );
+        }
+    }
+}
+
+/// Returns whether two addresses cannot both be bound. Port 0 is a new one each time; `[::]` takes IPv4 too.
+pub(super) fn clash(a: SocketAddr, b: SocketAddr) -> bool {
+    let takes = |all: SocketAddr, one: SocketAddr| {
+        all.ip().is_unspecified() && (all.is_ipv6() || one.is_ipv4())
+    };
+    a.port() == b.port() && a.port() != 0 && (a.ip() == b.ip() || takes(a, b) || takes(b, a))
+}

@@ -1,0 +1,232 @@
+//! Declares `[log]`: the access log.
+
+use http::HeaderName;
+use sluicegate_base::bounds;
+use sluicegate_config_derive::Table;
+
+use super::route::Route;
+use crate::declaration::{ChoiceOf, ListBy, ReadBy, WordOf};
+use crate::field::{Field, quoted};
+use crate::form::ValueKind;
+use crate::line_filter::{LineFilter, line_filter};
+use crate::problem::Mistake;
+use crate::report::{Place, Report};
+use crate::rules::{AccessLogTarget, LogFormat, LogNames, LoggedKeys, RefusedLines};
+use crate::section::Section;
+use crate::suggest;
+
+/// The access log.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "log", check = check_fields)]
+pub struct LogRules {
+    /// One line for each request: "stdout", "off", or the path of a file, which is reopened at SIGUSR1.
+    #[key(
+        example = "\"stdout\"",
+        default = AccessLogTarget::Stdout,
+        reader = ReadBy(access, &[ValueKind::String])
+    )]
+    pub access: AccessLogTarget,
+    /// The form in which lines of rejected requests show the limit's key: "hash"; "masked", its values too, with most of each hidden and
+    /// addresses by their network; "plain", its values as they are counted.
+    #[key(
+        example = "\"hash\"",
+        default = LoggedKeys::Hash,
+        reader = ChoiceOf(&KEYS, "{} is no way to log keys", "write \"hash\", \"masked\" or \"plain\"")
+    )]
+    pub keys: LoggedKeys,
+    /// The format of a line: "json", or "combined", the format of Apache and nginx, in UTC.
+    #[key(
+        example = "\"json\"",
+        default = LogFormat::Json,
+        reader = WordOf(&FORMATS, "{} is no format of access lines")
+    )]
+    pub format: LogFormat,
+    /// Request fields that lines of JSON show, at most 8, cut after 512 bytes. Those that carry credentials are refused. Default: none.
+    #[key(
+        example = "[\"user-agent\", \"referer\"]",
+        default = Vec::new(),
+        reader = ListBy(fields, &[ValueKind::String])
+    )]
+    pub fields: Vec<HeaderName>,
+    /// Which requests have a line: comparisons of status, outcome, method, route ("==", "!=", "in [a, b]", "not in [a, b]"; status also
+    /// "<" and so on, and "in 500..=599") and duration ("<", "<=", ">", ">="), joined by "and", which binds closer, and "or". Default: all.
+    #[key(
+        example = "\"status >= 400\"",
+        shown = "\"status >= 400 or duration >= 1s\"",
+        reader = ReadBy(line_filter, &[ValueKind::String])
+    )]
+    pub only: Option<LineFilter>,
+    /// Which lines of refused requests are written, of those: "all"; "1%", picked at random; or "one per key and second". Metrics count
+    /// every request, and `left_out` says how many lines are missing before one.
+    #[key(
+        example = "\"1%\"",
+        shown = "\"all\"",
+        default = RefusedLines::All,
+        reader = ReadBy(refused_lines, &[ValueKind::String])
+    )]
+    pub refused: RefusedLines,
+    /// True writes lines of JSON with the names of fields and outcomes that they had before this version (CHANGELOG.md lists them). For one
+    /// version.
+    #[key(
+        example = "false",
+        default = LogNames::Present,
+        reader = ReadBy(old_names, &[ValueKind::Boolean])
+    )]
+    pub old_names: LogNames,
+}
+
+const KEYS: [(&str, LoggedKeys); 3] = [
+    ("hash", LoggedKeys::Hash),
+    ("masked", LoggedKeys::Masked),
+    ("plain", LoggedKeys::Plain),
+];
+
+const FORMATS: [(&str, LogFormat); 2] =
+    [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
+
+fn check_fields(keys: &LogRulesKeys, section: &Section<'_>) -> Option<()> {
+    if keys.format == Some(LogFormat::Combined) && !keys.fields.as_ref()?.is_empty() {
+        return section.refuse(
+            "fields",
+            "lines in the combined format have no place for more fields than Referer and User-Agent, which they have anyway",
+            "leave `fields` out, or write format = \"json\"",
+        );
+    }
+    Some(())
+}
+
+/// Reads `"stdout"`, `"off"` or the path of a file.
+fn access(field: &Field<'_>) -> Option<AccessLogTarget> {
+    match field.text()? {
+        "stdout" => Some(AccessLogTarget::Stdout),
+        "off" => Some(AccessLogTarget::Off),
+        path if path.is_empty() || path.ends_with('/') || path.contains('\0') => field.refuse(
+            "this is not the path of a file",
+            "write \"stdout\", \"off\" or \"/var/log/sluicegate/access.log\"",
+        ),
+        // A word without a slash or dot is more likely a slip than a file in the working directory.
+        word if !word.contains(['/', '.']) => field.refuse(
+            format!("{word:?} is neither \"stdout\" nor \"off\""),
+            format!("write one of them, or \"./{word}\" if a file is meant"),
+        ),
+        path => Some(AccessLogTarget::File(field.report.path(path))),
+    }
+}
+
+fn old_names(field: &Field<'_>) -> Option<LogNames> {
+    if !field.boolean()? {
+        return Some(LogNames::Present);
+    }
+    field.warn(
+        "lines have the former names of fields, which the next version no longer writes",
+        "let programs read origin_addr, attempts, origin_ttfb_ms, missing_reason, refunded, limits_us, outcome rate-limited and \
+         store-unavailable, and decided_by cache, then leave it out",
+    );
+    Some(LogNames::Former)
+}
+
+/// Warns of routes that `only`, which stands at `place`, names and the file has not: `==` keeps none of their lines, and `!=` drops none.
+pub(crate) fn check_routes(
+    only: &LineFilter,
+    place: &Place,
+    routes: &[Route],
+    report: &Report<'_>,
+) {
+    let rules = routes.iter().filter_map(|route| route.rules.as_ref());
+    let known: Vec<&str> = rules.map(|rules| &*rules.name).collect();
+    for name in only.routes().filter(|name| !known.contains(name)) {
+        let advice = match suggest::nearest(name, known.iter().copied()) {
+            Some(meant) => format!("did you mean {}?", quoted(meant)),
+            None => "write the name of a route; one without `name` is called by its match, as in \"POST /auth/sendOTP\"".to_owned(),
+        };
+        report.warning(
+            place,
+            format!("no route is called {}", quoted(name)),
+            advice,
+        );
+    }
+}
+
+/// Fields that carry credentials. A log is read by more people than may act for every client, and kept for longer than a password.
+const CREDENTIALS: [&str; 10] = [
+    "api-key",
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "x-access-token",
+    "x-amz-security-token",
+    "x-api-key",
+    "x-auth-token",
+    "x-csrf-token",
+    "x-xsrf-token",
+];
+
+/// Reads `fields = ["user-agent", "referer"]`.
+fn fields(field: &Field<'_>) -> Option<Vec<HeaderName>> {
+    let elements = field.elements()?;
+    if elements.len() > bounds::LOGGED_FIELDS {
+        return field.refuse(
+            format!("there are more than {} fields", bounds::LOGGED_FIELDS),
+            "name those that somebody reads",
+        );
+    }
+    let mut names = Vec::with_capacity(elements.len());
+    let mut sound = true;
+    for element in elements {
+        match element.parsed(field_name) {
+            Some(name) if names.contains(&name) => {
+                let message = format!("{:?} stands here already", name.as_str());
+                element.refuse::<()>(message, "write it once");
+                sound = false;
+            }
+            Some(name) => names.push(name),
+            None => sound = false,
+        }
+    }
+    sound.then_some(names)
+}
+
+fn field_name(text: &str) -> Result<HeaderName, Mistake> {
+    let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a request field", quoted(text)),
+            "write one such as \"user-agent\"",
+        )
+    })?;
+    if CREDENTIALS.contains(&name.as_str()) {
+        return Err(Mistake::with_advice(
+            format!(
+                "{} carries a credential, and whoever reads the log could act for the client",
+                quoted(text)
+            ),
+            "leave it out; to tell clients apart by it, key a limit on it, and `key` in the log is its hash",
+        ));
+    }
+    Ok(name)
+}
+
+/// Reads `refused = "1%"`, `"one per key and second"` or `"all"`.
+fn refused_lines(field: &Field<'_>) -> Option<RefusedLines> {
+    field.parsed(|text| match text {
+        "all" => Ok(RefusedLines::All),
+        "one per key and second" => Ok(RefusedLines::OnePerKeyAndSecond),
+        _ => match text.strip_suffix('%').map(|share| share.trim().parse::<f64>()) {
+            Some(Ok(share)) if (0.000_1..=100.0).contains(&share) => {
+                // Between 1 and 1,000,000.
+                Ok(RefusedLines::PerMillion((share * 10_000.0).round() as u32))
+            }
+            Some(Ok(0.0)) => Err(Mistake::with_advice(
+                "with \"0%\" no line says that anybody is refused",
+                "write only = \"outcome not in [rate-limited, banned, refused-concurrency, blocked]\" if that is meant",
+            )),
+            Some(Ok(_)) => Err(Mistake::with_advice(
+                format!("{} is not between 0.0001% and 100%", quoted(text)),
+                "write \"1%\"",
+            )),
+            _ => Err(Mistake::with_advice(
+                format!("{} does not say which lines of refused requests are written", quoted(text)),
+                "write \"all\", \"1%\" or \"one per key and second\"",
+            )),
+        },
+    })
+}

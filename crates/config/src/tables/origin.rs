@@ -1,0 +1,132 @@
+//! Declares `[origin.NAME]`: a pool of servers.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use sluicegate_config_derive::Table;
+
+use crate::declaration::{ChoiceOf, DurationIn, IntegerIn, ListBy, ParsedText, TableOf};
+use crate::form::ValueKind;
+use crate::host;
+use crate::problem::Mistake;
+use crate::rules::{
+    Balance, CircuitBreakerRules, HealthRules, OriginTimeouts, OriginTls, OutlierDetectionRules,
+    PoolServer, Protocol, RetryRules, StickyRules,
+};
+use crate::section::Section;
+use crate::tables::balance::{self, BalanceTable};
+use crate::tables::{origin_tls, servers};
+
+pub(crate) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
+
+/// A pool of servers.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "origin.NAME")]
+pub struct OriginRules {
+    /// Required. Addresses or names, with ports; each address of a name is a server, at most 512 in all. Instead of a string, a table:
+    ///   { address = "10.0.0.7:3000", weight = 3, backup = true }
+    /// with a weight, 1 to 256, twice the weight is twice the requests; and backup, for a server that is asked only while no other can be.
+    /// A name that does not resolve keeps the addresses that it had. Without any, requests get 503 while it is looked up every second.
+    #[key(
+        example = "[\"127.0.0.1:3000\"]",
+        shown = "[\"127.0.0.1:3000\", { address = \"127.0.0.1:3001\", weight = 1, backup = false }]",
+        reader = ListBy(servers::read, &[ValueKind::String, ValueKind::Object])
+    )]
+    pub servers: Vec<PoolServer>,
+    /// The protocol that is spoken with them, and TLS.
+    #[part(read = transport, keys = Vec::new)]
+    pub transport: OriginTransport,
+    /// The time after which names of servers are resolved again. 100ms to 1d. Servers come and go with their name; one that does not
+    /// resolve keeps them.
+    #[key(
+        example = "\"30s\"",
+        default = Duration::from_secs(30),
+        reader = DurationIn(Duration::from_millis(100)..=Duration::from_secs(86_400))
+    )]
+    pub resolve_every: Duration,
+    /// The choice of a server.
+    #[part(read = balance::read, keys = BalanceTable::keys)]
+    pub balance: Balance,
+    /// The time over which the share of a server that is new or came back grows, from a tenth to the whole. 100ms to 1h. Default: not at
+    /// all.
+    #[key(
+        example = "\"30s\"",
+        reader = DurationIn(Duration::from_millis(100)..=Duration::from_secs(3_600))
+    )]
+    pub slow_start: Option<Duration>,
+    /// The maximum number of retries of a request, 0 to 5. Without [origin.NAME.retry] only when no connection can be made.
+    #[key(example = "1", default = 1, reader = IntegerIn(0..=5))]
+    pub retries: u8,
+    /// The Host that the origin receives: "preserve", the one that the client sent, or a literal host such as "app.internal:8080".
+    #[key(example = "\"preserve\"", default = HostPolicy::Preserve, reader = ParsedText(host_policy))]
+    pub host: HostPolicy,
+    /// In which case field names travel: "lower", as in HTTP/2, or "as-sent", which costs about 3 % of a request's CPU time. A few old
+    /// origins and clients take "X-Api-Key" and "x-api-key" for two names.
+    #[key(
+        example = "\"lower\"",
+        default = HeaderCase::Lower,
+        reader = ChoiceOf(
+            &[("lower", HeaderCase::Lower), ("as-sent", HeaderCase::AsSent)],
+            "there is no header case {}",
+            "write \"lower\", or \"as-sent\" for an origin or clients that mind"
+        )
+    )]
+    pub header_case: HeaderCase,
+    /// The longest time of each step.
+    #[key(example = "{ connect = \"2s\" }", nested)]
+    pub timeouts: OriginTimeouts,
+    /// Active health checks.
+    #[key(example = "{ path = \"/healthz\" }", reader = TableOf(HealthRules::read))]
+    pub health: Option<HealthRules>,
+    /// The ejection of servers that fail requests.
+    #[key(example = "{ consecutive_failures = 5 }", reader = TableOf(OutlierDetectionRules::read))]
+    pub outlier_detection: Option<OutlierDetectionRules>,
+    /// The failures after which a request is tried again, and how often.
+    #[key(example = "{ on = [\"connect\", 503] }", reader = TableOf(RetryRules::read))]
+    pub retry: Option<RetryRules>,
+    /// The bounds of what a server gets at once.
+    #[key(example = "{ max_requests = 100 }", reader = TableOf(CircuitBreakerRules::read))]
+    pub circuit_breaker: Option<CircuitBreakerRules>,
+    /// The cookie that keeps a client with its server.
+    #[key(example = "{ ttl = \"1h\" }", reader = TableOf(StickyRules::read))]
+    pub sticky: Option<StickyRules>,
+}
+
+/// The protocol that is spoken with servers, and TLS.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OriginTransport {
+    /// The version of HTTP.
+    pub protocol: Protocol,
+    /// The settings of TLS; `None`: connections are in clear text.
+    pub tls: Option<OriginTls>,
+}
+
+/// The case of field names on their way between client and origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderCase {
+    /// In lower case, as in HTTP/2.
+    Lower,
+    /// The bytes that each side wrote.
+    AsSent,
+}
+
+/// The `Host` that the origin gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostPolicy {
+    /// That of the client, the default.
+    Preserve,
+    /// Always this value.
+    Fixed(HeaderValue),
+}
+
+fn transport(section: &Section<'_>) -> Option<OriginTransport> {
+    let (protocol, tls) = origin_tls::read(section)?;
+    Some(OriginTransport { protocol, tls })
+}
+
+fn host_policy(text: &str) -> Result<HostPolicy, Mistake> {
+    match text {
+        "preserve" => Ok(HostPolicy::Preserve),
+        _ => host::sent(text).map(HostPolicy::Fixed),
+    }
+}

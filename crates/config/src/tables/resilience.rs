@@ -1,0 +1,193 @@
+//! Declares `outlier_detection`, `retry` and `circuit_breaker` of an origin: what holds when its servers fail, or have enough.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use sluicegate_config_derive::Table;
+use toml::de::DeValue;
+
+use crate::declaration::{DurationIn, IntegerIn, ListOf, ParsedText};
+use crate::field::{Field, quoted};
+use crate::problem::Mistake;
+use crate::rules::{FailureClass, Percent};
+use crate::section::Section;
+
+/// Statuses of failures.
+const FAILED: RangeInclusive<u64> = 500..=599;
+/// Shortest and longest ejection.
+const EJECTION_TIME: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(86_400);
+
+/// A server that fails requests is left alone for a while. Default: none is; with this table, as below.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "origin.NAME.outlier_detection", check = check_ejection_times)]
+pub struct OutlierDetectionRules {
+    /// The number of failed requests in a row. 1 to 1000.
+    #[key(example = "5", default = 5, reader = IntegerIn(1..=1_000))]
+    pub consecutive_failures: u32,
+    /// The failures that count: "connect", no connection; "timeout", no answer in time; "reset", a broken one; and statuses from 500 to
+    /// 599, or spans.
+    #[key(
+        example = "[\"connect\", \"timeout\", \"reset\", 502, 503, 504]",
+        default = outliers(),
+        reader = ListOf(failure_class, FAILED)
+    )]
+    pub on: Vec<FailureClass>,
+    /// The duration of the first ejection; twice that when it fails again soon, then three times, up to max_ejection_time. 100ms to 1d.
+    #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(EJECTION_TIME))]
+    pub base_ejection_time: Duration,
+    /// The longest. 100ms to 1d.
+    #[key(example = "\"5m\"", default = Duration::from_secs(300), reader = DurationIn(EJECTION_TIME))]
+    pub max_ejection_time: Duration,
+    /// The maximum percentage of servers that may be out of use after an ejection, for whatever reason. 1 to 100. With few servers it is
+    /// rounded down: of one none is ejected at 50, of two one.
+    #[key(example = "50", default = Percent(50), reader = IntegerIn(1..=100))]
+    pub max_percent: Percent,
+}
+
+/// The failures that `retries` are for. Default: for connections that cannot be made, without a budget; with this table, as below.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(path = "origin.NAME.retry")]
+pub struct RetryRules {
+    /// After which failures, as in outlier_detection. What was sent is sent again only with an idempotent method, while its body is at
+    /// hand (64 KiB) and the client has seen nothing of an answer; a stream of HTTP/2 that the server refused, or that its GOAWAY leaves
+    /// out, whatever its method and without a rule. No try is charged to a limit again.
+    #[key(
+        example = "[\"connect\", \"timeout\", 503]",
+        shown = "[\"connect\"]",
+        default = vec![FailureClass::Connect],
+        reader = ListOf(failure_class, FAILED)
+    )]
+    pub on: Vec<FailureClass>,
+    /// The maximum number of retries for a hundred requests of the second before. 0% to 100%.
+    #[key(example = "\"20%\"", default = Percent(20), reader = ParsedText(percent))]
+    pub budget: Percent,
+    /// And how many a second beside. 0 to 100000.
+    #[key(example = "10", default = 10, reader = IntegerIn(0..=100_000))]
+    pub min_per_second: u32,
+    /// For how long after its decision a request may be tried again. 1ms to 1h. Default: as long as tries fail; each has the timeouts
+    /// above.
+    #[key(
+        example = "\"10s\"",
+        reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(3_600))
+    )]
+    pub deadline: Option<Duration>,
+}
+
+/// Limits on concurrent requests and connections of a server. Default: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
+#[table(path = "origin.NAME.circuit_breaker", check = check_bounds)]
+pub struct CircuitBreakerRules {
+    /// Required, unless max_connections is given. Requests in flight at each server. 1 to 1000000.
+    #[key(example = "100", reader = IntegerIn(1..=1_000_000))]
+    pub max_requests: Option<u32>,
+    /// Connections open to each server for requests, idle ones too; not those of health checks. 1 to 10000. Over HTTP/1.1 that is also
+    /// the most requests in flight. Default: as many as there are requests in flight.
+    #[key(example = "100", reader = IntegerIn(1..=10_000))]
+    pub max_connections: Option<u32>,
+    /// Requests of this origin that wait for a place at a server. 0 to 10000. Others get 503 with Retry-After. With max_connections, one
+    /// that has waited counts until it has its connection, since it waits again if the server has none for it.
+    #[key(example = "50", shown = "0", default = 0, reader = IntegerIn(0..=10_000))]
+    pub max_pending: u32,
+    /// The maximum time for which a request waits. 1ms to 1m.
+    #[key(
+        example = "\"1s\"",
+        default = Duration::from_secs(1),
+        reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(60))
+    )]
+    pub pending_timeout: Duration,
+}
+
+fn outliers() -> Vec<FailureClass> {
+    vec![
+        FailureClass::Connect,
+        FailureClass::Timeout,
+        FailureClass::Reset,
+        FailureClass::Status(502..=504),
+    ]
+}
+
+fn check_ejection_times(keys: &OutlierDetectionRulesKeys, section: &Section<'_>) -> Option<()> {
+    let (base, longest) = (keys.base_ejection_time, keys.max_ejection_time);
+    if base
+        .zip(longest)
+        .is_none_or(|(base, longest)| base <= longest)
+    {
+        return Some(());
+    }
+    let written = |key| section.written_name(key);
+    section.report.error(
+        &section.place,
+        "an ejection lasts longer at first than at most",
+        format!(
+            "write a `{}` that is at least `{}`",
+            written("max_ejection_time"),
+            written("base_ejection_time")
+        ),
+    );
+    None
+}
+
+fn check_bounds(keys: &CircuitBreakerRulesKeys, section: &Section<'_>) -> Option<()> {
+    if (keys.max_requests, keys.max_connections) != (Some(None), Some(None)) {
+        return Some(());
+    }
+    section.report.error(
+        &section.place,
+        "a circuit bounds neither requests nor connections",
+        "write max_requests = 100, max_connections = 100, or both",
+    );
+    None
+}
+
+/// Reads `"connect"`, `"timeout"`, `"reset"`, `503` or `"500-599"`.
+fn failure_class(element: &Field<'_>) -> Option<FailureClass> {
+    match element.value {
+        DeValue::String(text) if &**text == "connect" => Some(FailureClass::Connect),
+        DeValue::String(text) if &**text == "timeout" => Some(FailureClass::Timeout),
+        DeValue::String(text) if &**text == "reset" => Some(FailureClass::Reset),
+        _ => statuses(element, FAILED).map(FailureClass::Status),
+    }
+}
+
+/// One status, `503` or `"503"`, or a span of them, `"500-599"`.
+pub(super) fn statuses(
+    element: &Field<'_>,
+    range: RangeInclusive<u64>,
+) -> Option<RangeInclusive<u16>> {
+    let narrow = |status: u64| u16::try_from(status).ok();
+    let DeValue::String(text) = element.value else {
+        let status = narrow(element.integer(range)?)?;
+        return Some(status..=status);
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => {
+            if !range.contains(&first) || !range.contains(&last) {
+                let (least, most) = (range.start(), range.end());
+                return element.refuse(
+                    format!("{} is out of range", quoted(text)),
+                    format!("write statuses from {least} to {most}"),
+                );
+            }
+            Some(narrow(first)?..=narrow(last)?)
+        }
+        _ => element.refuse(
+            format!("{} is not understood here", quoted(text)),
+            element.advice(),
+        ),
+    }
+}
+
+/// `"20%"`
+fn percent(text: &str) -> Result<Percent, Mistake> {
+    let number = text.strip_suffix('%').map(str::trim);
+    match number.and_then(|number| number.parse().ok()) {
+        Some(share @ 0..=100) => Ok(Percent(share)),
+        _ => Err(Mistake::new(format!(
+            "{} is not a share of requests from 0% to 100%",
+            quoted(text)
+        ))),
+    }
+}

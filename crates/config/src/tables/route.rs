@@ -1,0 +1,391 @@
+//! `[[route]]`: which requests go where, under which limits.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, Method, header};
+use sluicegate_base::path::PathCase;
+use sluicegate_limiter::Seed;
+use toml::de::DeValue;
+
+use super::conditions;
+use super::list;
+use super::respond;
+use super::server::LARGEST_BODY;
+use super::transform::{self, Way};
+use crate::field::{Field, all, describe, quoted};
+use crate::host;
+use crate::pattern;
+use crate::problem::Mistake;
+use crate::refusal;
+use crate::report::{Place, Placed};
+use crate::rules::{
+    ClientCondition, Name, RouteAction, RouteCacheRules, RouteMatch, RouteRules, ShapeRules,
+};
+use crate::section::{Section, is_name, step};
+use crate::suggest;
+
+/// Most limits of a route.
+const MOST_LIMITS: usize = 8;
+/// Methods that are known: RFC 9110, PATCH, QUERY, WebDAV and what caches use. Others are taken with a warning.
+const METHODS: [&str; 24] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+    "TRACE",
+    "CONNECT",
+    "QUERY",
+    "PROPFIND",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+    "REPORT",
+    "SEARCH",
+    "MKCALENDAR",
+    "ACL",
+    "PURGE",
+    "BAN",
+    "LINK",
+];
+
+pub(crate) const EXAMPLE: &str = "with path = \"/*\" and origin = \"app\"";
+
+/// The parts of a route that could be read; its references are kept even when the rest is wrong.
+pub(crate) struct Route {
+    pub(crate) place: Place,
+    /// The name, with the place that it was written at, or that of the route.
+    pub(crate) name: Option<Placed<Name>>,
+    /// `None` when the list could not be read.
+    pub(crate) limits: Option<Vec<Placed<Name>>>,
+    pub(crate) origin: Option<Placed<Name>>,
+    pub(crate) rules: Option<RouteRules>,
+}
+
+/// Reads a route; `of_all` is what the file says about how every route shapes what passes.
+pub(crate) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
+    let place = section.place.clone();
+    let written = section.optional("name", "\"login\"", |field| {
+        Some(field.placed(field.parsed(name)?))
+    });
+    let host = section.optional("host", "\"api.example.com\"", |field| {
+        field.parsed(host::matched)
+    });
+    let path = section
+        .required("path", "\"/*\"")
+        .and_then(|field| field.parsed(pattern::path));
+    let case = section.or("ignore_case", "true", PathCase::default(), |field| {
+        Some(if field.boolean()? {
+            PathCase::Ignored
+        } else {
+            PathCase::Kept
+        })
+    });
+    let path = path.map(|(path, regex)| {
+        (
+            path,
+            regex.map(|regex| regex.with_case(case.unwrap_or_default())),
+        )
+    });
+    let methods = section.or("methods", "[\"POST\"]", Vec::new(), methods);
+    let headers = section.or("headers", "{ x-plan = \"free\" }", Vec::new(), headers);
+    let client = section.or(
+        "client",
+        "[\"10.0.0.0/8\"]",
+        ClientCondition::default(),
+        conditions::client,
+    );
+    let query = section.or("query", "{ page = \"2\" }", Vec::new(), conditions::query);
+    let limits = section.or("limits", "[\"otp\"]", Vec::new(), limits);
+    let uses = list::uses(&section);
+    let origin = section.field("origin", "\"app\"");
+    let respond = section.field("respond", "{ status = 204 }");
+    let origin_name = origin.as_ref().and_then(|field| {
+        let text = field.text()?;
+        Some(field.placed(Name::from(text)))
+    });
+    let way = path.as_ref().map(|(path, regex)| Way {
+        path,
+        regex: regex.as_ref(),
+    });
+    let redirect = section.field("redirect", "{ to = \"https://{host}/new\" }");
+    let action = match (&origin, &respond, &redirect) {
+        (Some(_), Some(respond), _) => {
+            respond::read(respond);
+            respond.refuse(
+                "the route has an origin too, and can only have one of the two",
+                "leave one out",
+            )
+        }
+        (Some(_), None, Some(redirect)) | (None, Some(_), Some(redirect)) => {
+            transform::redirect(redirect, way);
+            respond
+                .iter()
+                .for_each(|respond| drop(respond::read(respond)));
+            redirect.refuse(
+                "the route has an origin or a `respond` too, and can only have one of them",
+                "leave one out",
+            )
+        }
+        (Some(_), None, None) => origin_name
+            .as_ref()
+            .map(|name| RouteAction::Forward(name.value.clone())),
+        (None, Some(respond), None) => respond::read(respond).map(RouteAction::Respond),
+        (None, None, Some(redirect)) => {
+            transform::redirect(redirect, way).map(|rules| RouteAction::Redirect(Arc::new(rules)))
+        }
+        (None, None, None) => {
+            section.report.absent(
+                &place,
+                "nothing is said about where requests go",
+                "write origin = \"app\", or respond = { status = 403 } to answer here",
+            );
+            None
+        }
+    };
+    let max_body_bytes = section.optional("max_body_bytes", "\"1MiB\"", |field| {
+        field.size(0..=LARGEST_BODY)
+    });
+    let refusal = refusal::of(&section);
+    let cache = section.optional("cache", "{ stale_if_error = \"1h\" }", |field| {
+        RouteCacheRules::read(field.section()?)
+    });
+    let shape = transform::of(&section, way, origin.as_ref(), of_all);
+    section.finish();
+
+    let matches = || {
+        let (path, regex) = path?;
+        Some(RouteMatch {
+            host: host?,
+            path,
+            regex,
+            case: case?,
+            methods: methods?,
+            client: client?,
+            headers: headers?,
+            query: query?,
+        })
+    };
+    let matches = matches();
+    let name = || -> Option<Placed<Name>> {
+        Some(match written.clone()? {
+            Some(written) => written,
+            None => Placed {
+                value: described(matches.as_ref()?),
+                place: place.clone(),
+            },
+        })
+    };
+    let name = name();
+    let rules = || {
+        Some(RouteRules {
+            name: name.as_ref()?.value.clone(),
+            matches: matches?,
+            limits: limits
+                .as_ref()?
+                .iter()
+                .map(|limit| limit.value.clone())
+                .collect(),
+            action: action?,
+            lists: uses?,
+            max_body_bytes: max_body_bytes?,
+            refusal: refusal?,
+            cache: cache?,
+            shape: shape?,
+        })
+    };
+    let rules = rules();
+    Route {
+        place,
+        name,
+        limits,
+        origin: origin_name,
+        rules,
+    }
+}
+
+fn name(text: &str) -> Result<Name, Mistake> {
+    if is_name(text) {
+        return Ok(text.into());
+    }
+    Err(Mistake::with_advice(
+        format!("{} cannot be a name", quoted(text)),
+        "write 1 to 64 of the characters a-z A-Z 0-9 _ - . as in name = \"login\"",
+    ))
+}
+
+/// The name of a route without one: `POST example.com/auth/sendOTP x-plan=#5f3a9c01`. The value of a header may be a secret, and names are
+/// in logs and metrics: 32 bits of a hash tell routes apart.
+fn described(matches: &RouteMatch) -> Name {
+    let methods: Vec<&str> = matches.methods.iter().map(Method::as_str).collect();
+    let mut name = methods.join(",");
+    if !name.is_empty() {
+        name.push(' ');
+    }
+    if let Some(host) = &matches.host {
+        name.push_str(&host.to_string());
+    }
+    name.push_str(&matches.path.text);
+    if !matches.client.is_any() {
+        name.push_str(&format!(" client={}", matches.client));
+    }
+    for (header, value) in &matches.headers {
+        let mut hasher = Seed::from_bytes(*b"sluicegate route").hasher();
+        let hash = hasher.part(value.as_bytes()).finish().bits() >> 32;
+        name.push_str(&format!(" {header}=#{hash:08x}"));
+    }
+    for condition in &matches.query {
+        name.push_str(&format!(" ?{condition}"));
+    }
+    name.into()
+}
+
+/// Methods in the order of their names, so that the order written makes no other route.
+fn methods(field: &Field<'_>) -> Option<Vec<Method>> {
+    if matches!(field.value, DeValue::Array(elements) if elements.is_empty()) {
+        return field.refuse(
+            "no method is named",
+            "leave the key out to take every method",
+        );
+    }
+    let mut seen: Vec<Method> = Vec::new();
+    let read = field.list()?.into_iter().map(|element| {
+        let method = element.parsed(method)?;
+        if seen.contains(&method) {
+            return element.refuse(format!("{method} is named twice"), "write it once");
+        }
+        if !METHODS.contains(&method.as_str()) {
+            let advice = match suggest::nearest(method.as_str(), METHODS) {
+                Some(meant) => format!("did you mean \"{meant}\"?"),
+                None => "leave it out unless your clients send it".to_owned(),
+            };
+            let message = format!("{method} is not a method of HTTP that is in use");
+            element.report.warning(&element.place, message, advice);
+        }
+        seen.push(method.clone());
+        Some(method)
+    });
+    let mut methods = all(read.collect::<Vec<_>>())?;
+    methods.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    Some(methods)
+}
+
+fn method(text: &str) -> Result<Method, Mistake> {
+    let upper = text.to_ascii_uppercase();
+    let method = Method::from_bytes(text.as_bytes()).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not a method", quoted(text)),
+            "write one such as \"POST\", or leave out `methods` to take every method",
+        )
+    })?;
+    if upper == text {
+        return Ok(method);
+    }
+    Err(Mistake::with_advice(
+        format!("{} is not in upper case, as methods are sent", quoted(text)),
+        format!("write {upper:?}"),
+    ))
+}
+
+/// Conditions on headers, in the order of their names.
+fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let section = field.section()?;
+    if section.entries().is_empty() {
+        return field.refuse(
+            "no header is named",
+            "leave the key out to take any headers",
+        );
+    }
+    let mut seen: Vec<HeaderName> = Vec::new();
+    let conditions = section.entries().into_iter().map(|(key, span, value)| {
+        let place = field.place.inside(&step(key), Some(span));
+        let refuse = |span: Option<Range<usize>>, mistake: Mistake| {
+            let place = Place {
+                span: span.or(place.span.clone()),
+                ..place.clone()
+            };
+            let advice = mistake.advice.unwrap_or_else(|| field.advice());
+            field.report.error(&place, mistake.message, advice);
+        };
+        let name = condition_name(key, &seen).map_err(|mistake| refuse(None, mistake));
+        let of_value = Some(value.span());
+        let value =
+            condition_value(key, value.get_ref()).map_err(|mistake| refuse(of_value, mistake));
+        let (name, value) = (name.ok()?, value.ok()?);
+        seen.push(name.clone());
+        Some((name, value))
+    });
+    let mut conditions = all(conditions.collect::<Vec<_>>())?;
+    conditions.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
+    Some(conditions)
+}
+
+fn condition_name(key: &str, seen: &[HeaderName]) -> Result<HeaderName, Mistake> {
+    let name = HeaderName::try_from(key).map_err(|_| {
+        Mistake::with_advice(
+            format!("{} is not the name of a header", quoted(key)),
+            "write one such as x-plan",
+        )
+    })?;
+    if name == header::HOST {
+        return Err(Mistake::with_advice(
+            "the host is matched by a key of its own",
+            "write host = \"api.example.com\" in the route",
+        ));
+    }
+    if seen.contains(&name) {
+        let message = format!("{name} is named twice, since case does not matter");
+        return Err(Mistake::with_advice(message, "write it once"));
+    }
+    Ok(name)
+}
+
+fn condition_value(key: &str, value: &DeValue<'_>) -> Result<HeaderValue, Mistake> {
+    let DeValue::String(text) = value else {
+        let message = format!("expected a string, got {}", describe(value));
+        return Err(Mistake::with_advice(
+            message,
+            format!("write {} = \"free\"", quoted(key)),
+        ));
+    };
+    if text.trim_matches([' ', '\t']).len() != text.len() {
+        let message = format!(
+            "{} has white space at an end, which headers lose on their way",
+            quoted(text)
+        );
+        return Err(Mistake::with_advice(
+            message,
+            format!("write {}", quoted(text.trim())),
+        ));
+    }
+    HeaderValue::from_str(text).map_err(|_| {
+        let message = format!("{} cannot be the value of a header", quoted(text));
+        Mistake::with_advice(message, "write visible characters and spaces")
+    })
+}
+
+/// Names of limits; whether they are defined is judged when all are known.
+fn limits(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
+    let elements = field.elements()?;
+    if elements.len() > MOST_LIMITS {
+        let message = format!("{} limits are too many for a route", elements.len());
+        return field.refuse(message, format!("keep at most {MOST_LIMITS}"));
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    let names = elements.iter().map(|element| {
+        let text = element.text()?;
+        if seen.contains(&text) {
+            let message = format!("the limit {} stands here already", quoted(text));
+            return element.refuse(message, "write it once: a request is charged once");
+        }
+        seen.push(text);
+        Some(element.placed(Arc::from(text)))
+    });
+    all(names.collect::<Vec<_>>())
+}

@@ -1,0 +1,364 @@
+//! Declares `[store]`: where the counters of several gateways are.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_base::pki::{Tls, TlsError, TlsTexts};
+use sluicegate_base::secret::Secret;
+use sluicegate_config_derive::Table;
+
+use super::store_login::{Examples, Written};
+use crate::declaration::{DurationIn, Flag, ReadBy};
+use crate::field::{Field, all, quoted, text_of};
+use crate::form::ValueKind;
+use crate::report::{Place, Placed};
+use crate::rules::{HostPort, Login, ReadyWhen, StoreSeed, Topology};
+use crate::section::Section;
+use crate::store_url::{self, Scheme, StoreUrl};
+
+pub(crate) const EXAMPLE: &str = "{ url = \"redis://127.0.0.1:6379\" }";
+
+const CLUSTER: &str = "[\"10.0.0.1:6379\", \"10.0.0.2:6379\"]";
+const SENTINEL: &str = "{ master = \"gateway\", nodes = [\"10.0.0.1:26379\", \"10.0.0.2:26379\"] }";
+
+const OF_STORE: Examples = Examples {
+    file: "\"/etc/sluicegate/store-password\"",
+    variable: "\"STORE_PASSWORD\"",
+};
+const OF_SENTINELS: Examples = Examples {
+    file: "\"/etc/sluicegate/sentinel-password\"",
+    variable: "\"SENTINEL_PASSWORD\"",
+};
+
+/// Characters of a prefix: it stands before every key.
+const LONGEST_PREFIX: usize = 64;
+
+/// Shortest and longest time to connect, and between two exchanges with the store.
+const WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// The store of counters that several gateways share.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "store")]
+pub struct StoreRules {
+    /// The place of the store, and the way into it.
+    #[part(read = access, keys = Vec::new)]
+    pub access: StoreAccess,
+    /// The beginning of every key in the store, 1 to 64 of the characters a-z A-Z 0-9 _ - . : / ; fleets with different ones do not meet.
+    #[key(
+        example = "\"sluicegate\"",
+        default = "sluicegate".to_owned(),
+        reader = ReadBy(prefix, &[ValueKind::String])
+    )]
+    pub prefix: String,
+    /// The maximum duration of one call, whatever happens, 1ms to 5s. Then `on_store_failure` holds for the request.
+    #[key(
+        example = "\"20ms\"",
+        default = Duration::from_millis(20),
+        reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(5))
+    )]
+    pub timeout: Duration,
+    /// The maximum duration of connecting, 10ms to 60s. No request waits for one.
+    #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
+    pub connect_timeout: Duration,
+    /// The interval at which limits with store = "shared" exchange their counts with the store, 10ms to 60s. Between two meetings gateways
+    /// do not know of each other: docs/fleet.md says by how much they may exceed a limit.
+    #[key(example = "\"250ms\"", default = Duration::from_millis(250), reader = DurationIn(WAIT))]
+    pub sync_interval: Duration,
+    /// 32 hexadecimal digits that keys are hashed under, the same on all gateways: openssl rand -hex 16. Default: made once, and kept in
+    /// the store, where who reads it can tell whether a key that he guesses has counters.
+    #[key(
+        example = "\"/etc/sluicegate/store-secret\"",
+        shown = "\"store-secret\"",
+        reader = ReadBy(seed, &[ValueKind::String])
+    )]
+    pub secret_file: Option<StoreSeed>,
+    /// True lets /readyz succeed only once the store was reached; it does not turn back when the store goes away.
+    #[key(
+        example = "true",
+        shown = "false",
+        default = ReadyWhen::Serving,
+        reader = Flag(ReadyWhen::Serving, ReadyWhen::Connected)
+    )]
+    pub required_for_ready: ReadyWhen,
+}
+
+/// The place of the store, and the way into it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreAccess {
+    /// The way to its servers.
+    pub topology: Topology,
+    /// The gateway's name and password there.
+    pub login: Login,
+    /// The encryption of connections; `None`: none.
+    pub tls: Option<Tls>,
+}
+
+fn access(section: &Section<'_>) -> Option<StoreAccess> {
+    let url = section.field("url", "\"redis://127.0.0.1:6379\"");
+    let (sentinel_at, sentinel) = section.table("sentinel", SENTINEL);
+    let master = sentinel.field("master", "\"gateway\"");
+    let nodes = sentinel.field("nodes", "[\"10.0.0.1:26379\", \"10.0.0.2:26379\"]");
+    let theirs = Written::read(&sentinel, OF_SENTINELS);
+    let sentinels = sentinel_at.map(|place| of_sentinel(&place, master, nodes, theirs, &sentinel));
+    sentinel.finish();
+    let cluster = section.field("cluster", CLUSTER);
+
+    let written = Written::read(section, OF_STORE);
+    let written_url = url.as_ref().and_then(Field::written_text);
+    let by_scheme = written_url.is_some_and(|url| url.starts_with("rediss://"));
+    let (tls_at, tls) = tls(section, by_scheme.then_some(Scheme::Tls));
+    let found = match (url, sentinels, cluster) {
+        (Some(field), None, None) => of_url(&field, tls_at, written.user.as_ref()),
+        (None, Some(topology), None) => topology.map(Found::without_url),
+        (None, None, Some(field)) => {
+            nodes_of(&field).map(|nodes| Found::without_url(Topology::Cluster { nodes }))
+        }
+        (None, None, None) => {
+            section.report.absent(
+                &section.place,
+                "nothing is said about where the store is",
+                format!("write url = \"redis://127.0.0.1:6379\", sentinel = {SENTINEL}, or cluster = {CLUSTER}"),
+            );
+            None
+        }
+        _ => {
+            section.report.error(
+                &section.place,
+                "a store is found by one of `url`, `sentinel` and `cluster`, and here are several",
+                "keep one of them",
+            );
+            None
+        }
+    };
+    let found = found?;
+    let login = written.together(found.user, section.report, &section.place)?;
+    Some(StoreAccess {
+        topology: found.topology,
+        login,
+        tls: tls?,
+    })
+}
+
+/// The way to the servers of the store, and the user that a URL names.
+struct Found {
+    topology: Topology,
+    user: Option<String>,
+}
+
+impl Found {
+    fn without_url(topology: Topology) -> Self {
+        Self {
+            topology,
+            user: None,
+        }
+    }
+}
+
+/// Turns a value that is not written into a right one; what is written may be wrong.
+pub(super) fn flipped<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    match read {
+        None => Some(None),
+        Some(value) => value.map(Some),
+    }
+}
+
+fn of_url(
+    field: &Field<'_>,
+    tls: Option<Place>,
+    written_user: Option<&Field<'_>>,
+) -> Option<Found> {
+    let StoreUrl {
+        place,
+        database,
+        user,
+        scheme,
+    } = field.parsed(store_url::url)?;
+    if let Some(tls) = tls
+        && scheme != Scheme::Tls
+    {
+        let advice = match scheme {
+            Scheme::Plain => "write rediss:// in the URL, or leave tls out",
+            _ => "leave tls out: a socket leaves the machine to nobody",
+        };
+        field
+            .report
+            .error(&tls, "the URL asks for a connection without TLS", advice);
+        return None;
+    }
+    if let (Some(_), Some(written)) = (&user, written_user) {
+        return written.refuse("the URL names a user too", "name the user in one place");
+    }
+    Some(Found {
+        topology: Topology::Single { place, database },
+        user,
+    })
+}
+
+fn of_sentinel(
+    place: &Place,
+    master: Option<Field<'_>>,
+    nodes: Option<Field<'_>>,
+    written: Written<'_>,
+    section: &Section<'_>,
+) -> Option<Topology> {
+    if master.is_none() || nodes.is_none() {
+        let which = if master.is_none() { "master" } else { "nodes" };
+        section.report.absent(
+            place,
+            format!("`{which}` is missing"),
+            format!("write sentinel = {SENTINEL}"),
+        );
+    }
+    let nodes = nodes.map(|field| nodes_of(&field));
+    let login = written.together(None, section.report, place);
+    let master = master?;
+    let name = match master.text()? {
+        "" => {
+            return master.refuse(
+                "the master has no name",
+                "write the name of `sentinel monitor NAME …`",
+            );
+        }
+        name => name.to_owned(),
+    };
+    Some(Topology::Sentinel {
+        master: name,
+        nodes: nodes??,
+        login: login?,
+    })
+}
+
+/// Reads hosts with ports, each once.
+fn nodes_of(field: &Field<'_>) -> Option<Vec<HostPort>> {
+    let elements = field.list()?;
+    let mut seen: Vec<Placed<HostPort>> = Vec::new();
+    let nodes = elements.iter().map(|element| {
+        let node = element.parsed(store_url::host_port)?;
+        if let Some(earlier) = seen.iter().find(|earlier| earlier.value == node) {
+            let line = element.report.line_of(&earlier.place);
+            return element.refuse(
+                format!("{node} stands on line {line} already"),
+                "write each node once",
+            );
+        }
+        seen.push(element.placed(node.clone()));
+        Some(node)
+    });
+    all(nodes.collect::<Vec<_>>())
+}
+
+fn tls(section: &Section<'_>, asked: Option<Scheme>) -> (Option<Place>, Option<Option<Tls>>) {
+    let (place, table) = section.table("tls", "{ ca_file = \"/etc/sluicegate/store-ca.pem\" }");
+    let ca = table.field("ca_file", "\"/etc/sluicegate/store-ca.pem\"");
+    let chain = table.field("cert_file", "\"/etc/sluicegate/store.pem\"");
+    let key = table.field("key_file", "\"/etc/sluicegate/store.key\"");
+    let name = table.field("server_name", "\"store.internal\"");
+    let made = if place.is_some() || asked.is_some() {
+        made([&ca, &chain, &key, &name]).map(Some)
+    } else {
+        Some(None)
+    };
+    table.finish();
+    (place, made)
+}
+
+fn made([ca, chain, key, name]: [&Option<Field<'_>>; 4]) -> Option<Tls> {
+    let advice = "put it there as PEM, readable for the user that runs the gateway";
+    let text = |field: &Option<Field<'_>>| {
+        let read = field.as_ref().map(|field| {
+            let (_, text) = text_of(field, advice)?;
+            Some(Arc::<str>::from(text))
+        });
+        flipped(read)
+    };
+    let (ca_text, chain_text, key_text) = (text(ca), text(chain), text(key));
+    let server_name = flipped(name.as_ref().map(|field| field.text().map(str::to_owned)));
+    let pair = match (chain, key) {
+        (Some(lone), None) | (None, Some(lone)) => {
+            return lone.refuse(
+                "a certificate and its key belong together",
+                "write cert_file and key_file, or neither",
+            );
+        }
+        _ => chain_text?.zip(key_text?.map(|key| Secret::new(&key))),
+    };
+    let texts = TlsTexts {
+        ca: ca_text?,
+        pair,
+        server_name: server_name?,
+    };
+    let error = match Tls::new(texts) {
+        Ok(tls) => return Some(tls),
+        Err(error) => error,
+    };
+    let (field, message, advice) = match error {
+        TlsError::Ca => (
+            ca,
+            "this file holds no certificate".to_owned(),
+            "write the PEM file of who signed the store's certificate",
+        ),
+        TlsError::Certificate => (
+            chain,
+            "this file holds no certificate".to_owned(),
+            "write the PEM file of the gateway's certificate",
+        ),
+        TlsError::Key => (
+            key,
+            "this file holds no private key".to_owned(),
+            "write the PEM file of the certificate's key, without a passphrase",
+        ),
+        TlsError::Pair(why) => (
+            key,
+            format!("certificate and key cannot be used: {why}"),
+            "write the key that the certificate was made for",
+        ),
+        TlsError::Name => (
+            name,
+            "this is not a name that a certificate can have".to_owned(),
+            "write the host name of the store's certificate",
+        ),
+    };
+    field.as_ref()?.refuse(message, advice)
+}
+
+/// Reads the digits in a file.
+fn seed(field: &Field<'_>) -> Option<StoreSeed> {
+    let (_, text) = text_of(
+        field,
+        "put 32 hexadecimal digits there: openssl rand -hex 16",
+    )?;
+    let digits = text.trim();
+    let mut seed = [0; 16];
+    let right = digits.len() == 32
+        && seed
+            .iter_mut()
+            .zip(digits.as_bytes().chunks(2))
+            .all(|(byte, pair)| {
+                let read = str::from_utf8(pair)
+                    .ok()
+                    .and_then(|pair| u8::from_str_radix(pair, 16).ok());
+                // `from_str_radix` takes a sign, which is no digit.
+                let read = read.filter(|_| pair.iter().all(u8::is_ascii_hexdigit));
+                read.map(|read| *byte = read).is_some()
+            });
+    if right {
+        return Some(StoreSeed(seed));
+    }
+    field.refuse(
+        "this file does not hold 32 hexadecimal digits",
+        "make it with: openssl rand -hex 16, and give every gateway of the fleet the same",
+    )
+}
+
+fn prefix(field: &Field<'_>) -> Option<String> {
+    let text = field.text()?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+    if (1..=LONGEST_PREFIX).contains(&text.len()) && text.bytes().all(plain) {
+        return Some(text.to_owned());
+    }
+    field.refuse(
+        format!("{} cannot begin a key", quoted(text)),
+        format!("write 1 to {LONGEST_PREFIX} of the characters a-z A-Z 0-9 _ - . : /"),
+    )
+}

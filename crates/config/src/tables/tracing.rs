@@ -1,0 +1,46 @@
+//! Declares `[tracing]`.
+
+use std::sync::Arc;
+
+use sluicegate_config_derive::Table;
+
+use super::otlp::OtlpRules;
+use crate::action::{Share, any_share};
+use crate::declaration::{Flag, ParsedText, TableOf};
+use crate::section::Section;
+
+/// Traces of requests, as W3C Trace Context defines them.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(path = "tracing", check = check_propagation)]
+pub struct TracingRules {
+    /// True gives requests a trace on their way to the origin, in `traceparent` and `tracestate` (W3C Trace Context): the client's, under a
+    /// span of the gateway, or a new one with the request's own id. Its ids are in the log. Default: false, these fields pass as they are.
+    #[key(example = "true", default = false, reader = Flag(false, true))]
+    pub propagate: bool,
+    /// The share of traces that are marked as recorded, 0% to 100%. A flag that came from [client] trusted_proxies stays as it is.
+    /// Default: "100%".
+    #[key(example = "\"10%\"", default = Share::ALL, reader = ParsedText(any_share))]
+    pub sample_ratio: Share,
+    /// The OpenTelemetry collector that spans are sent to. Default: none, the log has their ids.
+    #[key(example = "{ endpoint = \"http://127.0.0.1:4318\" }", reader = TableOf(OtlpRules::read))]
+    pub otlp: Option<Arc<OtlpRules>>,
+}
+
+fn check_propagation(keys: &TracingRulesKeys, section: &Section<'_>) -> Option<()> {
+    if keys.propagate? {
+        return Some(());
+    }
+    for (key, wrong) in [
+        ("sample_ratio", "without a trace nothing is recorded"),
+        ("otlp", "without a trace there are no spans to tell of"),
+    ] {
+        if section.has(key) {
+            section.refuse::<()>(key, wrong, "write propagate = true, or leave it out");
+        }
+    }
+    Some(())
+}
