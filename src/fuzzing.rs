@@ -1,55 +1,11 @@
-//! Exports private parsers to the fuzz targets: of the head of a request, and of the header by which a proxy announces its
-//! client.
+//! Exports a private parser to the fuzz targets: of the header by which a proxy announces its client.
 //!
 //! It exists under `cfg(fuzzing)`, which only the builds of `fuzz/` set, so nothing here is part of the crate's interface; and
 //! in unit tests, so that a change that breaks it is noticed where no fuzzer is built.
 
 use std::net::SocketAddr;
 
-use sluicegate_http1::{Body, Head};
-
 use crate::listener::proxy_protocol;
-
-/// The result of a listener's parser for the bytes read so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// A partial head.
-    Partial,
-    /// A malformed head.
-    Malformed,
-    /// A whole head.
-    Whole {
-        /// Its length in bytes, with the empty line.
-        head: usize,
-        /// The framing of its body.
-        body: Following,
-    },
-}
-
-/// The framing of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Following {
-    /// So many bytes.
-    Length(usize),
-    /// Chunks.
-    Chunks,
-}
-
-/// Parses a head at the start of `read`, as a listener does.
-#[must_use]
-pub fn framing(read: &[u8]) -> Framing {
-    match Head::find(read) {
-        Head::Partial => Framing::Partial,
-        Head::Malformed(_) => Framing::Malformed,
-        Head::Whole { bytes, body, .. } => Framing::Whole {
-            head: bytes,
-            body: match body {
-                Body::Length(bytes) => Following::Length(bytes),
-                Body::Chunked => Following::Chunks,
-            },
-        },
-    }
-}
 
 /// The result of a listener's parser for the first bytes of a connection with the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

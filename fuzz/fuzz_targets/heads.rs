@@ -1,15 +1,40 @@
-//! Fuzzes what frames a request: what the listener calls a whole head, the proxy's parser takes as the same head.
+//! Fuzzes what frames a request: what the codec calls a whole head, the proxy's parser takes as the same head.
 //!
-//! The listener looks at heads before Pingora parses them with `httparse`. Two that see different heads in the same bytes are what
+//! The listener parses heads before Pingora parses them with `httparse`. Two that see different heads in the same bytes are what
 //! request smuggling lives on, so here both are asked, and what the parser found is framed once more, the obvious way.
 #![no_main]
 
 use httparse::{EMPTY_HEADER, Error, Request, Status};
 use libfuzzer_sys::fuzz_target;
-use sluicegate::fuzzing::{Following, Framing, framing};
+use sluicegate_http1::{BodyFraming, HeadLimits, HeadProgress, RequestHead};
 
 /// As many fields as Pingora's parser takes.
 const MOST_FIELDS: usize = 256;
+
+/// The result of the codec for the bytes read so far.
+#[derive(Debug, PartialEq)]
+enum Framing {
+    Partial,
+    Malformed,
+    Whole { head: usize, body: BodyFraming },
+}
+
+fn framing(read: &[u8]) -> Framing {
+    let limits = HeadLimits {
+        bytes: usize::MAX,
+        fields: usize::MAX,
+        target: usize::MAX,
+    };
+    let mut head = RequestHead::new();
+    match head.parse(read, &limits) {
+        Ok(HeadProgress::Partial) => Framing::Partial,
+        Ok(HeadProgress::Whole(bytes)) => Framing::Whole {
+            head: bytes,
+            body: head.framing(),
+        },
+        Err(_) => Framing::Malformed,
+    }
+}
 
 fuzz_target!(|read: &[u8]| {
     let mut fields = [EMPTY_HEADER; MOST_FIELDS];
@@ -73,7 +98,7 @@ fn error_but_for_target(head: &[u8]) -> Option<Error> {
 }
 
 /// RFC 9112 §6.3 over the parser's fields; `None` where the framing is in doubt.
-fn following(request: &Request<'_, '_>) -> Option<Following> {
+fn following(request: &Request<'_, '_>) -> Option<BodyFraming> {
     let all = |name: &str| {
         let fields = request
             .headers
@@ -88,10 +113,10 @@ fn following(request: &Request<'_, '_>) -> Option<Following> {
         return None;
     }
     match (&*all("content-length"), &*all("transfer-encoding")) {
-        ([], []) => Some(Following::Length(0)),
-        ([length], []) if !length.starts_with('+') => length.parse().ok().map(Following::Length),
+        ([], []) => Some(BodyFraming::None),
+        ([length], []) if !length.starts_with('+') => length.parse().ok().map(BodyFraming::Length),
         ([], [coding]) if coding.eq_ignore_ascii_case("chunked") && request.version == Some(1) => {
-            Some(Following::Chunks)
+            Some(BodyFraming::Chunked)
         }
         _ => None,
     }

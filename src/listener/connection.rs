@@ -11,7 +11,8 @@ use pingora::protocols::{Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_http1::{
-    Body, ChunkLimits, Chunks, Head, HeadForm, RuleViolation, leading_line_end, respell,
+    BodyFraming, ChunkDecoder, ChunkLimits, HeadError, HeadLimits, HeadProgress, RequestHead,
+    first_words, leading_line_end,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -27,12 +28,14 @@ use crate::response::GatewayProblem;
 const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
     overhead: bounds::CHUNK_OVERHEAD,
     trailer: bounds::TRAILER_BYTES,
+    // Their bytes bound them.
+    trailer_fields: bounds::TRAILER_BYTES,
 };
 
 /// The next event of a connection.
 pub(super) enum NextHead {
-    /// A whole head of so many bytes, and its body's framing.
-    Head(usize, Body),
+    /// A whole head of so many bytes.
+    Head(usize),
     /// A head that is answered with a problem, after which the connection ends.
     Problem(GatewayProblem),
     /// The client has left, or was idle for too long.
@@ -53,6 +56,8 @@ pub(super) struct Http1Connection {
     pub(super) stream: Box<GuardedStream>,
     /// Bytes that were read and not yet served.
     pub(super) read: BytesMut,
+    /// The head at their start, as far as it is parsed.
+    pub(super) head: RequestHead,
     vigil: ReusableTimeout,
 }
 
@@ -62,50 +67,21 @@ impl Http1Connection {
         Self {
             stream: GuardedStream::new(stream),
             read: BytesMut::new(),
+            head: RequestHead::new(),
             vigil: ReusableTimeout::default(),
         }
     }
 
     /// Returns the next head. Checks bytes that are already here before it waits for others.
     pub(super) async fn next(&mut self, rules: &ServerRules) -> NextHead {
-        let defence = &rules.defence;
+        let limits = head_limits(rules);
         let mut began = None;
         self.stream.begin(None, read_pace(rules));
         loop {
-            let head = Head::find(&self.read);
-            // Only a head that is longer can have such a target.
-            if self.read.len() > defence.max_uri_bytes
-                && !matches!(head, Head::Malformed(_))
-                && words(&self.read).1.len() > defence.max_uri_bytes
-            {
-                return NextHead::Problem(GatewayProblem::UriTooLong);
-            }
-            match head {
-                Head::Whole { bytes, fields, .. }
-                    if bytes > rules.max_header_bytes || fields > rules.max_headers =>
-                {
-                    return NextHead::Problem(GatewayProblem::HeadTooLarge);
-                }
-                Head::Whole {
-                    bytes,
-                    body,
-                    spelling: HeadForm::AsSent,
-                    ..
-                } => return self.begin(bytes, body, rules),
-                Head::Whole { bytes, body, .. } => {
-                    let bytes = self.respell(bytes);
-                    if words(&self.read).1.len() > defence.max_uri_bytes {
-                        return NextHead::Problem(GatewayProblem::UriTooLong);
-                    }
-                    return self.begin(bytes, body, rules);
-                }
-                Head::Malformed(rule) => {
-                    return NextHead::Problem(GatewayProblem::BadRequest(rule.into()));
-                }
-                Head::Partial if self.read.len() > rules.max_header_bytes => {
-                    return NextHead::Problem(GatewayProblem::HeadTooLarge);
-                }
-                Head::Partial => {}
+            match self.head.parse(&self.read, &limits) {
+                Ok(HeadProgress::Partial) => {}
+                Ok(HeadProgress::Whole(bytes)) => return self.begin(bytes, rules),
+                Err(error) => return NextHead::Problem(problem_of(error)),
             }
             // An empty line after the previous request does not begin the next one, which may never come.
             let is_idle = leading_line_end(&self.read) == self.read.len();
@@ -114,7 +90,7 @@ impl Http1Connection {
             } else {
                 // The whole head has one deadline, so that a field every few seconds does not hold a connection forever.
                 let began = *began.get_or_insert_with(clock::now);
-                defence
+                (rules.defence)
                     .client_header_timeout
                     .saturating_sub(clock::since(began))
             };
@@ -128,31 +104,41 @@ impl Http1Connection {
     }
 
     /// Rewrites the head of so many bytes into its canonical form, and returns its new length.
-    fn respell(&mut self, head_bytes: usize) -> usize {
+    fn respell(&mut self, head_bytes: usize, rules: &ServerRules) -> Result<usize, HeadError> {
         let behind = self.read.split_off(head_bytes);
-        let head = respell(&self.read);
+        let written = self.head.respelled(&self.read);
         self.read.clear();
-        self.read.extend_from_slice(&head);
+        self.read.extend_from_slice(&written);
         self.read.unsplit(behind);
-        head.len()
+        self.head.clear();
+        // The head is within its limits as it was sent; a target that is percent-encoded is longer.
+        let limits = HeadLimits {
+            bytes: usize::MAX,
+            fields: usize::MAX,
+            ..head_limits(rules)
+        };
+        self.head.parse(&self.read, &limits)?;
+        Ok(written.len())
     }
 
-    /// Begins a request whose head is here.
-    fn begin(&mut self, head_bytes: usize, body: Body, rules: &ServerRules) -> NextHead {
-        let chunks = match body {
-            Body::Length(_) => None,
-            Body::Chunked => {
-                let mut chunks = Chunks::new(CHUNK_LIMITS);
-                if chunks.take(&self.read[head_bytes..]).is_err() {
-                    return NextHead::Problem(GatewayProblem::BadRequest(
-                        RuleViolation::Chunks.into(),
-                    ));
-                }
-                Some(chunks)
+    /// Begins a request whose head of so many bytes is here.
+    fn begin(&mut self, mut head_bytes: usize, rules: &ServerRules) -> NextHead {
+        if self.head.needs_respelling() {
+            match self.respell(head_bytes, rules) {
+                Ok(bytes) => head_bytes = bytes,
+                Err(error) => return NextHead::Problem(problem_of(error)),
             }
-        };
+        }
+        let mut chunks = None;
+        if self.head.framing() == BodyFraming::Chunked {
+            let mut decoder = ChunkDecoder::new(CHUNK_LIMITS);
+            if let Err(rule) = decoder.check(&self.read[head_bytes..]) {
+                return NextHead::Problem(GatewayProblem::BadRequest(rule.into()));
+            }
+            chunks = Some(decoder);
+        }
         self.stream.begin(chunks, read_pace(rules));
-        NextHead::Head(head_bytes, body)
+        NextHead::Head(head_bytes)
     }
 
     /// Reads once.
@@ -172,11 +158,13 @@ impl Http1Connection {
     /// Takes the bytes of the next request that are here: its head, and the part of its body that was sent along. Bytes of later
     /// requests stay, unless chunks hide where this request ends. Bytes that arrive while the proxy waits for the origin end the
     /// connection.
-    pub(super) fn take_request(&mut self, head_bytes: usize, body: Body) -> BytesMut {
-        let end = match body {
-            Body::Length(bytes) => head_bytes.saturating_add(bytes).min(self.read.len()),
-            Body::Chunked => self.read.len(),
-        };
+    pub(super) fn take_request(&mut self, head_bytes: usize) -> BytesMut {
+        let here = self.read.len();
+        let end = self.head.framing().length().map_or(here, |bytes| {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            head_bytes.saturating_add(bytes).min(here)
+        });
+        self.head.clear();
         self.read.split_to(end)
     }
 
@@ -193,7 +181,7 @@ impl Http1Connection {
     pub(super) async fn end_with(mut self, problem: GatewayProblem, shared: &SharedState) {
         let arrived = clock::now();
         let request_id = RequestId::next();
-        let (method, target) = words(&self.read);
+        let (method, target) = first_words(&self.read);
         let length = problem.body().len();
         // RFC 9110 §9.3.2: an answer to HEAD has no body, whatever else is wrong with the request.
         let body = if method == b"HEAD" {
@@ -258,15 +246,22 @@ impl Http1Connection {
     }
 }
 
-/// Returns the first two words of a head that may be malformed.
-fn words(read: &[u8]) -> (&[u8], &[u8]) {
-    let read = &read[leading_line_end(read)..];
-    let line = read.split(|&byte| matches!(byte, b'\r' | b'\n')).next();
-    let mut words = line.unwrap_or_default().split(|&byte| byte == b' ');
-    (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    )
+/// Returns the bounds of a request's head.
+pub(super) fn head_limits(rules: &ServerRules) -> HeadLimits {
+    HeadLimits {
+        bytes: rules.max_header_bytes,
+        fields: rules.max_headers,
+        target: rules.defence.max_uri_bytes,
+    }
+}
+
+/// Returns the answer to a head that is not served.
+fn problem_of(error: HeadError) -> GatewayProblem {
+    match error {
+        HeadError::Rule(rule) => GatewayProblem::BadRequest(rule.into()),
+        HeadError::TargetTooLong => GatewayProblem::UriTooLong,
+        HeadError::TooLarge => GatewayProblem::HeadTooLarge,
+    }
 }
 
 /// Returns the minimum rate and the timeout for a client that reads an answer.

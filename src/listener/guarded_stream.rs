@@ -1,7 +1,7 @@
 //! Owns the stream of an HTTP/1 connection on its way through the proxy: it checks the chunked body that the proxy reads, and
 //! ends writes that make no progress.
 //!
-//! Neither is possible from inside the proxy. Its parser of chunks is lenient ([`Chunks`]); and it bounds the writing of
+//! Neither is possible from inside the proxy. Its parser of chunks is lenient ([`ChunkDecoder`]); and it bounds the writing of
 //! a body, but not that of a head: a client that pipelines and never reads would hold its request, and the connection to the
 //! origin, forever.
 //!
@@ -31,7 +31,7 @@ use pingora::protocols::{
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
 use sluicegate_base::clock;
-use sluicegate_http1::Chunks;
+use sluicegate_http1::ChunkDecoder;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -42,7 +42,7 @@ use crate::gateway::worth;
 pub(super) struct GuardedStream {
     inner: Stream,
     /// The progress within the chunked body of the current request; `None` without one.
-    chunks: Option<Chunks>,
+    chunks: Option<ChunkDecoder>,
     stalled: WriteStall,
     /// The inspector of outgoing frames; `None` in HTTP/1.
     frames: Option<Box<OutgoingFrames>>,
@@ -106,7 +106,7 @@ impl GuardedStream {
     }
 
     /// Begins a request: sets its chunk check, and the rate and timeout of its answer.
-    pub(super) fn begin(&mut self, chunks: Option<Chunks>, pace: ReadPace) {
+    pub(super) fn begin(&mut self, chunks: Option<ChunkDecoder>, pace: ReadPace) {
         self.chunks = chunks;
         self.stalled.pace = pace;
         self.stalled.left = pace.patience;
@@ -250,7 +250,7 @@ impl AsyncRead for GuardedStream {
         let read = Pin::new(&mut *self.inner).poll_read(context, into);
         if let Some(chunks) = &mut self.chunks
             && matches!(read, Poll::Ready(Ok(())))
-            && chunks.take(&into.filled()[before..]).is_err()
+            && chunks.check(&into.filled()[before..]).is_err()
         {
             into.set_filled(before);
             let what = "the chunks of the body can be read in two ways";

@@ -75,8 +75,8 @@ impl Intake {
             let snapshot = self.shared.snapshot();
             let next = connection.next(&snapshot.rules.server).await;
             drop(snapshot);
-            let (head_bytes, body) = match next {
-                NextHead::Head(bytes, body) => (bytes, body),
+            let head_bytes = match next {
+                NextHead::Head(bytes) => bytes,
                 NextHead::Problem(problem) => {
                     connection.end_with(problem, &self.shared).await;
                     return None;
@@ -92,7 +92,7 @@ impl Intake {
             {
                 continue;
             }
-            let request = connection.take_request(head_bytes, body);
+            let request = connection.take_request(head_bytes);
             let mut session = ServerSession::new_http1(connection.stream);
             session.set_pipelined_prefix(request);
             let reused = self.proxy.process_new_http(session, shutdown).await?;

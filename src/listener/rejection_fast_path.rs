@@ -1,10 +1,10 @@
 //! Answers repeated requests of a client on the same connection after a rejection, by a limit or a list (contract C7: rejections
 //! cost little).
 //!
-//! It parses heads with the parser that Pingora uses, and answers only plain requests that would be rejected: HTTP/1.1 with a
-//! path as target, its body already read, no `Transfer-Encoding`, `Upgrade` or `Expect`. The proxy gets everything else, and
-//! judges it as if this file did not exist. Nothing is charged here: rejections charge nothing, and the proxy charges a request
-//! that may pass. An active ban is answered here, and begun by the proxy.
+//! It answers only plain requests that would be rejected: HTTP/1.1 with a path as target, its body already read, no
+//! `Transfer-Encoding`, `Upgrade` or `Expect`. The proxy gets everything else, and judges it as if this file did not exist. Nothing is
+//! charged here: rejections charge nothing, and the proxy charges a request that may pass. An active ban is answered here, and begun by
+//! the proxy.
 //!
 //! # Limits
 //! One buffer of answers a connection, of [`REPEAT_ANSWERS`](bounds::REPEAT_ANSWERS) bytes and one answer more.
@@ -20,10 +20,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use pingora::protocols::IO;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
-use sluicegate_http1::{Head, HeadForm};
+use sluicegate_http1::{HeadProgress, HeaderField, HttpVersion};
 use sluicegate_limiter::Timestamp;
 
-use super::connection::Http1Connection;
+use super::connection::{Http1Connection, head_limits};
 use crate::admission::{AdmissionReport, KnownBody, key_values, peek_rejection};
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::gateway::{Located, RequestHead, locate};
@@ -60,11 +60,17 @@ impl RejectionRepeater {
     ) -> Option<usize> {
         let snapshot = shared.snapshot();
         let arrived = clock::now();
+        let limits = head_limits(&snapshot.rules.server);
         let mut answered = 0;
         while self.answers.len() < bounds::REPEAT_ANSWERS
-            && let Some(used) = self.answer_one(&connection.read, arrived, &snapshot, shared)
+            && let Ok(HeadProgress::Whole(head_bytes)) =
+                connection.head.parse(&connection.read, &limits)
+            && let (head, behind) = connection.read.split_at(head_bytes)
+            && let Some(plain) = PlainRequest::of(&connection.head, head, behind.len(), &snapshot)
+            && let Some(body_bytes) = self.answer_one(plain, arrived, &snapshot, shared)
         {
-            connection.read.advance(used);
+            connection.read.advance(head_bytes + body_bytes);
+            connection.head.clear();
             answered += 1;
         }
         if answered > 0 {
@@ -76,15 +82,14 @@ impl RejectionRepeater {
         Some(answered)
     }
 
-    /// Appends the answer to the first request in `read` if it is a plain repeat, and returns how many bytes the request took.
+    /// Appends the answer to a plain request if it is a repeat, and returns how many bytes its body has.
     fn answer_one(
         &mut self,
-        read: &[u8],
+        mut plain: PlainRequest<'_>,
         arrived: Timestamp,
         snapshot: &Snapshot,
         shared: &SharedState,
     ) -> Option<usize> {
-        let (mut plain, head_bytes) = PlainRequest::read(read, snapshot)?;
         let review =
             (snapshot.field_policy).review(&plain.fields, self.peer, &snapshot.rules.client);
         for name in &review.remove {
@@ -138,7 +143,7 @@ impl RejectionRepeater {
             &answer,
             (snapshot, shared),
         );
-        Some(head_bytes + plain.body_bytes)
+        Some(plain.body_bytes)
     }
 
     /// Records the request, as the proxy does.
@@ -271,53 +276,47 @@ struct PlainRequest<'a> {
 }
 
 impl<'a> PlainRequest<'a> {
-    /// Reads the request at the start of `read`, and returns it with the length of its head.
-    fn read(read: &'a [u8], snapshot: &Snapshot) -> Option<(Self, usize)> {
-        // The proxy judges heads that this parser would accept, and gets others in another form.
-        let Head::Whole {
-            spelling: HeadForm::AsSent,
-            ..
-        } = Head::find(read)
-        else {
+    /// Reads a plain request from its head, whose bytes are `read`; so many bytes that were read follow it.
+    fn of(
+        head: &sluicegate_http1::RequestHead,
+        read: &'a [u8],
+        behind: usize,
+        snapshot: &Snapshot,
+    ) -> Option<Self> {
+        // The proxy gets heads of other forms in this one.
+        if head.needs_respelling()
+            || head.version() != HttpVersion::Http11
+            || head.fields().len() > bounds::REPEAT_FIELDS
+        {
             return None;
-        };
-        let mut fields = [httparse::EMPTY_HEADER; bounds::REPEAT_FIELDS];
-        let mut request = httparse::Request::new(&mut fields);
-        let Ok(httparse::Status::Complete(head_bytes)) = request.parse(read) else {
-            return None;
-        };
-        let plain = Self::of(&request, read.len() - head_bytes, snapshot)?;
-        Some((plain, head_bytes))
-    }
-
-    /// Parses a plain request; `behind` is the number of bytes that were read after the head.
-    fn of(request: &httparse::Request<'_, 'a>, behind: usize, snapshot: &Snapshot) -> Option<Self> {
-        let target = request.path?;
-        if request.version != Some(1) || !target.starts_with('/') {
+        }
+        // The proxy finds the end of chunks.
+        let body_bytes = usize::try_from(head.framing().length()?).ok()?;
+        if body_bytes > behind {
             return None;
         }
         let mut fields = HeaderMap::new();
-        let mut body_bytes = 0;
-        for field in request.headers.iter() {
-            match classify(field) {
+        for field in head.fields().iter(read) {
+            match classify(&field) {
                 FieldUse::HandOver => return None,
-                FieldUse::ContentLength => {
-                    body_bytes = std::str::from_utf8(field.value).ok()?.parse().ok()?;
-                }
+                FieldUse::Framing => {}
                 FieldUse::Host => {
                     let value = HeaderValue::from_bytes(field.value).ok()?;
                     fields.insert(http::header::HOST, value);
                 }
-                FieldUse::Other if snapshot.reads_field(field.name) => {
-                    let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
-                    fields.append(name, HeaderValue::from_bytes(field.value).ok()?);
+                FieldUse::Other => {
+                    // A name is a token, which is ASCII.
+                    let name = std::str::from_utf8(field.name).ok()?;
+                    if snapshot.reads_field(name) {
+                        let name = HeaderName::from_bytes(field.name).ok()?;
+                        fields.append(name, HeaderValue::from_bytes(field.value).ok()?);
+                    }
                 }
-                FieldUse::Other => {}
             }
         }
-        (body_bytes <= behind).then_some(Self {
-            method: Method::from_bytes(request.method?.as_bytes()).ok()?,
-            target,
+        Some(Self {
+            method: Method::from_bytes(head.method(read)).ok()?,
+            target: std::str::from_utf8(head.target(read)).ok()?,
             fields,
             body_bytes,
         })
@@ -336,18 +335,19 @@ impl<'a> PlainRequest<'a> {
 /// The meaning of a field for a plain request.
 enum FieldUse {
     Host,
-    ContentLength,
+    /// It is read already.
+    Framing,
     /// The proxy must see the request.
     HandOver,
     Other,
 }
 
-fn classify(field: &httparse::Header<'_>) -> FieldUse {
+fn classify(field: &HeaderField<'_>) -> FieldUse {
     // Dispatch on the length first: most fields differ from all of these in it.
-    let is = |other: &str| field.name.eq_ignore_ascii_case(other);
+    let is = |other: &str| field.is(other.as_bytes());
     match field.name.len() {
         4 if is("host") => FieldUse::Host,
-        14 if is("content-length") => FieldUse::ContentLength,
+        14 if is("content-length") => FieldUse::Framing,
         6 if is("expect") => FieldUse::HandOver,
         7 if is("upgrade") || is("trailer") => FieldUse::HandOver,
         10 if is("connection") => {
@@ -359,7 +359,6 @@ fn classify(field: &httparse::Header<'_>) -> FieldUse {
         }
         // The answer to gRPC is made for HTTP/2, and such clients rarely repeat.
         12 if is("content-type") && GrpcDialect::named(field.value).is_some() => FieldUse::HandOver,
-        17 if is("transfer-encoding") => FieldUse::HandOver,
         _ => FieldUse::Other,
     }
 }

@@ -1,14 +1,15 @@
-//! Checks the framing of a chunked request body, byte by byte as it arrives, more strictly than the proxy's parser does.
+//! Finds the ends of chunks and of the trailer in a chunked body, RFC 9112 §7.1, and rejects bodies that two parsers could frame in
+//! two ways.
 //!
-//! The proxy reads chunks and frames them anew, so an origin never sees a client's chunk. But a proxy *in front* may have read
-//! them differently, and this gateway would then take for a request what that proxy took for data. Parsers are known to disagree
+//! Whoever reads chunks leniently takes for a request what a server before or behind it took for data. Parsers are known to disagree
 //! about: a size without a digit, with spaces or more digits than fit; a bare line feed, which ends an extension for some;
-//! control characters; a trailer line that is folded or no field. No well-behaved client sends any of these.
+//! control characters; a trailer line that is folded or no field. No well-behaved peer sends any of these.
 //!
 //! # Limits
-//! [`ChunkLimits`] bound the bytes that are not data. The parser keeps a few words of state.
+//! [`ChunkLimits`] bound the bytes that are not data. The decoder keeps a few words of state.
 
 use crate::bytes::is_token;
+use crate::violation::RuleViolation;
 
 /// Bounds of the bytes of a chunked body that are not data.
 #[derive(Clone, Copy, Debug)]
@@ -17,26 +18,70 @@ pub struct ChunkLimits {
     pub overhead: usize,
     /// Bytes of the trailer.
     pub trailer: usize,
+    /// Fields of the trailer.
+    pub trailer_fields: usize,
 }
 
 /// The progress within a chunked body.
+///
+/// # Example
+///
+/// ```
+/// use sluicegate_http1::{ChunkDecoder, ChunkLimits, ChunkPiece};
+///
+/// # fn main() -> Result<(), sluicegate_http1::RuleViolation> {
+/// let limits = ChunkLimits { overhead: 16 * 1024, trailer: 8 * 1024, trailer_fields: 64 };
+/// let mut decoder = ChunkDecoder::new(limits);
+/// let mut data = Vec::new();
+/// for read in [&b"5;a=b\r\nhel"[..], b"lo\r\n0\r\n\r\nGET / HTTP"] {
+///     for piece in decoder.pieces(read) {
+///         match piece? {
+///             ChunkPiece::Data(bytes) => data.extend_from_slice(bytes),
+///             ChunkPiece::Trailer(_) => {}
+///             ChunkPiece::End { behind } => assert_eq!(behind, b"GET / HTTP"),
+///         }
+///     }
+/// }
+/// assert_eq!(data, b"hello");
+/// assert!(decoder.is_over());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Chunks {
+pub struct ChunkDecoder {
     limits: ChunkLimits,
-    at: At,
+    at: ChunkElement,
     /// Bytes of framing, less the allowance for the chunks so far.
     overhead: usize,
     /// Bytes of the trailer.
     trailer: usize,
+    trailer_fields: usize,
 }
 
-/// A body that two parsers could frame in two ways, or one with too much framing.
+/// A piece of a chunked body; sizes, extensions and line ends lie between the pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadChunks;
+pub enum ChunkPiece<'a> {
+    /// Data of the body.
+    Data(&'a [u8]),
+    /// Bytes of the field lines of the trailer, with their line ends, in one or several pieces.
+    Trailer(&'a [u8]),
+    /// The end of the body.
+    End {
+        /// The bytes that follow it, which belong to the next message.
+        behind: &'a [u8],
+    },
+}
+
+/// An iterator over the pieces of the body that some bytes contain.
+#[derive(Debug)]
+pub struct ChunkPieces<'d, 'a> {
+    decoder: &'d mut ChunkDecoder,
+    bytes: &'a [u8],
+}
 
 /// The element that is expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum ChunkElement {
     /// The first digit of a size.
     Start,
     /// Another digit or the end of the size, with its value so far.
@@ -69,103 +114,172 @@ enum At {
     ValueFeed,
     /// The line feed that ends the body.
     LastFeed,
-    /// The end; further bytes belong to the next request.
+    /// The end; further bytes belong to the next message.
     Over,
 }
 
 /// Maximum digits of a size: 2^60 bytes are more than any body may have.
 const DIGITS: u8 = 15;
 
-impl Chunks {
+impl ChunkDecoder {
     /// Returns the state before the first byte.
     #[must_use]
-    pub fn new(limits: ChunkLimits) -> Self {
+    pub const fn new(limits: ChunkLimits) -> Self {
         Self {
             limits,
-            at: At::Start,
+            at: ChunkElement::Start,
             overhead: 0,
             trailer: 0,
+            trailer_fields: 0,
         }
     }
 
-    /// Checks the bytes that arrived.
+    /// Returns whether the body has ended.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.at, ChunkElement::Over)
+    }
+
+    /// Checks bytes that are passed on as they came. Returns how many of them belong to the body: all, unless it ends among them.
     ///
     /// # Errors
-    /// The framing is ambiguous. No byte after it may be read.
-    pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), BadChunks> {
-        while let Some((&byte, rest)) = bytes.split_first() {
-            bytes = match self.at {
-                // Data is skipped as a block.
-                At::Data { left } => {
-                    let here =
-                        usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                    let left = left - here as u64;
-                    self.at = if left == 0 {
-                        At::DataReturn
-                    } else {
-                        At::Data { left }
-                    };
-                    &bytes[here..]
-                }
-                At::Over => return Ok(()),
-                _ => {
-                    self.at = self.step(byte)?;
-                    self.weigh()?;
-                    rest
-                }
-            };
+    /// The framing is ambiguous or has too many bytes. No byte after it may be read.
+    pub fn check(&mut self, bytes: &[u8]) -> Result<usize, RuleViolation> {
+        let mut rest = bytes;
+        while !rest.is_empty() && !self.is_over() {
+            rest = &rest[self.run(rest)?..];
         }
-        Ok(())
+        Ok(bytes.len() - rest.len())
+    }
+
+    /// Returns the pieces of the body in the next bytes of it. They are to be read to the end.
+    pub fn pieces<'d, 'a>(&'d mut self, bytes: &'a [u8]) -> ChunkPieces<'d, 'a> {
+        ChunkPieces {
+            decoder: self,
+            bytes,
+        }
+    }
+
+    /// Takes bytes of one kind from the start of `bytes`, which is not empty: data, trailer, or framing. Returns their number.
+    fn run(&mut self, bytes: &[u8]) -> Result<usize, RuleViolation> {
+        // Data is skipped as a block.
+        if let ChunkElement::Data { left } = self.at {
+            let here = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+            let left = left - here as u64;
+            self.at = if left == 0 {
+                ChunkElement::DataReturn
+            } else {
+                ChunkElement::Data { left }
+            };
+            return Ok(here);
+        }
+        let is_trailer = self.is_trailer(bytes);
+        let mut taken = 0;
+        for &byte in bytes {
+            self.at = self.step(byte)?;
+            self.weigh()?;
+            taken += 1;
+            let is_data_next = matches!(self.at, ChunkElement::Data { .. } | ChunkElement::Over);
+            if is_data_next || self.is_trailer(&bytes[taken..]) != is_trailer {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Returns whether the first of `bytes` belongs to a field line of the trailer.
+    fn is_trailer(&self, bytes: &[u8]) -> bool {
+        match self.at {
+            // The empty line is framing.
+            ChunkElement::Line => bytes.first().is_some_and(|&byte| byte != b'\r'),
+            ChunkElement::Name | ChunkElement::Value | ChunkElement::ValueFeed => true,
+            _ => false,
+        }
     }
 
     /// Returns the element that is expected after `byte`, which is not data.
-    fn step(&mut self, byte: u8) -> Result<At, BadChunks> {
+    fn step(&mut self, byte: u8) -> Result<ChunkElement, RuleViolation> {
         let at = match (self.at, byte) {
-            (At::Start, _) => At::Size {
+            (ChunkElement::Start, _) => ChunkElement::Size {
                 size: hex(byte)?,
                 digits: 1,
             },
-            (At::Size { size, .. }, b'\r') => At::SizeFeed { size },
-            (At::Size { size, .. }, b';') => At::Extension { size },
-            (At::Size { size, digits }, _) if digits < DIGITS => At::Size {
+            (ChunkElement::Size { size, .. }, b'\r') => ChunkElement::SizeFeed { size },
+            (ChunkElement::Size { size, .. }, b';') => ChunkElement::Extension { size },
+            (ChunkElement::Size { size, digits }, _) if digits < DIGITS => ChunkElement::Size {
                 size: size << 4 | hex(byte)?,
                 digits: digits + 1,
             },
-            (At::Extension { size }, b'\r') => At::SizeFeed { size },
-            (At::Extension { size }, _) if !is_control(byte) => At::Extension { size },
-            (At::SizeFeed { size: 0 }, b'\n') => At::Line,
-            (At::SizeFeed { size }, b'\n') => {
-                self.overhead = self.overhead.saturating_sub(justified_by(size));
-                At::Data { left: size }
+            (ChunkElement::Extension { size }, b'\r') => ChunkElement::SizeFeed { size },
+            (ChunkElement::Extension { size }, _) if !is_control(byte) => {
+                ChunkElement::Extension { size }
             }
-            (At::DataReturn, b'\r') => At::DataFeed,
-            (At::DataFeed, b'\n') => At::Start,
-            (At::Line, b'\r') => At::LastFeed,
-            (At::Line | At::Name, _) if is_token(byte) => At::Name,
-            (At::Name, b':') => At::Value,
-            (At::Value, b'\r') => At::ValueFeed,
-            (At::Value, _) if !is_control(byte) => At::Value,
-            (At::ValueFeed, b'\n') => At::Line,
-            (At::LastFeed, b'\n') => At::Over,
-            _ => return Err(BadChunks),
+            (ChunkElement::SizeFeed { size: 0 }, b'\n') => ChunkElement::Line,
+            (ChunkElement::SizeFeed { size }, b'\n') => {
+                self.overhead = self.overhead.saturating_sub(justified_by(size));
+                ChunkElement::Data { left: size }
+            }
+            (ChunkElement::DataReturn, b'\r') => ChunkElement::DataFeed,
+            (ChunkElement::DataFeed, b'\n') => ChunkElement::Start,
+            (ChunkElement::Line, b'\r') => ChunkElement::LastFeed,
+            (ChunkElement::Line | ChunkElement::Name, _) if is_token(byte) => ChunkElement::Name,
+            (ChunkElement::Name, b':') => ChunkElement::Value,
+            (ChunkElement::Value, b'\r') => ChunkElement::ValueFeed,
+            (ChunkElement::Value, _) if !is_control(byte) => ChunkElement::Value,
+            (ChunkElement::ValueFeed, b'\n') => ChunkElement::Line,
+            (ChunkElement::LastFeed, b'\n') => ChunkElement::Over,
+            _ => return Err(RuleViolation::Chunks),
         };
         Ok(at)
     }
 
     /// Counts a byte that is not data.
-    fn weigh(&mut self) -> Result<(), BadChunks> {
+    fn weigh(&mut self) -> Result<(), RuleViolation> {
         let (count, most) = match self.at {
-            At::Line | At::Name | At::Value | At::ValueFeed => {
-                (&mut self.trailer, self.limits.trailer)
-            }
+            ChunkElement::Line
+            | ChunkElement::Name
+            | ChunkElement::Value
+            | ChunkElement::ValueFeed => (&mut self.trailer, self.limits.trailer),
             _ => (&mut self.overhead, self.limits.overhead),
         };
         *count += 1;
-        if *count > most {
-            Err(BadChunks)
+        self.trailer_fields += usize::from(self.at == ChunkElement::ValueFeed);
+        if *count > most || self.trailer_fields > self.limits.trailer_fields {
+            Err(RuleViolation::Chunks)
         } else {
             Ok(())
         }
+    }
+}
+
+impl<'a> Iterator for ChunkPieces<'_, 'a> {
+    type Item = Result<ChunkPiece<'a>, RuleViolation>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.bytes.is_empty() && !self.decoder.is_over() {
+            let is_data = matches!(self.decoder.at, ChunkElement::Data { .. });
+            let is_trailer = self.decoder.is_trailer(self.bytes);
+            let taken = match self.decoder.run(self.bytes) {
+                Ok(taken) => taken,
+                Err(rule) => {
+                    self.bytes = b"";
+                    return Some(Err(rule));
+                }
+            };
+            let (piece, behind) = self.bytes.split_at(taken);
+            self.bytes = behind;
+            if self.decoder.is_over() {
+                self.bytes = b"";
+                return Some(Ok(ChunkPiece::End { behind }));
+            }
+            if is_data {
+                return Some(Ok(ChunkPiece::Data(piece)));
+            }
+            if is_trailer {
+                return Some(Ok(ChunkPiece::Trailer(piece)));
+            }
+        }
+        None
     }
 }
 
@@ -174,11 +288,11 @@ fn justified_by(size: u64) -> usize {
     usize::try_from(size.saturating_mul(2).saturating_add(16)).unwrap_or(usize::MAX)
 }
 
-fn hex(byte: u8) -> Result<u64, BadChunks> {
+fn hex(byte: u8) -> Result<u64, RuleViolation> {
     char::from(byte)
         .to_digit(16)
         .map(u64::from)
-        .ok_or(BadChunks)
+        .ok_or(RuleViolation::Chunks)
 }
 
 /// Returns whether the byte is a control character other than a tab, which RFC 9110 §5.5 forbids in field values.
@@ -195,11 +309,12 @@ mod tests {
     const LIMITS: ChunkLimits = ChunkLimits {
         overhead: 16 * 1024,
         trailer: 8 * 1024,
+        trailer_fields: 16,
     };
 
-    fn judge(body: &[u8]) -> Result<At, BadChunks> {
-        let mut chunks = Chunks::new(LIMITS);
-        chunks.take(body)?;
+    fn judge(body: &[u8]) -> Result<ChunkElement, RuleViolation> {
+        let mut chunks = ChunkDecoder::new(LIMITS);
+        chunks.check(body)?;
         Ok(chunks.at)
     }
 
@@ -216,7 +331,7 @@ mod tests {
             "0\r\n\r\nGET / HTTP/1.1\r\n",
         ];
         for body in bodies {
-            assert_eq!(judge(body.as_bytes()), Ok(At::Over), "{body:?}");
+            assert_eq!(judge(body.as_bytes()), Ok(ChunkElement::Over), "{body:?}");
         }
     }
 
@@ -259,7 +374,11 @@ mod tests {
             "0\r\nGET / HTTP/1.1\r\n\r\n",
         ];
         for body in bodies {
-            assert_eq!(judge(body.as_bytes()), Err(BadChunks), "{body:?}");
+            assert_eq!(
+                judge(body.as_bytes()),
+                Err(RuleViolation::Chunks),
+                "{body:?}"
+            );
         }
     }
 
@@ -268,13 +387,15 @@ mod tests {
     #[test]
     fn floods_of_framing_are_refused() {
         let long = format!("5;{}\r\n", "x".repeat(LIMITS.overhead));
-        assert_eq!(judge(long.as_bytes()), Err(BadChunks));
+        assert_eq!(judge(long.as_bytes()), Err(RuleViolation::Chunks));
         let tiny = "1;0123456789012345678901234567890\r\nx\r\n".repeat(2000);
-        assert_eq!(judge(tiny.as_bytes()), Err(BadChunks));
+        assert_eq!(judge(tiny.as_bytes()), Err(RuleViolation::Chunks));
         let trailer = format!("0\r\nX: {}\r\n\r\n", "x".repeat(LIMITS.trailer));
-        assert_eq!(judge(trailer.as_bytes()), Err(BadChunks));
+        assert_eq!(judge(trailer.as_bytes()), Err(RuleViolation::Chunks));
+        let fields = format!("0\r\n{}\r\n", "X:\r\n".repeat(17));
+        assert_eq!(judge(fields.as_bytes()), Err(RuleViolation::Chunks));
         let honest = "1\r\nx\r\n".repeat(1 << 20);
-        assert_eq!(judge(honest.as_bytes()), Ok(At::Start));
+        assert_eq!(judge(honest.as_bytes()), Ok(ChunkElement::Start));
     }
 
     proptest! {
@@ -286,10 +407,53 @@ mod tests {
             if let Some(place) = body.get_mut(change) {
                 *place = byte;
             }
-            let mut chunks = Chunks::new(LIMITS);
+            let mut chunks = ChunkDecoder::new(LIMITS);
             let (start, end) = body.split_at(cut.min(body.len()));
-            let halves = chunks.take(start).and_then(|()| chunks.take(end)).map(|()| chunks.at);
+            let halves = chunks.check(start).and_then(|_| chunks.check(end)).map(|_| chunks.at);
             prop_assert_eq!(halves, judge(&body));
+        }
+
+        /// Goal: data and trailer are found in any split of the bytes, and nothing is read beyond the body. Method: a body that is
+        /// written from chunks and fields, cut in three, with bytes of the next message behind it; and checked as a whole.
+        #[test]
+        fn pieces_are_those_of_the_body(
+            chunks in prop::collection::vec((prop::collection::vec(any::<u8>(), 1..20), "(;[a-z]{1,3}(=[a-z]{1,3})?)?"), 0..5),
+            trailer in prop::collection::vec("[A-Za-z]{1,5}: ?[a-z ]{0,5}\r\n", 0..3),
+            cuts in prop::array::uniform2(0_usize..200),
+        ) {
+            let mut body = Vec::new();
+            for (data, extension) in &chunks {
+                body.extend_from_slice(format!("{:x}{extension}\r\n", data.len()).as_bytes());
+                body.extend_from_slice(data);
+                body.extend_from_slice(b"\r\n");
+            }
+            body.extend_from_slice(format!("0\r\n{}\r\n", trailer.concat()).as_bytes());
+            let end = body.len();
+            body.extend_from_slice(b"GET / HTTP");
+            let mut decoder = ChunkDecoder::new(LIMITS);
+            prop_assert_eq!(decoder.check(&body), Ok(end));
+
+            let first = cuts[0].min(body.len());
+            let second = cuts[1].clamp(first, body.len());
+            let mut decoder = ChunkDecoder::new(LIMITS);
+            let (mut data, mut fields, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+            for part in [&body[..first], &body[first..second], &body[second..]] {
+                if decoder.is_over() {
+                    behind.extend_from_slice(part);
+                }
+                for piece in decoder.pieces(part) {
+                    match piece.unwrap() {
+                        ChunkPiece::Data(bytes) => data.extend_from_slice(bytes),
+                        ChunkPiece::Trailer(bytes) => fields.extend_from_slice(bytes),
+                        ChunkPiece::End { behind: bytes } => behind.extend_from_slice(bytes),
+                    }
+                }
+            }
+            let sent: Vec<u8> = chunks.iter().flat_map(|(data, _)| data.clone()).collect();
+            prop_assert_eq!(data, sent);
+            prop_assert_eq!(fields, trailer.concat().into_bytes());
+            prop_assert_eq!(behind, b"GET / HTTP");
+            prop_assert!(decoder.is_over());
         }
 
         /// Goal: no bytes from the network cause a panic. Method: any bytes.

@@ -1,7 +1,15 @@
 //! HTTP/1.1 messages without I/O, for proxies.
 //!
 //! A proxy that reads a message in one way and forwards it to a server that reads it in another lets requests be smuggled (RFC 9112
-//! §11.2). This crate rejects what two parsers could read in two ways; each rule is a variant of [`RuleViolation`].
+//! §11.2). This crate rejects what two parsers could read in two ways; each rule is a variant of [`RuleViolation`], cited beside the line
+//! that keeps it.
+//!
+//! - [`RequestHead`] parses a head once, into ranges over the received bytes, and decides its [`BodyFraming`].
+//! - [`ChunkDecoder`] finds the ends of chunks and of the trailer in any split of a body.
+//! - [`raw_query`] writes queries as RFC 3986 has them, and [`is_framing_lookalike`] finds names that some recipients take for a framing
+//!   field.
+//!
+//! The crate reads no clock, allocates nothing but the ranges of fields, and waits for nothing.
 #![forbid(unsafe_code)]
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
@@ -9,16 +17,26 @@
 mod authority;
 mod bytes;
 mod chunks;
+mod fields;
+mod framing;
 mod framing_names;
+mod head;
+mod lines;
 pub mod raw_query;
 mod request;
+mod request_line;
 mod respell;
 mod target;
+mod version;
 mod violation;
 
 pub use authority::Authority;
-pub use chunks::{BadChunks, ChunkLimits, Chunks};
+pub use chunks::{ChunkDecoder, ChunkLimits, ChunkPiece, ChunkPieces};
+pub use fields::{FieldLines, HeaderField};
+pub use framing::BodyFraming;
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
-pub use request::{Body, Head, HeadForm, leading_line_end};
-pub use respell::respell;
+pub use head::{HeadError, HeadLimits, HeadProgress};
+pub use request::{RequestHead, TargetForm};
+pub use request_line::{first_words, leading_line_end};
+pub use version::HttpVersion;
 pub use violation::RuleViolation;

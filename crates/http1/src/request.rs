@@ -1,323 +1,286 @@
-//! Decides where the head of an HTTP/1 request ends and how its body is framed, and rejects heads that two parsers could read in
-//! two ways (RFC 9112 §11.2, request smuggling).
+//! Decides where the head of a request ends and how its body is framed, and rejects heads that two parsers could read in two ways
+//! (RFC 9112 §11.2, request smuggling).
 //!
 //! It checks line ends, the form of the request line, the bytes of names and values, and the three fields that frame and address
-//! a request. The proxy's parser runs after this one, on the same bytes; a rejection by that parser has no line in the access
-//! log, so little is left to it.
-//!
-//! A partial head is checked as far as it goes: bytes that cannot become a request, such as the first message of TLS, are
-//! rejected at once rather than at the timeout.
+//! a request. A partial head is checked as far as it goes: bytes that cannot become a request, such as the first message of TLS,
+//! are rejected at once rather than at a timeout.
 
-use crate::bytes::{is_token, is_value};
-use crate::framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
-use crate::target::{Absolute, Target};
+use crate::bytes::is_token;
+use crate::fields::{self, ByteRange, FieldLines};
+use crate::framing::{BodyFraming, FramingFields};
+use crate::framing_names::is_framing_lookalike;
+use crate::head::{HeadError, HeadLimits, HeadProgress};
+use crate::lines::{HeadLine, LineScanner};
+use crate::request_line::{self, first_words, leading_line_end};
+use crate::target::{AbsoluteTarget, RequestTarget};
+use crate::version::HttpVersion;
 use crate::violation::RuleViolation;
 
-/// The result of parsing the bytes read so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Head {
-    /// A partial head.
-    Partial,
-    /// A whole head.
-    Whole {
-        /// Its length in bytes, with the empty line.
-        bytes: usize,
-        /// The number of its fields.
-        fields: usize,
-        /// The framing of its body.
-        body: Body,
-        /// The form in which it is passed on.
-        spelling: HeadForm,
-    },
-    /// A malformed or ambiguous head.
-    Malformed(RuleViolation),
-}
-
-/// The framing of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// So many bytes.
-    Length(usize),
-    /// Chunks, whose end only the proxy finds.
-    Chunked,
-}
-
-/// The form in which a head is passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeadForm {
-    /// The form in which it was sent.
-    AsSent,
-    /// The form that [`crate::respell`] writes.
-    Respelled,
-}
-
-impl Head {
-    /// Parses a head at the start of `read`.
-    #[must_use]
-    pub fn find(read: &[u8]) -> Self {
-        match Self::judge(read) {
-            Ok(head) => head,
-            Err(rule) => Self::Malformed(rule),
-        }
-    }
-
-    fn judge(read: &[u8]) -> Result<Self, RuleViolation> {
-        let at = leading_line_end(read);
-        let mut lines = Lines {
-            rest: &read[at..],
-            at,
-        };
-        let (version, target) = match lines.next()? {
-            Line::Partial(line) => {
-                check_beginning_of_request(line)?;
-                return Ok(Self::Partial);
-            }
-            Line::Whole(line) => request_line(line)?,
-        };
-        let mut framing = FramingFields::default();
-        loop {
-            match lines.next()? {
-                Line::Partial(line) => {
-                    check_beginning_of_field(line)?;
-                    return Ok(Self::Partial);
-                }
-                Line::Whole([]) => break,
-                Line::Whole(line) => framing.add(line)?,
-            }
-        }
-        let body = framing.body(version)?;
-        if let Target::Absolute(absolute) = &target {
-            framing.check_host(absolute)?;
-        }
-        Ok(Self::Whole {
-            bytes: lines.at,
-            fields: framing.fields,
-            body,
-            spelling: if at == 0 && target == Target::Path {
-                HeadForm::AsSent
-            } else {
-                HeadForm::Respelled
-            },
-        })
-    }
-}
-
-/// Returns the length of one empty line before the request line, which RFC 9112 §2.2 ignores.
-#[must_use]
-pub fn leading_line_end(read: &[u8]) -> usize {
-    match read {
-        [b'\r', b'\n', ..] => 2,
-        // The other byte may follow.
-        b"\r" => 1,
-        _ => 0,
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HttpVersion {
-    Http10,
-    Http11,
-}
-
-/// Parses a request line, RFC 9112 §3: method, target and version with one space between each. A space within the target would
-/// end it for one parser and not for another.
-fn request_line(line: &[u8]) -> Result<(HttpVersion, Target<'_>), RuleViolation> {
-    // A second space would be part of the target, which may contain none.
-    let (method, target, version) = words(line).ok_or_else(|| match line {
-        // A byte that no method contains means that this is not HTTP.
-        [] => RuleViolation::RequestLine,
-        _ => check_beginning_of_request(line)
-            .err()
-            .unwrap_or(RuleViolation::RequestLine),
-    })?;
-    // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not open.
-    if method.is_empty() || !method.iter().all(|&byte| is_token(byte)) {
-        return Err(RuleViolation::Method);
-    }
-    if method == b"CONNECT" {
-        return Err(RuleViolation::Connect);
-    }
-    let target = Target::judge(target, method)?;
-    match version {
-        b"HTTP/1.1" => Ok((HttpVersion::Http11, target)),
-        b"HTTP/1.0" => Ok((HttpVersion::Http10, target)),
-        _ => Err(RuleViolation::Version),
-    }
-}
-
-/// Splits a request line into its three words.
-fn words(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let (first, last) = (memchr::memchr(b' ', line)?, memchr::memrchr(b' ', line)?);
-    Some((
-        &line[..first],
-        line.get(first + 1..last)?,
-        &line[last + 1..],
-    ))
-}
-
-/// Checks that further bytes can complete the request line, RFC 9112 §3.
-fn check_beginning_of_request(line: &[u8]) -> Result<(), RuleViolation> {
-    const VERSIONS: [&[u8]; 2] = [b"HTTP/1.1\r", b"HTTP/1.0\r"];
-    let mut words = line.splitn(3, |&byte| byte == b' ');
-    let method = words.next().unwrap_or_default();
-    if let Some(&byte) = method.iter().find(|&&byte| !is_token(byte)) {
-        return Err(if byte.is_ascii_graphic() {
-            RuleViolation::Method
-        } else {
-            RuleViolation::NotHttp
-        });
-    }
-    let Some(target) = words.next() else {
-        return Ok(());
-    };
-    if method.is_empty() || target.starts_with(b" ") {
-        return Err(RuleViolation::RequestLine);
-    }
-    if target.iter().any(|byte| matches!(byte, 0..b' ' | 0x7f)) {
-        return Err(RuleViolation::TargetByte);
-    }
-    let Some(version) = words.next() else {
-        return Ok(());
-    };
-    if target.is_empty() {
-        return Err(RuleViolation::RequestLine);
-    }
-    if VERSIONS.iter().any(|whole| whole.starts_with(version)) {
-        Ok(())
-    } else if version.starts_with(b"HTTP/") && !version.contains(&b' ') {
-        Err(RuleViolation::Version)
-    } else {
-        Err(RuleViolation::RequestLine)
-    }
-}
-
-/// Checks that further bytes can complete a field, or the end of the head.
-fn check_beginning_of_field(line: &[u8]) -> Result<(), RuleViolation> {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    match line.iter().position(|&byte| !is_token(byte)) {
-        None => Ok(()),
-        Some(end) => field(line, end).map(|_| ()),
-    }
-}
-
-/// Returns name and value of a field line, in which the byte at `end` is the first that a token may not contain.
-fn field(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), RuleViolation> {
-    match line.split_at(end) {
-        // RFC 9112 §5.2: a line that starts with a blank continues the previous one, which is obsolete.
-        ([], [b' ' | b'\t', ..]) => Err(RuleViolation::FoldedField),
-        // §5.1: no blank stands before the colon.
-        ([], _) => Err(RuleViolation::FieldName),
-        (name, [b':', value @ ..]) if is_value(value) => Ok((name, value)),
-        (_, [b':', ..]) => Err(RuleViolation::FieldValue),
-        _ => Err(RuleViolation::FieldName),
-    }
-}
-
-/// The fields that frame and address a request, and the number of all fields.
-#[derive(Default)]
-struct FramingFields<'a> {
-    fields: usize,
+/// The head of a request, as ranges of the bytes in which it was received.
+///
+/// It is made for one message after the other: [`clear`](Self::clear) keeps its memory. The bytes stay with the caller, who passes
+/// them to each method that returns some of them.
+///
+/// # Example
+///
+/// ```
+/// use sluicegate_http1::{BodyFraming, HeadLimits, HeadProgress, RequestHead};
+///
+/// let limits = HeadLimits { bytes: 16 * 1024, fields: 100, target: 8 * 1024 };
+/// let mut head = RequestHead::new();
+/// let mut read = b"POST /a HTTP/1.1\r\nHost: exa".to_vec();
+/// assert_eq!(head.parse(&read, &limits), Ok(HeadProgress::Partial));
+///
+/// read.extend_from_slice(b"mple.com\r\nContent-Length: 5\r\n\r\nhello");
+/// assert_eq!(head.parse(&read, &limits), Ok(HeadProgress::Whole(58)));
+/// assert_eq!(head.method(&read), b"POST");
+/// assert_eq!(head.host(&read), Some(&b"example.com"[..]));
+/// assert_eq!(head.framing(), BodyFraming::Length(5));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RequestHead {
+    stage: HeadStage,
+    /// Bytes of the lines that are parsed.
+    parsed: usize,
+    method: ByteRange,
+    target: ByteRange,
+    form: TargetForm,
+    version: HttpVersion,
+    fields: FieldLines,
+    framing_fields: FramingFields,
+    framing: Option<BodyFraming>,
     hosts: usize,
-    host: &'a [u8],
-    length: Option<usize>,
-    chunked: bool,
+    host: ByteRange,
 }
 
-impl<'a> FramingFields<'a> {
+/// The part of a head that is expected next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum HeadStage {
+    #[default]
+    RequestLine,
+    Fields,
+    /// The end; further bytes belong to the body.
+    Over,
+}
+
+/// The form of a target, RFC 9112 §3.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetForm {
+    /// A path, with or without a query.
+    #[default]
+    Origin,
+    /// A path with a query that holds bytes which RFC 3986 §3.4 wants percent-encoded.
+    RawQuery,
+    /// An absolute URL.
+    Absolute,
+}
+
+impl RequestHead {
+    /// Returns a head of which nothing has been parsed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Prepares for the next request. Keeps the memory for usual numbers of fields.
+    pub fn clear(&mut self) {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        *self = Self {
+            fields,
+            ..Self::default()
+        };
+    }
+
+    /// Parses the head at the start of `read`: the bytes of the calls before, since the last [`clear`](Self::clear), and further ones
+    /// behind them. Lines that are parsed are not read again; after the end nothing is.
+    ///
+    /// # Errors
+    /// [`HeadError`]; the head begins anew then. A broken rule comes before a size, as far as the bytes are here.
+    pub fn parse(&mut self, read: &[u8], limits: &HeadLimits) -> Result<HeadProgress, HeadError> {
+        let parsed = self.parse_lines(read, limits.fields);
+        let progress = parsed.map_err(HeadError::Rule);
+        let checked = progress.and_then(|progress| self.check(read, progress, limits));
+        if checked.is_err() {
+            self.clear();
+        }
+        checked
+    }
+
+    /// Returns the method, a token.
+    #[must_use]
+    pub fn method<'a>(&self, read: &'a [u8]) -> &'a [u8] {
+        self.method.of_bytes(read)
+    }
+
+    /// Returns the target, as sent.
+    #[must_use]
+    pub fn target<'a>(&self, read: &'a [u8]) -> &'a [u8] {
+        self.target.of_bytes(read)
+    }
+
+    /// Returns the form of the target.
+    #[must_use]
+    pub fn target_form(&self) -> TargetForm {
+        self.form
+    }
+
+    /// Returns the version.
+    #[must_use]
+    pub fn version(&self) -> HttpVersion {
+        self.version
+    }
+
+    /// Returns the fields.
+    #[must_use]
+    pub fn fields(&self) -> &FieldLines {
+        &self.fields
+    }
+
+    /// Returns the value of `Host`; `None` without one, which only HTTP/1.0 allows.
+    #[must_use]
+    pub fn host<'a>(&self, read: &'a [u8]) -> Option<&'a [u8]> {
+        (self.hosts > 0).then(|| self.host.of_bytes(read))
+    }
+
+    /// Returns the framing of the body; that of no body before the head is whole.
+    #[must_use]
+    pub fn framing(&self) -> BodyFraming {
+        self.framing.unwrap_or(BodyFraming::None)
+    }
+
+    /// Returns whether origins need not understand the form in which the head was sent: its target is no plain path, or an empty
+    /// line stands before it. [`respelled`](Self::respelled) writes the form that they do understand.
+    #[must_use]
+    pub fn needs_respelling(&self) -> bool {
+        self.form != TargetForm::Origin || self.method.start > 0
+    }
+
+    fn parse_lines(&mut self, read: &[u8], most: usize) -> Result<HeadProgress, RuleViolation> {
+        if self.stage == HeadStage::RequestLine {
+            let start = leading_line_end(read);
+            let mut lines = LineScanner::new(read, start);
+            match lines.next()? {
+                HeadLine::Partial(line) => {
+                    request_line::check_beginning(line)?;
+                    return Ok(HeadProgress::Partial);
+                }
+                HeadLine::Whole(line) => self.request_line(line, start)?,
+            }
+            self.parsed = lines.at;
+            self.stage = HeadStage::Fields;
+        }
+        let mut lines = LineScanner::new(read, self.parsed);
+        while self.stage == HeadStage::Fields {
+            let start = lines.at;
+            match lines.next()? {
+                HeadLine::Partial(line) => {
+                    fields::check_beginning(line)?;
+                    self.parsed = start;
+                    return Ok(HeadProgress::Partial);
+                }
+                HeadLine::Whole([]) => {
+                    self.end(read)?;
+                    self.parsed = lines.at;
+                    self.stage = HeadStage::Over;
+                }
+                HeadLine::Whole(line) => self.field(line, start, most)?,
+            }
+        }
+        Ok(HeadProgress::Whole(self.parsed))
+    }
+
+    /// Parses a request line, RFC 9112 §3: method, target and version with one space between each. A space within the target would
+    /// end it for one parser and not for another.
+    fn request_line(&mut self, line: &[u8], start: usize) -> Result<(), RuleViolation> {
+        // A second space would be part of the target, which may contain none.
+        let (method, target, version) = request_line::words(line).ok_or_else(|| match line {
+            // A byte that no method contains means that this is not HTTP.
+            [] => RuleViolation::RequestLine,
+            _ => request_line::check_beginning(line)
+                .err()
+                .unwrap_or(RuleViolation::RequestLine),
+        })?;
+        // RFC 9110 §9.1: a method is a token. CONNECT asks for a tunnel, which a gateway to origins does not open.
+        if method.is_empty() || !method.iter().all(|&byte| is_token(byte)) {
+            return Err(RuleViolation::Method);
+        }
+        if method == b"CONNECT" {
+            return Err(RuleViolation::Connect);
+        }
+        self.form = match RequestTarget::judge(target, method)? {
+            RequestTarget::Path => TargetForm::Origin,
+            RequestTarget::RawQuery => TargetForm::RawQuery,
+            RequestTarget::Absolute(_) => TargetForm::Absolute,
+        };
+        self.version = HttpVersion::named(version).ok_or(RuleViolation::Version)?;
+        self.method = ByteRange::of(start, method.len());
+        self.target = ByteRange::of(start + method.len() + 1, target.len());
+        Ok(())
+    }
+
     /// Adds a field line.
     ///
     /// # Errors
-    /// The line is folded, has no name, contains a forbidden byte, or contradicts an earlier field.
-    fn add(&mut self, line: &'a [u8]) -> Result<(), RuleViolation> {
-        let end = line.iter().position(|&byte| !is_token(byte));
-        let (name, value) = field(line, end.ok_or(RuleViolation::FieldName)?)?;
-        let value = value.trim_ascii();
-        self.fields += 1;
-        // The length first: most fields differ from all three in it.
-        match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => {
-                self.hosts += 1;
-                self.host = value;
-            }
-            14 if name.eq_ignore_ascii_case(CONTENT_LENGTH) => {
-                // One length, digits only: no sign, no list, no repetition.
-                if self.length.is_some() || !value.iter().all(u8::is_ascii_digit) {
-                    return Err(RuleViolation::ContentLength);
-                }
-                let length = std::str::from_utf8(value).ok();
-                let length = length.and_then(|length| length.parse().ok());
-                self.length = Some(length.ok_or(RuleViolation::ContentLength)?);
-            }
-            17 if name.eq_ignore_ascii_case(TRANSFER_ENCODING) => {
-                // Other codings would have to be decoded by every recipient.
-                if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(RuleViolation::TransferEncoding);
-                }
-                self.chunked = true;
-            }
-            _ if is_framing_lookalike(name) => return Err(RuleViolation::FramingName),
-            _ => {}
+    /// The line is malformed, or contradicts an earlier field.
+    fn field(&mut self, line: &[u8], start: usize, most: usize) -> Result<(), RuleViolation> {
+        let (field, value) = self.fields.add(line, start, most)?;
+        if field.is(b"host") {
+            self.hosts += 1;
+            self.host = value;
+            return Ok(());
+        }
+        self.framing_fields.add(field)?;
+        if is_framing_lookalike(field.name) {
+            return Err(RuleViolation::FramingName);
         }
         Ok(())
     }
 
-    /// Checks that a target in absolute form names the same host as `Host`, RFC 9112 §3.2.2.
-    fn check_host(&self, target: &Absolute<'_>) -> Result<(), RuleViolation> {
-        if self.hosts == 0 || target.names(self.host) {
-            Ok(())
-        } else {
-            Err(RuleViolation::HostMismatch)
-        }
-    }
-
-    /// Returns the framing. RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0; §3.2: exactly one `Host` in HTTP/1.1.
-    fn body(&self, version: HttpVersion) -> Result<Body, RuleViolation> {
-        let addressed = match version {
+    /// Checks the fields together. RFC 9112 §3.2: HTTP/1.1 has exactly one `Host`.
+    fn end(&mut self, read: &[u8]) -> Result<(), RuleViolation> {
+        let is_addressed = match self.version {
             HttpVersion::Http11 => self.hosts == 1,
             HttpVersion::Http10 => self.hosts <= 1,
         };
-        if !addressed {
+        if !is_addressed {
             return Err(RuleViolation::HostCount);
         }
+        let host = self.host.of_bytes(read);
         // RFC 9110 §4.2.4
-        if self.host.contains(&b'@') {
+        if host.contains(&b'@') {
             return Err(RuleViolation::UserInformation);
         }
-        match (self.length, self.chunked) {
-            (Some(_), true) => Err(RuleViolation::TwoFramings),
-            (None, true) if version == HttpVersion::Http11 => Ok(Body::Chunked),
-            (None, true) => Err(RuleViolation::TransferEncoding),
-            (length, false) => Ok(Body::Length(length.unwrap_or(0))),
+        self.framing = Some(self.framing_fields.of_request(self.version)?);
+        // §3.2.2: a target in absolute form names the same host as `Host`.
+        if self.form == TargetForm::Absolute
+            && self.hosts == 1
+            && !AbsoluteTarget::find(self.target(read))?.names(host)
+        {
+            return Err(RuleViolation::HostMismatch);
         }
+        Ok(())
     }
-}
 
-/// An iterator over the lines of some bytes.
-struct Lines<'a> {
-    rest: &'a [u8],
-    /// Bytes passed.
-    at: usize,
-}
-
-enum Line<'a> {
-    /// A line whose end is not here yet.
-    Partial(&'a [u8]),
-    Whole(&'a [u8]),
-}
-
-impl<'a> Lines<'a> {
-    fn next(&mut self) -> Result<Line<'a>, RuleViolation> {
-        let Some(feed) = memchr::memchr(b'\n', self.rest) else {
-            return Ok(Line::Partial(self.rest));
-        };
-        let (line, rest) = self.rest.split_at(feed + 1);
-        self.rest = rest;
-        self.at += line.len();
-        match line {
-            // A bare carriage return is valid in no method, target, version, name or value.
-            [text @ .., b'\r', b'\n'] => Ok(Line::Whole(text)),
-            _ => Err(RuleViolation::LineEnd),
+    /// Checks the sizes of a head that breaks no rule.
+    fn check(
+        &self,
+        read: &[u8],
+        progress: HeadProgress,
+        limits: &HeadLimits,
+    ) -> Result<HeadProgress, HeadError> {
+        // Only a head that is longer can have such a target.
+        if read.len() > limits.target {
+            let target = match self.stage {
+                HeadStage::RequestLine => first_words(read).1.len(),
+                HeadStage::Fields | HeadStage::Over => self.target.len(),
+            };
+            if target > limits.target {
+                return Err(HeadError::TargetTooLong);
+            }
         }
+        limits.check(read, progress, self.fields.len())?;
+        Ok(progress)
     }
 }
 
@@ -326,48 +289,57 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const LIMITS: HeadLimits = HeadLimits {
+        bytes: 1024,
+        fields: 8,
+        target: 64,
+    };
+
+    fn judge(read: &[u8]) -> Result<HeadProgress, HeadError> {
+        RequestHead::new().parse(read, &LIMITS)
+    }
+
     const USUAL: &[u8] = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n";
 
     /// Goal: ordinary requests pass. Method: one of each framing, with bytes of the next after it.
     #[test]
     fn a_whole_head_has_its_length_and_framing() {
-        let cases: [(&[u8], usize, Body); 6] = [
-            (USUAL, 2, Body::Length(0)),
+        let cases: [(&[u8], usize, BodyFraming); 6] = [
+            (USUAL, 2, BodyFraming::None),
             (
                 b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 12\r\n\r\n",
                 2,
-                Body::Length(12),
+                BodyFraming::Length(12),
             ),
             (
                 b"POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding: Chunked\r\n\r\n",
                 2,
-                Body::Chunked,
+                BodyFraming::Chunked,
             ),
-            (b"GET / HTTP/1.0\r\n\r\n", 0, Body::Length(0)),
+            (b"GET / HTTP/1.0\r\n\r\n", 0, BodyFraming::None),
             (
                 b"GET http://a:80?b HTTP/1.1\r\nHost: a:80\r\n\r\n",
                 1,
-                Body::Length(0),
+                BodyFraming::None,
             ),
             (
                 b"GET / HTTP/1.1\r\nHost: a\r\n!#$%&'*+-.^_`|~9Z: \tb\xc3\xa9\t\r\n\r\n",
                 2,
-                Body::Length(0),
+                BodyFraming::None,
             ),
         ];
         for (head, fields, body) in cases {
             let read = [head, b"GET"].concat();
             let bytes = head.len();
-            let Head::Whole {
-                bytes: found,
-                fields: counted,
-                body: framed,
-                ..
-            } = Head::find(&read)
-            else {
-                panic!("{} is not whole", head.escape_ascii());
-            };
-            assert_eq!((found, counted, framed), (bytes, fields, body));
+            let mut parsed = RequestHead::new();
+            let progress = parsed.parse(&read, &LIMITS);
+            assert_eq!(
+                progress,
+                Ok(HeadProgress::Whole(bytes)),
+                "{}",
+                head.escape_ascii()
+            );
+            assert_eq!((parsed.fields().len(), parsed.framing()), (fields, body));
         }
     }
 
@@ -420,8 +392,11 @@ mod tests {
             "\r\n\r\n",
         ];
         for head in heads {
-            let found = Head::find(head.as_bytes());
-            assert!(matches!(found, Head::Malformed(_)), "{head:?}: {found:?}");
+            let found = judge(head.as_bytes());
+            assert!(
+                matches!(found, Err(HeadError::Rule(_))),
+                "{head:?}: {found:?}"
+            );
         }
     }
 
@@ -444,8 +419,8 @@ mod tests {
         ] {
             assert!(is_framing_lookalike(name.as_bytes()), "{name}");
             let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 5\r\n\r\n");
-            let found = Head::find(head.as_bytes());
-            assert_eq!(found, Head::Malformed(RuleViolation::FramingName), "{name}");
+            let found = judge(head.as_bytes());
+            assert_eq!(found, Err(RuleViolation::FramingName.into()), "{name}");
         }
         for name in [
             "Content-Length",
@@ -481,23 +456,100 @@ mod tests {
             (b"\r\n\r", RuleViolation::NotHttp),
         ] {
             let shown = read.escape_ascii();
-            assert_eq!(Head::find(read), Head::Malformed(rule), "{shown}");
+            assert_eq!(judge(read), Err(rule.into()), "{shown}");
         }
-        assert_eq!(Head::find(b"\r"), Head::Partial);
-        assert_eq!(Head::find(b"\r\nGET"), Head::Partial);
+        assert_eq!(judge(b"\r"), Ok(HeadProgress::Partial));
+        assert_eq!(judge(b"\r\nGET"), Ok(HeadProgress::Partial));
+    }
+
+    /// Goal: sizes are bounded, and a broken rule comes before them. Method: a head at each bound, and one beyond it.
+    #[test]
+    fn sizes_are_bounded() {
+        let head = |target: usize, fields: usize, value: usize| {
+            let (target, value) = ("t".repeat(target - 1), "v".repeat(value));
+            format!(
+                "GET /{target} HTTP/1.1\r\nHost: a\r\n{}\r\n",
+                format!("a:{value}\r\n").repeat(fields - 1)
+            )
+        };
+        let bytes = head(64, 8, 0).len();
+        assert_eq!(
+            judge(head(64, 8, 0).as_bytes()),
+            Ok(HeadProgress::Whole(bytes))
+        );
+        for (found, error) in [
+            (head(65, 8, 0), HeadError::TargetTooLong),
+            (head(64, 9, 0), HeadError::TooLarge),
+            (head(1, 2, 1024), HeadError::TooLarge),
+            (head(65, 9, 1024), HeadError::TargetTooLong),
+            (
+                head(65, 9, 1024).replace("Host: a", "Host : a"),
+                RuleViolation::FieldName.into(),
+            ),
+        ] {
+            assert_eq!(judge(found.as_bytes()), Err(error), "{found}");
+        }
+        let partial = [
+            (format!("GET /{}", "t".repeat(64)), HeadError::TargetTooLong),
+            (
+                format!("GET / HTTP/1.1\r\na:{}", "v".repeat(1024)),
+                HeadError::TooLarge,
+            ),
+        ];
+        for (found, error) in partial {
+            assert_eq!(judge(found.as_bytes()), Err(error), "{found}");
+        }
+    }
+
+    /// Goal: what a head says is read from the bytes in which it came. Method: one in absolute form behind an empty line.
+    #[test]
+    fn parts_are_those_of_the_bytes() {
+        let read = b"\r\nPUT http://A:80/b?c HTTP/1.0\r\nX:y\r\nhost:\ta\r\n\r\nbody";
+        let mut head = RequestHead::new();
+        assert_eq!(
+            head.parse(read, &LIMITS),
+            Ok(HeadProgress::Whole(read.len() - 4))
+        );
+        assert_eq!(head.method(read), b"PUT");
+        assert_eq!(head.target(read), b"http://A:80/b?c");
+        assert_eq!(head.target_form(), TargetForm::Absolute);
+        assert_eq!(head.version(), HttpVersion::Http10);
+        assert_eq!(head.host(read), Some(&b"a"[..]));
+        assert_eq!(head.fields().get(read, 0).unwrap().name, b"X");
+        head.clear();
+        assert_eq!((head.host(read), head.method(read)), (None, &b""[..]));
     }
 
     proptest! {
+        /// Goal: the result does not depend on how bytes arrive. Method: a head with a byte changed, whole, and in three pieces.
+        #[test]
+        fn cuts_change_nothing(at in 0..USUAL.len(), byte: u8, cuts in prop::array::uniform2(0..USUAL.len())) {
+            let mut read = USUAL.to_vec();
+            read[at] = byte;
+            let mut once = RequestHead::new();
+            let expected = once.parse(&read, &LIMITS);
+            let mut pieces = RequestHead::new();
+            let mut found = Ok(HeadProgress::Partial);
+            for end in [cuts[0].min(cuts[1]), cuts[0].max(cuts[1]), read.len()] {
+                if found == Ok(HeadProgress::Partial) {
+                    found = pieces.parse(&read[..end], &LIMITS);
+                }
+            }
+            // The rule that is named is the first that the bytes break so far.
+            prop_assert_eq!(found.ok(), expected.ok());
+            prop_assert_eq!(format!("{pieces:?}"), format!("{once:?}"));
+        }
+
         /// Goal: no bytes from the network cause a panic. Method: any bytes.
         #[test]
         fn any_bytes_are_judged(read: Vec<u8>) {
-            let _ = Head::find(&read);
+            let _ = judge(&read);
         }
 
         /// Goal: the result does not depend on how bytes arrive. Method: every prefix of a plain head is partial.
         #[test]
         fn a_prefix_of_a_head_is_partial(end in 0..USUAL.len()) {
-            prop_assert_eq!(Head::find(&USUAL[..end]), Head::Partial);
+            prop_assert_eq!(judge(&USUAL[..end]), Ok(HeadProgress::Partial));
         }
 
         /// Goal: the check of a partial head rejects nothing that the check of the whole head accepts. Method: every prefix of a
@@ -506,8 +558,8 @@ mod tests {
         fn no_prefix_of_a_whole_head_is_malformed(at in 0..USUAL.len(), byte: u8, end in 0..USUAL.len()) {
             let mut head = USUAL.to_vec();
             head[at] = byte;
-            if let Head::Whole { .. } = Head::find(&head) {
-                prop_assert!(!matches!(Head::find(&head[..end]), Head::Malformed(_)));
+            if let Ok(HeadProgress::Whole(_)) = judge(&head) {
+                prop_assert!(judge(&head[..end]).is_ok());
             }
         }
     }

@@ -1,77 +1,59 @@
 //! Rewrites a head that has a form which origins need not understand: an absolute target becomes a path (RFC 9112 §3.2.2), raw
 //! bytes of a query are percent-encoded, and an empty line before the request line is removed (§2.2).
 //!
-//! All later stages, the limits included, then see one form of each request.
+//! Whoever judges a request behind it then sees one form of each.
 
 use crate::raw_query;
-use crate::request::leading_line_end;
-use crate::target::Target;
+use crate::request::{RequestHead, TargetForm};
+use crate::target::AbsoluteTarget;
 
-/// Returns a head that [`crate::request`] found whole, in the form in which it is passed on.
-#[must_use]
-pub fn respell(head: &[u8]) -> Vec<u8> {
-    let head = &head[leading_line_end(head)..];
-    let line_end = memchr::memchr(b'\r', head).unwrap_or(head.len());
-    let (line, fields) = head.split_at(line_end);
-    let mut words = line.split(|&byte| byte == b' ');
-    let mut word = || words.next().unwrap_or_default();
-    let (method, target, version) = (word(), word(), word());
-    let judged = Target::judge(target, method).ok();
-    let mut written = Vec::with_capacity(head.len() + 64);
-    let mut request_line = |path: [&[u8]; 2]| {
+impl RequestHead {
+    /// Returns the bytes of the whole head in `read` in the form that every origin understands.
+    #[must_use]
+    pub fn respelled(&self, read: &[u8]) -> Vec<u8> {
+        let target = self.target(read);
+        let absolute = (self.target_form() == TargetForm::Absolute)
+            .then(|| AbsoluteTarget::find(target).ok())
+            .flatten();
+        let path = absolute.map_or(target, |absolute| absolute.rest);
+        // RFC 9112 §3.2.1: an empty path is `/`.
+        let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
+        let mut written = Vec::with_capacity(read.len() + 64);
         for piece in [
-            method,
+            self.method(read),
             b" ",
-            path[0],
-            &raw_query::encoded(path[1]),
+            slash,
+            &raw_query::encoded(path),
             b" ",
-            version,
+            self.version().text().as_bytes(),
+            b"\r\n",
         ] {
             written.extend_from_slice(piece);
         }
-    };
-    let Some(Target::Absolute(absolute)) = judged else {
-        request_line([b"", target]);
-        written.extend_from_slice(fields);
-        return written;
-    };
-    // RFC 9112 §3.2.1: an empty path is `/`.
-    let slash: &[u8] = if absolute.rest.starts_with(b"/") {
-        b""
-    } else {
-        b"/"
-    };
-    request_line([slash, absolute.rest]);
-    // §3.2.2: the authority of the target overrides `Host`.
-    written.extend_from_slice(b"\r\nHost: ");
-    written.extend_from_slice(absolute.authority);
-    for line in lines(fields.get(2..).unwrap_or_default()) {
-        let is_host = line
-            .split(|&byte| byte == b':')
-            .next()
-            .is_some_and(|name| name.eq_ignore_ascii_case(b"host"));
-        if !is_host {
+        let fields = self.fields();
+        let Some(absolute) = absolute else {
+            written.extend_from_slice(fields.lines(read, 0..fields.len()));
             written.extend_from_slice(b"\r\n");
-            written.extend_from_slice(line);
+            return written;
+        };
+        // §3.2.2: the authority of the target overrides `Host`.
+        for piece in [b"Host: ", absolute.authority, b"\r\n"] {
+            written.extend_from_slice(piece);
         }
+        for (index, field) in fields.iter(read).enumerate() {
+            if !field.is(b"host") {
+                written.extend_from_slice(fields.lines(read, index..index + 1));
+            }
+        }
+        written.extend_from_slice(b"\r\n");
+        written
     }
-    // The empty line is one of them, and ends like the others.
-    written.extend_from_slice(b"\r\n");
-    written
-}
-
-/// Splits fields, whose lines end in CR LF, into lines without their ends.
-fn lines(fields: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let whole = fields.strip_suffix(b"\r\n").unwrap_or(fields);
-    whole
-        .split(|&byte| byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Head, HeadForm};
+    use crate::head::{HeadLimits, HeadProgress};
 
     /// Goal: each form is rewritten as the one that every origin understands, and that form is unchanged. Method: heads of each
     /// kind.
@@ -103,19 +85,21 @@ mod tests {
                 "GET /b HTTP/1.0\r\nHost: a\r\n\r\n",
             ),
         ] {
-            let is_respelled = |head: &str| match Head::find(head.as_bytes()) {
-                Head::Whole {
-                    spelling, bytes, ..
-                } => {
-                    assert_eq!(bytes, head.len());
-                    spelling == HeadForm::Respelled
-                }
-                other => panic!("{head:?}: {other:?}"),
+            let parsed = |head: &str| {
+                let limits = HeadLimits {
+                    bytes: 1024,
+                    fields: 8,
+                    target: 64,
+                };
+                let mut parsed = RequestHead::new();
+                let progress = parsed.parse(head.as_bytes(), &limits);
+                assert_eq!(progress, Ok(HeadProgress::Whole(head.len())), "{head:?}");
+                parsed
             };
-            assert!(is_respelled(sent), "{sent:?}");
-            let found = String::from_utf8(respell(sent.as_bytes())).unwrap();
+            assert!(parsed(sent).needs_respelling(), "{sent:?}");
+            let found = String::from_utf8(parsed(sent).respelled(sent.as_bytes())).unwrap();
             assert_eq!(found, written);
-            assert!(!is_respelled(&found), "{found:?}");
+            assert!(!parsed(&found).needs_respelling(), "{found:?}");
         }
     }
 }

@@ -7,18 +7,18 @@ use crate::violation::RuleViolation;
 
 /// A target that a route may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target<'a> {
+pub(crate) enum RequestTarget<'a> {
     /// A path, with or without a query, which is passed on unchanged.
     Path,
     /// A path whose query is percent-encoded first.
     RawQuery,
     /// An absolute URL, which becomes a path.
-    Absolute(Absolute<'a>),
+    Absolute(AbsoluteTarget<'a>),
 }
 
 /// An absolute URL, RFC 9112 §3.2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Absolute<'a> {
+pub(crate) struct AbsoluteTarget<'a> {
     /// Its host and port, as sent.
     pub(crate) authority: &'a [u8],
     /// The part after the authority; may be empty, or begin with the query.
@@ -29,7 +29,7 @@ pub(crate) struct Absolute<'a> {
 /// The bytes of most requests' targets.
 const PLAIN: [bool; 256] = alphanumerics_and(b"/?&=%-._~+,:;@!$'()*");
 
-impl<'a> Target<'a> {
+impl<'a> RequestTarget<'a> {
     /// Checks a target that was sent with this method.
     pub(crate) fn judge(target: &'a [u8], method: &[u8]) -> Result<Self, RuleViolation> {
         match target {
@@ -46,7 +46,7 @@ impl<'a> Target<'a> {
             [b'/', ..] => Self::judge_path(target),
             b"*" => Err(RuleViolation::Asterisk),
             _ => {
-                let absolute = Absolute::find(target)?;
+                let absolute = AbsoluteTarget::find(target)?;
                 if absolute.rest.is_empty() && method == b"OPTIONS" {
                     // §3.2.4: this is how a client asks a proxy for `OPTIONS *`.
                     return Err(RuleViolation::Asterisk);
@@ -76,8 +76,9 @@ impl<'a> Target<'a> {
     }
 }
 
-impl<'a> Absolute<'a> {
-    fn find(target: &'a [u8]) -> Result<Self, RuleViolation> {
+impl<'a> AbsoluteTarget<'a> {
+    /// Parses an absolute URL whose host is valid.
+    pub(crate) fn find(target: &'a [u8]) -> Result<Self, RuleViolation> {
         let colon = memchr::memmem::find(target, b"://").ok_or(RuleViolation::Target)?;
         let (scheme, rest) = (&target[..colon], &target[colon + 3..]);
         let default_port = match scheme {
@@ -115,9 +116,9 @@ mod tests {
 
     use super::*;
 
-    fn absolute(target: &[u8]) -> Absolute<'_> {
-        match Target::judge(target, b"GET") {
-            Ok(Target::Absolute(absolute)) => absolute,
+    fn absolute(target: &[u8]) -> AbsoluteTarget<'_> {
+        match RequestTarget::judge(target, b"GET") {
+            Ok(RequestTarget::Absolute(absolute)) => absolute,
             other => panic!("{}: {other:?}", target.escape_ascii()),
         }
     }
@@ -164,7 +165,7 @@ mod tests {
             let mut target = text.into_bytes();
             target.extend(high.map(|byte| byte | 0x80));
             let taken = PathAndQuery::try_from(&*raw_query::encoded(&target)).is_ok();
-            prop_assert_eq!(Target::judge_path(&target).is_ok(), taken);
+            prop_assert_eq!(RequestTarget::judge_path(&target).is_ok(), taken);
         }
     }
 
@@ -186,10 +187,10 @@ mod tests {
             ("/<a>", RuleViolation::TargetByte),
             ("/a?b c", RuleViolation::TargetByte),
         ] {
-            let judged = Target::judge(target.as_bytes(), b"GET");
+            let judged = RequestTarget::judge(target.as_bytes(), b"GET");
             assert_eq!(judged, Err(rule), "{target}");
         }
-        let of_options = Target::judge(b"http://a", b"OPTIONS");
+        let of_options = RequestTarget::judge(b"http://a", b"OPTIONS");
         assert_eq!(of_options, Err(RuleViolation::Asterisk));
     }
 }

@@ -1,0 +1,215 @@
+//! Owns the field lines of a head: where each name and each value lies in the received bytes.
+//!
+//! A field is four numbers, so a head can be kept, judged and written without a copy of it. The bytes stay with the caller, who
+//! passes them to each method that returns some.
+
+use crate::bytes::{is_token, is_value};
+use crate::violation::RuleViolation;
+
+/// A range of the received bytes. Heads have less than 4 GiB, [`crate::HeadLimits`] sees to that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ByteRange {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl ByteRange {
+    /// Returns the range of so many bytes from `start`.
+    pub(crate) fn of(start: usize, bytes: usize) -> Self {
+        Self {
+            start: position(start),
+            end: position(start + bytes),
+        }
+    }
+
+    /// Returns the bytes of this range.
+    pub(crate) fn of_bytes(self, read: &[u8]) -> &[u8] {
+        // Other bytes than those that were parsed are a mistake of the caller, which does not panic here.
+        let range = self.start as usize..self.end as usize;
+        read.get(range).unwrap_or_default()
+    }
+
+    pub(crate) fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+/// Returns a position within a head. The largest stands for all beyond it, which no head that passes its limits has.
+pub(crate) fn position(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// One field of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderField<'a> {
+    /// Its name, as sent: a token.
+    pub name: &'a [u8],
+    /// Its value, without the blanks around it.
+    pub value: &'a [u8],
+}
+
+impl HeaderField<'_> {
+    /// Returns whether the field has this name, which is in lower case.
+    #[must_use]
+    pub fn is(&self, name: &[u8]) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+/// The places of a field's name and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FieldRange {
+    start: u32,
+    name_end: u32,
+    value: ByteRange,
+}
+
+/// The field lines of a head, in the order in which they were sent.
+#[derive(Clone, Debug, Default)]
+pub struct FieldLines {
+    ranges: Vec<FieldRange>,
+    /// Fields beyond the limit, which are judged and not kept.
+    surplus: usize,
+    /// The end of the last line.
+    end: u32,
+}
+
+/// Fields for which there is room from the beginning, and for which it is kept between two messages: 1 KiB.
+const USUAL_FIELDS: usize = 64;
+
+impl FieldLines {
+    /// Returns the number of fields.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ranges.len() + self.surplus
+    }
+
+    /// Returns whether there is no field.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns a field of the head in `read`; `None` where there are fewer.
+    #[must_use]
+    pub fn get<'a>(&self, read: &'a [u8], index: usize) -> Option<HeaderField<'a>> {
+        self.ranges.get(index).map(|range| range.field(read))
+    }
+
+    /// Returns the fields of the head in `read`, in order.
+    pub fn iter<'a>(&self, read: &'a [u8]) -> impl Iterator<Item = HeaderField<'a>> {
+        self.ranges.iter().map(|range| range.field(read))
+    }
+
+    /// Returns the bytes of the lines of some fields, with their line ends.
+    pub(crate) fn lines<'a>(&self, read: &'a [u8], fields: std::ops::Range<usize>) -> &'a [u8] {
+        let begin_of = |index: usize| self.ranges.get(index).map_or(self.end, |range| range.start);
+        let range = ByteRange {
+            start: begin_of(fields.start),
+            end: begin_of(fields.end),
+        };
+        range.of_bytes(read)
+    }
+
+    /// Adds the field of a line that begins at `start`, unless there are `most` already. Returns its name and value.
+    ///
+    /// # Errors
+    /// The line is folded, has no name, or contains a forbidden byte.
+    pub(crate) fn add<'a>(
+        &mut self,
+        line: &'a [u8],
+        start: usize,
+        most: usize,
+    ) -> Result<(HeaderField<'a>, ByteRange), RuleViolation> {
+        let end = line.iter().position(|&byte| !is_token(byte));
+        let (name, value) = split(line, end.ok_or(RuleViolation::FieldName)?)?;
+        // RFC 9110 §5.6.3: the other white space is of control characters, which a value has none of.
+        let after = value.trim_ascii_start();
+        let value_start = start + line.len() - after.len();
+        let value = after.trim_ascii_end();
+        let range = FieldRange {
+            start: position(start),
+            name_end: position(start + name.len()),
+            value: ByteRange::of(value_start, value.len()),
+        };
+        if self.ranges.len() < most {
+            if self.ranges.capacity() == 0 {
+                self.ranges.reserve(USUAL_FIELDS / 4);
+            }
+            self.ranges.push(range);
+        } else {
+            self.surplus += 1;
+        }
+        self.end = position(start + line.len() + 2);
+        Ok((HeaderField { name, value }, range.value))
+    }
+
+    /// Forgets all fields.
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+        self.ranges.shrink_to(USUAL_FIELDS);
+        self.surplus = 0;
+        self.end = 0;
+    }
+}
+
+impl FieldRange {
+    fn field(self, read: &[u8]) -> HeaderField<'_> {
+        let name = ByteRange {
+            start: self.start,
+            end: self.name_end,
+        };
+        HeaderField {
+            name: name.of_bytes(read),
+            value: self.value.of_bytes(read),
+        }
+    }
+}
+
+/// Returns name and value of a field line, in which the byte at `end` is the first that a token may not contain.
+fn split(line: &[u8], end: usize) -> Result<(&[u8], &[u8]), RuleViolation> {
+    match line.split_at(end) {
+        // RFC 9112 §5.2: a line that starts with a blank continues the previous one, which is obsolete.
+        ([], [b' ' | b'\t', ..]) => Err(RuleViolation::FoldedField),
+        // §5.1: no blank stands before the colon.
+        ([], _) => Err(RuleViolation::FieldName),
+        (name, [b':', value @ ..]) if is_value(value) => Ok((name, value)),
+        (_, [b':', ..]) => Err(RuleViolation::FieldValue),
+        _ => Err(RuleViolation::FieldName),
+    }
+}
+
+/// Checks that further bytes can complete a field, or the end of the head.
+pub(crate) fn check_beginning(line: &[u8]) -> Result<(), RuleViolation> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line.iter().position(|&byte| !is_token(byte)) {
+        None => Ok(()),
+        Some(end) => split(line, end).map(|_| ()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: names and values are those of the bytes, beyond the limit too. Method: three lines, of which two are kept.
+    #[test]
+    fn fields_are_ranges_of_the_bytes() {
+        let read = b"A: b\r\nC:\t d e \r\nF:\r\n";
+        let mut fields = FieldLines::default();
+        for (start, line) in [(0, &b"A: b"[..]), (6, b"C:\t d e "), (16, b"F:")] {
+            fields.add(line, start, 2).unwrap();
+        }
+        let found: Vec<_> = fields
+            .iter(read)
+            .map(|field| (field.name, field.value))
+            .collect();
+        assert_eq!(found, [(&b"A"[..], &b"b"[..]), (b"C", b"d e")]);
+        assert_eq!(fields.len(), 3);
+        assert!(fields.get(read, 1).unwrap().is(b"c"));
+        assert_eq!(fields.get(read, 2), None);
+        assert_eq!(fields.get(b"", 1).unwrap().value, b"");
+        fields.clear();
+        assert!(fields.is_empty());
+    }
+}
