@@ -146,7 +146,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
     }
 }
 
-/// Reads a value like [`counted_by`], with the mistake in words.
+/// Reads a value of a key part as a row of overrides names it, and returns the form in which it is counted.
 ///
 /// # Errors
 /// What is wrong with the value, and what to write instead.

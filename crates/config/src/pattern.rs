@@ -1,6 +1,6 @@
 //! Owns how path patterns are written: `/auth/sendOTP`, `/users/{id}`, `/static/*`.
 //!
-//! A text that begins with `~` is a regular expression, which [`crate::route`] judges.
+//! A text that begins with `~` is a regular expression, which the route table matches.
 //!
 //! Text is kept in the normal form that requests are compared in, that of [`sluicegate_base::path`]. A pattern that no request
 //! in normal form could equal is an error, because a limit on it would never be asked.

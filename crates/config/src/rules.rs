@@ -1,7 +1,7 @@
 //! Owns the typed rules: what the operator wrote, once every impossible state is gone.
 //!
 //! [`super::parse`] is the only producer; everything behind it takes these types and checks nothing again.
-//! They hold no compiled state: `crate::snapshot` turns them into tables, tries and pools.
+//! They hold no compiled state: the gateway's snapshot turns them into tables, tries and pools.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -37,7 +37,7 @@ pub(super) struct Span(pub(super) Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bytes(pub(super) u64);
 
-/// Reads a duration like [`duration`], with the mistake in words: for durations that do not come out of a configuration.
+/// Reads a duration as the configuration writes it, such as `90s`, from a text that stands elsewhere.
 ///
 /// # Errors
 /// What is wrong with the text, and what to write instead.

@@ -32,8 +32,7 @@
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
 //!
-//! For such a path [`NormalPath`] holds the other readings too (`readings`), and
-//! [`RouteTable::find`](crate::route::RouteTable::find) rejects it when one of them leads to a route with limits that the route
+//! For such a path [`NormalPath`] holds the other readings too (`readings`), and the route table rejects it when one of them leads to a route with limits that the route
 //! of the normal form lacks, or with another treatment of the request. Browsers resolve dots before they send, and a slash in a
 //! name is rare; an operator who needs one gives both readings the same limits and origin, for example by a pattern that ends in
 //! `*`.
