@@ -32,10 +32,10 @@
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
 //!
-//! For such a path [`NormalPath`] holds the other readings too (`readings`), and the route table rejects it when one of them leads to a route with limits that the route
-//! of the normal form lacks, or with another treatment of the request. Browsers resolve dots before they send, and a slash in a
-//! name is rare; an operator who needs one gives both readings the same limits and origin, for example by a pattern that ends in
-//! `*`.
+//! For such a path [`NormalPath`] holds the other readings too (`readings`), and the route table rejects it when one of them leads to
+//! a route with limits that the route of the normal form lacks, or with another treatment of the request. Browsers resolve dots before
+//! they send, and a slash in a name is rare; an operator who needs one gives both readings the same limits and origin, for example
+//! by a pattern that ends in `*`.
 //!
 //! Not covered: an origin that cuts off dots and spaces at the end of a name (Windows), that equates `/a.json` with `/a`
 //! (Rails), that cuts parameters after a server has decoded `%3B`, that finds its route in a parameter of the query (`?r=a/b`),
