@@ -55,7 +55,7 @@ pub enum StartError {
     /// The access log cannot be opened.
     AccessLog(std::io::Error),
     /// There is no storage for counters.
-    Home(CounterStorageError),
+    Counters(CounterStorageError),
     /// A socket of the service manager cannot be used.
     Activation(std::io::Error),
     /// Signal handlers cannot be installed.
@@ -93,7 +93,7 @@ impl std::fmt::Display for StartError {
                 low_port(*address, cause, f)
             }
             Self::AccessLog(cause) => write!(f, "cannot open the access log: {cause}"),
-            Self::Home(cause) => cause.fmt(f),
+            Self::Counters(cause) => cause.fmt(f),
             Self::Activation(cause) => {
                 write!(f, "a socket of the service manager cannot be used: {cause}")
             }
@@ -263,7 +263,7 @@ fn open_process(
 ) -> Result<Arc<GatewayProcess>, StartError> {
     // Before the first reading of the time: counters that continue have a clock of their own.
     let (storage, seed) =
-        CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Home)?;
+        CounterStorage::open(lasting(&rules, begin, counters)).map_err(StartError::Counters)?;
     let seed = KeySeed::from_seed(seed);
     let process = GatewayProcess::new(file, rules, recorder, storage, seed, files);
     process.reloader.storage.settle();
@@ -318,8 +318,8 @@ fn add_listeners(
         server.add_service(opening.add(service, CloseWhen::AtDrain));
     }
     if let Some(address) = rules.admin.address {
-        let desk = AdminApp::service(process, address);
-        server.add_service(opening.add(desk, CloseWhen::When(retired)));
+        let admin = AdminApp::service(process, address);
+        server.add_service(opening.add(admin, CloseWhen::When(retired)));
     }
 }
 

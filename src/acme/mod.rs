@@ -82,7 +82,7 @@ impl OrderOutcome {
 impl AcmeState {
     /// Returns the status of every certificate, by name.
     #[must_use]
-    pub fn standings(&self) -> Vec<RenewalStatus> {
+    pub fn statuses(&self) -> Vec<RenewalStatus> {
         self.lock().clone()
     }
 
@@ -98,8 +98,8 @@ impl AcmeState {
         self.tallies[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    fn publish(&self, standings: Vec<RenewalStatus>) {
-        *self.lock() = standings;
+    fn publish(&self, statuses: Vec<RenewalStatus>) {
+        *self.lock() = statuses;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<RenewalStatus>> {

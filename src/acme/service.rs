@@ -77,7 +77,7 @@ impl RenewalService {
         certificates: Arc<Certificates>,
         acme: Arc<AcmeState>,
     ) -> Self {
-        let mut desk = RenewalLoop {
+        let mut renewal_loop = RenewalLoop {
             in_force,
             certificates,
             acme,
@@ -85,24 +85,24 @@ impl RenewalService {
             rules: None,
             entries: BTreeMap::new(),
         };
-        desk.follow();
-        Self(Mutex::new(desk))
+        renewal_loop.follow();
+        Self(Mutex::new(renewal_loop))
     }
 }
 
 #[async_trait]
 impl BackgroundService for RenewalService {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        let mut desk = self.0.lock().await;
+        let mut renewal_loop = self.0.lock().await;
         loop {
             tokio::select! {
                 () = tokio::time::sleep(TICK) => {}
                 _ = shutdown.changed() => return,
             }
-            desk.follow();
+            renewal_loop.follow();
             // The next process repeats an interrupted order; the server drops it.
             tokio::select! {
-                () = desk.turn() => {}
+                () = renewal_loop.turn() => {}
                 _ = shutdown.changed() => return,
             }
         }
@@ -386,15 +386,14 @@ impl RenewalLoop {
     }
 
     fn publish(&self) {
-        let standing = |(names, entry): (&NameSet, &RenewalEntry)| RenewalStatus {
+        let status = |(names, entry): (&NameSet, &RenewalEntry)| RenewalStatus {
             names: names.clone(),
             validity: entry.held,
             next_order: entry.due,
             failures: entry.failures,
             error: entry.error.clone(),
         };
-        self.acme
-            .publish(self.entries.iter().map(standing).collect());
+        self.acme.publish(self.entries.iter().map(status).collect());
     }
 }
 

@@ -29,7 +29,7 @@ impl AcmeSection {
         Self {
             directory: view.directory.to_string(),
             certificates: view
-                .standings
+                .statuses
                 .into_iter()
                 .map(CertificateOrderSection::of)
                 .collect(),
@@ -38,10 +38,10 @@ impl AcmeSection {
 }
 
 impl CertificateOrderSection {
-    fn of(standing: RenewalStatus) -> Self {
-        let validity = standing.validity;
+    fn of(status: RenewalStatus) -> Self {
+        let validity = status.validity;
         Self {
-            names: standing
+            names: status
                 .names
                 .names()
                 .iter()
@@ -49,9 +49,9 @@ impl CertificateOrderSection {
                 .collect(),
             not_before: validity.map(|validity| rfc3339::format(validity.begins)),
             not_after: validity.map(|validity| rfc3339::format(validity.ends)),
-            next_order: rfc3339::format(standing.next_order),
-            failures: standing.failures,
-            error: standing.error,
+            next_order: rfc3339::format(status.next_order),
+            failures: status.failures,
+            error: status.error,
         }
     }
 }
@@ -76,10 +76,10 @@ pub(super) fn families(view: Option<AcmeView>) -> Vec<SampledFamily> {
         "sluicegate_acme_failures",
         "Orders of a certificate that failed since the last that did not.",
     );
-    for standing in &view.standings {
-        let labels = [("certificate", &**standing.names.first())];
-        next.push(&labels, standing.next_order.as_secs());
-        failures.push(&labels, u64::from(standing.failures));
+    for status in &view.statuses {
+        let labels = [("certificate", &**status.names.first())];
+        next.push(&labels, status.next_order.as_secs());
+        failures.push(&labels, u64::from(status.failures));
     }
     vec![orders, next, failures]
 }
@@ -97,7 +97,7 @@ mod tests {
         let names = |names: &[&str]| {
             NameSet::new(names.iter().map(|name| (*name).into()).collect()).unwrap()
         };
-        let standing = |names, validity, next: u64, failures, error: Option<&str>| RenewalStatus {
+        let status = |names, validity, next: u64, failures, error: Option<&str>| RenewalStatus {
             names,
             validity,
             next_order: Timestamp::from_secs(next),
@@ -110,15 +110,15 @@ mod tests {
         };
         AcmeView {
             directory: "https://ca.test/".into(),
-            standings: vec![
-                standing(
+            statuses: vec![
+                status(
                     names(&["b.test", "a.test"]),
                     Some(validity),
                     1_000_000_060,
                     0,
                     None,
                 ),
-                standing(names(&["c.test"]), None, 1_000_000_070, 2, Some("no")),
+                status(names(&["c.test"]), None, 1_000_000_070, 2, Some("no")),
             ],
             orders: [
                 (OrderOutcome::Issued, 3),

@@ -203,7 +203,7 @@ impl AdminView for GatewayProcess {
         let rules = snapshot.rules.acme.as_ref()?;
         Some(AcmeView {
             directory: Arc::clone(&rules.directory),
-            standings: self.shared.acme.standings(),
+            statuses: self.shared.acme.statuses(),
             orders: OrderOutcome::ALL.map(|outcome| (outcome, self.shared.acme.orders(outcome))),
         })
     }

@@ -377,7 +377,7 @@ struct KeyBan {
 impl<'a> KeyPage<'a> {
     fn of(limit: &'a str, key: String, view: &KeyView) -> Self {
         let KeyView { state, now, .. } = view;
-        let standings = state.decision.statuses();
+        let statuses = state.decision.statuses();
         Self {
             limit,
             key,
@@ -385,18 +385,18 @@ impl<'a> KeyPage<'a> {
             decided_by: state.by,
             admits: state.exempt != Some("blocked")
                 && state.banned.is_none()
-                && (state.exempt.is_some() || standings.iter().all(|rate| rate.remaining > 0)),
+                && (state.exempt.is_some() || statuses.iter().all(|rate| rate.remaining > 0)),
             exempt: state.exempt,
             in_overflow: state.decision.placement() == KeyPlacement::Overflow,
-            rates: standings
+            rates: statuses
                 .iter()
-                .map(|standing| KeyRate {
-                    rate: standing.rate.to_string(),
-                    limit: standing.rate.count(),
-                    used: standing.rate.count().saturating_sub(standing.remaining),
-                    remaining: standing.remaining,
-                    next: (standing.next_free < NEVER).then(|| seconds(standing.next_free)),
-                    reset: seconds(standing.reset),
+                .map(|status| KeyRate {
+                    rate: status.rate.to_string(),
+                    limit: status.rate.count(),
+                    used: status.rate.count().saturating_sub(status.remaining),
+                    remaining: status.remaining,
+                    next: (status.next_free < NEVER).then(|| seconds(status.next_free)),
+                    reset: seconds(status.reset),
                 })
                 .collect(),
             ban: state.banned.map(|banned| KeyBan {

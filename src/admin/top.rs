@@ -165,24 +165,24 @@ impl KeyAges {
 
 impl TopKey {
     fn of(occupant: &KeyUsage) -> Self {
-        let standings = occupant.statuses();
+        let statuses = occupant.statuses();
         Self {
             key: format!("{:016x}", occupant.key.bits()),
             charged: occupant.charged().map(rfc3339::format),
             used: occupant.fullness() as f64 / 1000.0,
-            refused: standings.iter().any(|rate| rate.remaining == 0),
-            rates: standings.iter().map(TopRate::of).collect(),
+            refused: statuses.iter().any(|rate| rate.remaining == 0),
+            rates: statuses.iter().map(TopRate::of).collect(),
         }
     }
 }
 
 impl TopRate {
-    fn of(standing: &RateStatus) -> Self {
+    fn of(status: &RateStatus) -> Self {
         Self {
-            rate: standing.rate.to_string(),
-            remaining: standing.remaining,
-            next: seconds(standing.next_free),
-            reset: seconds(standing.reset),
+            rate: status.rate.to_string(),
+            remaining: status.remaining,
+            next: seconds(status.next_free),
+            reset: seconds(status.reset),
         }
     }
 }

@@ -119,7 +119,7 @@ pub struct AcmeView {
     /// The URL of the ACME server's directory.
     pub directory: Arc<str>,
     /// Their states, by name.
-    pub standings: Vec<RenewalStatus>,
+    pub statuses: Vec<RenewalStatus>,
     /// Orders since the start, by result.
     pub orders: [(OrderOutcome, u64); OrderOutcome::ALL.len()],
 }

@@ -49,12 +49,12 @@ impl AdminApp {
     /// Returns the service that listens on `address`, with one thread so that a scrape never takes one from requests.
     #[must_use]
     pub fn service(process: &Arc<GatewayProcess>, address: SocketAddr) -> Service<Self> {
-        let desk = Self {
+        let admin = Self {
             process: Arc::clone(process),
             walks: Arc::new(Semaphore::new(1)),
             permits: AdminPermits::default(),
         };
-        let mut service = Service::new("admin".to_owned(), desk);
+        let mut service = Service::new("admin".to_owned(), admin);
         service.add_tcp(&address.to_string());
         service.threads = Some(1);
         service
