@@ -62,7 +62,6 @@ mod zone;
 pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
-pub use self::declaration::with_declarations;
 pub use self::environment::{Environment, NoEnvironment, SystemEnvironment, matching};
 pub use self::file::{Loaded, known_keys, load, load_offline, parse, parse_in, parse_offline};
 pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
