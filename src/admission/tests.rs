@@ -9,10 +9,13 @@ use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
 use crate::client::PeerTrust;
+use crate::config::rules::StoreSeed;
 use crate::config::{no_review, parse};
 use crate::record::StoreCallCounts;
 use crate::state::{CounterStorage, PersistenceMode};
 use crate::store::Store;
+use limit_check::LimitCheck;
+use transaction::Transaction;
 
 /// The limits of a file, and the route of those that are named.
 struct Bench {
@@ -27,6 +30,15 @@ struct Bench {
 impl Bench {
     /// Limits by client with these lines each, of which `written` stand on the route.
     fn new(limits: &[(&str, &str)], written: &[&str]) -> Self {
+        Self::with_store_seed(limits, written, None)
+    }
+
+    /// The same with this seed of the store: without one, keys have no names there before it was reached.
+    fn with_store_seed(
+        limits: &[(&str, &str)],
+        written: &[&str],
+        store_seed: Option<StoreSeed>,
+    ) -> Self {
         let tables = limits
             .iter()
             .map(|(name, lines)| format!("[limit.{name}]\nkey = \"client.ip\"\n{lines}\n"));
@@ -49,7 +61,8 @@ impl Bench {
             CounterStorage::open(PersistenceMode::Process).expect("a random source");
         let seed = KeySeed::from_seed(seed);
         // It is never started, so it is unavailable.
-        let store = rules.store.map(|rules| {
+        let store = rules.store.map(|mut rules| {
+            rules.secret_file = store_seed;
             let observer = Arc::<StoreCallCounts>::default();
             Arc::new(Store::new(rules, observer, None))
         });
@@ -98,6 +111,23 @@ impl Bench {
     fn key(&self, limit: &ActiveLimit) -> KeyHash {
         let key = self.asked(|facts| self.seed.hash(&limit.key, facts).ok());
         key.expect("every request has an address")
+    }
+
+    /// The check against the limit at `index` of the route.
+    fn check(&self, index: u8) -> LimitCheck<'_> {
+        let active = &self.route[usize::from(index)];
+        LimitCheck {
+            limit: index,
+            active,
+            ask: Ask {
+                limit: &active.limit,
+                key: self.key(active),
+                cost: active.cost,
+                payer: None,
+            },
+            tier: None,
+            remote_key: self.asked(|facts| active.remote_key(facts, None)),
+        }
     }
 
     fn decide(&self) -> Admission {
@@ -368,4 +398,48 @@ fn permits_are_taken_together_and_given_back() {
     }
     assert!(bench.is_refused(), "by the rate");
     assert_eq!((held(&bench), bench.left()), (vec![0, 0, 0], vec![2, 0, 2]));
+}
+
+/// Goal: a transaction that is dropped before the commit gives its permits back with its charges. Method: a limit with one permit, and a
+/// second transaction while the first one is open and after it was dropped.
+#[test]
+fn a_dropped_transaction_gives_its_permits_back() {
+    let bench = Bench::new(&[("a", &format!("{FIVE}\nconcurrency = 1"))], &["a"]);
+    let checks = [bench.check(0)];
+    let run = || Transaction::run(&checks, bench.now).now_or_never();
+    let in_flight = || {
+        let permits = bench.limits[0].permits.as_ref().expect("permits");
+        permits.in_flight(checks[0].ask.key).permits
+    };
+    let open = run().expect("no store is asked").expect("a permit");
+    assert!(open.charged.is_some());
+    assert_eq!((in_flight(), bench.left()), (1, vec![4]));
+    let full = run().expect("no store is asked").expect_err("no permit");
+    assert!(matches!(full.reason, RejectionReason::Concurrency(_)));
+    drop(open);
+    assert_eq!((in_flight(), bench.left()), (0, vec![5]));
+}
+
+/// Goal: replicated limits are charged before the store is asked, are refunded when the request is rejected after that, and are not charged
+/// where this node rejects. Method: beside them a remote limit that admits nothing while its store is unavailable, and a local one with and
+/// without room; a charge that is refunded leaves its key queued for a read, and a key that was never charged is not in the queue.
+#[test]
+fn replicated_limits_are_charged_before_the_store_is_asked() {
+    let replicated = format!("{FIVE}\nstore = \"shared\"");
+    let remote = format!("{FIVE}\nstore = \"shared-strict\"\non_store_failure = \"closed\"");
+    let limits = [("a", &*replicated), ("b", &remote), ("c", FIVE)];
+    for (used, rejected_by, queued) in [(0, 1, 1), (5, 2, 0)] {
+        let seed = Some(StoreSeed([7; 16]));
+        let bench = Bench::with_store_seed(&limits, &["a", "b", "c"], seed);
+        for _ in 0..used {
+            _ = sluicegate_limiter::decide(&[bench.check(2).ask], bench.now);
+        }
+        let Admission::Rejected(Rejection::ByLimit(rejection), _) = bench.decide() else {
+            unreachable!("the remote limit admits nothing")
+        };
+        assert_eq!(rejection.limit, rejected_by);
+        let store = bench.limits[0].store().expect("a store");
+        assert_eq!(store.replication_stats(bench.now).keys, queued, "{used}");
+        assert_eq!(bench.left(), [5, 5, 5 - used]);
+    }
 }
