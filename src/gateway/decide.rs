@@ -21,7 +21,7 @@ use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, KnownBody, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
 use crate::process::warn_of_overflow;
-use crate::record::TraceContext;
+use crate::record::{RequestDisposition, TraceContext};
 use crate::rejection::Rejection;
 use crate::response::{GatewayProblem, RefusalResponse};
 use crate::snapshot::{ActiveAction, ActiveRoute};
@@ -155,6 +155,7 @@ impl Gateway {
                         Step::Refuse(Box::new(refusal))
                     }
                 };
+                context.disposition = Some(RequestDisposition::rejected(&rejection));
                 context.rejection = Some(rejection);
                 context.report = report.map(Box::new);
                 step

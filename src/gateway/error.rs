@@ -105,6 +105,15 @@ impl ProxyFault {
     }
 }
 
+/// Returns the disposition of a request that a stage other than admission rejects.
+pub(super) fn disposition_of(problem: GatewayProblem) -> RequestDisposition {
+    match problem {
+        GatewayProblem::NoRoute => RequestDisposition::NoRoute,
+        GatewayProblem::Blocked => RequestDisposition::Blocked,
+        _ => RequestDisposition::Rejected,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

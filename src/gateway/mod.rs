@@ -62,7 +62,7 @@ pub(crate) use min_body_rate::worth;
 use answer::{answered, is_final};
 use cause::Cause;
 use decide::Step;
-use error::{ProxyFault, error_for};
+use error::{ProxyFault, disposition_of, error_for};
 use shape::{End, Kind};
 
 /// The proxy's logic, one value for each listener: the shared state, and the address of the listener.
@@ -578,20 +578,11 @@ async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> 
             context.disposition = Some(RequestDisposition::Responded);
             answer::preflight(session, context).await?;
         }
-        Step::Refuse(refusal) => {
-            context.disposition = context.rejection.as_ref().map(RequestDisposition::rejected);
-            answer::refuse(session, context, &refusal).await?;
-        }
-        Step::Incomplete => {
-            context.disposition = context.rejection.as_ref().map(RequestDisposition::rejected);
-            answer::ask_for_key(session, context).await?;
-        }
+        // Admission has set the disposition of what it rejects.
+        Step::Refuse(refusal) => answer::refuse(session, context, &refusal).await?,
+        Step::Incomplete => answer::ask_for_key(session, context).await?,
         Step::Reject(problem) => {
-            context.disposition = Some(match problem {
-                GatewayProblem::NoRoute => RequestDisposition::NoRoute,
-                GatewayProblem::Blocked | GatewayProblem::KeyBlocked => RequestDisposition::Blocked,
-                _ => RequestDisposition::Rejected,
-            });
+            (context.disposition).get_or_insert_with(|| disposition_of(problem));
             context.cause = Some(Box::new(Cause::of_problem(problem)));
             answer::reject(session, context, problem).await?;
         }
