@@ -14,7 +14,7 @@ use super::report::{LimitEvent, LimitNote, OriginMark};
 use super::transaction::{JointDecision, Reporting, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
-use crate::store::{KeyName, RemoteBackend, ReplicatedBackend, StoreCheck};
+use crate::store::{RemoteBackend, ReplicatedBackend, StoreCheck};
 
 /// The checks of a request that are decided together.
 pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;
@@ -91,7 +91,7 @@ impl<'a> LimitCheck<'a> {
     }
 
     /// Returns the check for a replicated limit.
-    pub(super) fn replicated(&self) -> Option<StoreCheck<'a, ReplicatedBackend, KeyHash>> {
+    pub(super) fn replicated(&self) -> Option<StoreCheck<'a, ReplicatedBackend>> {
         let Backend::Replicated(backend) = &self.active.backend else {
             return None;
         };
@@ -99,12 +99,12 @@ impl<'a> LimitCheck<'a> {
             limit: self.limit,
             backend,
             ask: self.ask,
-            name: self.remote_key,
+            remote_key: self.remote_key,
         })
     }
 
     /// Returns the check for a remote limit.
-    pub(super) fn remote(&self) -> Option<StoreCheck<'a, RemoteBackend, KeyName>> {
+    pub(super) fn remote(&self) -> Option<StoreCheck<'a, RemoteBackend>> {
         let Backend::Remote(backend) = &self.active.backend else {
             return None;
         };
@@ -112,7 +112,7 @@ impl<'a> LimitCheck<'a> {
             limit: self.limit,
             backend,
             ask: self.ask,
-            name: self.remote_key.map(|key| backend.name(key)),
+            remote_key: self.remote_key,
         })
     }
 

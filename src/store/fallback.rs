@@ -114,10 +114,10 @@ impl RemoteCheck<'_> {
 
     /// Queues the charge for the store, which gets it as soon as it can be reached.
     fn queue(&self) -> ChargeLocation {
-        let Some(ask) = self.script_ask() else {
+        let Some(name) = self.name() else {
             return ChargeLocation::Uncertain;
         };
-        self.backend.store.replay_queue().add(&ask);
-        ChargeLocation::Queued(ask.name.clone(), ask.cost)
+        (self.backend.store.replay_queue()).add(&self.script_ask(&name));
+        ChargeLocation::Queued(name, self.ask.cost)
     }
 }

@@ -33,7 +33,6 @@ pub use self::client::{RemoteWriteStats, Store};
 pub use self::link_settings::{link_settings, timestamp};
 pub use self::probe::check;
 pub use self::replay_queue::{ReplayDelta, ReplayQueue};
-pub use self::script::KeyName;
 pub use self::settle::RemoteCharge;
 pub use self::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,

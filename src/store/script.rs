@@ -39,7 +39,8 @@ pub const PUSH_MEMORY: Duration = Duration::from_secs(60);
 pub struct KeyName(String);
 
 impl KeyName {
-    /// Makes `PREFIX{KEY}:LIMIT`. The hash is made under the store's seed, not the process's.
+    /// Makes `PREFIX{KEY}:LIMIT`; the text in braces is the tag, which decides the slot. The hash is made under the store's seed, not the
+    /// process's.
     #[must_use]
     pub fn new(prefix: &str, key: KeyHash, limit: &str) -> Self {
         let mut name = String::with_capacity(prefix.len() + 16 + 3 + limit.len());
@@ -53,13 +54,6 @@ impl KeyName {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// Returns the tag, which decides the slot.
-    #[must_use]
-    pub fn tag(&self) -> &str {
-        let inside = self.0.split_once('{').map_or("", |(_, behind)| behind);
-        inside.split_once('}').map_or("", |(tag, _)| tag)
     }
 }
 

@@ -8,8 +8,8 @@ use sluicegate_limiter::{
     Ask, Decision, KeyHash, Limit, MAX_ASKS, RemoteOutcome, RemoteState, Timestamp,
 };
 
-/// The check of a request against one limit of the backend `B`, whose keys the store has under names of the type `N`.
-pub struct StoreCheck<'a, B, N> {
+/// The check of a request against one limit of the backend `B`.
+pub struct StoreCheck<'a, B> {
     /// The index of the limit on the route.
     pub limit: u8,
     /// The part of the limit that counts in the store.
@@ -17,7 +17,7 @@ pub struct StoreCheck<'a, B, N> {
     /// The key in the tables of this node, the cost and the payer, against the cached state of the store with the policy of the key.
     pub ask: Ask<'a>,
     /// The key in the store; `None` before the store has said how keys are hashed.
-    pub name: Option<N>,
+    pub remote_key: Option<KeyHash>,
 }
 
 /// The source of a decision.
@@ -98,7 +98,7 @@ impl BackendVerdict {
     }
 }
 
-impl<B, N> StoreCheck<'_, B, N> {
+impl<B> StoreCheck<'_, B> {
     /// Returns the same ask of another table of this node.
     pub(super) fn ask_of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
         Ask {
@@ -124,13 +124,13 @@ impl<B, N> StoreCheck<'_, B, N> {
     }
 }
 
-impl<B, N: fmt::Debug> fmt::Debug for StoreCheck<'_, B, N> {
+impl<B> fmt::Debug for StoreCheck<'_, B> {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("StoreCheck")
             .field("limit", &self.limit)
             .field("key", &self.ask.key)
             .field("cost", &self.ask.cost)
-            .field("name", &self.name)
+            .field("remote_key", &self.remote_key)
             .finish_non_exhaustive()
     }
 }

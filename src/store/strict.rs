@@ -55,7 +55,7 @@ pub enum Revalidation {
 }
 
 /// The check of a request against one remote limit.
-pub(super) type RemoteCheck<'a> = StoreCheck<'a, RemoteBackend, KeyName>;
+pub(super) type RemoteCheck<'a> = StoreCheck<'a, RemoteBackend>;
 
 /// Checks that lie in one slot of the store, each with its index among those of the request.
 pub(super) type SlotGroup<'c> = ArrayVec<(usize, &'c RemoteCheck<'c>), MAX_ASKS>;
@@ -102,12 +102,6 @@ impl RemoteBackend {
     #[must_use]
     pub fn seed(&self) -> Option<Seed> {
         self.store.seed()
-    }
-
-    /// Returns the name in the store of a key with this hash under its seed.
-    #[must_use]
-    pub fn name(&self, key: KeyHash) -> KeyName {
-        KeyName::new(self.store.prefix(), key, &self.limit)
     }
 
     /// Returns whether `cached`, the decision of the view about `key`, is a rejection that needs no call: the store's counts fall with
@@ -164,21 +158,25 @@ impl RemoteCheck<'_> {
         }
     }
 
-    /// Returns the ask for the store's script; `None` before the store has said how keys are hashed.
-    pub(super) fn script_ask(&self) -> Option<script::Ask<'_>> {
-        Some(script::Ask {
+    /// Returns the name of the key in the store; `None` before the store has said how keys are hashed.
+    pub(super) fn name(&self) -> Option<KeyName> {
+        let (prefix, limit) = (self.backend.store.prefix(), &self.backend.limit);
+        Some(KeyName::new(prefix, self.remote_key?, limit))
+    }
+
+    /// Returns the ask for the store's script, under this name.
+    pub(super) fn script_ask<'n>(&'n self, name: &'n KeyName) -> script::Ask<'n> {
+        script::Ask {
             policy: self.ask.limit.policy(),
-            name: self.name.as_ref()?,
+            name,
             cost: self.ask.cost,
-        })
+        }
     }
 
     /// Returns what decides where the check is evaluated: nothing, unless the store is spread over slots.
-    fn slot(&self) -> Option<&str> {
-        // A tag decides the slot, and is the same for equal keys of any limits.
-        let name = self.name.as_ref();
-        name.filter(|_| self.backend.store.has_slots())
-            .map(KeyName::tag)
+    fn slot(&self) -> Option<KeyHash> {
+        // The key is the tag of its name, which decides the slot, and is the same for equal keys of any limits.
+        self.remote_key.filter(|_| self.backend.store.has_slots())
     }
 
     /// Charges this node's own counters, whether that fits or not.
@@ -239,11 +237,15 @@ async fn reserve_in_store(
     charge: &mut RemoteCharge,
     now: Timestamp,
 ) -> Result<BackendVerdict, StoreError> {
-    let asks: Option<ArrayVec<script::Ask<'_>, MAX_ASKS>> =
-        group.iter().map(|(_, check)| check.script_ask()).collect();
-    let (Some(asks), Some((_, first))) = (asks, group.first()) else {
+    let names: Option<ArrayVec<KeyName, MAX_ASKS>> =
+        group.iter().map(|(_, check)| check.name()).collect();
+    let (Some(names), Some((_, first))) = (names, group.first()) else {
         return Err(StoreError::Unavailable);
     };
+    let named = group.iter().zip(&names);
+    let asks: ArrayVec<script::Ask<'_>, MAX_ASKS> = named
+        .map(|((_, check), name)| check.script_ask(name))
+        .collect();
     let result = first.backend.store.decide(&asks, now).await?;
     let is_charged = result.charge_result == ChargeResult::Charged;
     let mut decisions = BackendDecisions::new();

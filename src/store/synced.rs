@@ -41,7 +41,7 @@ pub struct ReplicatedBackend {
 }
 
 /// The check of a request against one replicated limit.
-pub(super) type ReplicatedCheck<'a> = StoreCheck<'a, ReplicatedBackend, KeyHash>;
+pub(super) type ReplicatedCheck<'a> = StoreCheck<'a, ReplicatedBackend>;
 
 /// The charges of a request. Dropped without being settled they stand, and are sent to the store.
 #[must_use = "dropped, it leaves everything charged"]
@@ -142,7 +142,7 @@ impl ReplicatedBackend {
             limit: 0,
             backend: self,
             ask: *ask,
-            name: None,
+            remote_key: None,
         };
         let is_up = self.store.is_up();
         if !is_up && self.store.has_slots() {
@@ -202,7 +202,7 @@ impl ReplicatedCheck<'_> {
 
     fn decider(&self) -> Result<TableDecider<'_>, Unavailable> {
         let (replicated, store) = (self.replicated(), &self.backend.store);
-        let reached = self.name.is_some_and(|name| {
+        let reached = self.remote_key.is_some_and(|name| {
             let limit = &replicated.registered.limit;
             store.reaches(|| KeyName::new(store.prefix(), name, limit).as_str().into())
         });
@@ -253,7 +253,10 @@ impl TableDecider<'_> {
     /// Charges the check, if it has room, and adds what was charged to `charge`.
     fn charge(&self, charge: &mut ReplicatedCharge, at: ClockPair) -> (BackendDecision, bool) {
         let StoreCheck {
-            backend, ask, name, ..
+            backend,
+            ask,
+            remote_key,
+            ..
         } = self.check;
         let seen = backend
             .store
@@ -265,7 +268,7 @@ impl TableDecider<'_> {
             backend: Arc::clone(backend),
             replicated: Arc::clone(&self.replicated),
             key: ask.key,
-            name: *name,
+            name: *remote_key,
             cost: ask.cost,
             tables: Some(tables),
             seen,
@@ -316,11 +319,14 @@ impl TableDecider<'_> {
     /// Queues a read of a key that is rejected, if another node may have refunded since.
     fn queue_read(&self, answer: &BackendDecision, at: ClockPair) {
         let StoreCheck {
-            backend, ask, name, ..
+            backend,
+            ask,
+            remote_key,
+            ..
         } = self.check;
         if backend.revalidation == Revalidation::EverySecond
             && is_rejection(answer)
-            && let Some(name) = *name
+            && let Some(name) = *remote_key
         {
             let read = CounterCharge {
                 replicated: &self.replicated,

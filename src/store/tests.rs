@@ -8,7 +8,6 @@ use sluicegate_limiter::{
 
 use sluicegate_redis_link::StoreError;
 
-use super::script::KeyName;
 use super::strict::RemoteCheck;
 use super::*;
 use crate::config::rules::OnStoreFailure;
@@ -34,7 +33,6 @@ fn away() -> Arc<Store> {
 struct Bench {
     shared: Arc<RemoteBackend>,
     view: Limit,
-    name: KeyName,
     /// By its failure rule, so that a closed limit is told from the others.
     limit: u8,
 }
@@ -52,7 +50,6 @@ impl Bench {
             Revalidation::Never,
         );
         Self {
-            name: shared.name(KEY),
             shared: Arc::new(shared),
             view: table(),
             limit: on_failure as u8,
@@ -69,7 +66,7 @@ impl Bench {
                 cost: Cost::ONE,
                 payer: None,
             },
-            name: Some(self.name.clone()),
+            remote_key: Some(KEY),
         }
     }
 
