@@ -396,9 +396,8 @@ pub(super) fn peek_rejection(
     let mut notes = Vec::new();
     let mut is_rejected = false;
     let decisions = checks.iter().map(|check| {
-        if let Backend::Replicated(backend) = &check.active.backend
-            && let Some(answer) = backend.peek_rejection(&check.ask, now)
-        {
+        let replicated = check.replicated();
+        if let Some(answer) = replicated.and_then(|replicated| replicated.peek_rejection(now)) {
             is_rejected |= answer.decision.is_refused();
             notes.extend(answer.by.map(|by| check.note(LimitEvent::Decided(by))));
             return answer.decision;

@@ -3,18 +3,15 @@
 //! The share is the limit's policy with its counts divided by the number of nodes, applied to what this node itself admitted, so that all
 //! nodes together admit about what one store would. Charges are queued, and sent when the store is back.
 
-use std::num::NonZeroU32;
-
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, Decision, Limit, MAX_ASKS, Outcome, Reservation, Timestamp, peek};
 use sluicegate_redis_link::StoreError;
 
 use super::settle::{ChargeLocation, RemoteCharge};
 use super::store_check::{
-    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, Unavailable,
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, Unavailable, reserve_one,
 };
-use super::strict::{RemoteCheck, SlotGroup};
-use crate::config::rules::OnStoreFailure;
+use super::strict::{RemoteBackend, RemoteCheck, SlotGroup};
 
 /// The shares of limits, by check; `None` for those that admit every request.
 type NodeShares = ArrayVec<Option<Limit>, MAX_ASKS>;
@@ -30,10 +27,16 @@ pub(super) fn reserve(
     now: Timestamp,
 ) -> Result<BackendVerdict, Unavailable> {
     let checks = || group.iter().map(|(_, check)| *check);
-    if let Some(closed) = checks().find(|check| check.is_closed()) {
-        return Err(closed.unavailable());
-    }
-    let shares: NodeShares = checks().map(RemoteCheck::share).collect();
+    let shares = checks().map(|check| {
+        let RemoteBackend {
+            own,
+            on_failure,
+            store,
+            ..
+        } = &**check.backend;
+        check.share(own, *on_failure, store)
+    });
+    let shares = shares.collect::<Result<NodeShares, _>>()?;
     let asks: ArrayVec<Ask<'_>, MAX_ASKS> = checks()
         .zip(&shares)
         .filter_map(|(check, share)| Some(check.ask_of(share.as_ref()?)))
@@ -83,33 +86,16 @@ fn by_fallback(decision: Decision) -> BackendDecision {
 }
 
 impl RemoteCheck<'_> {
-    /// Returns whether the limit admits nothing without the store.
-    fn is_closed(&self) -> bool {
-        self.backend.on_failure == OnStoreFailure::Closed
-    }
-
-    /// Returns this node's own counters with its share of the policy; `None` where the limit admits every request without the store.
-    fn share(&self) -> Option<Limit> {
-        let is_judged = self.backend.on_failure == OnStoreFailure::Local;
-        let nodes: NonZeroU32 = self.backend.store.nodes();
-        is_judged.then(|| self.backend.own_by(self.ask.limit.policy().share(nodes)))
-    }
-
     /// Charges the share, if there is one.
     fn charge_share(
         &self,
         share: Option<&Limit>,
         now: Timestamp,
     ) -> (Decision, Option<Reservation>) {
-        let Some(share) = share else {
-            return (self.decision_alone(now), Some(self.charge_own(now)));
-        };
-        let (verdict, reservation) = sluicegate_limiter::reserve(&[self.ask_of(share)], now);
-        let decision = verdict.decisions().first().cloned();
-        (
-            decision.unwrap_or_else(|| self.decision_alone(now)),
-            reservation,
-        )
+        match share {
+            Some(share) => reserve_one(&self.ask_of(share), now),
+            None => (self.decision_alone(now), Some(self.charge_own(now))),
+        }
     }
 
     /// Queues the charge for the store, which gets it as soon as it can be reached.

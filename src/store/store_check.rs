@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Decision, KeyHash, Limit, MAX_ASKS, RemoteOutcome, RemoteState, Timestamp,
+    Ask, Decision, KeyHash, Limit, MAX_ASKS, Policy, RemoteOutcome, RemoteState, Reservation,
+    Timestamp,
 };
+
+use super::Store;
+use crate::config::rules::OnStoreFailure;
 
 /// The check of a request against one limit of the backend `B`.
 pub struct StoreCheck<'a, B> {
@@ -115,6 +119,27 @@ impl<B> StoreCheck<'_, B> {
         Decision::remote(self.ask.limit.policy(), &none, RemoteOutcome::Peeked, at)
     }
 
+    /// Returns the counters that decide while the store cannot be reached, by the `rule` of the limit: those of this node, with its share
+    /// of the policy; `None` where every request passes. `own` counts for this node.
+    ///
+    /// # Errors
+    /// The limit admits nothing without the store.
+    pub(super) fn share(
+        &self,
+        own: &Limit,
+        rule: OnStoreFailure,
+        store: &Store,
+    ) -> Result<Option<Limit>, Unavailable> {
+        match rule {
+            OnStoreFailure::Closed => Err(self.unavailable()),
+            OnStoreFailure::Open => Ok(None),
+            OnStoreFailure::Local => {
+                let share = self.ask.limit.policy().share(store.nodes());
+                Ok(Some(with_policy(own, share)))
+            }
+        }
+    }
+
     /// Returns the error of a limit that admits nothing without the store.
     pub(super) fn unavailable(&self) -> Unavailable {
         Unavailable {
@@ -122,6 +147,21 @@ impl<B> StoreCheck<'_, B> {
             key: self.ask.key,
         }
     }
+}
+
+/// Returns a handle of this node's own counters, for keys with this policy.
+pub(super) fn with_policy(own: &Limit, policy: Policy) -> Limit {
+    // All tables of a limit are made for the same policies; if one did not fit, its keys would have the limit's own.
+    own.with_policy(policy).unwrap_or_else(|| own.clone())
+}
+
+/// Charges one table of this node, if it has room.
+pub(super) fn reserve_one(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
+    let (verdict, reservation) = sluicegate_limiter::reserve(&[*ask], now);
+    let decision = verdict.decisions().first().cloned();
+    // There is one for each ask.
+    let decision = decision.unwrap_or_else(|| ask.limit.peek(ask.key, ask.cost, now));
+    (decision, reservation)
 }
 
 impl<B> fmt::Debug for StoreCheck<'_, B> {

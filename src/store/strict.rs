@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Period, Policy,
-    Rate, Rates, Reservation, Seed, Timestamp, charge_unchecked, decide,
+    Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Period, Rate,
+    Rates, Reservation, Seed, Timestamp, charge_unchecked, decide,
 };
 
 use super::fallback;
@@ -29,6 +29,7 @@ use super::script::{self, ChargeResult, KeyName};
 use super::settle::{ChargeLocation, RemoteCharge};
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
+    with_policy,
 };
 use sluicegate_redis_link::StoreError;
 
@@ -40,7 +41,7 @@ use crate::config::rules::{Name, OnStoreFailure};
 pub struct RemoteBackend {
     pub(super) store: Arc<Store>,
     limit: Name,
-    own: Limit,
+    pub(super) own: Limit,
     pub(super) on_failure: OnStoreFailure,
     second_looks: Option<Limit>,
 }
@@ -130,14 +131,6 @@ impl RemoteBackend {
         let looks_again = |looks: &Limit| looks.peek(key, Cost::ONE, now).is_admitted();
         is_own_refusal(cached) && !self.second_looks.as_ref().is_some_and(looks_again)
     }
-
-    /// Returns a handle of this node's own counters, for keys with this policy.
-    pub(super) fn own_by(&self, policy: Policy) -> Limit {
-        // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
-        self.own
-            .with_policy(policy)
-            .unwrap_or_else(|| self.own.clone())
-    }
 }
 
 /// Returns the counters of looks at cached rejections: one rate, once a second.
@@ -181,7 +174,7 @@ impl RemoteCheck<'_> {
 
     /// Charges this node's own counters, whether that fits or not.
     pub(super) fn charge_own(&self, now: Timestamp) -> Reservation {
-        let own = self.backend.own_by(self.ask.limit.policy().clone());
+        let own = with_policy(&self.backend.own, self.ask.limit.policy().clone());
         charge_unchecked(&[self.ask_of(&own)], now)
     }
 }

@@ -16,8 +16,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_base::clock;
 use sluicegate_limiter::{
-    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Reservation, Settle, Timestamp,
-    charge_unchecked, reserve,
+    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Reservation, Settle, Timestamp, charge_unchecked,
 };
 
 use super::Store;
@@ -27,6 +26,7 @@ use super::pending_writes::{
 use super::script::KeyName;
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
+    reserve_one, with_policy,
 };
 use super::strict::Revalidation;
 use crate::config::rules::{Name, OnStoreFailure};
@@ -127,41 +127,6 @@ impl ReplicatedBackend {
         &self.store
     }
 
-    /// Returns the decision over a request that asks so much, if a rejection by it need not be sent to the store.
-    #[must_use]
-    pub fn peek_rejection(
-        self: &Arc<Self>,
-        ask: &Ask<'_>,
-        now: Timestamp,
-    ) -> Option<BackendDecision> {
-        if self.revalidation == Revalidation::EverySecond {
-            // A rejection has the store asked about the key.
-            return None;
-        }
-        let check = StoreCheck {
-            limit: 0,
-            backend: self,
-            ask: *ask,
-            remote_key: None,
-        };
-        let is_up = self.store.is_up();
-        if !is_up && self.store.has_slots() {
-            return None;
-        }
-        let replicated = Arc::clone(&self.replicated);
-        let tables = if is_up {
-            DecidingTables::Both
-        } else {
-            check.fallback_tables(&replicated).ok()?
-        };
-        let decider = TableDecider {
-            check: &check,
-            replicated,
-            tables,
-        };
-        Some(decider.peek(self.moments(now)))
-    }
-
     fn moments(&self, now: Timestamp) -> ClockPair {
         self.store.moments(now)
     }
@@ -178,6 +143,27 @@ impl ReplicatedCheck<'_> {
         }
     }
 
+    /// Returns the decision if a rejection by it need not be sent to the store, and the key in the store is not needed for it.
+    #[must_use]
+    pub fn peek_rejection(&self, now: Timestamp) -> Option<BackendDecision> {
+        let ReplicatedBackend {
+            store,
+            revalidation,
+            ..
+        } = &**self.backend;
+        if *revalidation == Revalidation::EverySecond {
+            // A rejection has the store asked about the key.
+            return None;
+        }
+        let decider = match store.is_up() {
+            true => self.decided_by_both(),
+            // The key decides which server must be reached.
+            false if store.has_slots() => return None,
+            false => self.decided_by_share().ok()?,
+        };
+        Some(decider.peek(self.backend.moments(now)))
+    }
+
     fn peek_view(&self, at: ClockPair) -> Decision {
         let Ask {
             limit, key, cost, ..
@@ -191,44 +177,45 @@ impl ReplicatedCheck<'_> {
         if view.policy() == replicated.view.policy() {
             return Arc::clone(replicated);
         }
-        let own = replicated.own.with_policy(view.policy().clone());
         Arc::new(ReplicatedLimit {
             registered: Arc::clone(&replicated.registered),
             view: view.clone(),
-            // Both tables are made for the same policies; if one did not fit, its keys would have the limit's own.
-            own: own.unwrap_or_else(|| replicated.own.clone()),
+            own: with_policy(&replicated.own, view.policy().clone()),
         })
     }
 
     fn decider(&self) -> Result<TableDecider<'_>, Unavailable> {
-        let (replicated, store) = (self.replicated(), &self.backend.store);
-        let reached = self.remote_key.is_some_and(|name| {
+        let ReplicatedBackend {
+            store, replicated, ..
+        } = &**self.backend;
+        let is_reached = self.remote_key.is_some_and(|key| {
             let limit = &replicated.registered.limit;
-            store.reaches(|| KeyName::new(store.prefix(), name, limit).as_str().into())
+            store.reaches(|| KeyName::new(store.prefix(), key, limit).as_str().into())
         });
-        let tables = match reached {
-            true => DecidingTables::Both,
-            false => self.fallback_tables(&replicated)?,
-        };
+        match is_reached {
+            true => Ok(self.decided_by_both()),
+            false => self.decided_by_share(),
+        }
+    }
+
+    fn decided_by_both(&self) -> TableDecider<'_> {
+        TableDecider {
+            check: self,
+            replicated: self.replicated(),
+            tables: DecidingTables::Both,
+        }
+    }
+
+    /// Returns the decider for the time in which the store cannot be reached.
+    fn decided_by_share(&self) -> Result<TableDecider<'_>, Unavailable> {
+        let replicated = self.replicated();
+        let backend = self.backend;
+        let share = self.share(&replicated.own, backend.on_failure, &backend.store)?;
         Ok(TableDecider {
             check: self,
             replicated,
-            tables,
+            tables: share.map_or(DecidingTables::None, DecidingTables::OwnShare),
         })
-    }
-
-    /// Returns the tables that decide while the store cannot be reached.
-    fn fallback_tables(&self, replicated: &ReplicatedLimit) -> Result<DecidingTables, Unavailable> {
-        match self.backend.on_failure {
-            OnStoreFailure::Closed => Err(self.unavailable()),
-            OnStoreFailure::Open => Ok(DecidingTables::None),
-            OnStoreFailure::Local => {
-                let share = self.ask.limit.policy().share(self.backend.store.nodes());
-                let own = replicated.own.with_policy(share);
-                let own = own.unwrap_or_else(|| replicated.own.clone());
-                Ok(DecidingTables::OwnShare(own))
-            }
-        }
     }
 }
 
@@ -283,7 +270,7 @@ impl TableDecider<'_> {
         match &self.tables {
             DecidingTables::Both => self.charge_own_then_view(at),
             DecidingTables::OwnShare(share) => {
-                let (decision, own) = charge_one(&self.check.ask_of(share), at.here);
+                let (decision, own) = reserve_one(&self.check.ask_of(share), at.here);
                 let view = || charge_unchecked(&[self.check.ask], at.store);
                 (decision, own.map(|own| (own, view())))
             }
@@ -296,11 +283,11 @@ impl TableDecider<'_> {
     }
 
     fn charge_own_then_view(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
-        let (decision, own) = charge_one(&self.check.ask_of(&self.replicated.own), at.here);
+        let (decision, own) = reserve_one(&self.check.ask_of(&self.replicated.own), at.here);
         let Some(own) = own else {
             return (decision, None);
         };
-        let (decision, view) = charge_one(&self.check.ask, at.store);
+        let (decision, view) = reserve_one(&self.check.ask, at.store);
         let Some(view) = view else {
             own.release(at.here);
             return (decision, None);
@@ -337,15 +324,6 @@ impl TableDecider<'_> {
             backend.store.pending_writes().queue_read(&read, at.here);
         }
     }
-}
-
-/// Charges one limit, if it has room.
-fn charge_one(ask: &Ask<'_>, now: Timestamp) -> (Decision, Option<Reservation>) {
-    let (verdict, reservation) = reserve(&[*ask], now);
-    let decision = verdict.decisions().first().cloned();
-    // There is one for each ask.
-    let decision = decision.unwrap_or_else(|| ask.limit.peek(ask.key, ask.cost, now));
-    (decision, reservation)
 }
 
 fn is_rejection(answer: &BackendDecision) -> bool {
