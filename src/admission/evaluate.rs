@@ -26,13 +26,13 @@ use sluicegate_limiter::{
 
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::{LimitCheck, LimitChecks};
-use super::pending::{Admitted, PendingCharges, RequestProgress};
+use super::pending::Admitted;
 use super::report::{
     AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails,
 };
 use super::request_key::request_key;
 use super::route::RouteLimits;
-use super::transaction::{JointDecision, Transaction};
+use super::transaction::{JointDecision, RequestProgress, Transaction};
 use super::{Admission, rate_limited};
 use crate::config::rules::Name;
 use crate::rejection::{LimitRejection, MissingKeys, Rejection};
@@ -122,20 +122,20 @@ impl<'a> LimitEvaluation<'a> {
                 let mut report = self.report(&checks, joint);
                 let delay = report.verdict.delay();
                 // Where others of its limits are asked in a store, the request may still end before it is decided.
-                let mut pending = PendingCharges::new(match delay.is_zero() && !asks_store {
+                let progress = match delay.is_zero() && !asks_store {
                     true => RequestProgress::UnderWay,
                     false => RequestProgress::HeldBack,
-                });
-                pending.add(transaction.commit(&checks, pending.progress()));
+                };
+                let mut transaction = transaction.commit(&checks, progress);
                 report.mark(marks);
                 for check in &applicable {
-                    report.note(check.charge_in_shadow(&mut pending, now).await);
-                    report.note(check.charge_shadow_rates(&mut pending, now));
+                    report.note(check.charge_in_shadow(&mut transaction, now).await);
+                    report.note(check.charge_shadow_rates(&mut transaction, now));
                 }
                 if delay.is_zero() {
-                    pending.start();
+                    transaction.start();
                 }
-                Admission::Admitted(Admitted::holding(pending), Some(report))
+                Admission::Admitted(Admitted::holding(transaction), Some(report))
             }
         }
     }

@@ -9,9 +9,8 @@ use super::backend::{Backend, BackendKind};
 use super::key::RequestFacts;
 use super::limit::ActiveLimit;
 use super::overrides::{ActiveTier, TierMatch};
-use super::pending::{PendingCharges, RequestProgress};
 use super::report::{LimitEvent, LimitNote, OriginMark};
-use super::transaction::{JointDecision, Reporting, Transaction};
+use super::transaction::{JointDecision, RequestProgress, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
 use crate::store::{RemoteBackend, ReplicatedBackend, StoreCheck};
@@ -190,21 +189,21 @@ impl<'a> LimitCheck<'a> {
         Some(Ask { limit, ..self.ask })
     }
 
-    /// Charges `ask` by itself. The charge is settled with those of the request.
+    /// Charges `ask` by itself. The charge is settled with those of the request, and reported by the index `reported_as`.
     fn charge_beside(
         &self,
         ask: Ask<'_>,
-        pending: &mut PendingCharges,
-        reporting: Reporting,
+        transaction: &mut Transaction,
+        reported_as: Option<u8>,
         now: Timestamp,
     ) -> Verdict {
-        let progress = pending.progress();
-        if self.active.settlement.is_none() && progress == RequestProgress::UnderWay {
+        let is_under_way = transaction.progress() == RequestProgress::UnderWay;
+        if self.active.settlement.is_none() && is_under_way {
             return sluicegate_limiter::decide(&[ask], now);
         }
         let (verdict, charge) = sluicegate_limiter::reserve(&[ask], now);
         if let Some(charge) = charge {
-            pending.add(Transaction::beside(self, charge, progress, reporting));
+            transaction.add_local_beside(self, charge, reported_as);
         }
         verdict
     }
@@ -212,21 +211,21 @@ impl<'a> LimitCheck<'a> {
     /// Charges the limit if it is in shadow, by itself, and takes its permit.
     pub(super) async fn charge_in_shadow(
         &self,
-        pending: &mut PendingCharges,
+        transaction: &mut Transaction,
         now: Timestamp,
     ) -> Vec<LimitNote> {
         if !self.is_in_shadow() {
             return Vec::new();
         }
         match self.permit() {
-            Ok(permit) => pending.add_permit(permit),
+            Ok(permit) => transaction.add_permit(permit),
             Err(_) => return vec![self.note(LimitEvent::ShadowRefused)],
         }
         let (verdict, mut notes) = if self.is_local() {
-            let verdict = self.charge_beside(self.ask, pending, Reporting::Yes, now);
+            let verdict = self.charge_beside(self.ask, transaction, Some(self.limit), now);
             (Some(verdict), Vec::new())
         } else {
-            self.reserve_in_shadow(pending, now).await
+            self.reserve_in_shadow(transaction, now).await
         };
         // Without its store, a limit would let nobody pass.
         let admits = verdict
@@ -250,7 +249,7 @@ impl<'a> LimitCheck<'a> {
     /// source of the decision.
     async fn reserve_in_shadow(
         &self,
-        pending: &mut PendingCharges,
+        transaction: &mut Transaction,
         now: Timestamp,
     ) -> (Option<Verdict>, Vec<LimitNote>) {
         let checks = [*self];
@@ -262,9 +261,8 @@ impl<'a> LimitCheck<'a> {
             charged,
             notes,
         } = joint;
-        if let Some(transaction) = charged {
-            let progress = pending.progress();
-            pending.add(transaction.commit(&checks, progress));
+        if let Some(charged) = charged {
+            transaction.add_beside(&checks, charged);
         }
         (Some(verdict), notes)
     }
@@ -272,11 +270,12 @@ impl<'a> LimitCheck<'a> {
     /// Charges the rates in shadow, if there are any.
     pub(super) fn charge_shadow_rates(
         &self,
-        pending: &mut PendingCharges,
+        transaction: &mut Transaction,
         now: Timestamp,
     ) -> Option<LimitNote> {
         let ask = self.shadow_rates()?;
-        let verdict = self.charge_beside(ask, pending, Reporting::No, now);
+        // The report names the settlement of the limit's own charge.
+        let verdict = self.charge_beside(ask, transaction, None, now);
         Some(self.note(by_rates(verdict.outcome())))
     }
 

@@ -1,12 +1,12 @@
 //! Holds the charges and permits of an admitted request, however the request ends.
 //!
 //! [`Admitted`] is the evidence that a request passed. Where a limit settles by the response, or holds the request back, it also holds the
-//! transactions of the request. Dropping it settles them: an error, a client that leaves, a panic or a cancelled task leaks nothing.
+//! transaction of the request. Dropping it settles that: an error, a client that leaves, a panic or a cancelled task leaks nothing.
 //!
 //! Permits of limits with `concurrency` are held here too, beyond the head of the response: a download or a WebSocket is in flight as long
 //! as it lasts. They are given back just before the last bytes are written, so that a client that has its response may ask again at once.
 
-use sluicegate_limiter::{Permit, Timestamp};
+use sluicegate_limiter::Timestamp;
 
 use super::report::LimitNote;
 use super::settlement::FinalResponse;
@@ -16,29 +16,7 @@ use super::transaction::Transaction;
 #[derive(Debug)]
 pub struct Admitted {
     /// `None` where the request holds nothing.
-    pending: Option<Box<PendingCharges>>,
-}
-
-/// The transactions of an admitted request that are not settled, and its permits.
-#[derive(Debug)]
-pub(super) struct PendingCharges {
-    /// Each settles itself when it is dropped.
-    transactions: Vec<Transaction>,
-    /// Given back when the response ends, or when this is dropped.
-    permits: Vec<Permit>,
-    progress: RequestProgress,
-}
-
-/// The progress of a request through admission, which decides how its charges are settled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum RequestProgress {
-    /// Its limits are not decided: dropping its charges refunds them.
-    #[default]
-    Undecided,
-    /// It passes, and its limits hold it back, or others of them are not decided yet: dropping its charges withdraws them.
-    HeldBack,
-    /// It is on its way to its response, by which its charges are settled.
-    UnderWay,
+    pending: Option<Box<Transaction>>,
 }
 
 impl Admitted {
@@ -54,11 +32,11 @@ impl Admitted {
         Self::settled()
     }
 
-    /// Returns the evidence for a request that holds these charges and permits.
-    pub(super) fn holding(pending: PendingCharges) -> Self {
-        let holds_nothing = pending.transactions.is_empty() && pending.permits.is_empty();
+    /// Returns the evidence for a request that holds the charges and permits of a committed transaction.
+    pub(super) fn holding(transaction: Transaction) -> Self {
+        let is_held = transaction.is_charged() || transaction.holds_permits();
         Self {
-            pending: (!holds_nothing).then(|| Box::new(pending)),
+            pending: is_held.then(|| Box::new(transaction)),
         }
     }
 
@@ -66,7 +44,7 @@ impl Admitted {
     #[must_use]
     pub fn is_pending(&self) -> bool {
         let pending = self.pending.as_ref();
-        pending.is_some_and(|pending| !pending.transactions.is_empty())
+        pending.is_some_and(|pending| pending.is_charged())
     }
 
     /// Ends the time for which limits held the request back: its place is used from now on.
@@ -80,13 +58,13 @@ impl Admitted {
     #[must_use]
     pub fn holds_permits(&self) -> bool {
         let pending = self.pending.as_ref();
-        pending.is_some_and(|pending| !pending.permits.is_empty())
+        pending.is_some_and(|pending| pending.holds_permits())
     }
 
     /// Gives the permits back: the response is about to end.
     pub fn finish_response(&mut self) {
         if let Some(pending) = &mut self.pending {
-            pending.permits.clear();
+            pending.release_permits();
         }
     }
 
@@ -96,46 +74,7 @@ impl Admitted {
         response: Option<FinalResponse<'_>>,
         now: Timestamp,
     ) -> Vec<LimitNote> {
-        let pending = self.pending.iter_mut();
-        pending
-            .flat_map(|pending| pending.transactions.drain(..))
-            .flat_map(|mut transaction| transaction.settle(response, now))
-            .collect()
-    }
-}
-
-impl PendingCharges {
-    /// Returns no charges, for a request of this progress.
-    pub(super) const fn new(progress: RequestProgress) -> Self {
-        Self {
-            transactions: Vec::new(),
-            permits: Vec::new(),
-            progress,
-        }
-    }
-
-    /// Returns the progress of the request.
-    pub(super) const fn progress(&self) -> RequestProgress {
-        self.progress
-    }
-
-    /// Adds a transaction that is committed, unless all its charges stand as they were made.
-    pub(super) fn add(&mut self, mut committed: Transaction) {
-        self.permits.append(&mut committed.permits);
-        if committed.is_charged() {
-            self.transactions.push(committed);
-        }
-    }
-
-    /// Adds a permit.
-    pub(super) fn add_permit(&mut self, permit: Option<Permit>) {
-        self.permits.extend(permit);
-    }
-
-    /// The request goes on: charges that do not depend on its response stand.
-    pub(super) fn start(&mut self) {
-        self.progress = RequestProgress::UnderWay;
-        self.transactions.iter_mut().for_each(Transaction::start);
-        self.transactions.retain(Transaction::is_charged);
+        let pending = self.pending.as_mut();
+        pending.map_or_else(Vec::new, |pending| pending.settle(response, now))
     }
 }

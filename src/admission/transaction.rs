@@ -25,7 +25,6 @@ use sluicegate_limiter::{
 use super::backend::{Backend, BackendKind};
 use super::limit::ActiveLimit;
 use super::limit_check::{LimitCheck, LimitChecks};
-use super::pending::RequestProgress;
 use super::precheck;
 use super::report::{LimitEvent, LimitNote};
 use super::settlement::FinalResponse;
@@ -35,18 +34,19 @@ use crate::store::{
     reserve_replicated,
 };
 
-/// Owns the charges and permits of one reservation.
+/// Owns the charges and permits of a request.
 #[must_use = "dropped, it refunds everything"]
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     local: Option<Reservation>,
     replicated: ReplicatedCharge,
     remote: RemoteCharge,
-    pub(super) permits: Vec<Permit>,
+    permits: Vec<Permit>,
     /// The limits that are charged, by kind of backend; none before the commit.
     limits: ArrayVec<ChargedLimit, MAX_ASKS>,
     progress: RequestProgress,
-    reporting: Reporting,
+    /// The charges of limits in shadow and of rates in shadow, each decided by itself.
+    beside: Vec<Transaction>,
 }
 
 /// A limit that is charged.
@@ -54,22 +54,24 @@ pub(super) struct Transaction {
 struct ChargedLimit {
     /// The backend of the charge: that of the limit, or this node for a charge that is made beside the limit's own.
     backend: BackendKind,
-    /// The index on the route.
-    index: u8,
+    /// The index on the route, by which the settlement is reported; `None` where that of the limit's own charge is.
+    reported_as: Option<u8>,
     limit: Arc<ActiveLimit>,
 }
 
 /// The settlements of the charges in one backend, in the order of the checks.
 type Settlements = ArrayVec<Settle, MAX_ASKS>;
 
-/// Says whether the report of the request names the settlement of a charge.
+/// The progress of a request through admission, which decides how its charges are settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Reporting {
-    /// It does.
+pub(super) enum RequestProgress {
+    /// Its limits are not decided: dropping its charges refunds them.
     #[default]
-    Yes,
-    /// It does not: the limit's own charge is reported already.
-    No,
+    Undecided,
+    /// It passes, and its limits hold it back, or others of them are not decided yet: dropping its charges withdraws them.
+    HeldBack,
+    /// It is on its way to its response, by which its charges are settled.
+    UnderWay,
 }
 
 /// The decision over several checks together.
@@ -123,35 +125,69 @@ impl Transaction {
         transaction
     }
 
-    /// Commits a charge of this node that is made beside the limit of `check`, wherever that counts.
-    pub(super) fn beside(
-        check: &LimitCheck<'_>,
-        charge: Reservation,
-        progress: RequestProgress,
-        reporting: Reporting,
-    ) -> Self {
-        let mut transaction = Self::of_local(charge);
-        transaction.reporting = reporting;
-        transaction.enter(BackendKind::Local, check);
-        transaction.pass(progress)
-    }
-
     /// Commits the charges over `checks`, since the request passes with this progress.
     pub(super) fn commit(mut self, checks: &[LimitCheck<'_>], progress: RequestProgress) -> Self {
         for kind in BackendKind::ALL {
             for check in checks.iter().filter(|check| check.kind() == kind) {
-                self.enter(kind, check);
+                self.enter(kind, check, Some(check.limit));
             }
         }
         self.pass(progress)
     }
 
+    /// Adds a charge over `checks` that was decided by itself, and its permits.
+    pub(super) fn add_beside(&mut self, checks: &[LimitCheck<'_>], reserved: Self) {
+        let progress = self.progress;
+        self.add(reserved.commit(checks, progress));
+    }
+
+    /// Adds a charge of this node that was decided by itself, for the limit of `check`, wherever that counts.
+    pub(super) fn add_local_beside(
+        &mut self,
+        check: &LimitCheck<'_>,
+        charge: Reservation,
+        reported_as: Option<u8>,
+    ) {
+        let mut beside = Self::of_local(charge);
+        beside.enter(BackendKind::Local, check, reported_as);
+        let progress = self.progress;
+        self.add(beside.pass(progress));
+    }
+
+    /// Adds a committed charge, unless it stands as it was made, and its permits.
+    fn add(&mut self, mut committed: Self) {
+        self.permits.append(&mut committed.permits);
+        if committed.is_charged() {
+            self.beside.push(committed);
+        }
+    }
+
+    /// Adds a permit.
+    pub(super) fn add_permit(&mut self, permit: Option<Permit>) {
+        self.permits.extend(permit);
+    }
+
+    /// Returns whether it holds permits.
+    pub(super) fn holds_permits(&self) -> bool {
+        !self.permits.is_empty()
+    }
+
+    /// Gives the permits back.
+    pub(super) fn release_permits(&mut self) {
+        self.permits.clear();
+    }
+
+    /// Returns the progress of the request.
+    pub(super) fn progress(&self) -> RequestProgress {
+        self.progress
+    }
+
     /// Enters the limit of `check` as one that is charged in `backend`, after those that are entered.
-    fn enter(&mut self, backend: BackendKind, check: &LimitCheck<'_>) {
+    fn enter(&mut self, backend: BackendKind, check: &LimitCheck<'_>, reported_as: Option<u8>) {
         // A transaction is over as many checks as it has room for.
         self.limits.push(ChargedLimit {
             backend,
-            index: check.limit,
+            reported_as,
             limit: Arc::clone(check.active),
         });
     }
@@ -175,6 +211,8 @@ impl Transaction {
                 self.let_stand(kind);
             }
         }
+        self.beside.iter_mut().for_each(Self::start);
+        self.beside.retain(Self::is_charged);
     }
 
     /// Forgets the charge of a backend, which stands as it was made.
@@ -188,62 +226,79 @@ impl Transaction {
 
     /// Returns whether some charge is not settled.
     pub(super) fn is_charged(&self) -> bool {
-        self.local.is_some() || !self.replicated.is_empty() || !self.remote.is_empty()
+        let own = self.local.is_some() || !self.replicated.is_empty() || !self.remote.is_empty();
+        own || !self.beside.is_empty()
     }
 
-    /// Settles all charges, by the progress of the request and by its response. Returns the notes about it.
+    /// Settles all charges: by the response where the request is on its way, else by a refund. Returns the notes about it.
     pub(super) fn settle(
         &mut self,
         response: Option<FinalResponse<'_>>,
         now: Timestamp,
     ) -> Vec<LimitNote> {
-        let mut notes = Vec::new();
-        let [local, replicated, remote] =
-            BackendKind::ALL.map(|kind| self.settlements(kind, response, &mut notes));
-        // Before the commit no limit is entered, so everything is refunded.
-        let otherwise = match self.progress {
-            RequestProgress::Undecided | RequestProgress::HeldBack => Settle::Refund,
-            RequestProgress::UnderWay => Settle::Keep,
+        let mut notes = match self.progress {
+            RequestProgress::Undecided | RequestProgress::HeldBack => self.refund(now),
+            RequestProgress::UnderWay => self.settle_by(response, now),
         };
-        let of = |settlements: Settlements| {
-            move |index: usize| settlements.get(index).copied().unwrap_or(otherwise)
-        };
+        for mut beside in self.beside.drain(..) {
+            notes.extend(beside.settle(response, now));
+        }
+        notes
+    }
+
+    fn refund(&mut self, now: Timestamp) -> Vec<LimitNote> {
         if let Some(charge) = self.local.take() {
             match self.progress {
                 // A leaky bucket lets the requests behind it move up.
                 RequestProgress::HeldBack => charge.withdraw(now),
-                _ => _ = charge.settle_each(now, of(local)),
+                RequestProgress::Undecided | RequestProgress::UnderWay => charge.release(now),
             }
+        }
+        std::mem::take(&mut self.replicated).settle_each(now, |_| Settle::Refund);
+        std::mem::take(&mut self.remote).settle_each(now, |_| Settle::Refund);
+        let charged = std::mem::take(&mut self.limits);
+        let released = charged
+            .iter()
+            .map(|charged| charged.note(LimitEvent::Released));
+        released.flatten().collect()
+    }
+
+    fn settle_by(&mut self, response: Option<FinalResponse<'_>>, now: Timestamp) -> Vec<LimitNote> {
+        let mut notes = Vec::new();
+        let charged = std::mem::take(&mut self.limits);
+        let [local, replicated, remote] = BackendKind::ALL.map(|kind| -> Settlements {
+            let charged = charged.iter().filter(|charged| charged.backend == kind);
+            charged
+                .map(|charged| charged.settle(response, &mut notes))
+                .collect()
+        });
+        // There is one for each charge.
+        let of = |settlements: Settlements| {
+            move |index: usize| settlements.get(index).copied().unwrap_or(Settle::Keep)
+        };
+        if let Some(charge) = self.local.take() {
+            charge.settle_each(now, of(local));
         }
         std::mem::take(&mut self.replicated).settle_each(now, of(replicated));
         std::mem::take(&mut self.remote).settle_each(now, of(remote));
         notes
     }
+}
 
-    /// Returns the settlement of each charged limit of a backend, and notes those that the request reports.
-    fn settlements(
-        &self,
-        kind: BackendKind,
-        response: Option<FinalResponse<'_>>,
-        notes: &mut Vec<LimitNote>,
-    ) -> Settlements {
-        let charged = self.limits.iter().filter(|charged| charged.backend == kind);
-        let settled = charged.map(|charged| {
-            let (settle, event) = match (self.progress, &charged.limit.settlement) {
-                (RequestProgress::Undecided | RequestProgress::HeldBack, _) => {
-                    (Settle::Refund, Some(LimitEvent::Released))
-                }
-                (RequestProgress::UnderWay, Some(rule)) => rule.settle(response),
-                (RequestProgress::UnderWay, None) => (Settle::Keep, None),
-            };
-            let reported = event.filter(|_| self.reporting == Reporting::Yes);
-            notes.extend(reported.map(|event| LimitNote {
-                limit: charged.index,
-                event,
-            }));
-            settle
-        });
-        settled.collect()
+impl ChargedLimit {
+    /// Returns the settlement of the charge by the response, and adds the note about it.
+    fn settle(&self, response: Option<FinalResponse<'_>>, notes: &mut Vec<LimitNote>) -> Settle {
+        let Some(rule) = &self.limit.settlement else {
+            return Settle::Keep;
+        };
+        let (settle, event) = rule.settle(response);
+        notes.extend(event.and_then(|event| self.note(event)));
+        settle
+    }
+
+    fn note(&self, event: LimitEvent) -> Option<LimitNote> {
+        let limit = self.reported_as?;
+        Some(LimitNote { limit, event })
     }
 }
 
