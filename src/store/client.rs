@@ -20,7 +20,7 @@ use super::pending_writes::{ClockPair, PendingWrites};
 use super::recovery_cache::RecoveryCache;
 use super::replay_queue::ReplayQueue;
 use super::replication::{PushCounters, SyncSession};
-use super::script::{self, Ask, AskResult, Call, Charge, KeyName, ScriptAnswer, ScriptResult};
+use super::script::{self, Ask, Call, Charge, KeyName, ScriptAnswer, ScriptResult};
 use super::settle::SettlementCounters;
 use crate::config::rules::{StoreRules, StoreSeed};
 
@@ -64,15 +64,6 @@ pub struct RemoteWriteStats {
 /// The offset of the store's clock from this node's, in nanoseconds; negative where it is behind.
 #[derive(Debug, Default)]
 pub(super) struct ClockOffset(AtomicI64);
-
-/// The state of a key after a settlement.
-#[derive(Debug)]
-pub(super) struct SettledCharge {
-    /// The answer of the script.
-    pub(super) result: AskResult,
-    /// The time of that answer, by the store's clock.
-    pub(super) now: Timestamp,
-}
 
 impl ClockOffset {
     /// Converts a moment of this node's clock into the store's.
@@ -198,11 +189,16 @@ impl Store {
             }
         };
         let decided = self.run(asks, call(self.moment(now)), call).await?;
-        for (ask, result) in asks.iter().zip(&decided.results) {
-            let recovery_cache = &self.shared.recovery_cache;
-            recovery_cache.learn(ask.name, ask.policy, &result.state, decided.now);
-        }
+        self.remember(asks, &decided);
         Ok(decided)
+    }
+
+    /// Remembers the states of an answer, to restore a store that loses them.
+    fn remember(&self, asks: &[Ask<'_>], answer: &ScriptResult) {
+        let recovery_cache = &self.shared.recovery_cache;
+        for (ask, result) in asks.iter().zip(&answer.results) {
+            recovery_cache.learn(ask.name, ask.policy, &result.state, answer.now);
+        }
     }
 
     /// Returns the decision that [`decide`](Self::decide) would make; writes nothing.
@@ -232,29 +228,21 @@ impl Store {
         self.link.run(script::forget(name)).await.map(drop)
     }
 
-    /// Settles a charge, and returns the state that this left; `None` where nothing changes.
+    /// Settles a charge, and returns the answer, with the state that this left; `None` where nothing changes.
     pub(super) async fn settle(
         &self,
         charge: &Charge,
         due: Settle,
         now: Timestamp,
-    ) -> Result<Option<SettledCharge>, StoreError> {
+    ) -> Result<Option<ScriptResult>, StoreError> {
         let Some(call) = script::settle(charge, due, self.moment(now)) else {
             return Ok(None);
         };
         let again = |near| script::settle(charge, due, near).unwrap_or_else(|| call.clone());
-        let ask = charge.ask();
-        let decided = self.run(&[ask], call.clone(), again).await?;
-        let now = decided.now;
-        if let Some(result) = decided.results.first() {
-            let recovery_cache = &self.shared.recovery_cache;
-            recovery_cache.learn(ask.name, ask.policy, &result.state, now);
-        }
-        Ok(decided
-            .results
-            .into_iter()
-            .next()
-            .map(|result| SettledCharge { result, now }))
+        let asks = [charge.ask()];
+        let decided = self.run(&asks, call.clone(), again).await?;
+        self.remember(&asks, &decided);
+        Ok(Some(decided))
     }
 
     /// Runs a call about `asks`, and once more `again`, near another moment, where the store did not evaluate the first.

@@ -60,15 +60,6 @@ pub(super) struct SettlementCounters {
     failed: AtomicU64,
 }
 
-/// The settlement of a charge, to be sent to the store.
-struct PendingSettlement {
-    backend: Arc<RemoteBackend>,
-    view: Limit,
-    key: KeyHash,
-    charge: Box<Charge>,
-    settle: Settle,
-}
-
 /// The permit of one settlement in flight.
 struct SettlementPermit(Arc<Store>);
 
@@ -110,57 +101,56 @@ impl RemotePart {
         if settle == Settle::Keep {
             return;
         }
-        self.own.settle_each(now, |_| settle);
-        match self.location {
+        let Self {
+            backend,
+            view,
+            key,
+            own,
+            location,
+        } = self;
+        own.settle_each(now, |_| settle);
+        match location {
             ChargeLocation::Uncertain => {}
             ChargeLocation::Queued(name, cost) => {
-                let (policy, name) = (self.view.policy(), &name);
-                let replay_queue = self.backend.store.replay_queue();
+                let (policy, name) = (view.policy(), &name);
+                let replay_queue = backend.store.replay_queue();
                 replay_queue.correct(&Ask { policy, name, cost }, settle);
             }
             ChargeLocation::InStore(charge) => {
-                self.view.reset(self.key, self.backend.moment(now));
-                let pending = PendingSettlement {
-                    backend: self.backend,
-                    view: self.view,
-                    key: self.key,
-                    charge,
-                    settle,
-                };
-                pending.send();
+                view.reset(key, backend.moment(now));
+                let store = Arc::clone(&backend.store);
+                in_background(&backend.store, async move {
+                    let answer = store.settle(&charge, settle, clock::now()).await?;
+                    if let Some(answer) = &answer
+                        && let Some(left) = answer.results.first()
+                    {
+                        view.adopt(key, &left.state, answer.now);
+                    }
+                    Ok(())
+                });
             }
         }
     }
 }
 
-impl PendingSettlement {
-    /// Sends the settlement in the background.
-    fn send(self) {
-        let Some(call) = SettlementPermit::begin(&self.backend.store) else {
-            return;
-        };
-        // Without a runtime the process is about to end.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return call.failed();
-        };
-        runtime.spawn(async move {
-            match self.call().await {
-                Ok(()) => call.made(),
-                Err(_) => call.failed(),
-            }
-        });
-    }
-
-    async fn call(&self) -> Result<(), StoreError> {
-        let store = &self.backend.store;
-        if let Some(left) = store
-            .settle(&self.charge, self.settle, clock::now())
-            .await?
-        {
-            self.view.adopt(self.key, &left.result.state, left.now);
+/// Executes a settlement in the background.
+fn in_background(
+    store: &Arc<Store>,
+    settlement: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+) {
+    let Some(call) = SettlementPermit::begin(store) else {
+        return;
+    };
+    // Without a runtime the process is about to end.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return call.failed();
+    };
+    runtime.spawn(async move {
+        match settlement.await {
+            Ok(()) => call.made(),
+            Err(_) => call.failed(),
         }
-        Ok(())
-    }
+    });
 }
 
 impl SettlementPermit {
