@@ -48,29 +48,20 @@ impl RecoveryCache {
         state: &RemoteState,
         at: Timestamp,
     ) {
-        let mut keys = self.lock();
-        let until = owes_until(policy, state);
-        if let Some(known) = keys.known.get_mut(name) {
-            if known.at <= at {
-                *known = RememberedState {
-                    policy: policy.clone(),
-                    state: state.clone(),
-                    at,
-                    until,
-                };
-            }
-            return;
-        }
-        if keys.known.len() >= STORE_REMEMBERED && !keys.sweep(at) {
-            return;
-        }
-        let known = RememberedState {
+        let latest = || RememberedState {
             policy: policy.clone(),
             state: state.clone(),
             at,
-            until,
+            until: owes_until(policy, state),
         };
-        keys.known.insert(name.clone(), known);
+        let mut keys = self.lock();
+        if let Some(known) = keys.known.get_mut(name) {
+            if known.at <= at {
+                *known = latest();
+            }
+        } else if keys.known.len() < STORE_REMEMBERED || keys.sweep(at) {
+            keys.known.insert(name.clone(), latest());
+        }
     }
 
     /// Forgets a key that an operator has cleared.
