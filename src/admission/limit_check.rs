@@ -13,7 +13,7 @@ use super::report::{LimitEvent, LimitNote, OriginMark};
 use super::transaction::{JointDecision, RequestProgress, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
-use crate::store::{RemoteBackend, ReplicatedBackend, StoreCheck};
+use crate::store::{BackendDecision, DecisionSource, RemoteBackend, ReplicatedBackend, StoreCheck};
 
 /// The checks of a request that are decided together.
 pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;
@@ -128,6 +128,28 @@ impl<'a> LimitCheck<'a> {
         let decision = verdict.decisions().first().cloned();
         // There is one for each ask.
         decision.unwrap_or_else(|| limit.peek(key, cost, at))
+    }
+
+    /// Returns the decision that the limit will come to at this moment, if no store need be asked or told about it.
+    pub(super) fn peek_known(&self, now: Timestamp) -> Option<BackendDecision> {
+        match &self.active.backend {
+            Backend::Local => Some(self.peek_table(now, None)),
+            Backend::Replicated(_) => self.replicated()?.peek_rejection(now),
+            Backend::Remote(backend) => {
+                let cached = self.peek_table(now, Some(DecisionSource::Cached));
+                let is_known = backend.is_cached_rejection(self.ask.key, &cached.decision, now);
+                is_known.then_some(cached)
+            }
+        }
+    }
+
+    /// Returns the decision of the table to which the ask belongs, as one of this source.
+    pub(super) fn peek_table(&self, now: Timestamp, by: Option<DecisionSource>) -> BackendDecision {
+        let Ask {
+            limit, key, cost, ..
+        } = self.ask;
+        let decision = limit.peek(key, cost, self.active.moment(now));
+        BackendDecision { decision, by }
     }
 
     /// Returns the decision if it is a rejection about which no store need be asked.

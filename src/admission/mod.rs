@@ -135,19 +135,11 @@ pub fn peek_rejection(
     if !missing.0.is_empty() {
         return None;
     }
-    // No key is missing, so there is an ask for each limit.
-    let each = (0..).zip(limits.iter()).zip(&asks);
     // Plain limits need no more than their asks.
-    let checks: LimitChecks<'_> = each
-        .filter(|_| !limits.are_plain())
-        .map(|((limit, active), ask)| LimitCheck {
-            limit,
-            active,
-            ask: *ask,
-            tier: None,
-            remote_key: None,
-        })
-        .collect();
+    let checks = match limits.are_plain() {
+        true => LimitChecks::new(),
+        false => checks(limits, &asks),
+    };
     let is_changed = |check: &LimitCheck<'_>| {
         check.active.is_in_tier(check.ask.key, facts) || check.active.was_changed_elsewhere(facts)
     };
@@ -172,6 +164,19 @@ pub fn peek_rejection(
     };
     let rejection = rate_limited(&report.verdict, rate, asked_as(&asks, ask));
     Some((rejection, Some(report)))
+}
+
+/// Returns the checks of a request in no tier, without keys in the store; there is an ask for each limit.
+fn checks<'a>(limits: &'a [Arc<ActiveLimit>], asks: &[Ask<'a>]) -> LimitChecks<'a> {
+    let each = (0..).zip(limits).zip(asks);
+    let check = |((limit, active), ask): ((u8, &'a Arc<ActiveLimit>), &Ask<'a>)| LimitCheck {
+        limit,
+        active,
+        ask: *ask,
+        tier: None,
+        remote_key: None,
+    };
+    each.map(check).collect()
 }
 
 /// Returns the rejection of a `verdict` that refuses by this rate of the limit at this index of the route, for this key.

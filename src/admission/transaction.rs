@@ -22,7 +22,7 @@ use sluicegate_limiter::{
     reserve,
 };
 
-use super::backend::{Backend, BackendKind};
+use super::backend::BackendKind;
 use super::limit::ActiveLimit;
 use super::limit_check::{LimitCheck, LimitChecks};
 use super::precheck;
@@ -30,8 +30,8 @@ use super::report::{LimitEvent, LimitNote};
 use super::settlement::FinalResponse;
 use crate::rejection::LimitRejection;
 use crate::store::{
-    self, BackendDecision, DecisionSource, RemoteCharge, ReplicatedCharge, Unavailable,
-    reserve_replicated,
+    self, BackendDecision, BackendDecisions, DecisionSource, RemoteCharge, ReplicatedCharge,
+    Unavailable, reserve_replicated,
 };
 
 /// Owns the charges and permits of a request.
@@ -448,30 +448,18 @@ pub(super) fn peek_rejection(
     checks: &[LimitCheck<'_>],
     now: Timestamp,
 ) -> Option<(Verdict, Vec<LimitNote>)> {
-    let mut notes = Vec::new();
-    let mut is_rejected = false;
-    let decisions = checks.iter().map(|check| {
-        let replicated = check.replicated();
-        if let Some(answer) = replicated.and_then(|replicated| replicated.peek_rejection(now)) {
-            is_rejected |= answer.decision.is_refused();
-            notes.extend(answer.by.map(|by| check.note(LimitEvent::Decided(by))));
-            return answer.decision;
-        }
-        let (ask, at) = (check.ask, check.active.moment(now));
-        let decision = ask.limit.peek(ask.key, ask.cost, at);
-        match &check.active.backend {
-            Backend::Local => is_rejected |= decision.is_refused(),
-            Backend::Remote(backend) if backend.is_cached_rejection(ask.key, &decision, now) => {
-                notes.push(check.note(LimitEvent::Decided(DecisionSource::Cached)));
-                is_rejected = true;
-            }
-            // The store has to be asked.
-            Backend::Remote(_) | Backend::Replicated(_) => {}
-        }
-        decision
-    });
-    let decisions: ArrayVec<Decision, MAX_ASKS> = decisions.collect();
-    is_rejected.then(|| (Verdict::of(decisions), notes))
+    let known: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
+        checks.iter().map(|check| check.peek_known(now)).collect();
+    let mut known_decisions = known.iter().flatten();
+    if !known_decisions.any(|known| known.decision.is_refused()) {
+        return None;
+    }
+    let each = checks.iter().zip(known);
+    let decisions: BackendDecisions = each
+        .map(|(check, known)| known.unwrap_or_else(|| check.peek_table(now, None)))
+        .collect();
+    let notes = sources(checks.iter(), &decisions);
+    Some((Verdict::of(bare(decisions)), notes))
 }
 
 fn local_asks<'a>(checks: &[LimitCheck<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
