@@ -39,8 +39,8 @@ use crate::store::{
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     local: Option<Reservation>,
-    replicated: ReplicatedCharge,
-    remote: RemoteCharge,
+    replicated: Vec<ReplicatedCharge>,
+    remote: Vec<RemoteCharge>,
     permits: Vec<Permit>,
     /// The limits that are charged, by kind of backend; none before the commit.
     limits: ArrayVec<ChargedLimit, MAX_ASKS>,
@@ -182,6 +182,11 @@ impl Transaction {
         self.progress
     }
 
+    /// Tells the replicated backend that its charges may still change.
+    fn open_replicated(&mut self) {
+        self.replicated.iter_mut().for_each(ReplicatedCharge::open);
+    }
+
     /// Enters the limit of `check` as one that is charged in `backend`, after those that are entered.
     fn enter(&mut self, backend: BackendKind, check: &LimitCheck<'_>, reported_as: Option<u8>) {
         // A transaction is over as many checks as it has room for.
@@ -197,7 +202,7 @@ impl Transaction {
             RequestProgress::UnderWay => self.start(),
             RequestProgress::Undecided | RequestProgress::HeldBack => self.progress = progress,
         }
-        self.replicated.open();
+        self.open_replicated();
         self
     }
 
@@ -219,8 +224,8 @@ impl Transaction {
     fn let_stand(&mut self, kind: BackendKind) {
         match kind {
             BackendKind::Local => drop(self.local.take()),
-            BackendKind::Replicated => drop(std::mem::take(&mut self.replicated)),
-            BackendKind::Remote => drop(std::mem::take(&mut self.remote)),
+            BackendKind::Replicated => self.replicated.clear(),
+            BackendKind::Remote => self.remote.clear(),
         }
     }
 
@@ -254,8 +259,12 @@ impl Transaction {
                 RequestProgress::Undecided | RequestProgress::UnderWay => charge.release(now),
             }
         }
-        std::mem::take(&mut self.replicated).settle_each(now, |_| Settle::Refund);
-        std::mem::take(&mut self.remote).settle_each(now, |_| Settle::Refund);
+        for charge in self.replicated.drain(..) {
+            charge.settle(Settle::Refund, now);
+        }
+        for charge in self.remote.drain(..) {
+            charge.settle(Settle::Refund, now);
+        }
         let charged = std::mem::take(&mut self.limits);
         let released = charged
             .iter()
@@ -273,14 +282,20 @@ impl Transaction {
                 .collect()
         });
         // There is one for each charge.
-        let of = |settlements: Settlements| {
-            move |index: usize| settlements.get(index).copied().unwrap_or(Settle::Keep)
+        let at = |settlements: &Settlements, index: usize| {
+            let settlement = settlements.get(index);
+            settlement.copied().unwrap_or(Settle::Keep)
         };
         if let Some(charge) = self.local.take() {
-            charge.settle_each(now, of(local));
+            charge.settle_each(now, |index| at(&local, index));
         }
-        std::mem::take(&mut self.replicated).settle_each(now, of(replicated));
-        std::mem::take(&mut self.remote).settle_each(now, of(remote));
+        for (index, charge) in self.replicated.drain(..).enumerate() {
+            charge.settle(at(&replicated, index), now);
+        }
+        for charge in self.remote.drain(..) {
+            let settlement = at(&remote, charge.index);
+            charge.settle(settlement, now);
+        }
         notes
     }
 }
@@ -409,7 +424,7 @@ async fn reserve_remote(
         let verdict = merge_in_order(checks, is_remote, not_asked, all(&decided.verdict));
         return Ok(JointDecision::rejected(verdict, decided.notes));
     };
-    transaction.replicated.open();
+    transaction.open_replicated();
     let asked: ArrayVec<_, MAX_ASKS> = remote().filter_map(LimitCheck::remote).collect();
     let reserved = store::reserve(&asked, &mut transaction.remote, now).await?;
     let mut notes = sources(remote(), &reserved.decisions);

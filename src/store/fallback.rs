@@ -16,14 +16,14 @@ use super::strict::{RemoteBackend, RemoteCheck, SlotGroup};
 /// The shares of limits, by check; `None` for those that admit every request.
 type NodeShares = ArrayVec<Option<Limit>, MAX_ASKS>;
 
-/// Reserves the checks of `group`, all or none, and adds their charges to `charge`; `error` is the failure of the store.
+/// Reserves the checks of `group`, all or none, and adds their charges to `charges`; `error` is the failure of the store.
 ///
 /// # Errors
 /// A limit admits nothing without the store.
 pub(super) fn reserve(
     group: &SlotGroup<'_>,
     error: &StoreError,
-    charge: &mut RemoteCharge,
+    charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
 ) -> Result<BackendVerdict, Unavailable> {
     let checks = || group.iter().map(|(_, check)| *check);
@@ -64,7 +64,7 @@ pub(super) fn reserve(
             true => check.queue(),
             false => ChargeLocation::Uncertain,
         };
-        charge.add(*index, check, own, location);
+        charges.push(RemoteCharge::new(*index, check, own, location));
     }
     Ok(BackendVerdict::charged(decisions))
 }

@@ -22,14 +22,12 @@ use sluicegate_redis_link::StoreError;
 
 use super::Store;
 
-/// The charges of one request in a store, with the index of each check. Dropped without being settled, they stand.
+/// The charge of one check in a store. Dropped without being settled, it stands.
 #[must_use = "dropped, it leaves everything charged"]
-#[derive(Debug, Default)]
-pub struct RemoteCharge(Vec<(usize, RemotePart)>);
-
-/// The charge of one check.
 #[derive(Debug)]
-struct RemotePart {
+pub struct RemoteCharge {
+    /// The index of the check among those that were reserved together.
+    pub index: usize,
     backend: Arc<RemoteBackend>,
     /// The cached state of the store, with the policy of the key.
     view: Limit,
@@ -64,40 +62,25 @@ pub(super) struct SettlementCounters {
 struct SettlementPermit(Arc<Store>);
 
 impl RemoteCharge {
-    /// Adds the charge of `check`, which has the index `index` among those of the request: `own` for this node, and another for all nodes.
-    pub(super) fn add(
-        &mut self,
+    /// Makes the charge of `check`, which has the index `index`: `own` for this node, and another for all nodes.
+    pub(super) fn new(
         index: usize,
         check: &RemoteCheck<'_>,
         own: Reservation,
         location: ChargeLocation,
-    ) {
-        let part = RemotePart {
+    ) -> Self {
+        Self {
+            index,
             backend: Arc::clone(check.backend),
             view: check.ask.limit.clone(),
             key: check.ask.key,
             own,
             location,
-        };
-        self.0.push((index, part));
-    }
-
-    /// Returns whether nothing is charged.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Settles each check, by its index among those that were reserved together.
-    pub fn settle_each(self, now: Timestamp, settle: impl Fn(usize) -> Settle) {
-        for (index, part) in self.0 {
-            part.settle(settle(index), now);
         }
     }
-}
 
-impl RemotePart {
-    fn settle(self, settle: Settle, now: Timestamp) {
+    /// Settles the charge.
+    pub fn settle(self, settle: Settle, now: Timestamp) {
         if settle == Settle::Keep {
             return;
         }
@@ -107,6 +90,7 @@ impl RemotePart {
             key,
             own,
             location,
+            ..
         } = self;
         own.settle_each(now, |_| settle);
         match location {

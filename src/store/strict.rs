@@ -183,14 +183,14 @@ fn is_own_refusal(cached: &Decision) -> bool {
     cached.is_refused() && cached.placement() == KeyPlacement::OwnSlot
 }
 
-/// Decides over `checks`, which are of one store, and adds their charges to `charge`: those of all checks, where the verdict is that they
-/// are charged. After a rejection, an error or a cancellation the caller refunds what `charge` holds by then.
+/// Decides over `checks`, which are of one store, and adds their charges to `charges`: those of all checks, where the verdict is that they
+/// are charged. After a rejection, an error or a cancellation the caller refunds what `charges` holds by then.
 ///
 /// # Errors
 /// The store cannot be reached, and a limit admits nothing without it.
 pub async fn reserve(
     checks: &[RemoteCheck<'_>],
-    charge: &mut RemoteCharge,
+    charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
 ) -> Result<BackendVerdict, Unavailable> {
     let mut decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
@@ -204,9 +204,9 @@ pub async fn reserve(
         let (group, others): (SlotGroup<'_>, _) =
             (undecided.into_iter()).partition(|(_, check)| check.slot() == slot);
         undecided = others;
-        let verdict = match reserve_in_store(&group, charge, now).await {
+        let verdict = match reserve_in_store(&group, charges, now).await {
             Ok(verdict) => verdict,
-            Err(error) => fallback::reserve(&group, &error, charge, now)?,
+            Err(error) => fallback::reserve(&group, &error, charges, now)?,
         };
         is_charged = verdict.is_charged;
         for ((index, _), decision) in group.iter().zip(verdict.decisions) {
@@ -224,10 +224,10 @@ pub async fn reserve(
     })
 }
 
-/// Reserves the checks of one slot in the store by one call, and adds their charges to `charge`.
+/// Reserves the checks of one slot in the store by one call, and adds their charges to `charges`.
 async fn reserve_in_store(
     group: &SlotGroup<'_>,
-    charge: &mut RemoteCharge,
+    charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
 ) -> Result<BackendVerdict, StoreError> {
     let names: Option<ArrayVec<KeyName, MAX_ASKS>> =
@@ -251,7 +251,8 @@ async fn reserve_in_store(
         });
         if let Some(made) = told.charge.filter(|_| is_charged) {
             let location = ChargeLocation::InStore(Box::new(made));
-            charge.add(*index, check, check.charge_own(now), location);
+            let own = check.charge_own(now);
+            charges.push(RemoteCharge::new(*index, check, own, location));
         }
     }
     Ok(BackendVerdict {

@@ -43,20 +43,16 @@ pub struct ReplicatedBackend {
 /// The check of a request against one replicated limit.
 pub(super) type ReplicatedCheck<'a> = StoreCheck<'a, ReplicatedBackend>;
 
-/// The charges of a request. Dropped without being settled they stand, and are sent to the store.
+/// The charge of one check. Dropped without being settled it stands, and is sent to the store.
 #[must_use = "dropped, it leaves everything charged"]
-#[derive(Debug, Default)]
-pub struct ReplicatedCharge(Vec<ReplicatedPart>);
-
-/// The charge of one check.
 #[derive(Debug)]
-struct ReplicatedPart {
+pub struct ReplicatedCharge {
     backend: Arc<ReplicatedBackend>,
     replicated: Arc<ReplicatedLimit>,
     key: KeyHash,
-    name: Option<KeyHash>,
+    remote_key: Option<KeyHash>,
     cost: Cost,
-    /// Its charges in this node's own table and in the view, until they are settled.
+    /// Its charges in this node's own table and in the view; `None` once they are settled.
     tables: Option<TableCharges>,
     /// Read before the charge.
     seen: ShardSequence,
@@ -237,8 +233,8 @@ impl TableDecider<'_> {
         })
     }
 
-    /// Charges the check, if it has room, and adds what was charged to `charge`.
-    fn charge(&self, charge: &mut ReplicatedCharge, at: ClockPair) -> (BackendDecision, bool) {
+    /// Charges the check, if it has room.
+    fn charge(&self, at: ClockPair) -> (BackendDecision, Option<ReplicatedCharge>) {
         let StoreCheck {
             backend,
             ask,
@@ -250,19 +246,18 @@ impl TableDecider<'_> {
             .pending_writes()
             .sequence(&self.replicated, ask.key);
         let (decision, tables) = self.charge_tables(at);
-        let is_charged = tables.is_some();
-        charge.0.extend(tables.map(|tables| ReplicatedPart {
+        let charge = tables.map(|tables| ReplicatedCharge {
             backend: Arc::clone(backend),
             replicated: Arc::clone(&self.replicated),
             key: ask.key,
-            name: *remote_key,
+            remote_key: *remote_key,
             cost: ask.cost,
             tables: Some(tables),
             seen,
             made: at,
             open: None,
-        }));
-        (self.by_source(decision), is_charged)
+        });
+        (self.by_source(decision), charge)
     }
 
     /// Charges both tables, if those that decide have room.
@@ -330,14 +325,14 @@ fn is_rejection(answer: &BackendDecision) -> bool {
     answer.decision.is_refused()
 }
 
-/// Decides over `checks`, which are of one store, and adds their charges to `charge`, all or none. All are looked at first, so that a
+/// Decides over `checks`, which are of one store, and adds their charges to `charges`, all or none. All are looked at first, so that a
 /// rejected one takes nothing from others; one that loses its room between look and charge refunds the others.
 ///
 /// # Errors
 /// The store cannot be reached, and a limit admits nothing without it.
 pub fn reserve_replicated(
     checks: &[ReplicatedCheck<'_>],
-    charge: &mut ReplicatedCharge,
+    charges: &mut Vec<ReplicatedCharge>,
     now: Timestamp,
 ) -> Result<BackendVerdict, Unavailable> {
     let Some(first) = checks.first() else {
@@ -357,98 +352,88 @@ pub fn reserve_replicated(
     }
     let mut decisions = BackendDecisions::new();
     for decider in &deciders {
-        let (answer, is_charged) = decider.charge(charge, at);
-        if !is_charged {
-            std::mem::take(charge).settle_each(now, |_| Settle::Refund);
+        let (answer, charge) = decider.charge(at);
+        let Some(charge) = charge else {
+            for charge in charges.drain(..) {
+                charge.settle(Settle::Refund, now);
+            }
             let mut peeked = peek_all();
             peeked[decisions.len()] = answer;
             return Ok(BackendVerdict::rejected(peeked));
-        }
+        };
+        charges.push(charge);
         decisions.push(answer);
     }
     Ok(BackendVerdict::charged(decisions))
 }
 
 impl ReplicatedCharge {
-    /// Returns whether nothing is charged.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Marks the charge as one that may still change: it is sent once it is settled, or dropped.
     pub fn open(&mut self) {
-        for part in &mut self.0 {
-            if let (None, Some(charge)) = (part.open, part.counter_charge(part.cost)) {
-                let pending_writes = part.backend.store.pending_writes();
-                part.open =
-                    Some(pending_writes.add(&charge, ChargeState::Tentative, part.seen, part.made));
-            }
+        if let (None, Some(charge)) = (self.open, self.counter_charge()) {
+            let pending_writes = self.backend.store.pending_writes();
+            let state = ChargeState::Tentative;
+            self.open = Some(pending_writes.add(&charge, state, self.seen, self.made));
         }
     }
 
-    /// Settles each check, by its index among those that were reserved together.
-    pub fn settle_each(mut self, now: Timestamp, due: impl Fn(usize) -> Settle) {
-        for (ask, part) in std::mem::take(&mut self.0).into_iter().enumerate() {
-            part.settle(due(ask), now);
-        }
-    }
-}
-
-impl Drop for ReplicatedCharge {
-    fn drop(&mut self) {
-        for part in std::mem::take(&mut self.0) {
-            let now = match part.open {
-                None => part.made.here,
-                Some(_) => clock::now(),
-            };
-            part.settle(Settle::Keep, now);
-        }
-    }
-}
-
-impl ReplicatedPart {
-    fn counter_charge(&self, cost: Cost) -> Option<CounterCharge<'_>> {
-        Some(CounterCharge {
-            replicated: &self.replicated,
-            key: self.key,
-            name: self.name?,
-            cost,
-        })
+    /// Settles the charge.
+    pub fn settle(mut self, settle: Settle, now: Timestamp) {
+        self.settle_once(settle, now);
     }
 
-    fn settle(mut self, due: Settle, now: Timestamp) {
+    fn settle_once(&mut self, settle: Settle, now: Timestamp) {
+        let Some((own, view)) = self.tables.take() else {
+            return;
+        };
         let at = self.backend.moments(now);
-        let made = self.tables.take().filter(|_| due != Settle::Keep);
-        if let Some((own, view)) = made {
-            own.settle_each(at.here, |_| due);
-            view.settle_each(at.store, |_| due);
+        if settle != Settle::Keep {
+            own.settle_each(at.here, |_| settle);
+            view.settle_each(at.store, |_| settle);
         }
-        // An answer that is adopted before this counts what was given back until the next one: it errs towards refusing.
-        self.tell(due, at);
+        // An answer that is applied before this counts what was given back until the next one: it errs towards refusing.
+        self.enqueue(settle, at);
     }
 
-    /// Enters the settled cost.
-    fn tell(&self, due: Settle, at: ClockPair) {
+    /// Queues the settled cost for the store.
+    fn enqueue(&self, settle: Settle, at: ClockPair) {
         let pending_writes = self.backend.store.pending_writes();
-        let actual = match due {
+        let actual = match settle {
             Settle::Keep => Some(self.cost),
             Settle::Refund => None,
             Settle::Adjust(cost) => Some(cost),
         };
         let units = actual.map_or(0, |cost| cost.get().into());
-        match (self.counter_charge(self.cost), self.open, actual) {
+        match (self.counter_charge(), self.open, actual) {
             (Some(charge), Some(entered), _) => pending_writes.settle(&charge, entered, units, at),
             (Some(charge), None, Some(cost)) => {
-                _ = pending_writes.add(
-                    &CounterCharge { cost, ..charge },
-                    ChargeState::Final,
-                    self.seen,
-                    at,
-                );
+                let charge = CounterCharge { cost, ..charge };
+                _ = pending_writes.add(&charge, ChargeState::Final, self.seen, at);
             }
+            // The key has no name in the store, so this node alone counts it.
             (None, _, Some(_)) => _ = pending_writes.lose(units),
             (_, None, None) | (None, Some(_), None) => {}
+        }
+    }
+
+    fn counter_charge(&self) -> Option<CounterCharge<'_>> {
+        Some(CounterCharge {
+            replicated: &self.replicated,
+            key: self.key,
+            name: self.remote_key?,
+            cost: self.cost,
+        })
+    }
+}
+
+impl Drop for ReplicatedCharge {
+    fn drop(&mut self) {
+        if self.tables.is_some() {
+            let now = match self.open {
+                None => self.made.here,
+                Some(_) => clock::now(),
+            };
+            self.settle_once(Settle::Keep, now);
         }
     }
 }

@@ -78,10 +78,18 @@ impl Bench {
 }
 
 /// Reserves `asks`, and returns what was charged.
-async fn reserved(asks: &[RemoteCheck<'_>]) -> (Result<BackendVerdict, Unavailable>, RemoteCharge) {
-    let mut charge = RemoteCharge::default();
-    let verdict = reserve(asks, &mut charge, NOW).await;
-    (verdict, charge)
+async fn reserved(
+    asks: &[RemoteCheck<'_>],
+) -> (Result<BackendVerdict, Unavailable>, Vec<RemoteCharge>) {
+    let mut charges = Vec::new();
+    let verdict = reserve(asks, &mut charges, NOW).await;
+    (verdict, charges)
+}
+
+fn settle(charges: Vec<RemoteCharge>, settle: Settle) {
+    for charge in charges {
+        charge.settle(settle, NOW);
+    }
 }
 
 async fn is_rejected(asks: &[RemoteCheck<'_>]) -> bool {
@@ -89,7 +97,7 @@ async fn is_rejected(asks: &[RemoteCheck<'_>]) -> bool {
     verdict.is_ok_and(|verdict| !verdict.is_charged) && charge.is_empty()
 }
 
-async fn admitted(asks: &[RemoteCheck<'_>]) -> RemoteCharge {
+async fn admitted(asks: &[RemoteCheck<'_>]) -> Vec<RemoteCharge> {
     let (verdict, charge) = reserved(asks).await;
     let verdict = verdict.expect("none is closed");
     let mut by = verdict.decisions.iter().map(|decision| decision.by);
@@ -115,10 +123,10 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
     drop(admitted(&[limit.ask()]).await);
     assert_eq!((limit.left(), units()), (2, 1));
     let charge = admitted(&[limit.ask()]).await;
-    charge.settle_each(NOW, |_| Settle::Refund);
+    settle(charge, Settle::Refund);
     assert_eq!((limit.left(), units()), (2, 0));
     let charge = admitted(&[limit.ask()]).await;
-    charge.settle_each(NOW, |_| Settle::Adjust(Cost::new(2).unwrap()));
+    settle(charge, Settle::Adjust(Cost::new(2).unwrap()));
     assert_eq!((limit.left(), units()), (0, 2));
     assert!(is_rejected(&[limit.ask()]).await);
     assert_eq!((limit.left(), units()), (0, 0));
@@ -136,7 +144,7 @@ async fn what_may_have_arrived_is_not_told_again() {
     ] {
         let ask = limit.ask();
         let group = std::iter::once((0, &ask)).collect();
-        let mut charge = RemoteCharge::default();
+        let mut charge = Vec::new();
         let verdict = fallback::reserve(&group, &error, &mut charge, NOW);
         assert!(verdict.expect("it is not closed").is_charged, "{error:?}");
         assert_eq!(store.replay_queue().keys(), owed, "{error:?}");
@@ -173,12 +181,12 @@ async fn limits_are_charged_together_without_a_store() {
 async fn charges_of_several_calls_are_refunded_together() {
     let store = away();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
-    let mut charge = RemoteCharge::default();
+    let mut charge = Vec::new();
     for _ in 0..3 {
         let verdict = reserve(&[limit.ask()], &mut charge, NOW).await;
         assert!(verdict.is_ok_and(|verdict| verdict.is_charged));
     }
     assert_eq!((limit.left(), store.replay_queue().keys()), (0, 1));
-    charge.settle_each(NOW, |_| Settle::Refund);
+    settle(charge, Settle::Refund);
     assert_eq!((limit.left(), store.replay_queue().keys()), (3, 0));
 }
