@@ -24,9 +24,9 @@ use sluicegate_limiter::{
     Cost, Decision, KeyHash, KeyPlacement, MAX_ASKS, Outcome, Rate, Timestamp, Verdict,
 };
 
+use super::admitted::Admitted;
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::{LimitCheck, LimitChecks};
-use super::pending::Admitted;
 use super::report::{
     AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails,
 };

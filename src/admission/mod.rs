@@ -5,9 +5,10 @@
 //! depends on the response, `Admitted` also owns it, and settles it when the response is known, or when it is dropped.
 //!
 //! A route whose limits are all plain takes one call to the limiter. `evaluate` handles the others: `precheck` has bans and the number of
-//! requests in flight, `transaction` charges all backends or none, `pending` owns the charges until they are settled. Where a limit is
+//! requests in flight, `transaction` charges all backends or none, `admitted` holds them until they are settled. Where a limit is
 //! decided in a store, a [`LimitEvaluation`] is made first, and deciding it takes a wait.
 
+mod admitted;
 mod alias;
 mod backend;
 mod body;
@@ -21,7 +22,6 @@ mod limit_check;
 mod multipart;
 mod overrides;
 mod payer;
-mod pending;
 mod precheck;
 mod report;
 mod request_key;
@@ -40,6 +40,7 @@ use arrayvec::ArrayVec;
 use futures_util::FutureExt;
 use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
+pub use admitted::Admitted;
 pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
 pub use evaluate::LimitEvaluation;
 pub use inspect::{KeyState, NamedKey};
@@ -47,7 +48,6 @@ pub use key::{KeySeed, RequestFacts, normal_value};
 pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use overrides::TierMatch;
-pub use pending::Admitted;
 pub use report::{AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails};
 pub use route::RouteLimits;
 pub use settlement::{FinalResponse, ResponseSource, SettlementRule};
