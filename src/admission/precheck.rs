@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use sluicegate_limiter::{Ask, Permit, StrikeOutcome, Timestamp};
+use sluicegate_limiter::{Permit, StrikeOutcome, Timestamp};
 
 use super::limit_check::LimitCheck;
 use crate::rejection::{LimitRejection, RejectionReason};
@@ -29,11 +29,8 @@ impl LimitCheck<'_> {
     fn ban(&self, now: Timestamp) -> Option<LimitRejection> {
         let bans = &self.active.bans.as_ref()?.bans;
         let banned = bans.active(self.ask.key, now)?;
-        let Ask {
-            limit, key, cost, ..
-        } = self.ask;
-        let decision = limit.peek(key, cost, self.active.moment(now));
-        let wait = decision.retry_after().unwrap_or(Duration::ZERO);
+        let wait = self.peek_table(now, None).decision.retry_after();
+        let wait = wait.unwrap_or(Duration::ZERO);
         Some(self.rejection(RejectionReason::Banned(banned), banned.left.max(wait)))
     }
 

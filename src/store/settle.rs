@@ -101,7 +101,7 @@ impl RemoteCharge {
                 replay_queue.correct(&Ask { policy, name, cost }, settle);
             }
             ChargeLocation::InStore(charge) => {
-                view.reset(key, backend.moment(now));
+                view.reset(key, backend.store.moment(now));
                 let store = Arc::clone(&backend.store);
                 in_background(&backend.store, async move {
                     let answer = store.settle(&charge, settle, clock::now()).await?;

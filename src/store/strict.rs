@@ -21,7 +21,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
     Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Period, Rate,
-    Rates, Reservation, Seed, Timestamp, charge_unchecked, decide,
+    Rates, Reservation, Timestamp, charge_unchecked, decide,
 };
 
 use super::fallback;
@@ -93,18 +93,6 @@ impl RemoteBackend {
         &self.store
     }
 
-    /// Returns the store's time at a moment of this node's.
-    #[must_use]
-    pub fn moment(&self, now: Timestamp) -> Timestamp {
-        self.store.moment(now)
-    }
-
-    /// Returns the seed under which keys are hashed in the store; `None` before the store was reached.
-    #[must_use]
-    pub fn seed(&self) -> Option<Seed> {
-        self.store.seed()
-    }
-
     /// Returns whether `cached`, the decision of the view about `key`, is a rejection that needs no call: the store's counts fall with
     /// time, and the view's with them. Where keys share a counter in the view, it is unknown whose rejection it is.
     ///
@@ -146,7 +134,7 @@ impl RemoteCheck<'_> {
             limit, key, cost, ..
         } = self.ask;
         BackendDecision {
-            decision: limit.peek(key, cost, self.backend.moment(now)),
+            decision: limit.peek(key, cost, self.backend.store.moment(now)),
             by: None,
         }
     }

@@ -404,15 +404,21 @@ impl ReplicatedCharge {
             Settle::Adjust(cost) => Some(cost),
         };
         let units = actual.map_or(0, |cost| cost.get().into());
-        match (self.counter_charge(), self.open, actual) {
-            (Some(charge), Some(entered), _) => pending_writes.settle(&charge, entered, units, at),
-            (Some(charge), None, Some(cost)) => {
+        let Some(charge) = self.counter_charge() else {
+            // The key has no name in the store, so this node alone counts it.
+            if units > 0 {
+                _ = pending_writes.lose(units);
+            }
+            return;
+        };
+        match (self.open, actual) {
+            (Some(entered), _) => pending_writes.settle(&charge, entered, units, at),
+            (None, Some(cost)) => {
                 let charge = CounterCharge { cost, ..charge };
                 _ = pending_writes.add(&charge, ChargeState::Final, self.seen, at);
             }
-            // The key has no name in the store, so this node alone counts it.
-            (None, _, Some(_)) => _ = pending_writes.lose(units),
-            (_, None, None) | (None, Some(_), None) => {}
+            // No other node has heard of the charge.
+            (None, None) => {}
         }
     }
 
