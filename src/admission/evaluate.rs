@@ -30,7 +30,6 @@ use super::limit_check::{LimitCheck, LimitChecks};
 use super::report::{
     AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails,
 };
-use super::request_key::request_key;
 use super::route::RouteLimits;
 use super::transaction::{JointDecision, RequestProgress, Transaction};
 use super::{Admission, rate_limited};
@@ -64,41 +63,41 @@ impl<'a> LimitEvaluation<'a> {
         seed: &KeySeed,
         missing: &mut MissingKeys,
     ) -> Result<Self, Box<Admission>> {
+        let mut evaluation = Self {
+            limits,
+            checks: ArrayVec::new(),
+            notes: Vec::new(),
+            named: Vec::new(),
+        };
         // Fallback limits have checks too: whether one of them is asked is known later.
-        let mut notes = Vec::new();
-        let mut named = Vec::new();
-        let checks = (0..)
-            .zip(limits.iter())
-            .map(|(limit, active)| {
-                let key = request_key(usize::from(limit), active, facts, seed, missing)?;
-                let remote_key = active.remote_key(facts, key.by);
-                active.catch_up_with(key.key, remote_key, facts.now);
-                let check = LimitCheck {
-                    limit,
-                    active,
-                    ask: active.ask(&key, facts),
-                    tier: None,
-                    remote_key,
-                };
-                let found = check.tier(facts);
-                named.extend(found.and_then(|found| Some((limit, found.name?.clone()))));
-                check.in_tier(found).map_err(|note| notes.push(note)).ok()
-            })
-            .collect();
+        for (limit, active) in (0..).zip(limits.iter()) {
+            let check = LimitCheck::new(limit, active, facts, seed, missing);
+            let check = check.and_then(|check| evaluation.in_tier(check, facts));
+            evaluation.checks.push(check);
+        }
         if missing.refusing().is_some() {
             return Err(Box::new(Admission::Rejected(Rejection::KeyMissing, None)));
         }
-        if notes.iter().any(|note| note.event == LimitEvent::Blocked) {
-            let report = nothing_asked(notes, named);
+        let mut notes = evaluation.notes.iter();
+        if notes.any(|note| note.event == LimitEvent::Blocked) {
+            let report = nothing_asked(evaluation.notes, evaluation.named);
             let rejection = Rejection::KeyBlocked;
             return Err(Box::new(Admission::Rejected(rejection, Some(report))));
         }
-        Ok(Self {
-            limits,
-            checks,
-            notes,
-            named,
-        })
+        Ok(evaluation)
+    }
+
+    /// Returns the check with the rates of its tier, and records the name of the tier; `None` where the limit is not asked, with a note.
+    fn in_tier(
+        &mut self,
+        check: LimitCheck<'a>,
+        facts: &RequestFacts<'_>,
+    ) -> Option<LimitCheck<'a>> {
+        let found = check.tier(facts);
+        let name = found.and_then(|found| found.name);
+        (self.named).extend(name.map(|name| (check.limit, name.clone())));
+        let in_tier = check.in_tier(found);
+        in_tier.map_err(|note| self.notes.push(note)).ok()
     }
 
     /// Decides over the limits and charges them, all or none. It waits only where a limit is decided in a store; cancelling it refunds

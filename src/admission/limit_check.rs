@@ -6,13 +6,15 @@ use arrayvec::ArrayVec;
 use sluicegate_limiter::{Ask, Decision, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
 use super::backend::{Backend, BackendKind};
-use super::key::RequestFacts;
+use super::key::{KeySeed, RequestFacts};
 use super::limit::ActiveLimit;
 use super::overrides::{ActiveTier, TierMatch};
 use super::report::{LimitEvent, LimitNote, OriginMark};
+use super::request_key::request_key;
 use super::transaction::{JointDecision, RequestProgress, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
+use crate::rejection::MissingKeys;
 use crate::store::{BackendDecision, DecisionSource, RemoteBackend, ReplicatedBackend, StoreCheck};
 
 /// The checks of a request that are decided together.
@@ -34,6 +36,27 @@ pub(super) struct LimitCheck<'a> {
 }
 
 impl<'a> LimitCheck<'a> {
+    /// Computes the check of `facts` against the limit at the index `limit` of the route; `None` where the request lacks a part of the key
+    /// for which there is no substitute. Missing parts are added to `missing`.
+    pub(super) fn new(
+        limit: u8,
+        active: &'a Arc<ActiveLimit>,
+        facts: &RequestFacts<'_>,
+        seed: &KeySeed,
+        missing: &mut MissingKeys,
+    ) -> Option<Self> {
+        let key = request_key(usize::from(limit), active, facts, seed, missing)?;
+        let remote_key = active.remote_key(facts, key.by);
+        active.catch_up_with(key.key, remote_key, facts.now);
+        Some(Self {
+            limit,
+            active,
+            ask: active.ask(&key, facts),
+            tier: None,
+            remote_key,
+        })
+    }
+
     /// Returns the tier of the request.
     pub(super) fn tier(&self, facts: &RequestFacts<'_>) -> Option<TierMatch<'a>> {
         self.active.overrides.as_ref()?.of(self.ask.key, facts)
