@@ -19,7 +19,7 @@ use ahash::HashMap;
 use sluicegate_base::bounds;
 use sluicegate_limiter::{Cost, Policy, Settle};
 
-use super::script::{Ask, KeyName};
+use super::script::{Ask, KeyName, settled_units};
 
 /// Charges of strict limits that the store does not have yet.
 #[derive(Debug, Default)]
@@ -67,11 +67,7 @@ impl ReplayQueue {
     /// Settles the charge that was added for `ask`.
     pub fn correct(&self, ask: &Ask<'_>, due: Settle) {
         let added = ask.cost.get();
-        let actual = match due {
-            Settle::Keep => added,
-            Settle::Refund => 0,
-            Settle::Adjust(cost) => cost.get(),
-        };
+        let actual = settled_units(ask.cost, due);
         if let Some(missing) = Cost::new(actual.saturating_sub(added)) {
             self.add(&Ask {
                 cost: missing,

@@ -21,7 +21,7 @@ mod call;
 use std::fmt::Write;
 use std::time::Duration;
 
-use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Timestamp};
+use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Settle, Timestamp};
 
 pub use answer::{AskResult, ChargeResult, ScriptAnswer, ScriptResult, UnreadableAnswer, read};
 pub use call::{decide, force, forget, guarded, peek, push, restore, settle};
@@ -66,6 +66,15 @@ pub struct Ask<'a> {
     pub name: &'a KeyName,
     /// The cost.
     pub cost: Cost,
+}
+
+/// Returns the units that a charge of `cost` comes to when it is settled; zero where it is refunded.
+pub(super) const fn settled_units(cost: Cost, settle: Settle) -> u32 {
+    match settle {
+        Settle::Keep => cost.get(),
+        Settle::Refund => 0,
+        Settle::Adjust(actual) => actual.get(),
+    }
 }
 
 /// A gateway as a key remembers it: a random number of its process.

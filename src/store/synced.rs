@@ -23,7 +23,7 @@ use super::Store;
 use super::pending_writes::{
     ChargeState, ClockPair, CounterCharge, Enqueued, ReplicatedLimit, ShardSequence,
 };
-use super::script::KeyName;
+use super::script::{KeyName, settled_units};
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
     reserve_one, with_policy,
@@ -398,21 +398,16 @@ impl ReplicatedCharge {
     /// Queues the settled cost for the store.
     fn enqueue(&self, settle: Settle, at: ClockPair) {
         let pending_writes = self.backend.store.pending_writes();
-        let actual = match settle {
-            Settle::Keep => Some(self.cost),
-            Settle::Refund => None,
-            Settle::Adjust(cost) => Some(cost),
-        };
-        let units = actual.map_or(0, |cost| cost.get().into());
+        let units = settled_units(self.cost, settle);
         let Some(charge) = self.counter_charge() else {
             // The key has no name in the store, so this node alone counts it.
             if units > 0 {
-                _ = pending_writes.lose(units);
+                _ = pending_writes.lose(units.into());
             }
             return;
         };
-        match (self.open, actual) {
-            (Some(entered), _) => pending_writes.settle(&charge, entered, units, at),
+        match (self.open, Cost::new(units)) {
+            (Some(entered), _) => pending_writes.settle(&charge, entered, units.into(), at),
             (None, Some(cost)) => {
                 let charge = CounterCharge { cost, ..charge };
                 _ = pending_writes.add(&charge, ChargeState::Final, self.seen, at);

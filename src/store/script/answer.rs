@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use sluicegate_limiter::{Decision, RateState, RemoteOutcome, RemoteState, Timestamp, Verdict};
+use sluicegate_limiter::{
+    Cost, Decision, RateState, RemoteOutcome, RemoteState, Timestamp, Verdict,
+};
 
-use super::call::{joint_cost, place_of, state_of};
+use super::call::{joint_ask, state_of};
 use super::{Ask, Charge, KeyName, Reply};
 
 /// The answer of the script.
@@ -120,14 +122,15 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
         ELSEWHEN => return Some(ScriptAnswer::Elsewhen(now)),
         FOREIGN => {
             let foreign = usize::try_from(*numbers(rows.first()?)?.first()?).ok()?;
-            let ask = asks.iter().find(|ask| place_of(asks, ask) == foreign)?;
+            let ask = asks.iter().find(|ask| joint_ask(asks, ask).0 == foreign)?;
             return Some(ScriptAnswer::Foreign(ask.name.clone()));
         }
         _ => return None,
     };
     let results = asks.iter().map(|ask| {
-        let row = numbers(rows.get(place_of(asks, ask))?)?;
-        ask_result(asks, ask, charge_result, &row, now)
+        let (row, joint_cost) = joint_ask(asks, ask);
+        let row = numbers(rows.get(row)?)?;
+        ask_result(ask, joint_cost, charge_result, &row, now)
     });
     Some(ScriptAnswer::Decided(ScriptResult {
         now,
@@ -137,10 +140,10 @@ fn parse(asks: &[Ask<'_>], reply: &Reply) -> Option<ScriptAnswer> {
     }))
 }
 
-/// Reads one row: which rates refuse, and the numbers of each.
+/// Reads one row: which rates refuse, and the numbers of each; `joint_cost` is that of all asks of the key.
 fn ask_result(
-    asks: &[Ask<'_>],
     ask: &Ask<'_>,
+    joint_cost: Cost,
     charge_result: ChargeResult,
     row: &[u64],
     now: Timestamp,
@@ -156,7 +159,7 @@ fn ask_result(
     let outcome = match charge_result {
         ChargeResult::Charged => RemoteOutcome::Charged(ask.cost),
         ChargeResult::NotCharged => RemoteOutcome::NotCharged {
-            cost: joint_cost(asks, ask),
+            cost: joint_cost,
             refusing: u8::try_from(*refusing).ok()?,
         },
         ChargeResult::Done => RemoteOutcome::Peeked,

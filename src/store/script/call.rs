@@ -11,7 +11,7 @@ use sluicegate_limiter::{
     Timestamp, WindowStart,
 };
 
-use super::{Ask, Call, Charge, KeyName, NodeId, PushNumber};
+use super::{Ask, Call, Charge, KeyName, NodeId, PushNumber, settled_units};
 
 /// Charges all of `asks`, or none. `near` is a moment near the store's: it chooses the windows of a calendar that are sent.
 #[must_use]
@@ -76,11 +76,7 @@ pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
 #[must_use]
 pub fn settle(charge: &Charge, due: Settle, near: Timestamp) -> Option<Call> {
     let charged = charge.cost.get();
-    let actual = match due {
-        Settle::Keep => charged,
-        Settle::Refund => 0,
-        Settle::Adjust(cost) => cost.get(),
-    };
+    let actual = settled_units(charge.cost, due);
     let of = |cost: Cost| Ask {
         cost,
         ..charge.ask()
@@ -119,22 +115,12 @@ fn distinct<'a>(asks: &[Ask<'a>]) -> Vec<Ask<'a>> {
     distinct
 }
 
-/// Returns the index of the merged ask that contains this one.
-pub(super) fn place_of(asks: &[Ask<'_>], ask: &Ask<'_>) -> usize {
+/// Returns the index of the merged ask that contains this one, and its cost.
+pub(super) fn joint_ask(asks: &[Ask<'_>], ask: &Ask<'_>) -> (usize, Cost) {
     let distinct = distinct(asks);
-    distinct
-        .iter()
-        .position(|other| other.name == ask.name)
-        .unwrap_or(0)
-}
-
-/// Returns the cost of all asks with the name of this one.
-pub(super) fn joint_cost(asks: &[Ask<'_>], ask: &Ask<'_>) -> Cost {
-    let distinct = distinct(asks);
-    distinct
-        .iter()
-        .find(|other| other.name == ask.name)
-        .map_or(ask.cost, |joint| joint.cost)
+    let index = distinct.iter().position(|other| other.name == ask.name);
+    // It is one of `asks`.
+    index.map_or((0, ask.cost), |index| (index, distinct[index].cost))
 }
 
 /// Returns the same call for a store of this epoch: a store of another one executes nothing, and answers that it was emptied.
