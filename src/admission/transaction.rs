@@ -372,36 +372,37 @@ fn reserve_local_and_replicated(
     checks: &[LimitCheck<'_>],
     now: Timestamp,
 ) -> Result<JointDecision, LimitRejection> {
-    let is_replicated = LimitCheck::is_replicated;
     let local = local_asks(checks);
     let replicated: ArrayVec<_, MAX_ASKS> =
         checks.iter().filter_map(LimitCheck::replicated).collect();
-    let peek_replicated = || replicated.iter().map(|check| check.peek(now));
+    let peek_replicated = || replicated.iter().map(|check| check.peek(now)).collect();
+    let verdict = |replicated: ArrayVec<Decision, MAX_ASKS>, local: &Verdict| {
+        let replicated = replicated.into_iter();
+        merge_in_order(checks, LimitCheck::is_replicated, replicated, all(local))
+    };
     let peeked = peek(&local, now);
     if peeked.outcome() != Outcome::Admitted {
-        let verdict = merge_in_order(checks, is_replicated, peek_replicated(), all(&peeked));
+        let verdict = verdict(peek_replicated(), &peeked);
         return Ok(JointDecision::rejected(verdict, Vec::new()));
     }
     let mut transaction = Transaction::default();
     let reserved = reserve_replicated(&replicated, &mut transaction.replicated, now)?;
-    let notes = sources(
-        checks.iter().filter(|check| check.is_replicated()),
-        &reserved.decisions,
-    );
-    let decisions = bare(reserved.decisions);
+    let asked = checks.iter().filter(|check| check.is_replicated());
+    let notes = sources(asked, &reserved.decisions);
+    let decisions = bare(reserved.decisions).collect();
     if !reserved.is_charged {
-        let verdict = merge_in_order(checks, is_replicated, decisions, all(&peeked));
+        let verdict = verdict(decisions, &peeked);
         return Ok(JointDecision::rejected(verdict, notes));
     }
-    let (verdict, charge) = reserve(&local, now);
+    let (decided, charge) = reserve(&local, now);
     let Some(charge) = charge else {
         // Another request took the last room between look and charge.
         transaction.settle(None, now);
-        let verdict = merge_in_order(checks, is_replicated, peek_replicated(), all(&verdict));
+        let verdict = verdict(peek_replicated(), &decided);
         return Ok(JointDecision::rejected(verdict, Vec::new()));
     };
     transaction.local = Some(charge);
-    let verdict = merge_in_order(checks, is_replicated, decisions, all(&verdict));
+    let verdict = verdict(decisions, &decided);
     Ok(JointDecision::admitted(verdict, transaction, notes))
 }
 
