@@ -17,7 +17,7 @@
 //! | of a table | |
 //! |---|---|
 //! | `path` | the table as `known_keys` names it, in the reference `[origin.app.retry]`; without it the keys are part of another table |
-//! | `check` | optional: a function that judges or completes the keys together, `fn(&mut RetryRulesKeys, &Section<'_>) -> Option<()>` |
+//! | `check` | optional: a function that checks or completes the keys, `fn(&mut RetryRulesKeys, &TableSection<'_>) -> Option<()>` |
 //!
 //! | of a key | |
 //! |---|---|
@@ -28,9 +28,9 @@
 //! | `nested` | in place of a reader: the type of the field declares a table, which is read like an empty one where it is not written |
 //!
 //! A field with `#[part]` has the keys that its type declares, in the same table. `#[part(read = …, keys = …)]` names the two functions
-//! for a type that is made from those keys: `fn(&Section<'_>) -> Option<T>` and `fn() -> Vec<KeyDeclaration>`.
+//! for a type that is made from those keys: `fn(&TableSection<'_>) -> Option<T>` and `fn() -> Vec<KeyDeclaration>`.
 //!
-//! The derived code names `Section`, `TableDeclaration` and `KeyDeclaration` by their paths in the gateway, where alone it is used.
+//! The derived code names `TableSection`, `TableDeclaration` and `KeyDeclaration` by their paths in the gateway, where alone it is used.
 //!
 //! # Errors
 //! A field without an attribute, without a comment, or with an unknown word in the attribute does not compile.
@@ -110,7 +110,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
         impl #name {
             /// Reads the keys; `None` when something is wrong with them, which was reported then.
-            pub(crate) fn read_keys(section: &crate::section::Section<'_>) -> Option<Self> {
+            pub(crate) fn read_keys(section: &crate::section::TableSection<'_>) -> Option<Self> {
                 use crate::declaration::KeyReader;
                 let #mutable keys = #keys_name {
                     #(#read),*
@@ -138,7 +138,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
 fn reading_table(path: &LitStr, comment: &str) -> TokenStream {
     quote! {
         /// Reads the table; `None` when something is wrong with it, which was reported then.
-        pub(crate) fn read(section: crate::section::Section<'_>) -> Option<Self> {
+        pub(crate) fn read(section: crate::section::TableSection<'_>) -> Option<Self> {
             let read = Self::read_keys(&section);
             section.finish();
             read

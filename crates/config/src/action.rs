@@ -7,12 +7,12 @@ use http::{HeaderName, header};
 use sluicegate_limiter::{Algorithm, KeyHash, Policy};
 
 use super::algorithm;
-use super::field::{Field, quoted};
-use super::problem::Mistake;
+use super::field::{KeyField, quoted};
+use super::problem::ParseError;
 use super::rates;
-use super::report::Placed;
+use super::report::PlacedValue;
 use super::rules::Name;
-use super::section::Section;
+use super::section::TableSection;
 
 const ACTIONS: [&str; 4] = ["reject", "delay", "mark", "shadow"];
 
@@ -105,25 +105,25 @@ impl std::fmt::Display for Share {
 
 /// The keys that say what happens at a limit.
 pub(super) struct ActionKeys<'d> {
-    action: Option<Field<'d>>,
-    mark: Option<Field<'d>>,
-    then: Option<Field<'d>>,
-    enforce: Option<Field<'d>>,
-    shadow_rates: Option<Field<'d>>,
+    action: Option<KeyField<'d>>,
+    mark: Option<KeyField<'d>>,
+    then: Option<KeyField<'d>>,
+    enforce: Option<KeyField<'d>>,
+    shadow_rates: Option<KeyField<'d>>,
 }
 
 /// The settings that the keys of a limit give.
 pub(super) struct ActionSettings {
     pub(super) action: Action,
     /// `fallback_limit`, where it was written.
-    pub(super) then: Option<Placed<Name>>,
+    pub(super) then: Option<PlacedValue<Name>>,
     pub(super) enforce: Share,
     pub(super) shadow_rates: Option<Policy>,
 }
 
 impl<'d> ActionKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &Section<'d>) -> Self {
+    pub(super) fn of(section: &TableSection<'d>) -> Self {
         let mark = section.section("mark", "{ header = \"x-sluicegate-limit\" }");
         let header = mark.field("header", "\"x-sluicegate-limit\"");
         mark.finish();
@@ -138,7 +138,7 @@ impl<'d> ActionKeys<'d> {
 
     /// The algorithm of a limit that does not name one.
     pub(super) fn usual_algorithm(&self) -> &'static str {
-        match self.action.as_ref().and_then(Field::written_text) {
+        match self.action.as_ref().and_then(KeyField::written_text) {
             Some("delay") => algorithm::LEAKY_BUCKET,
             _ => algorithm::SLIDING_WINDOW,
         }
@@ -215,7 +215,7 @@ impl<'d> ActionKeys<'d> {
 }
 
 /// Rates that the algorithm of `policy` judges as it judges that one's.
-fn shadow_rates(field: &Field<'_>, policy: &Policy) -> Option<Policy> {
+fn shadow_rates(field: &KeyField<'_>, policy: &Policy) -> Option<Policy> {
     let rates = rates::rates(field)?;
     let algorithm = policy.algorithm().clone();
     if let Algorithm::TokenBucket { burst: Some(_), .. } | Algorithm::Gcra { burst: Some(_) } =
@@ -236,7 +236,7 @@ fn shadow_rates(field: &Field<'_>, policy: &Policy) -> Option<Policy> {
     }
 }
 
-fn action(field: &Field<'_>) -> Option<&'static str> {
+fn action(field: &KeyField<'_>) -> Option<&'static str> {
     let words = ACTIONS.map(|name| (name, name));
     field.word(&words, |got| format!("there is no action {got}"))
 }
@@ -256,26 +256,26 @@ const TAKEN: [HeaderName; 11] = [
     HeaderName::from_static("x-request-id"),
 ];
 
-fn mark(text: &str) -> Result<HeaderName, Mistake> {
+fn mark(text: &str) -> Result<HeaderName, ParseError> {
     let advice = "write a name of its own, such as \"x-sluicegate-limit\"";
     let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not the name of a header", quoted(text)),
             advice,
         )
     })?;
     if TAKEN.contains(&name) {
         let message = format!("{} has a meaning already", quoted(text));
-        return Err(Mistake::with_advice(message, advice));
+        return Err(ParseError::with_advice(message, advice));
     }
     Ok(name)
 }
 
 /// `10%`, `0.25%`, of keys that a limit is enforced for.
-fn share(text: &str) -> Result<Share, Mistake> {
+fn share(text: &str) -> Result<Share, ParseError> {
     let share = any_share(text)?;
     if share == Share::NONE {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             "a limit that is enforced for nobody refuses nobody",
             "write action = \"shadow\" if that is meant",
         ));
@@ -284,9 +284,9 @@ fn share(text: &str) -> Result<Share, Mistake> {
 }
 
 /// `0%` to `100%`.
-pub(super) fn any_share(text: &str) -> Result<Share, Mistake> {
+pub(super) fn any_share(text: &str) -> Result<Share, ParseError> {
     let wrong = || {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not a share", quoted(text)),
             "write 0.01% to 100%, with at most two decimals: \"10%\", \"0.25%\"",
         )

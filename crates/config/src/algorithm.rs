@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use sluicegate_limiter::{Algorithm, Alignment, CalendarUnit, MAX_COUNT, Policy, Rates, Refill};
 
-use super::field::{Field, quoted};
-use super::problem::Mistake;
-use super::section::Section;
+use super::field::{KeyField, quoted};
+use super::problem::ParseError;
+use super::section::TableSection;
 use super::{rates, zone};
 
 /// The default algorithm.
@@ -34,7 +34,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// The algorithm that `[limit.NAME]` names, or else the `usual` one, with the rates that it judges.
 pub(super) fn policy(
-    section: &Section<'_>,
+    section: &TableSection<'_>,
     rates: Option<Rates>,
     usual: &'static str,
 ) -> Option<Policy> {
@@ -58,7 +58,7 @@ pub(super) fn policy(
 
 /// Warns of a small count that nobody said is to be approximated: where two windows meet, twice as many pass at once, and of one or two
 /// that is noticed (docs/limiter.md, "The approximated sliding window").
-fn check_edges(section: &Section<'_>, rates: &Rates) {
+fn check_edges(section: &TableSection<'_>, rates: &Rates) {
     const NOTICED: u32 = 2;
     let small = rates.iter().find(|rate| rate.count() <= NOTICED);
     if let Some(rate) = small
@@ -89,23 +89,23 @@ pub fn algorithm_name(algorithm: &Algorithm) -> &'static str {
     }
 }
 
-fn name(field: &Field<'_>) -> Option<&'static str> {
+fn name(field: &KeyField<'_>) -> Option<&'static str> {
     let words = NAMES.map(|name| (name, name));
     field.word(&words, |got| format!("there is no algorithm {got}"))
 }
 
 /// The keys that not every algorithm has.
 struct AlgorithmKeys<'d> {
-    align: Option<Field<'d>>,
-    timezone: Option<Field<'d>>,
-    burst: Option<Field<'d>>,
-    refill: Option<Field<'d>>,
-    queue: Option<Field<'d>>,
-    max_wait: Option<Field<'d>>,
+    align: Option<KeyField<'d>>,
+    timezone: Option<KeyField<'d>>,
+    burst: Option<KeyField<'d>>,
+    refill: Option<KeyField<'d>>,
+    queue: Option<KeyField<'d>>,
+    max_wait: Option<KeyField<'d>>,
 }
 
 impl<'d> AlgorithmKeys<'d> {
-    fn of(section: &Section<'d>) -> Self {
+    fn of(section: &TableSection<'d>) -> Self {
         Self {
             align: section.field("align", "\"clock\""),
             timezone: section.field("timezone", "\"Europe/Berlin\""),
@@ -155,7 +155,7 @@ impl<'d> AlgorithmKeys<'d> {
                 ("first-request", Alignment::FirstRequest),
             ];
             field.choice(&words, |other| {
-                Mistake::with_advice(
+                ParseError::with_advice(
                     format!("there is no alignment {}", quoted(other)),
                     "write \"clock\" or \"first-request\"",
                 )
@@ -196,7 +196,7 @@ impl<'d> AlgorithmKeys<'d> {
         let refill = self.refill.as_ref().map_or(Some(Refill::Greedy), |field| {
             let words = [("greedy", Refill::Greedy), ("interval", Refill::Interval)];
             field.choice(&words, |other| {
-                Mistake::with_advice(
+                ParseError::with_advice(
                     format!("there is no refill {}", quoted(other)),
                     "write \"greedy\", all the time, or \"interval\", all at once",
                 )
@@ -237,7 +237,7 @@ impl<'d> AlgorithmKeys<'d> {
     }
 }
 
-fn count(field: &Field<'_>) -> Option<u32> {
+fn count(field: &KeyField<'_>) -> Option<u32> {
     field
         .integer(1..=u64::from(MAX_COUNT - 1))
         .and_then(|count| u32::try_from(count).ok())

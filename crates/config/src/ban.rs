@@ -12,18 +12,18 @@ use toml::de::DeValue;
 
 use super::action::Action;
 use super::declaration::{DurationIn, ReadBy};
-use super::field::{Field, describe};
+use super::field::{KeyField, describe};
 use super::form::ValueKind;
 use super::rules::{KeyPart, KeyTemplate};
-use super::section::Section;
+use super::section::TableSection;
 
 /// Shortest and longest ban; a shorter one is a rate.
 const LENGTHS: RangeInclusive<Duration> = Duration::from_secs(1)..=BanRules::MAX_BAN;
 
 /// The keys that refuse beside the rates.
 pub(super) struct BanKeys<'d> {
-    ban: Option<Field<'d>>,
-    concurrency: Option<Field<'d>>,
+    ban: Option<KeyField<'d>>,
+    concurrency: Option<KeyField<'d>>,
 }
 
 /// The settings that the keys of a limit give.
@@ -35,7 +35,7 @@ pub(super) struct BanSettings {
 
 impl<'d> BanKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &Section<'d>) -> Self {
+    pub(super) fn of(section: &TableSection<'d>) -> Self {
         Self {
             ban: section.field("ban", "{ for = \"10m\" }"),
             concurrency: section.field("concurrency", "10"),
@@ -103,7 +103,7 @@ pub(super) struct BanTable {
     max: Option<Duration>,
 }
 
-fn check_longest(keys: &BanTableKeys, section: &Section<'_>) -> Option<()> {
+fn check_longest(keys: &BanTableKeys, section: &TableSection<'_>) -> Option<()> {
     match (keys.max, keys.r#for, keys.factor) {
         (Some(Some(max)), Some(first), _) if max < first => section.refuse(
             "max",
@@ -127,7 +127,7 @@ fn check_longest(keys: &BanTableKeys, section: &Section<'_>) -> Option<()> {
     }
 }
 
-fn ban(field: &Field<'_>) -> Option<BanRules> {
+fn ban(field: &KeyField<'_>) -> Option<BanRules> {
     let table = BanTable::read(field.section()?)?;
     let (first, longest) = (table.r#for, table.max);
     match BanRules::new(first, table.factor, longest.unwrap_or(first)) {
@@ -137,7 +137,7 @@ fn ban(field: &Field<'_>) -> Option<BanRules> {
 }
 
 /// A number of hundredths, written as a whole number or with a point.
-fn factor(field: &Field<'_>) -> Option<BanFactor> {
+fn factor(field: &KeyField<'_>) -> Option<BanFactor> {
     let hundredths = match field.value {
         DeValue::Integer(_) => field.integer(1..=100)? * 100,
         DeValue::Float(float) => {
@@ -166,7 +166,7 @@ fn factor(field: &Field<'_>) -> Option<BanFactor> {
     }
 }
 
-fn concurrency(field: &Field<'_>) -> Option<Concurrency> {
+fn concurrency(field: &KeyField<'_>) -> Option<Concurrency> {
     let most = field.integer(1..=u64::from(Concurrency::MAX.get()))?;
     match Concurrency::new(u32::try_from(most).ok()?) {
         Ok(most) => Some(most),

@@ -6,15 +6,15 @@
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cut<'t> {
+pub(super) enum BracedPart<'t> {
     /// A text that is sent unchanged; never empty.
     Text(String),
     /// The text between two braces.
     Word(&'t str),
 }
 
-/// The pieces of a text, no two of [`Cut::Text`] side by side.
-pub(super) fn cut(text: &str, is_in_word: fn(u8) -> bool) -> Vec<Cut<'_>> {
+/// The pieces of a text, no two of [`BracedPart::Text`] side by side.
+pub(super) fn cut(text: &str, is_in_word: fn(u8) -> bool) -> Vec<BracedPart<'_>> {
     let mut cuts = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
@@ -28,9 +28,9 @@ pub(super) fn cut(text: &str, is_in_word: fn(u8) -> bool) -> Vec<Cut<'_>> {
             rest = after;
         } else if let Some((word, after)) = braced(rest, is_in_word) {
             if !plain.is_empty() {
-                cuts.push(Cut::Text(std::mem::take(&mut plain)));
+                cuts.push(BracedPart::Text(std::mem::take(&mut plain)));
             }
-            cuts.push(Cut::Word(word));
+            cuts.push(BracedPart::Word(word));
             rest = after;
         } else {
             plain.push('{');
@@ -39,7 +39,7 @@ pub(super) fn cut(text: &str, is_in_word: fn(u8) -> bool) -> Vec<Cut<'_>> {
     }
     plain.push_str(rest);
     if !plain.is_empty() {
-        cuts.push(Cut::Text(plain));
+        cuts.push(BracedPart::Text(plain));
     }
     cuts
 }
@@ -60,8 +60,8 @@ fn braced(text: &str, is_in_word: fn(u8) -> bool) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Cut<'_> {
-        Cut::Text(text.to_owned())
+    fn text(text: &str) -> BracedPart<'_> {
+        BracedPart::Text(text.to_owned())
     }
 
     /// Goal: words are found, and everything else stays as it was written. Method: words at the ends and side by side, braces that hold
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn only_words_in_single_braces_are_cut_out() {
         let read = |text| cut(text, |byte| byte.is_ascii_lowercase());
-        let word = Cut::Word;
+        let word = BracedPart::Word;
         assert_eq!(read(""), []);
         assert_eq!(read("{a}{b}"), [word("a"), word("b")]);
         assert_eq!(read("é{a}é"), [text("é"), word("a"), text("é")]);

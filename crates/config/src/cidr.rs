@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::field::{Field, quoted};
-use super::form::Form;
-use super::problem::Mistake;
+use super::field::{KeyField, quoted};
+use super::form::ValueConstraint;
+use super::problem::ParseError;
 
 /// The block that a value is.
-pub(super) fn read(field: &Field<'_>) -> Option<IpNet> {
-    field.note(|| Form::Block);
+pub(super) fn read(field: &KeyField<'_>) -> Option<IpNet> {
+    field.note(|| ValueConstraint::Block);
     field.parsed(block)
 }
 
@@ -18,18 +18,18 @@ pub(super) fn read(field: &Field<'_>) -> Option<IpNet> {
 pub(super) const EXPRESSION: &str = "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$";
 
 /// A block of addresses, or one address.
-pub(super) fn block(text: &str) -> Result<IpNet, Mistake> {
+pub(super) fn block(text: &str) -> Result<IpNet, ParseError> {
     if let Ok(address) = text.parse() {
         return Ok(IpNet::from(IpAddr::to_canonical(&address)));
     }
     let block: IpNet = text.parse().map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not a block of addresses", quoted(text)),
             "write one in CIDR form: \"10.0.0.0/8\", \"2001:db8::/32\", \"192.0.2.1\"",
         )
     })?;
     if block.trunc() != block {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} has bits behind its prefix", quoted(text)),
             format!(
                 "write \"{}\" for the block, or \"{}\" for the address",

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, StatusCode};
 
-use super::field::{Field, quoted};
-use super::lexer::{Reader, Slip, Token};
+use super::field::{KeyField, quoted};
+use super::lexer::{ExpressionError, Token, TokenReader};
 
 /// Most comparisons of a condition, and most items of a list: far more than anybody reads at a glance.
 const MOST: usize = 16;
@@ -30,25 +30,25 @@ const MOST: usize = 16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     text: Arc<str>,
-    joint: Joint,
-    comparisons: Vec<Comparison>,
+    joint: LogicalOperator,
+    comparisons: Vec<ResponseComparison>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Joint {
+enum LogicalOperator {
     And,
     Or,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Comparison {
-    Status(Sense, Vec<RangeInclusive<u16>>),
-    Field(Sense, HeaderName, Box<str>),
+enum ResponseComparison {
+    Status(ComparisonSense, Vec<RangeInclusive<u16>>),
+    Field(ComparisonSense, HeaderName, Box<str>),
 }
 
 /// Says whether a comparison asks for the values that it names or for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sense {
+enum ComparisonSense {
     Is,
     IsNot,
 }
@@ -59,13 +59,13 @@ impl Condition {
     pub fn holds(&self, status: StatusCode, fields: &HeaderMap) -> bool {
         let mut each = self.comparisons.iter().map(|one| one.holds(status, fields));
         match self.joint {
-            Joint::And => each.all(|holds| holds),
-            Joint::Or => each.any(|holds| holds),
+            LogicalOperator::And => each.all(|holds| holds),
+            LogicalOperator::Or => each.any(|holds| holds),
         }
     }
 }
 
-impl Comparison {
+impl ResponseComparison {
     fn holds(&self, status: StatusCode, fields: &HeaderMap) -> bool {
         let (sense, found) = match self {
             Self::Status(sense, codes) => {
@@ -77,7 +77,7 @@ impl Comparison {
                 (sense, lines.any(|line| line.as_bytes() == value.as_bytes()))
             }
         };
-        found == (*sense == Sense::Is)
+        found == (*sense == ComparisonSense::Is)
     }
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Condition {
 }
 
 /// The condition that a field holds; a slip is reported where it is.
-pub(super) fn condition(field: &Field<'_>) -> Option<Condition> {
+pub(super) fn condition(field: &KeyField<'_>) -> Option<Condition> {
     let text = field.text()?;
     match parse(text) {
         Ok(condition) => Some(condition),
@@ -97,20 +97,20 @@ pub(super) fn condition(field: &Field<'_>) -> Option<Condition> {
     }
 }
 
-fn parse(text: &str) -> Result<Condition, Slip> {
-    let mut reader = Reader::of(text);
+fn parse(text: &str) -> Result<Condition, ExpressionError> {
+    let mut reader = TokenReader::of(text);
     let mut comparisons = vec![comparison(&mut reader)?];
     let mut joint = None;
     loop {
         let (token, at) = reader.next();
         let this = match token {
             Token::End => break,
-            Token::Word("and") => Joint::And,
-            Token::Word("or") => Joint::Or,
+            Token::Word("and") => LogicalOperator::And,
+            Token::Word("or") => LogicalOperator::Or,
             other => return Err(unexpected(other, at, "`and`, `or` or the end")),
         };
         if *joint.get_or_insert(this) != this {
-            return Err(Slip {
+            return Err(ExpressionError {
                 at,
                 message: "`and` and `or` cannot stand in one condition".to_owned(),
                 advice: "use one of them throughout, or write two limits".to_owned(),
@@ -123,12 +123,12 @@ fn parse(text: &str) -> Result<Condition, Slip> {
     }
     Ok(Condition {
         text: Arc::from(text.trim()),
-        joint: joint.unwrap_or(Joint::And),
+        joint: joint.unwrap_or(LogicalOperator::And),
         comparisons,
     })
 }
 
-fn comparison(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+fn comparison(reader: &mut TokenReader<'_>) -> Result<ResponseComparison, ExpressionError> {
     let (token, at) = reader.next();
     let subject = match token {
         Token::Word(subject) => subject,
@@ -144,48 +144,48 @@ fn comparison(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
         return status(reader);
     }
     let Some(name) = subject.strip_prefix("response.header.") else {
-        return Err(Slip {
+        return Err(ExpressionError {
             at,
             message: format!("there is no {}", quoted(subject)),
             advice: "compare response.status, or a field such as response.header.x-failed"
                 .to_owned(),
         });
     };
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Slip {
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| ExpressionError {
         at,
         message: format!("{} names no field", quoted(subject)),
         advice: "write response.header. and the name of a field of the response".to_owned(),
     })?;
     let (token, at) = reader.next();
     let sense = match token {
-        Token::Sign("==") => Sense::Is,
-        Token::Sign("!=") => Sense::IsNot,
+        Token::Sign("==") => ComparisonSense::Is,
+        Token::Sign("!=") => ComparisonSense::IsNot,
         other => return Err(unexpected(other, at, "`==` or `!=`")),
     };
     match reader.next() {
-        (Token::Text(value), _) => Ok(Comparison::Field(sense, name, value.into())),
+        (Token::Text(value), _) => Ok(ResponseComparison::Field(sense, name, value.into())),
         (other, at) => Err(unexpected(other, at, "a value in quotes")),
     }
 }
 
-fn status(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+fn status(reader: &mut TokenReader<'_>) -> Result<ResponseComparison, ExpressionError> {
     let (token, at) = reader.next();
     let sense = match token {
         Token::Sign(sign @ ("==" | "!=")) => {
             let code = code(reader)?;
             let sense = if sign == "==" {
-                Sense::Is
+                ComparisonSense::Is
             } else {
-                Sense::IsNot
+                ComparisonSense::IsNot
             };
-            return Ok(Comparison::Status(sense, vec![code..=code]));
+            return Ok(ResponseComparison::Status(sense, vec![code..=code]));
         }
-        Token::Word("in") => Sense::Is,
-        Token::Word("not") if reader.skip(Token::Word("in")) => Sense::IsNot,
+        Token::Word("in") => ComparisonSense::Is,
+        Token::Word("not") if reader.skip(Token::Word("in")) => ComparisonSense::IsNot,
         other => return Err(unexpected(other, at, "`in`, `not in`, `==` or `!=`")),
     };
     if !reader.skip(Token::Sign("[")) {
-        return Ok(Comparison::Status(sense, vec![item(reader)?]));
+        return Ok(ResponseComparison::Status(sense, vec![item(reader)?]));
     }
     let mut codes = Vec::new();
     loop {
@@ -194,7 +194,7 @@ fn status(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
         }
         codes.push(item(reader)?);
         match reader.next() {
-            (Token::Sign("]"), _) => return Ok(Comparison::Status(sense, codes)),
+            (Token::Sign("]"), _) => return Ok(ResponseComparison::Status(sense, codes)),
             (Token::Sign(","), _) => {}
             (other, at) => return Err(unexpected(other, at, "`,` or `]`")),
         }
@@ -202,11 +202,11 @@ fn status(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
 }
 
 /// Reads one code, or a range of them.
-fn item(reader: &mut Reader<'_>) -> Result<RangeInclusive<u16>, Slip> {
+fn item(reader: &mut TokenReader<'_>) -> Result<RangeInclusive<u16>, ExpressionError> {
     reader.statuses(code)
 }
 
-fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
+fn code(reader: &mut TokenReader<'_>) -> Result<u16, ExpressionError> {
     let (token, at) = reader.next();
     let Token::Number(digits) = token else {
         return Err(unexpected(token, at, "a status such as 401"));
@@ -214,7 +214,7 @@ fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
     // RFC 9110 §15: an answer ends with a final status. Of the interim ones only 101 ends the exchange.
     match digits.parse() {
         Ok(code @ (101 | 200..=599)) => Ok(code),
-        _ => Err(Slip {
+        _ => Err(ExpressionError {
             at,
             message: format!("no answer ends with the status {}", quoted(digits)),
             advice: "write 101 or one of 200 to 599".to_owned(),
@@ -222,15 +222,15 @@ fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
     }
 }
 
-fn too_many(at: Range<usize>, what: &str) -> Slip {
-    Slip {
+fn too_many(at: Range<usize>, what: &str) -> ExpressionError {
+    ExpressionError {
         at,
         message: format!("there are more than {MOST} {what}"),
         advice: "write ranges, such as 500..=599, or two limits".to_owned(),
     }
 }
 
-fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> Slip {
+fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> ExpressionError {
     let advice = "write it as in \"response.status in [401, 403, 500..=599]\"";
     token.unexpected(at, expected, advice)
 }

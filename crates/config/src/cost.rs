@@ -4,20 +4,20 @@ use http::HeaderName;
 use sluicegate_limiter::{Cost, KeyHash, Limit, Policy, Timestamp};
 use toml::de::DeValue;
 
-use super::field::{Field, quoted};
-use super::problem::Mistake;
+use super::field::{KeyField, quoted};
+use super::problem::ParseError;
 use super::rules::CostRules;
-use super::section::Section;
+use super::section::TableSection;
 
 /// The keys that say what a request costs.
 pub(super) struct CostKeys<'d> {
-    cost: Option<Field<'d>>,
-    max_cost: Option<Field<'d>>,
+    cost: Option<KeyField<'d>>,
+    max_cost: Option<KeyField<'d>>,
 }
 
 impl<'d> CostKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &Section<'d>) -> Self {
+    pub(super) fn of(section: &TableSection<'d>) -> Self {
         Self {
             cost: section.field("cost", "1"),
             max_cost: section.field("max_cost", "100"),
@@ -63,18 +63,18 @@ impl<'d> CostKeys<'d> {
     }
 }
 
-fn told_by(text: &str) -> Result<HeaderName, Mistake> {
+fn told_by(text: &str) -> Result<HeaderName, ParseError> {
     let name = text.strip_prefix("response.header.");
     name.and_then(|name| HeaderName::from_bytes(name.as_bytes()).ok())
         .ok_or_else(|| {
-            Mistake::with_advice(
+            ParseError::with_advice(
                 format!("{} is no cost", quoted(text)),
                 "write a number, or the field of the response that says it: \"response.header.x-cost\"",
             )
         })
 }
 
-fn fixed(field: &Field<'_>, policy: &Policy) -> Option<CostRules> {
+fn fixed(field: &KeyField<'_>, policy: &Policy) -> Option<CostRules> {
     let units = field.integer(1..=u64::from(u32::MAX))?;
     let cost = u32::try_from(units).ok().and_then(Cost::new)?;
     // A limit that nobody has used knows best whether it can ever admit this.

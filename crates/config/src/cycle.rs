@@ -7,16 +7,16 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use super::report::{Place, Placed, Report};
+use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{ListenerRules, Name, OriginRules};
 
 /// Reports every origin with such a server.
 pub(super) fn check(
     origins: &BTreeMap<Name, OriginRules>,
-    places: &BTreeMap<Name, Place>,
-    listeners: &[Placed<ListenerRules>],
+    places: &BTreeMap<Name, KeyPlace>,
+    listeners: &[PlacedValue<ListenerRules>],
     admin: Option<SocketAddr>,
-    report: &Report<'_>,
+    report: &ProblemReport<'_>,
 ) {
     let is_own = |ip: IpAddr| report.environment.is_own_address(ip);
     for (name, origin) in origins {

@@ -10,9 +10,9 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::ban::BanTable;
-use super::field::{Field, all, quoted, text_of};
-use super::form::{Form, ValueKind};
-use super::problem::Mistake;
+use super::field::{KeyField, all, quoted, text_of};
+use super::form::{ValueConstraint, ValueKind};
+use super::problem::ParseError;
 use super::refusal::RefusalTable;
 use super::rules::{
     AccountBinding, AcmeRules, AdminRules, CacheRules, CircuitBreakerRules, ClientRules,
@@ -20,7 +20,7 @@ use super::rules::{
     LogRules, OriginRules, OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules,
     RouteCacheRules, ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
 };
-use super::section::Section;
+use super::section::TableSection;
 use super::tables::servers::ServerEntry;
 
 /// A table with its keys.
@@ -45,10 +45,10 @@ pub(super) struct KeyDeclaration {
 #[derive(Default)]
 pub(super) struct ValueForm {
     pub(super) kinds: Vec<ValueKind>,
-    pub(super) forms: Vec<Form>,
+    pub(super) forms: Vec<ValueConstraint>,
     /// The kinds of the elements, where it is a list.
     pub(super) items: Vec<ValueKind>,
-    pub(super) item_forms: Vec<Form>,
+    pub(super) item_forms: Vec<ValueConstraint>,
 }
 
 impl ValueForm {
@@ -66,7 +66,7 @@ impl ValueForm {
     }
 
     /// Adds a form.
-    fn with(mut self, form: Form) -> Self {
+    fn with(mut self, form: ValueConstraint) -> Self {
         self.forms.push(form);
         self
     }
@@ -83,7 +83,7 @@ pub(super) const TABLE: &[ValueKind] = &[ValueKind::Object];
 /// Reads the value of a key, and describes how it is written.
 pub(super) trait KeyReader<T> {
     /// The value; `None` where it is wrong, which was reported then.
-    fn read(&self, field: &Field<'_>) -> Option<T>;
+    fn read(&self, field: &KeyField<'_>) -> Option<T>;
 
     /// The form of the value.
     fn form(&self) -> ValueForm;
@@ -93,13 +93,13 @@ pub(super) trait KeyReader<T> {
 pub(super) struct IntegerIn(pub(super) RangeInclusive<u64>);
 
 impl<T: TryFrom<u64>> KeyReader<T> for IntegerIn {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         let number = field.integer(self.0.clone())?;
         T::try_from(number).ok()
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::Integer]).with(Form::Whole(self.0.clone()))
+        ValueForm::of(&[ValueKind::Integer]).with(ValueConstraint::Whole(self.0.clone()))
     }
 }
 
@@ -107,15 +107,15 @@ impl<T: TryFrom<u64>> KeyReader<T> for IntegerIn {
 pub(super) struct SizeIn(pub(super) RangeInclusive<u64>);
 
 impl<T: TryFrom<u64>> KeyReader<T> for SizeIn {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         let size = field.size(self.0.clone())?;
         T::try_from(size).ok()
     }
 
     fn form(&self) -> ValueForm {
         ValueForm::of(&[ValueKind::String, ValueKind::Integer])
-            .with(Form::Whole(self.0.clone()))
-            .with(Form::Size)
+            .with(ValueConstraint::Whole(self.0.clone()))
+            .with(ValueConstraint::Size)
     }
 }
 
@@ -123,13 +123,13 @@ impl<T: TryFrom<u64>> KeyReader<T> for SizeIn {
 pub(super) struct StatusIn(pub(super) RangeInclusive<u64>);
 
 impl KeyReader<StatusCode> for StatusIn {
-    fn read(&self, field: &Field<'_>) -> Option<StatusCode> {
+    fn read(&self, field: &KeyField<'_>) -> Option<StatusCode> {
         let status = field.integer(self.0.clone())?;
         StatusCode::from_u16(u16::try_from(status).ok()?).ok()
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(NUMBER).with(Form::Whole(self.0.clone()))
+        ValueForm::of(NUMBER).with(ValueConstraint::Whole(self.0.clone()))
     }
 }
 
@@ -137,12 +137,12 @@ impl KeyReader<StatusCode> for StatusIn {
 pub(super) struct DurationIn(pub(super) RangeInclusive<Duration>);
 
 impl KeyReader<Duration> for DurationIn {
-    fn read(&self, field: &Field<'_>) -> Option<Duration> {
+    fn read(&self, field: &KeyField<'_>) -> Option<Duration> {
         field.duration(self.0.clone())
     }
 
     fn form(&self) -> ValueForm {
-        ValueForm::of(&[ValueKind::String]).with(Form::Duration)
+        ValueForm::of(&[ValueKind::String]).with(ValueConstraint::Duration)
     }
 }
 
@@ -150,7 +150,7 @@ impl KeyReader<Duration> for DurationIn {
 pub(super) struct Flag<T>(pub(super) T, pub(super) T);
 
 impl<T: Clone> KeyReader<T> for Flag<T> {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         let is_set = field.boolean()?;
         Some(if is_set { &self.1 } else { &self.0 }.clone())
     }
@@ -167,7 +167,7 @@ pub(super) struct WordOf<T: 'static>(
 );
 
 impl<T: Clone> KeyReader<T> for WordOf<T> {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         field.word(self.0, |got| self.1.replace("{}", got))
     }
 
@@ -184,9 +184,9 @@ pub(super) struct ChoiceOf<T: 'static>(
 );
 
 impl<T: Clone> KeyReader<T> for ChoiceOf<T> {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         let wrong = |got: &str| self.1.replace("{}", &quoted(got));
-        field.choice(self.0, |got| Mistake::with_advice(wrong(got), self.2))
+        field.choice(self.0, |got| ParseError::with_advice(wrong(got), self.2))
     }
 
     fn form(&self) -> ValueForm {
@@ -196,14 +196,14 @@ impl<T: Clone> KeyReader<T> for ChoiceOf<T> {
 
 fn words<T>(words: &[(&'static str, T)]) -> ValueForm {
     let words = words.iter().map(|(word, _)| *word);
-    ValueForm::of(&[ValueKind::String]).with(Form::Words(words.collect()))
+    ValueForm::of(&[ValueKind::String]).with(ValueConstraint::Words(words.collect()))
 }
 
 /// A string that a pure function parses.
-pub(super) struct ParsedText<T>(pub(super) fn(&str) -> Result<T, Mistake>);
+pub(super) struct ParsedText<T>(pub(super) fn(&str) -> Result<T, ParseError>);
 
 impl<T> KeyReader<T> for ParsedText<T> {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         field.parsed(self.0)
     }
 
@@ -214,12 +214,12 @@ impl<T> KeyReader<T> for ParsedText<T> {
 
 /// A list of at least one element, each of which a function reads: a string, or a whole number in a range.
 pub(super) struct ListOf<T>(
-    pub(super) fn(&Field<'_>) -> Option<T>,
+    pub(super) fn(&KeyField<'_>) -> Option<T>,
     pub(super) RangeInclusive<u64>,
 );
 
 impl<T> KeyReader<Vec<T>> for ListOf<T> {
-    fn read(&self, field: &Field<'_>) -> Option<Vec<T>> {
+    fn read(&self, field: &KeyField<'_>) -> Option<Vec<T>> {
         all(field.list()?.iter().map(self.0))
     }
 
@@ -227,7 +227,7 @@ impl<T> KeyReader<Vec<T>> for ListOf<T> {
         ValueForm {
             kinds: vec![ValueKind::Array],
             items: vec![ValueKind::String, ValueKind::Integer],
-            item_forms: vec![Form::Whole(self.1.clone())],
+            item_forms: vec![ValueConstraint::Whole(self.1.clone())],
             ..ValueForm::default()
         }
     }
@@ -241,7 +241,7 @@ pub(super) const PEM_FILE: TextFile =
     TextFile("put it there as PEM, readable for the user that runs the gateway");
 
 impl KeyReader<Arc<str>> for TextFile {
-    fn read(&self, field: &Field<'_>) -> Option<Arc<str>> {
+    fn read(&self, field: &KeyField<'_>) -> Option<Arc<str>> {
         text_of(field, self.0).map(|(_, text)| text.into())
     }
 
@@ -252,12 +252,12 @@ impl KeyReader<Arc<str>> for TextFile {
 
 /// A list that a function reads, with elements of certain types.
 pub(super) struct ListBy<T>(
-    pub(super) fn(&Field<'_>) -> Option<T>,
+    pub(super) fn(&KeyField<'_>) -> Option<T>,
     pub(super) &'static [ValueKind],
 );
 
 impl<T> KeyReader<T> for ListBy<T> {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         (self.0)(field)
     }
 
@@ -271,12 +271,12 @@ impl<T> KeyReader<T> for ListBy<T> {
 
 /// A value of certain types that a function reads.
 pub(super) struct ReadBy<T>(
-    pub(super) fn(&Field<'_>) -> Option<T>,
+    pub(super) fn(&KeyField<'_>) -> Option<T>,
     pub(super) &'static [ValueKind],
 );
 
 impl<T> KeyReader<T> for ReadBy<T> {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         (self.0)(field)
     }
 
@@ -286,10 +286,10 @@ impl<T> KeyReader<T> for ReadBy<T> {
 }
 
 /// A table, by the function that reads it.
-pub(super) struct TableOf<T>(pub(super) fn(Section<'_>) -> Option<T>);
+pub(super) struct TableOf<T>(pub(super) fn(TableSection<'_>) -> Option<T>);
 
 impl<T> KeyReader<T> for TableOf<T> {
-    fn read(&self, field: &Field<'_>) -> Option<T> {
+    fn read(&self, field: &KeyField<'_>) -> Option<T> {
         (self.0)(field.section()?)
     }
 
@@ -299,7 +299,7 @@ impl<T> KeyReader<T> for TableOf<T> {
 }
 
 impl<T> KeyReader<Arc<T>> for TableOf<T> {
-    fn read(&self, field: &Field<'_>) -> Option<Arc<T>> {
+    fn read(&self, field: &KeyField<'_>) -> Option<Arc<T>> {
         (self.0)(field.section()?).map(Arc::new)
     }
 

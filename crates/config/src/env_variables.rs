@@ -8,17 +8,17 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::field::quoted;
-use super::report::{Place, Report};
+use super::report::{KeyPlace, ProblemReport};
 
 /// The beginning of a variable.
 const OPENING: &str = "${env.";
 
 /// Fills in every variable of the tree; one that does not exist is an error at its place.
-pub(super) fn fill(table: &mut DeTable<'_>, report: &Report<'_>) {
+pub(super) fn fill(table: &mut DeTable<'_>, report: &ProblemReport<'_>) {
     fill_table(table, "", report);
 }
 
-fn fill_table(table: &mut DeTable<'_>, path: &str, report: &Report<'_>) {
+fn fill_table(table: &mut DeTable<'_>, path: &str, report: &ProblemReport<'_>) {
     for (key, value) in table.iter_mut() {
         let name = report.written_name(key);
         let path = match path {
@@ -29,8 +29,8 @@ fn fill_table(table: &mut DeTable<'_>, path: &str, report: &Report<'_>) {
     }
 }
 
-fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &Report<'_>) {
-    let place = || Place {
+fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &ProblemReport<'_>) {
+    let place = || KeyPlace {
         path: path.to_owned(),
         span: Some(value.span()),
     };
@@ -53,7 +53,7 @@ fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &Report<'_>)
 }
 
 /// The text with its variables filled in.
-fn filled(text: &str, place: &Place, report: &Report<'_>) -> String {
+fn filled(text: &str, place: &KeyPlace, report: &ProblemReport<'_>) -> String {
     let (mut filled, mut rest) = (String::new(), text);
     while let Some(at) = rest.find("${") {
         let (before, behind) = rest.split_at(at);
@@ -81,7 +81,7 @@ fn filled(text: &str, place: &Place, report: &Report<'_>) -> String {
 }
 
 /// Returns the value of the variable that `name` names, a brace behind it included.
-fn named(name: &str, place: &Place, report: &Report<'_>) -> String {
+fn named(name: &str, place: &KeyPlace, report: &ProblemReport<'_>) -> String {
     let Some(name) = name.strip_suffix('}').filter(|name| is_name(name)) else {
         let message = "this names no variable of the environment";
         report.error(place, message, "write it so: \"${env.NAME}\"");
@@ -99,7 +99,7 @@ fn named(name: &str, place: &Place, report: &Report<'_>) -> String {
 }
 
 /// Says what to write where a variable is written as shells have it.
-fn warn_of_shell(variable: &str, place: &Place, report: &Report<'_>) {
+fn warn_of_shell(variable: &str, place: &KeyPlace, report: &ProblemReport<'_>) {
     let name = variable.strip_prefix("${");
     let name = name.and_then(|name| name.strip_suffix('}'));
     // `${RATE:-5 per 1s}`

@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 
 use super::action::Action;
 use super::field::quoted;
-use super::references::Defined;
-use super::report::{Placed, Report};
+use super::references::DefinedNames;
+use super::report::{PlacedValue, ProblemReport};
 use super::rules::{LimitRules, Name};
 use super::suggest;
-use super::tables::route::Route;
+use super::tables::route::ParsedRoute;
 
 /// The second limit of each limit that names one.
 #[derive(Default)]
-pub(super) struct FallbackLimits(BTreeMap<Name, Placed<Name>>);
+pub(super) struct FallbackLimits(BTreeMap<Name, PlacedValue<Name>>);
 
 impl FallbackLimits {
     /// `limit` names this one.
-    pub(super) fn add(&mut self, limit: &Name, then: Option<Placed<Name>>) {
+    pub(super) fn add(&mut self, limit: &Name, then: Option<PlacedValue<Name>>) {
         if let Some(then) = then {
             self.0.insert(limit.clone(), then);
         }
     }
 
     /// The second limit of `limit`.
-    pub(super) fn of(&self, limit: &Name) -> Option<&Placed<Name>> {
+    pub(super) fn of(&self, limit: &Name) -> Option<&PlacedValue<Name>> {
         self.0.get(limit)
     }
 
@@ -34,9 +34,9 @@ impl FallbackLimits {
     pub(super) fn check(
         &self,
         limits: &BTreeMap<Name, LimitRules>,
-        defined: &Defined,
-        routes: &[Route],
-        report: &Report<'_>,
+        defined: &DefinedNames,
+        routes: &[ParsedRoute],
+        report: &ProblemReport<'_>,
     ) {
         for then in self.0.values() {
             let name = &then.value;

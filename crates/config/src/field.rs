@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use toml::de::{DeInteger, DeValue};
 
-use super::form::Form;
-use super::problem::Mistake;
-use super::report::{Place, Placed, Report};
-use super::section::Section;
+use super::form::ValueConstraint;
+use super::problem::ParseError;
+use super::report::{KeyPlace, PlacedValue, ProblemReport};
+use super::section::TableSection;
 use super::suggest;
-use super::units::{self, Bytes, Span};
+use super::units::{self, ShownDuration, ShownSize};
 
 /// Characters of a value that a message repeats.
 const SHOWN: usize = 60;
 
 /// One value while it is read.
-pub(super) struct Field<'d> {
-    pub(super) report: &'d Report<'d>,
+pub(super) struct KeyField<'d> {
+    pub(super) report: &'d ProblemReport<'d>,
     /// `limit.otp.rates`
-    pub(super) place: Place,
+    pub(super) place: KeyPlace,
     /// `limit.NAME.rates`
     pub(super) generic: String,
     pub(super) key: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Field<'d> {
     pub(super) value: &'d DeValue<'d>,
 }
 
-impl<'d> Field<'d> {
+impl<'d> KeyField<'d> {
     /// Reports that this value cannot be used.
     pub(super) fn refuse<T>(
         &self,
@@ -47,7 +47,7 @@ impl<'d> Field<'d> {
     }
 
     /// Reports a mistake that a pure parser found.
-    pub(super) fn mistaken<T>(&self, mistake: Mistake) -> Option<T> {
+    pub(super) fn mistaken<T>(&self, mistake: ParseError) -> Option<T> {
         let advice = mistake.advice.unwrap_or_else(|| self.advice());
         self.refuse(mistake.message, advice)
     }
@@ -58,8 +58,8 @@ impl<'d> Field<'d> {
     }
 
     /// The value with its place.
-    pub(super) fn placed<T>(&self, value: T) -> Placed<T> {
-        Placed {
+    pub(super) fn placed<T>(&self, value: T) -> PlacedValue<T> {
+        PlacedValue {
             value,
             place: self.place.clone(),
         }
@@ -87,7 +87,10 @@ impl<'d> Field<'d> {
     }
 
     /// Reads a string by `parse`.
-    pub(super) fn parsed<T>(&self, parse: impl FnOnce(&'d str) -> Result<T, Mistake>) -> Option<T> {
+    pub(super) fn parsed<T>(
+        &self,
+        parse: impl FnOnce(&'d str) -> Result<T, ParseError>,
+    ) -> Option<T> {
         match parse(self.text()?) {
             Ok(value) => Some(value),
             Err(mistake) => self.mistaken(mistake),
@@ -103,7 +106,7 @@ impl<'d> Field<'d> {
     }
 
     /// Notes how this value is written, for who describes the configuration.
-    pub(super) fn note(&self, form: impl FnOnce() -> Form) {
+    pub(super) fn note(&self, form: impl FnOnce() -> ValueConstraint) {
         self.report.note(&self.generic, form);
     }
 
@@ -111,9 +114,9 @@ impl<'d> Field<'d> {
     pub(super) fn choice<T: Clone>(
         &self,
         words: &[(&'static str, T)],
-        wrong: impl FnOnce(&'d str) -> Mistake,
+        wrong: impl FnOnce(&'d str) -> ParseError,
     ) -> Option<T> {
-        self.note(|| Form::Words(words.iter().map(|(word, _)| *word).collect()));
+        self.note(|| ValueConstraint::Words(words.iter().map(|(word, _)| *word).collect()));
         self.parsed(|text| {
             let known = words.iter().find(|(word, _)| *word == text);
             known
@@ -134,13 +137,13 @@ impl<'d> Field<'d> {
                 Some(meant) => format!("did you mean \"{meant}\"?"),
                 None => format!("write one of {}", known().collect::<Vec<_>>().join(", ")),
             };
-            Mistake::with_advice(wrong(&quoted(text)), advice)
+            ParseError::with_advice(wrong(&quoted(text)), advice)
         })
     }
 
     /// A whole number.
     pub(super) fn integer(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        self.note(|| Form::Whole(range.clone()));
+        self.note(|| ValueConstraint::Whole(range.clone()));
         match self.value {
             DeValue::Integer(integer) => self.integer_in_range(integer, range, |n| n),
             _ => self.unexpected("a whole number"),
@@ -149,7 +152,7 @@ impl<'d> Field<'d> {
 
     /// A duration: `"1h30m"`.
     pub(super) fn duration(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
-        self.note(|| Form::Duration);
+        self.note(|| ValueConstraint::Duration);
         match self.value {
             DeValue::Integer(integer) => {
                 let got = describe(self.value);
@@ -159,7 +162,7 @@ impl<'d> Field<'d> {
             }
             DeValue::String(text) => {
                 let duration = self.parsed(units::duration)?;
-                self.in_range(duration, range, quoted(text), |d| Span(*d))
+                self.in_range(duration, range, quoted(text), |d| ShownDuration(*d))
             }
             _ => self.unexpected("a duration"),
         }
@@ -167,20 +170,20 @@ impl<'d> Field<'d> {
 
     /// A number of bytes: `"100MiB"`, or an integer.
     pub(super) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        self.note(|| Form::Whole(range.clone()));
-        self.note(|| Form::Size);
+        self.note(|| ValueConstraint::Whole(range.clone()));
+        self.note(|| ValueConstraint::Size);
         match self.value {
-            DeValue::Integer(integer) => self.integer_in_range(integer, range, Bytes),
+            DeValue::Integer(integer) => self.integer_in_range(integer, range, ShownSize),
             DeValue::String(text) => {
                 let size = self.parsed(units::size)?;
-                self.in_range(size, range, quoted(text), |n| Bytes(*n))
+                self.in_range(size, range, quoted(text), |n| ShownSize(*n))
             }
             _ => self.unexpected("a size"),
         }
     }
 
     /// The elements of a list, at least one.
-    pub(super) fn list(&self) -> Option<Vec<Field<'d>>> {
+    pub(super) fn list(&self) -> Option<Vec<KeyField<'d>>> {
         match self.value {
             DeValue::Array(elements) if elements.is_empty() => {
                 self.refuse("the list is empty", self.advice())
@@ -190,7 +193,7 @@ impl<'d> Field<'d> {
     }
 
     /// The elements of a list, or none.
-    pub(super) fn elements(&self) -> Option<Vec<Field<'d>>> {
+    pub(super) fn elements(&self) -> Option<Vec<KeyField<'d>>> {
         let elements = match self.value {
             DeValue::Array(elements) => elements,
             DeValue::String(text) => {
@@ -199,7 +202,7 @@ impl<'d> Field<'d> {
             }
             _ => return self.unexpected("a list"),
         };
-        let element = |(index, element): (usize, &'d toml::Spanned<DeValue<'d>>)| Field {
+        let element = |(index, element): (usize, &'d toml::Spanned<DeValue<'d>>)| KeyField {
             report: self.report,
             place: self
                 .place
@@ -213,9 +216,9 @@ impl<'d> Field<'d> {
     }
 
     /// A table.
-    pub(super) fn section(&self) -> Option<Section<'d>> {
+    pub(super) fn section(&self) -> Option<TableSection<'d>> {
         match self.value {
-            DeValue::Table(table) => Some(Section::new(
+            DeValue::Table(table) => Some(TableSection::new(
                 self.report,
                 self.place.clone(),
                 self.generic.clone(),
@@ -284,7 +287,7 @@ pub(super) fn all<T>(values: impl IntoIterator<Item = Option<T>>) -> Option<Vec<
 }
 
 /// The path of the file that a field names, and the text there; `advice` says what to put there. Offline it is not read.
-pub(super) fn text_of(field: &Field<'_>, advice: &str) -> Option<(PathBuf, String)> {
+pub(super) fn text_of(field: &KeyField<'_>, advice: &str) -> Option<(PathBuf, String)> {
     let path = field.path()?;
     if field.report.environment.is_offline() {
         return None;
@@ -302,7 +305,7 @@ pub(super) fn text_of(field: &Field<'_>, advice: &str) -> Option<(PathBuf, Strin
 pub(super) const BROKEN_FILE: &str = "correct the file; until then its content in force stays";
 
 /// Reads a file like [`text_of`] that the rest of the configuration works without: why it cannot be read is a warning.
-pub(super) fn text_or_warning(field: &Field<'_>) -> Option<(PathBuf, Option<String>)> {
+pub(super) fn text_or_warning(field: &KeyField<'_>) -> Option<(PathBuf, Option<String>)> {
     let path = field.path()?;
     let text = match field.report.read_file(&path) {
         Ok(text) => Some(text),

@@ -13,26 +13,26 @@ use super::env_variables;
 use super::environment::{BoundedEnvironment, Environment, OfflineEnvironment};
 use super::fallback_limit::FallbackLimits;
 use super::field::all;
-use super::form::Forms;
-use super::include::Texts;
+use super::form::KeyConstraints;
+use super::include::IncludedTexts;
 use super::problem::{Problem, Problems, Severity};
-use super::references::{self, Defined};
+use super::references::{self, DefinedNames};
 use super::renamed_keys;
-use super::report::{Place, Report};
+use super::report::{KeyPlace, ProblemReport};
 use super::route_review::{RouteReport, RouteReview, no_review};
 use super::rules::{
     CacheRules, ClientRules, ListRules, LogRules, OriginRules, Rules, ServerRules, StoreRules,
     TracingRules,
 };
-use super::section::Section;
+use super::section::TableSection;
 use super::shared;
-use super::source::Source;
-use super::tables::route::Route;
+use super::source::SourceText;
+use super::tables::route::ParsedRoute;
 use super::tables::{
     acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
     store, transform,
 };
-use super::written::Written;
+use super::written::WrittenConfig;
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +95,7 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(&error.as_bytes()[..valid]);
-        let source = Source::new(&name, &text);
+        let source = SourceText::new(&name, &text);
         let advice = "save the file as UTF-8, which TOML is";
         let (line, column) = (source.line(valid), source.column(valid));
         unreadable(
@@ -167,11 +167,11 @@ fn read_in(
     environment: &dyn Environment,
     review: RouteReview,
 ) -> (Option<Rules>, Problems) {
-    let texts = Texts::gather(file_name, text, environment);
-    let report = Report::new(texts.source(), environment, file_name);
+    let texts = IncludedTexts::gather(file_name, text, environment);
+    let report = ProblemReport::new(texts.source(), environment, file_name);
     let (mut table, faults) = texts.tree(&report);
     renamed_keys::apply(&mut table, &report);
-    let written = Arc::new(Written::of(&table));
+    let written = Arc::new(WrittenConfig::of(&table));
     env_variables::fill(&mut table, &report);
     let rules = walk(&table, &report, review).map(|rules| Rules {
         written,
@@ -187,7 +187,7 @@ fn read_in(
 #[must_use]
 pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), environment, "");
+    let report = ProblemReport::new(SourceText::new("", text), environment, "");
     walk(table.get_ref(), &report, no_review);
     report.known()
 }
@@ -195,22 +195,22 @@ pub fn known_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String>
 /// Returns those of [`known_keys`] that must be written where their table is.
 pub(super) fn required_keys(text: &str, environment: &dyn Environment) -> BTreeSet<String> {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), environment, "");
+    let report = ProblemReport::new(SourceText::new("", text), environment, "");
     walk(table.get_ref(), &report, no_review);
     report.required()
 }
 
 /// Returns the forms that the values written in `text` may have.
-pub(super) fn forms(text: &str, environment: &dyn Environment) -> Forms {
+pub(super) fn forms(text: &str, environment: &dyn Environment) -> KeyConstraints {
     let (table, _) = DeTable::parse_recoverable(text);
-    let report = Report::new(Source::new("", text), environment, "").noting_forms();
+    let report = ProblemReport::new(SourceText::new("", text), environment, "").noting_forms();
     walk(table.get_ref(), &report, no_review);
     report.forms()
 }
 
 /// Reads every table; `None` when the rules cannot be made, which was reported then.
-fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option<Rules> {
-    let root = Section::root(report, table);
+fn walk(table: &DeTable<'_>, report: &ProblemReport<'_>, review: RouteReview) -> Option<Rules> {
+    let root = TableSection::root(report, table);
     // What it names was read already.
     root.field("include", "[\"limits/*.toml\"]")
         .and_then(|field| all(field.list()?.iter().map(|element| element.text())));
@@ -240,7 +240,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
     let origins = root.named("origin", origin::EXAMPLE);
     let limits = root.named("limit", limit::EXAMPLE);
     let lists = root.named("list", list::EXAMPLE);
-    let defined = Defined {
+    let defined = DefinedNames {
         lists: places(&lists),
         limits: places(&limits),
         origins: places(&origins),
@@ -266,7 +266,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
         .collect();
     let shape = transform::of_all(&root);
     let tracing = TracingRules::read(root.section("tracing", "{ propagate = true }"));
-    let routes: Vec<Route> = root
+    let routes: Vec<ParsedRoute> = root
         .repeated("route", route::EXAMPLE)
         .into_iter()
         .map(|section| route::read(section, shape.as_ref()))
@@ -276,7 +276,7 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
         ("route", routes.is_empty(), route::EXAMPLE),
     ] {
         if is_missing && !table.contains_key(key) {
-            let place = Place::file().inside(key, None);
+            let place = KeyPlace::file().inside(key, None);
             report.absent(
                 &place,
                 format!("there is no {key}"),
@@ -364,7 +364,9 @@ fn walk(table: &DeTable<'_>, report: &Report<'_>, review: RouteReview) -> Option
     })
 }
 
-fn places(sections: &[(super::rules::Name, Section<'_>)]) -> BTreeMap<super::rules::Name, Place> {
+fn places(
+    sections: &[(super::rules::Name, TableSection<'_>)],
+) -> BTreeMap<super::rules::Name, KeyPlace> {
     sections
         .iter()
         .map(|(name, section)| (name.clone(), section.place.clone()))

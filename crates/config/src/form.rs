@@ -1,12 +1,12 @@
 //! Describes the forms of values for the schema, as noted by the readers of values themselves.
 //!
-//! A reader notes its form when it is asked to read ([`Field::integer`], [`Field::duration`], [`Field::choice`] and those beside them), so
-//! that what an editor offers is what the parser takes. A list of ranges and words beside the parser would be a second truth.
+//! A reader notes its form when it is asked to read ([`KeyField::integer`], [`KeyField::duration`], [`KeyField::choice`] and those beside
+//! them), so that what an editor offers is what the parser takes. A list of ranges and words beside the parser would be a second truth.
 //! Files are read without notes; only [`super::schema`] asks for them.
 //!
-//! [`Field::integer`]: super::field::Field::integer
-//! [`Field::duration`]: super::field::Field::duration
-//! [`Field::choice`]: super::field::Field::choice
+//! [`KeyField::integer`]: super::field::KeyField::integer
+//! [`KeyField::duration`]: super::field::KeyField::duration
+//! [`KeyField::choice`]: super::field::KeyField::choice
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 use super::{cidr, rates, units};
 
 /// The forms of every key that was read: `limit.NAME.capacity`, `limit.NAME.rates[]`.
-pub(super) type Forms = BTreeMap<String, Vec<Form>>;
+pub(super) type KeyConstraints = BTreeMap<String, Vec<ValueConstraint>>;
 
 /// One form of a value. A key may have several, such as a word or a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ValueConstraint {
     /// A whole number.
     Whole(RangeInclusive<u64>),
     /// One of these strings.
@@ -60,7 +60,7 @@ impl ValueKind {
     }
 }
 
-impl Form {
+impl ValueConstraint {
     /// The expression that strings of this form match, of the kind that ECMA-262 and every other dialect reads alike.
     fn pattern(&self) -> Option<String> {
         match self {
@@ -74,11 +74,11 @@ impl Form {
 }
 
 /// Returns the constraints of a schema for a value that has these forms, where it is of one of `types`.
-pub(super) fn constraints(forms: &[Form], types: &[&'static str]) -> Map<String, Value> {
+pub(super) fn constraints(forms: &[ValueConstraint], types: &[&'static str]) -> Map<String, Value> {
     let mut says = Map::new();
     let ranges = || {
         forms.iter().filter_map(|form| match form {
-            Form::Whole(range) => Some(range),
+            ValueConstraint::Whole(range) => Some(range),
             _ => None,
         })
     };
@@ -92,13 +92,13 @@ pub(super) fn constraints(forms: &[Form], types: &[&'static str]) -> Map<String,
     let words: Vec<&str> = forms
         .iter()
         .filter_map(|form| match form {
-            Form::Words(words) => Some(words.as_slice()),
+            ValueConstraint::Words(words) => Some(words.as_slice()),
             _ => None,
         })
         .flatten()
         .copied()
         .collect();
-    let patterns: Vec<String> = forms.iter().filter_map(Form::pattern).collect();
+    let patterns: Vec<String> = forms.iter().filter_map(ValueConstraint::pattern).collect();
     let others: Vec<&str> = types
         .iter()
         .filter(|kind| **kind != "string")

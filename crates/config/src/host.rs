@@ -7,11 +7,11 @@ use http::HeaderValue;
 use sluicegate_base::bounds::HOST_BYTES;
 
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::rules::HostMatch;
 
 /// The host of a route: lower case, without port; with `*.` before it, everything under it.
-pub(super) fn matched(text: &str) -> Result<HostMatch, Mistake> {
+pub(super) fn matched(text: &str) -> Result<HostMatch, ParseError> {
     match text.strip_prefix("*.") {
         Some(parent) if !parent.contains('*') => under(text, parent),
         _ => exact(text).map(HostMatch::Exact),
@@ -19,11 +19,11 @@ pub(super) fn matched(text: &str) -> Result<HostMatch, Mistake> {
 }
 
 /// `*.example.com`
-fn under(text: &str, parent: &str) -> Result<HostMatch, Mistake> {
+fn under(text: &str, parent: &str) -> Result<HostMatch, ParseError> {
     let parent = exact(parent)?;
     let is_address = parent.starts_with('[') || parent.rsplit('.').next().is_some_and(is_number);
     if is_address {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!(
                 "{} stands for names under an address, and there are none",
                 quoted(text)
@@ -42,9 +42,9 @@ fn is_number(label: &str) -> bool {
     label.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn exact(text: &str) -> Result<Arc<str>, Mistake> {
+fn exact(text: &str) -> Result<Arc<str>, ParseError> {
     let wrong = |what: &str, advice: String| {
-        Err(Mistake::with_advice(
+        Err(ParseError::with_advice(
             format!("{} {what}", quoted(text)),
             advice,
         ))
@@ -96,7 +96,7 @@ fn exact(text: &str) -> Result<Arc<str>, Mistake> {
 }
 
 /// A value of the `Host` field that is sent: a host with or without a port.
-pub(super) fn sent(text: &str) -> Result<HeaderValue, Mistake> {
+pub(super) fn sent(text: &str) -> Result<HeaderValue, ParseError> {
     let host = split_port(text).map_or(text, |(host, _)| host);
     let bracketed = host
         .strip_prefix('[')
@@ -107,7 +107,7 @@ pub(super) fn sent(text: &str) -> Result<HeaderValue, Mistake> {
     };
     match HeaderValue::from_str(text) {
         Ok(value) if sound => Ok(value),
-        _ => Err(Mistake::with_advice(
+        _ => Err(ParseError::with_advice(
             format!("{} cannot be sent as Host", quoted(text)),
             "write a host with or without a port: \"app.internal\", \"app.internal:8443\"",
         )),

@@ -1,6 +1,6 @@
 //! Reads the files that `include` names, and makes one tree of them and the file that names them.
 //!
-//! The texts are put one behind the other, so that a place is one number for all of them and [`Source`] tells whose it is. Limits, origins
+//! The texts are put one behind the other, so that a place is one number for all of them and [`SourceText`] finds its file. Limits, origins
 //! and lists of all files are known together by their names, routes and listeners stand behind each other; every other table belongs to
 //! one file. Included files include nothing.
 
@@ -13,9 +13,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::environment::Environment;
 use super::field::quoted;
-use super::report::{Place, Report};
-use super::source::{Part, Source};
-use super::syntax::{self, Fault};
+use super::report::{KeyPlace, ProblemReport};
+use super::source::{SourceFile, SourceText};
+use super::syntax::{self, SyntaxFault};
 
 /// Tables whose elements have names, which all files share.
 const NAMED: [&str; 3] = ["limit", "origin", "list"];
@@ -24,17 +24,17 @@ const REPEATED: [&str; 2] = ["route", "listener"];
 
 /// The texts of a configuration, and where each begins.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct IncludedTexts {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<SourceFile>,
     /// The patterns of `include`, from the working directory on.
     pub(super) patterns: Vec<PathBuf>,
-    mistakes: Vec<(Place, String, &'static str)>,
+    mistakes: Vec<(KeyPlace, String, &'static str)>,
     /// Patterns that no file fits.
-    unmet: Vec<(Place, String)>,
+    unmet: Vec<(KeyPlace, String)>,
 }
 
-impl Texts {
+impl IncludedTexts {
     /// The text of `file`, and those that it includes.
     pub(super) fn gather(file: &str, text: &str, environment: &dyn Environment) -> Self {
         let mut texts = Self {
@@ -53,7 +53,7 @@ impl Texts {
             let Some(pattern) = element.get_ref().as_str() else {
                 continue;
             };
-            let place = Place {
+            let place = KeyPlace {
                 path: format!("include[{at}]"),
                 span: Some(element.span()),
             };
@@ -63,7 +63,7 @@ impl Texts {
     }
 
     fn add(&mut self, file: &str, text: &str) {
-        self.parts.push(Part {
+        self.parts.push(SourceFile {
             file: Arc::from(file),
             start: self.text.len(),
         });
@@ -74,7 +74,7 @@ impl Texts {
         }
     }
 
-    fn include(&mut self, pattern: &Path, place: Place, environment: &dyn Environment) {
+    fn include(&mut self, pattern: &Path, place: KeyPlace, environment: &dyn Environment) {
         let is_wild = |path: &Path| path.to_string_lossy().contains(['*', '?', '[']);
         if pattern.parent().is_some_and(is_wild) {
             let message = "a directory has no pattern".to_owned();
@@ -127,12 +127,15 @@ impl Texts {
     }
 
     /// All of them, to be asked about places.
-    pub(super) fn source(&self) -> Source<'_> {
-        Source::of_parts(self.parts.clone(), &self.text)
+    pub(super) fn source(&self) -> SourceText<'_> {
+        SourceText::of_parts(self.parts.clone(), &self.text)
     }
 
     /// The tree of all of them, and what is no TOML; what contradicts itself is reported.
-    pub(super) fn tree<'t>(&'t self, report: &Report<'_>) -> (DeTable<'t>, Vec<Fault>) {
+    pub(super) fn tree<'t>(
+        &'t self,
+        report: &ProblemReport<'_>,
+    ) -> (DeTable<'t>, Vec<SyntaxFault>) {
         for (place, message, advice) in &self.mistakes {
             report.error(place, message.clone(), *advice);
         }
@@ -146,11 +149,15 @@ impl Texts {
         for (part, end) in self.parts.iter().zip(ends) {
             let text = &self.text[part.start..end];
             let (table, errors) = DeTable::parse_recoverable(text);
-            let own = Source::new(&part.file, text);
-            faults.extend(syntax::faults(&own, errors).into_iter().map(|fault| Fault {
-                span: fault.span.start + part.start..fault.span.end + part.start,
-                ..fault
-            }));
+            let own = SourceText::new(&part.file, text);
+            faults.extend(
+                syntax::faults(&own, errors)
+                    .into_iter()
+                    .map(|fault| SyntaxFault {
+                        span: fault.span.start + part.start..fault.span.end + part.start,
+                        ..fault
+                    }),
+            );
             let table = moved_table(table.into_inner(), part.start);
             if part.start == 0 {
                 whole = table;
@@ -163,7 +170,7 @@ impl Texts {
 }
 
 /// Adds the tables of an included file.
-fn merge<'t>(whole: &mut DeTable<'t>, file: DeTable<'t>, report: &Report<'_>) {
+fn merge<'t>(whole: &mut DeTable<'t>, file: DeTable<'t>, report: &ProblemReport<'_>) {
     for (key, value) in file {
         let name = key.get_ref().to_string();
         if name == "include" {
@@ -197,20 +204,20 @@ fn merge<'t>(whole: &mut DeTable<'t>, file: DeTable<'t>, report: &Report<'_>) {
     }
 }
 
-fn twice(place: &Place, earlier: &str, report: &Report<'_>) {
+fn twice(place: &KeyPlace, earlier: &str, report: &ProblemReport<'_>) {
     let message = format!("it stands in {earlier} already");
     report.error(place, message, "keep one of the two");
 }
 
-fn place(path: &str, key: &Spanned<toml::de::DeString<'_>>) -> Place {
-    Place {
+fn place(path: &str, key: &Spanned<toml::de::DeString<'_>>) -> KeyPlace {
+    KeyPlace {
         path: path.to_owned(),
         span: Some(key.span()),
     }
 }
 
 /// Where a key of a table stands: `limits/otp.toml, line 3`.
-fn line_of(table: &DeTable<'_>, key: &str, report: &Report<'_>) -> Option<String> {
+fn line_of(table: &DeTable<'_>, key: &str, report: &ProblemReport<'_>) -> Option<String> {
     let (key, _) = table.get_key_value(key)?;
     let start = key.span().start;
     let source = &report.source;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use http::{HeaderName, header};
 use sluicegate_base::bounds::POINTER_STEPS;
 
-use super::field::{Field, all, quoted};
+use super::field::{KeyField, all, quoted};
 use super::normalizer;
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::rules::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
-use super::section::Section;
+use super::section::TableSection;
 use super::suggest;
 
 /// Most parts of a key.
@@ -38,7 +38,7 @@ const VALUES: [&str; 10] = [
 ];
 
 /// The `key` of a limit: a part, or a list of them.
-pub(super) fn template(field: &Field<'_>) -> Option<KeyTemplate> {
+pub(super) fn template(field: &KeyField<'_>) -> Option<KeyTemplate> {
     if let toml::de::DeValue::String(_) = field.value {
         return Some(KeyTemplate(vec![field.parsed(part)?]));
     }
@@ -70,7 +70,7 @@ pub(super) fn template(field: &Field<'_>) -> Option<KeyTemplate> {
 
 /// The `on_missing` of a limit: required exactly where a part of its key can be absent.
 pub(super) fn on_missing(
-    section: &Section<'_>,
+    section: &TableSection<'_>,
     key: Option<&KeyTemplate>,
 ) -> Option<Option<OnMissing>> {
     let field = section.field("on_missing", "\"refuse\"");
@@ -97,7 +97,7 @@ pub(super) fn on_missing(
     }
 }
 
-fn choice(field: &Field<'_>) -> Option<OnMissing> {
+fn choice(field: &KeyField<'_>) -> Option<OnMissing> {
     let words = OnMissing::ALL.map(|choice| (choice.as_str(), choice));
     field.word(&words, |got| {
         format!("{got} says nothing about missing parts")
@@ -105,7 +105,7 @@ fn choice(field: &Field<'_>) -> Option<OnMissing> {
 }
 
 /// One part.
-pub(super) fn part(text: &str) -> Result<KeyPart, Mistake> {
+pub(super) fn part(text: &str) -> Result<KeyPart, ParseError> {
     let (source, normalizers) = match text.split_once('|') {
         Some((source, rest)) => (source.trim(), Some(rest)),
         None => (text, None),
@@ -119,14 +119,14 @@ pub(super) fn part(text: &str) -> Result<KeyPart, Mistake> {
             normalizers: normalizer::all(normalizers)?,
             ..value
         })),
-        _ => Err(Mistake::with_advice(
+        _ => Err(ParseError::with_advice(
             format!("{} is in its normal form already", quoted(source)),
             format!("write \"{source}\" alone"),
         )),
     }
 }
 
-fn source_part(text: &str) -> Result<KeyPart, Mistake> {
+fn source_part(text: &str) -> Result<KeyPart, ParseError> {
     match text {
         "host" => return Ok(KeyPart::Host),
         "path" => return Ok(KeyPart::Path),
@@ -169,7 +169,7 @@ fn kind_and_name(text: &str) -> Option<(&str, &str)> {
 }
 
 /// A value by its kind; `None` where there is no such kind.
-fn value(kind: &str, name: &str) -> Option<Result<ValueSource, Mistake>> {
+fn value(kind: &str, name: &str) -> Option<Result<ValueSource, ParseError>> {
     let source = match kind {
         "header" => return Some(header_source(name)),
         "cookie" => ValueSource::Cookie,
@@ -185,7 +185,7 @@ fn value(kind: &str, name: &str) -> Option<Result<ValueSource, Mistake>> {
     Some(if sound {
         Ok(source(Arc::from(name)))
     } else {
-        Err(Mistake::with_advice(
+        Err(ParseError::with_advice(
             format!(
                 "{} has no name of a value",
                 quoted(&format!("{kind}.{name}"))
@@ -196,10 +196,10 @@ fn value(kind: &str, name: &str) -> Option<Result<ValueSource, Mistake>> {
 }
 
 /// A name at the top, or a JSON pointer (RFC 6901).
-fn pointer(kind: &str, text: &str) -> Result<Pointer, Mistake> {
+fn pointer(kind: &str, text: &str) -> Result<Pointer, ParseError> {
     let whole = format!("{kind}.{text}");
     let wrong = |what: &str, advice: String| {
-        Err(Mistake::with_advice(
+        Err(ParseError::with_advice(
             format!("{} {what}", quoted(&whole)),
             advice,
         ))
@@ -243,9 +243,9 @@ fn pointer(kind: &str, text: &str) -> Result<Pointer, Mistake> {
     Ok(Pointer(steps.into_iter().map(plain).collect()))
 }
 
-fn header_source(name: &str) -> Result<ValueSource, Mistake> {
+fn header_source(name: &str) -> Result<ValueSource, ParseError> {
     let header = HeaderName::try_from(name).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not the name of a header", quoted(name)),
             "write one such as \"header.x-api-key\"",
         )
@@ -257,13 +257,13 @@ fn header_source(name: &str) -> Result<ValueSource, Mistake> {
     } else {
         return Ok(ValueSource::Header(header));
     };
-    Err(Mistake::with_advice(
+    Err(ParseError::with_advice(
         format!("the header {header} has a part of its own"),
         format!("write \"{better}\""),
     ))
 }
 
-fn unknown(text: &str) -> Mistake {
+fn unknown(text: &str) -> ParseError {
     let parts = format!(
         "the parts are client.ip, client.ip/24,/56, host, path, method, global, {}",
         VALUES.join(", ")
@@ -274,7 +274,7 @@ fn unknown(text: &str) -> Mistake {
         .filter(|piece| !piece.is_empty())
         .collect();
     if pieces.len() > 1 && pieces.iter().all(|piece| source_part(piece).is_ok()) {
-        return Mistake::with_advice(message, format!("write a list: key = {pieces:?}"));
+        return ParseError::with_advice(message, format!("write a list: key = {pieces:?}"));
     }
     let meant = match text.split_once('.') {
         Some((kind, name)) if !name.is_empty() => {
@@ -284,7 +284,7 @@ fn unknown(text: &str) -> Mistake {
         _ => None,
     };
     let meant = suggest::nearest(text, PARTS).map(str::to_owned).or(meant);
-    Mistake::with_advice(
+    ParseError::with_advice(
         message,
         match meant {
             Some(meant) => format!("did you mean {}? {parts}", quoted(&meant)),
@@ -294,7 +294,7 @@ fn unknown(text: &str) -> Mistake {
 }
 
 /// The prefix lengths of `client.ip/24,/56`.
-fn client_ip(text: &str, prefixes: &str) -> Result<KeyPart, Mistake> {
+fn client_ip(text: &str, prefixes: &str) -> Result<KeyPart, ParseError> {
     let bits = |digits: &str, most: u8| {
         let plain =
             (1..=3).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -310,7 +310,7 @@ fn client_ip(text: &str, prefixes: &str) -> Result<KeyPart, Mistake> {
             None => "write 0 to 32 bits for IPv4, then 0 to 128 for IPv6: \"client.ip/24,/56\""
                 .to_owned(),
         };
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} has no two prefix lengths", quoted(text)),
             advice,
         )

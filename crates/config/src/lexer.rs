@@ -3,20 +3,20 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::field::{Field, quoted};
-use super::report::Place;
+use super::field::{KeyField, quoted};
+use super::report::KeyPlace;
 
-/// A mistake in a text, and its place.
+/// An error in an expression, and its place.
 #[derive(Debug)]
-pub(super) struct Slip {
+pub(super) struct ExpressionError {
     pub(super) at: Range<usize>,
     pub(super) message: String,
     pub(super) advice: String,
 }
 
-impl Slip {
+impl ExpressionError {
     /// Reports the slip in the `text` of `field`.
-    pub(super) fn refuse<T>(self, field: &Field<'_>, text: &str) -> Option<T> {
+    pub(super) fn refuse<T>(self, field: &KeyField<'_>, text: &str) -> Option<T> {
         let place = inside(field, text, &self.at);
         field.report.error(&place, self.message, self.advice);
         None
@@ -36,14 +36,19 @@ pub(super) enum Token<'t> {
 
 impl Token<'_> {
     /// Returns the slip of a token that cannot stand where something else is expected.
-    pub(super) fn unexpected(self, at: Range<usize>, expected: &str, advice: &str) -> Slip {
+    pub(super) fn unexpected(
+        self,
+        at: Range<usize>,
+        expected: &str,
+        advice: &str,
+    ) -> ExpressionError {
         let got = match self {
             Self::Word(text) | Self::Number(text) | Self::Stray(text) => quoted(text),
             Self::Text(text) => format!("the value {}", quoted(text)),
             Self::Sign(sign) => quoted(sign),
             Self::End => "the end".to_owned(),
         };
-        Slip {
+        ExpressionError {
             at,
             message: format!("expected {expected}, got {got}"),
             advice: advice.to_owned(),
@@ -55,12 +60,12 @@ impl Token<'_> {
 const SIGNS: [&str; 10] = ["..=", "==", "!=", "<=", ">=", "<", ">", "[", "]", ","];
 
 /// Reads a text from left to right.
-pub(super) struct Reader<'t> {
+pub(super) struct TokenReader<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TokenReader<'t> {
     /// A reader at the beginning of `text`.
     pub(super) fn of(text: &'t str) -> Self {
         Self { text, at: 0 }
@@ -120,8 +125,8 @@ impl<'t> Reader<'t> {
     /// Reads one status, or a range of them, each by `code`.
     pub(super) fn statuses(
         &mut self,
-        code: impl Fn(&mut Self) -> Result<u16, Slip>,
-    ) -> Result<RangeInclusive<u16>, Slip> {
+        code: impl Fn(&mut Self) -> Result<u16, ExpressionError>,
+    ) -> Result<RangeInclusive<u16>, ExpressionError> {
         let begin = self.peek().1.start;
         let first = code(self)?;
         if !self.skip(Token::Sign("..=")) {
@@ -129,7 +134,7 @@ impl<'t> Reader<'t> {
         }
         let last = code(self)?;
         if last < first {
-            return Err(Slip {
+            return Err(ExpressionError {
                 at: begin..self.at(),
                 message: format!("no status is in {first}..={last}"),
                 advice: format!("write {last}..={first}"),
@@ -140,7 +145,7 @@ impl<'t> Reader<'t> {
 }
 
 /// The place of a part of a string. Where escapes make the file longer than the text it is that of the whole.
-fn inside(field: &Field<'_>, text: &str, part: &Range<usize>) -> Place {
+fn inside(field: &KeyField<'_>, text: &str, part: &Range<usize>) -> KeyPlace {
     let span = field.place.span.clone().map(|span| {
         let written = field.report.source.slice(&span);
         match written.find(text) {
@@ -151,7 +156,7 @@ fn inside(field: &Field<'_>, text: &str, part: &Range<usize>) -> Place {
             _ => span,
         }
     });
-    Place {
+    KeyPlace {
         path: field.place.path.clone(),
         span,
     }

@@ -72,4 +72,4 @@ pub use self::route_review::{RouteReport, RouteReview, no_review};
 pub use self::schema::schema;
 pub use self::units::read_duration;
 pub use self::written::SECRET;
-pub use self::written::Written;
+pub use self::written::WrittenConfig;

@@ -20,8 +20,8 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use super::field::{Field, quoted};
-use super::lexer::{Reader, Slip, Token};
+use super::field::{KeyField, quoted};
+use super::lexer::{ExpressionError, Token, TokenReader};
 use super::{suggest, units};
 
 /// Most comparisons of a filter, and most items of a list: far more than anybody reads at a glance.
@@ -54,7 +54,7 @@ pub const FORMER_OUTCOMES: [(&str, &str); 2] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineFilter {
     text: Box<str>,
-    groups: Vec<Vec<Comparison>>,
+    groups: Vec<Vec<LineComparison>>,
 }
 
 /// The facts of one request that a filter looks at.
@@ -73,14 +73,14 @@ pub struct LineFacts<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Comparison {
-    Status(Sense, Vec<RangeInclusive<u16>>),
-    Name(Subject, Sense, Vec<Box<str>>),
-    Duration(Order, Duration),
+enum LineComparison {
+    Status(ComparisonSense, Vec<RangeInclusive<u16>>),
+    Name(ComparedField, ComparisonSense, Vec<Box<str>>),
+    Duration(DurationOrder, Duration),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
+enum ComparedField {
     Outcome,
     Method,
     Route,
@@ -88,13 +88,13 @@ enum Subject {
 
 /// Says whether a comparison asks for the values that it names or for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sense {
+enum ComparisonSense {
     Is,
     IsNot,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum DurationOrder {
     Below,
     AtMost,
     AtLeast,
@@ -112,7 +112,7 @@ impl LineFilter {
     /// Replaces former names of outcomes, and calls `renamed` with the former and the present name of each.
     fn with_present_names(mut self, mut renamed: impl FnMut(&str, &str)) -> Self {
         for comparison in self.groups.iter_mut().flatten() {
-            let Comparison::Name(Subject::Outcome, _, names) = comparison else {
+            let LineComparison::Name(ComparedField::Outcome, _, names) = comparison else {
                 continue;
             };
             for name in names {
@@ -129,7 +129,7 @@ impl LineFilter {
     pub(super) fn routes(&self) -> impl Iterator<Item = &str> {
         let comparisons = self.groups.iter().flatten();
         let names = comparisons.filter_map(|one| match one {
-            Comparison::Name(Subject::Route, _, names) => Some(names),
+            LineComparison::Name(ComparedField::Route, _, names) => Some(names),
             _ => None,
         });
         names.flatten().map(|name| &**name)
@@ -143,23 +143,23 @@ impl fmt::Display for LineFilter {
     }
 }
 
-impl Comparison {
+impl LineComparison {
     fn holds(&self, facts: &LineFacts<'_>) -> bool {
         match self {
             Self::Status(sense, codes) => {
                 let found = codes.iter().any(|range| range.contains(&facts.status));
-                found == (*sense == Sense::Is)
+                found == (*sense == ComparisonSense::Is)
             }
             Self::Name(subject, sense, names) => {
                 let found = names.iter().any(|name| subject.is(name, facts));
-                found == (*sense == Sense::Is)
+                found == (*sense == ComparisonSense::Is)
             }
             Self::Duration(order, bound) => order.holds(&facts.duration, bound),
         }
     }
 }
 
-impl Subject {
+impl ComparedField {
     fn is(self, name: &str, facts: &LineFacts<'_>) -> bool {
         match self {
             Self::Outcome => facts.outcome == name,
@@ -169,7 +169,7 @@ impl Subject {
     }
 }
 
-impl Order {
+impl DurationOrder {
     fn holds<T: PartialOrd>(self, value: &T, bound: &T) -> bool {
         match self {
             Self::Below => value < bound,
@@ -202,7 +202,7 @@ impl Order {
 }
 
 /// The filter that a field holds; a slip is reported where it is.
-pub(super) fn line_filter(field: &Field<'_>) -> Option<LineFilter> {
+pub(super) fn line_filter(field: &KeyField<'_>) -> Option<LineFilter> {
     let text = field.text()?;
     match parse(text) {
         Ok(filter) => Some(filter.with_present_names(|former, present| {
@@ -215,8 +215,8 @@ pub(super) fn line_filter(field: &Field<'_>) -> Option<LineFilter> {
     }
 }
 
-fn parse(text: &str) -> Result<LineFilter, Slip> {
-    let mut reader = Reader::of(text);
+fn parse(text: &str) -> Result<LineFilter, ExpressionError> {
+    let mut reader = TokenReader::of(text);
     let mut groups = vec![vec![comparison(&mut reader)?]];
     loop {
         let (token, at) = reader.next();
@@ -241,16 +241,16 @@ fn parse(text: &str) -> Result<LineFilter, Slip> {
     })
 }
 
-fn comparison(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+fn comparison(reader: &mut TokenReader<'_>) -> Result<LineComparison, ExpressionError> {
     let (token, at) = reader.next();
     let subjects = "status, outcome, method, route or duration";
     match token {
         Token::Word("status") => status(reader),
-        Token::Word("outcome") => names(reader, Subject::Outcome),
-        Token::Word("method") => names(reader, Subject::Method),
-        Token::Word("route") => names(reader, Subject::Route),
+        Token::Word("outcome") => names(reader, ComparedField::Outcome),
+        Token::Word("method") => names(reader, ComparedField::Method),
+        Token::Word("route") => names(reader, ComparedField::Route),
         Token::Word("duration") => duration(reader),
-        Token::Word(other) => Err(Slip {
+        Token::Word(other) => Err(ExpressionError {
             at,
             message: format!("a line has no {} to choose by", quoted(other)),
             advice: match other.strip_prefix("response.") {
@@ -262,37 +262,46 @@ fn comparison(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
     }
 }
 
-fn status(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+fn status(reader: &mut TokenReader<'_>) -> Result<LineComparison, ExpressionError> {
     let (token, at) = reader.next();
-    if let Some(order) = Order::of(token) {
+    if let Some(order) = DurationOrder::of(token) {
         let bound = code(reader)?;
-        return Ok(Comparison::Status(Sense::Is, vec![order.statuses(bound)]));
+        return Ok(LineComparison::Status(
+            ComparisonSense::Is,
+            vec![order.statuses(bound)],
+        ));
     }
     let expected = "`==`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `not in`";
     match sense(reader, token, at, expected)? {
-        (sense, Items::One) => {
+        (sense, ItemCount::One) => {
             let code = code(reader)?;
-            Ok(Comparison::Status(sense, vec![code..=code]))
+            Ok(LineComparison::Status(sense, vec![code..=code]))
         }
-        (sense, Items::Several) if reader.peek().0 == Token::Sign("[") => {
-            Ok(Comparison::Status(sense, list(reader, range)?))
+        (sense, ItemCount::Several) if reader.peek().0 == Token::Sign("[") => {
+            Ok(LineComparison::Status(sense, list(reader, range)?))
         }
-        (sense, Items::Several) => Ok(Comparison::Status(sense, vec![range(reader)?])),
+        (sense, ItemCount::Several) => Ok(LineComparison::Status(sense, vec![range(reader)?])),
     }
 }
 
-fn names(reader: &mut Reader<'_>, subject: Subject) -> Result<Comparison, Slip> {
+fn names(
+    reader: &mut TokenReader<'_>,
+    subject: ComparedField,
+) -> Result<LineComparison, ExpressionError> {
     let (token, at) = reader.next();
-    let read = |reader: &mut Reader<'_>| name(reader, subject);
+    let read = |reader: &mut TokenReader<'_>| name(reader, subject);
     match sense(reader, token, at, "`==`, `!=`, `in` or `not in`")? {
-        (sense, Items::One) => Ok(Comparison::Name(subject, sense, vec![read(reader)?])),
-        (sense, Items::Several) => Ok(Comparison::Name(subject, sense, list(reader, read)?)),
+        (sense, ItemCount::One) => Ok(LineComparison::Name(subject, sense, vec![read(reader)?])),
+        (sense, ItemCount::Several) => {
+            Ok(LineComparison::Name(subject, sense, list(reader, read)?))
+        }
     }
 }
 
-fn duration(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
+fn duration(reader: &mut TokenReader<'_>) -> Result<LineComparison, ExpressionError> {
     let (token, at) = reader.next();
-    let order = Order::of(token).ok_or_else(|| unexpected(token, at, "`<`, `<=`, `>` or `>=`"))?;
+    let order =
+        DurationOrder::of(token).ok_or_else(|| unexpected(token, at, "`<`, `<=`, `>` or `>=`"))?;
     let (token, at) = reader.next();
     let written = match token {
         // `1h30m` is a number and what stands at it.
@@ -307,8 +316,8 @@ fn duration(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
         other => return Err(unexpected(other, at, "a duration such as 500ms")),
     };
     match units::duration(&written) {
-        Ok(bound) => Ok(Comparison::Duration(order, bound)),
-        Err(mistake) => Err(Slip {
+        Ok(bound) => Ok(LineComparison::Duration(order, bound)),
+        Err(mistake) => Err(ExpressionError {
             at: at.start..reader.at(),
             message: mistake.message,
             advice: mistake
@@ -319,31 +328,33 @@ fn duration(reader: &mut Reader<'_>) -> Result<Comparison, Slip> {
 }
 
 /// Says whether one item follows or a list of them.
-enum Items {
+enum ItemCount {
     One,
     Several,
 }
 
 /// Reads what stands between a subject and the items that it is compared with.
 fn sense(
-    reader: &mut Reader<'_>,
+    reader: &mut TokenReader<'_>,
     token: Token<'_>,
     at: Range<usize>,
     expected: &str,
-) -> Result<(Sense, Items), Slip> {
+) -> Result<(ComparisonSense, ItemCount), ExpressionError> {
     Ok(match token {
-        Token::Sign("==") => (Sense::Is, Items::One),
-        Token::Sign("!=") => (Sense::IsNot, Items::One),
-        Token::Word("in") => (Sense::Is, Items::Several),
-        Token::Word("not") if reader.skip(Token::Word("in")) => (Sense::IsNot, Items::Several),
+        Token::Sign("==") => (ComparisonSense::Is, ItemCount::One),
+        Token::Sign("!=") => (ComparisonSense::IsNot, ItemCount::One),
+        Token::Word("in") => (ComparisonSense::Is, ItemCount::Several),
+        Token::Word("not") if reader.skip(Token::Word("in")) => {
+            (ComparisonSense::IsNot, ItemCount::Several)
+        }
         other => return Err(unexpected(other, at, expected)),
     })
 }
 
 fn list<'t, T>(
-    reader: &mut Reader<'t>,
-    mut item: impl FnMut(&mut Reader<'t>) -> Result<T, Slip>,
-) -> Result<Vec<T>, Slip> {
+    reader: &mut TokenReader<'t>,
+    mut item: impl FnMut(&mut TokenReader<'t>) -> Result<T, ExpressionError>,
+) -> Result<Vec<T>, ExpressionError> {
     match reader.next() {
         (Token::Sign("["), _) => {}
         (other, at) => return Err(unexpected(other, at, "`[`")),
@@ -363,18 +374,18 @@ fn list<'t, T>(
 }
 
 /// Reads one code, or a range of them.
-fn range(reader: &mut Reader<'_>) -> Result<RangeInclusive<u16>, Slip> {
+fn range(reader: &mut TokenReader<'_>) -> Result<RangeInclusive<u16>, ExpressionError> {
     reader.statuses(code)
 }
 
-fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
+fn code(reader: &mut TokenReader<'_>) -> Result<u16, ExpressionError> {
     let (token, at) = reader.next();
     let Token::Number(digits) = token else {
         return Err(unexpected(token, at, "a status such as 429"));
     };
     match digits.parse() {
         Ok(code @ (0 | 100..=599)) => Ok(code),
-        _ => Err(Slip {
+        _ => Err(ExpressionError {
             at,
             message: format!("no line has the status {}", quoted(digits)),
             advice: "write one of 100 to 599, or 0 for clients that left before an answer"
@@ -383,7 +394,7 @@ fn code(reader: &mut Reader<'_>) -> Result<u16, Slip> {
     }
 }
 
-fn name(reader: &mut Reader<'_>, subject: Subject) -> Result<Box<str>, Slip> {
+fn name(reader: &mut TokenReader<'_>, subject: ComparedField) -> Result<Box<str>, ExpressionError> {
     let (token, at) = reader.next();
     let text = match token {
         Token::Word(text) | Token::Text(text) => text,
@@ -395,8 +406,11 @@ fn name(reader: &mut Reader<'_>, subject: Subject) -> Result<Box<str>, Slip> {
             ));
         }
     };
-    if subject == Subject::Outcome && !OUTCOMES.contains(&text) && former_outcome(text).is_none() {
-        return Err(Slip {
+    if subject == ComparedField::Outcome
+        && !OUTCOMES.contains(&text)
+        && former_outcome(text).is_none()
+    {
+        return Err(ExpressionError {
             at,
             message: format!("no request ends as {}", quoted(text)),
             advice: match suggest::nearest(text, OUTCOMES) {
@@ -413,15 +427,15 @@ fn former_outcome(name: &str) -> Option<&'static (&'static str, &'static str)> {
     FORMER_OUTCOMES.iter().find(|(former, _)| *former == name)
 }
 
-fn too_many(at: Range<usize>, what: &str) -> Slip {
-    Slip {
+fn too_many(at: Range<usize>, what: &str) -> ExpressionError {
+    ExpressionError {
         at,
         message: format!("there are more than {MOST} {what}"),
         advice: "write ranges, such as 500..=599, or lists".to_owned(),
     }
 }
 
-fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> Slip {
+fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> ExpressionError {
     let advice = "write it as in \"status >= 400 and outcome != rate-limited or duration >= 1s\"";
     token.unexpected(at, expected, advice)
 }

@@ -7,7 +7,7 @@ use sluicegate_base::normal_form::Normalizer;
 use sluicegate_base::telephony::{self, PhoneRegion};
 
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::suggest;
 
 /// The steps in the words of the configuration, for advice.
@@ -24,10 +24,10 @@ const MOST: usize = 8;
 const LONGEST_MARK: usize = 32;
 
 /// Reads the steps behind the first `|` of a part.
-pub(super) fn all(text: &str) -> Result<Vec<Normalizer>, Mistake> {
+pub(super) fn all(text: &str) -> Result<Vec<Normalizer>, ParseError> {
     let pieces = pieces(text);
     if pieces.len() > MOST {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} normal forms are too many for a value", pieces.len()),
             format!("keep at most {MOST}"),
         ));
@@ -54,7 +54,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-fn one(text: &str) -> Result<Normalizer, Mistake> {
+fn one(text: &str) -> Result<Normalizer, ParseError> {
     let (name, argument) = match text.split_once(' ') {
         Some((name, argument)) => (name, argument.trim()),
         None => (text, ""),
@@ -64,7 +64,10 @@ fn one(text: &str) -> Result<Normalizer, Mistake> {
             Ok(normalizer)
         } else {
             let message = format!("{name} takes nothing, and got {}", quoted(argument));
-            Err(Mistake::with_advice(message, format!("write {name} alone")))
+            Err(ParseError::with_advice(
+                message,
+                format!("write {name} alone"),
+            ))
         }
     };
     match name {
@@ -85,32 +88,32 @@ fn one(text: &str) -> Result<Normalizer, Mistake> {
     }
 }
 
-fn unknown(text: &str, name: &str) -> Mistake {
+fn unknown(text: &str, name: &str) -> ParseError {
     let message = format!("{} is not a normal form", quoted(text));
     let advice = match suggest::nearest(name, NAMES) {
         Some(meant) => format!("did you mean {meant}? write one of {FORMS}"),
         None => format!("write one of {FORMS}"),
     };
-    Mistake::with_advice(message, advice)
+    ParseError::with_advice(message, advice)
 }
 
 /// The country of numbers that are written without one.
-fn region(text: &str) -> Result<Option<PhoneRegion>, Mistake> {
+fn region(text: &str) -> Result<Option<PhoneRegion>, ParseError> {
     if text.is_empty() {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not a country", quoted(text)),
             "write its two letters, as in \"e164 DE\", or \"e164\" alone for numbers that begin with +",
         )
     })
 }
 
-fn count(text: &str) -> Result<NonZeroU16, Mistake> {
+fn count(text: &str) -> Result<NonZeroU16, ParseError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten().ok_or_else(|| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!(
                 "first takes a number of characters, and got {}",
                 quoted(text)
@@ -121,7 +124,7 @@ fn count(text: &str) -> Result<NonZeroU16, Mistake> {
 }
 
 /// A text in quotes of either kind, since a TOML string takes one of them.
-fn mark(name: &str, text: &str) -> Result<Arc<str>, Mistake> {
+fn mark(name: &str, text: &str) -> Result<Arc<str>, ParseError> {
     let within = |quote| {
         text.strip_prefix(quote)
             .and_then(|rest: &str| rest.strip_suffix(quote))
@@ -131,7 +134,7 @@ fn mark(name: &str, text: &str) -> Result<Arc<str>, Mistake> {
         Some(mark) if (1..=LONGEST_MARK).contains(&mark.len()) && !mark.contains(['"', '\'']) => {
             Ok(Arc::from(mark))
         }
-        _ => Err(Mistake::with_advice(
+        _ => Err(ParseError::with_advice(
             format!("{name} takes a text in quotes, and got {}", quoted(text)),
             format!("write 1 to {LONGEST_MARK} bytes, as in {name} '@'"),
         )),

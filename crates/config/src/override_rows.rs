@@ -13,7 +13,7 @@ use sluicegate_base::path::NormalPath;
 use super::rules::KeyPart;
 
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 
 /// The place of a tier among those of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ impl OverrideRows {
 
     /// Every row: the parts of its key, and its tier.
     pub fn iter(&self) -> impl Iterator<Item = (impl Iterator<Item = &[u8]>, TierIndex)> {
-        (0..self.len()).map(|row| (Parts(self.key(row)), self.ends[row].1))
+        (0..self.len()).map(|row| (KeyParts(self.key(row)), self.ends[row].1))
     }
 
     /// Two rows of one key, if there are any.
@@ -83,9 +83,9 @@ impl fmt::Debug for OverrideRows {
 }
 
 /// The parts of one key.
-struct Parts<'a>(&'a [u8]);
+struct KeyParts<'a>(&'a [u8]);
 
-impl<'a> Iterator for Parts<'a> {
+impl<'a> Iterator for KeyParts<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -100,9 +100,9 @@ impl<'a> Iterator for Parts<'a> {
 const LONGEST: usize = 16 * 1024;
 
 /// The bytes that a request with this value of `part` is counted by.
-pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake> {
+pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, ParseError> {
     if text.len() > LONGEST {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} bytes are too many for a part of a key", text.len()),
             format!("keep it to {LONGEST}"),
         ));
@@ -112,7 +112,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
         KeyPart::Host => host::normalize(text)
             .map(|host| host.into_owned().into_bytes())
             .map_err(|_| {
-                Mistake::with_advice(
+                ParseError::with_advice(
                     format!("{} is no host", quoted(text)),
                     "write one such as api.example.com",
                 )
@@ -120,7 +120,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
         KeyPart::Path => NormalPath::parse(text)
             .map(|path| in_lower_case(path.key()).as_bytes().to_vec())
             .map_err(|_| {
-                Mistake::with_advice(
+                ParseError::with_advice(
                     format!("{} is no path", quoted(text)),
                     "write one such as /auth/sendOTP",
                 )
@@ -128,18 +128,18 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, Mistake>
         KeyPart::Method => http::Method::from_bytes(text.as_bytes())
             .map(|method| in_upper_case(&method).as_bytes().to_vec())
             .map_err(|_| {
-                Mistake::with_advice(
+                ParseError::with_advice(
                     format!("{} is no method", quoted(text)),
                     "write one such as POST",
                 )
             }),
         KeyPart::Value(part) => normal_form::of_text(text, &part.normalizers).ok_or_else(|| {
-            Mistake::with_advice(
+            ParseError::with_advice(
                 format!("{} is no value of {part}", quoted(text)),
                 "write it as a request would have it",
             )
         }),
-        KeyPart::Global => Err(Mistake::with_advice(
+        KeyPart::Global => Err(ParseError::with_advice(
             "a limit with one counter for all has no keys to tell apart",
             "change its rates",
         )),
@@ -155,13 +155,13 @@ pub fn counted_value(part: &KeyPart, text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// An address where the key takes whole addresses, else the network that the key counts by.
-fn network(text: &str, bits: PrefixBits) -> Result<Vec<u8>, Mistake> {
+fn network(text: &str, bits: PrefixBits) -> Result<Vec<u8>, ParseError> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length)),
         None => (text, None),
     };
     let address: std::net::IpAddr = address.parse().map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is no address", quoted(text)),
             "write one such as 192.0.2.7, or a network such as 2001:db8::/64",
         )
@@ -182,7 +182,7 @@ fn network(text: &str, bits: PrefixBits) -> Result<Vec<u8>, Mistake> {
         bits.v4,
         bits.v6
     );
-    Err(Mistake::with_advice(message, format!("write {counted}")))
+    Err(ParseError::with_advice(message, format!("write {counted}")))
 }
 
 #[cfg(test)]

@@ -18,32 +18,32 @@ use sluicegate_base::bounds;
 use sluicegate_limiter::{Algorithm, KeyHash, Limit, Policy, Rates, Refill, Timestamp};
 use toml::de::{DeTable, DeValue};
 
-use super::field::{Field, describe, quoted, text_or_warning};
+use super::field::{KeyField, describe, quoted, text_or_warning};
 use super::override_rows::{OverrideRows, TierIndex, counted_by};
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::rates::rate;
 use super::rules::{CostRules, FileState, KeyPart, KeyTemplate, OverrideRules, Tier};
-use super::source::Source;
+use super::source::SourceText;
 
 /// Mistakes of one file that are told.
 const TOLD: usize = 10;
 
 /// The limit that rows and tiers are about.
-pub(super) struct About<'a> {
+pub(super) struct OverriddenLimit<'a> {
     pub(super) key: &'a KeyTemplate,
     pub(super) policy: &'a Policy,
     pub(super) cost: &'a CostRules,
 }
 
 /// A row as written: its line, its key, and its rates with semicolons between them.
-struct Written {
+struct WrittenRow {
     line: usize,
     key: Vec<String>,
     rates: String,
 }
 
 /// The overrides that the file has which `field` names.
-pub(super) fn read(field: &Field<'_>, about: &About<'_>) -> Option<OverrideRules> {
+pub(super) fn read(field: &KeyField<'_>, about: &OverriddenLimit<'_>) -> Option<OverrideRules> {
     let path = field.path()?;
     let shown = quoted(&path.display().to_string());
     if about.key.0.contains(&KeyPart::Global) {
@@ -74,7 +74,7 @@ pub(super) fn read(field: &Field<'_>, about: &About<'_>) -> Option<OverrideRules
         field.warn(message, format!("keep it to {}", bounds::OVERRIDE_BYTES));
         return lost(path);
     }
-    let mut reading = Reading {
+    let mut reading = OverrideReader {
         about,
         rows: OverrideRows::default(),
         lines: Vec::new(),
@@ -111,20 +111,20 @@ pub(super) fn read(field: &Field<'_>, about: &About<'_>) -> Option<OverrideRules
 }
 
 /// A file while it is read.
-struct Reading<'a> {
-    about: &'a About<'a>,
+struct OverrideReader<'a> {
+    about: &'a OverriddenLimit<'a>,
     rows: OverrideRows,
     /// The line of each row.
     lines: Vec<usize>,
     tiers: Vec<Tier>,
     /// The tiers by how they are written.
     known: HashMap<String, TierIndex>,
-    mistakes: Vec<(usize, Mistake)>,
+    mistakes: Vec<(usize, ParseError)>,
     wrong: usize,
 }
 
-impl Reading<'_> {
-    fn mistaken(&mut self, line: usize, mistake: Mistake) {
+impl OverrideReader<'_> {
+    fn mistaken(&mut self, line: usize, mistake: ParseError) {
         self.wrong += 1;
         if self.mistakes.len() < TOLD {
             self.mistakes.push((line, mistake));
@@ -151,7 +151,7 @@ impl Reading<'_> {
                     let line = error.position().map_or(1, |position| position.line());
                     let message = "this is no line of a table".to_owned();
                     let advice = "write a key and its rates, with a comma between them";
-                    self.mistaken(as_line(line), Mistake::with_advice(message, advice));
+                    self.mistaken(as_line(line), ParseError::with_advice(message, advice));
                     break;
                 }
             }
@@ -164,7 +164,7 @@ impl Reading<'_> {
                 if !named {
                     let message = "the first line names the columns".to_owned();
                     let advice = format!("write {heading}");
-                    return self.mistaken(line, Mistake::with_advice(message, advice));
+                    return self.mistaken(line, ParseError::with_advice(message, advice));
                 }
                 continue;
             }
@@ -172,19 +172,19 @@ impl Reading<'_> {
                 let message = format!("{} values are not one for each column", record.len());
                 let advice =
                     format!("write {heading}; several rates have a semicolon between them");
-                self.mistaken(line, Mistake::with_advice(message, advice));
+                self.mistaken(line, ParseError::with_advice(message, advice));
                 continue;
             }
             let mut values = record.iter().map(str::to_owned);
             let key = values.by_ref().take(columns.len()).collect();
             let rates = values.next().unwrap_or_default();
-            self.row(Written { line, key, rates });
+            self.row(WrittenRow { line, key, rates });
         }
     }
 
     /// `[[override]]` with `key` and `rates`.
     fn toml(&mut self, text: &str) {
-        let source = Source::new("", text);
+        let source = SourceText::new("", text);
         let table = match DeTable::parse(text) {
             Ok(table) => table,
             Err(error) => {
@@ -192,7 +192,7 @@ impl Reading<'_> {
                 let message = format!("this is no TOML: {}", error.message());
                 let advice =
                     "write [[override]], then key = \"192.0.2.7\" and rates = \"unlimited\"";
-                return self.mistaken(line, Mistake::with_advice(message, advice));
+                return self.mistaken(line, ParseError::with_advice(message, advice));
             }
         };
         for (name, value) in table.get_ref() {
@@ -203,7 +203,7 @@ impl Reading<'_> {
                     "write [[override]], then key = \"192.0.2.7\" and rates = \"unlimited\"";
                 self.mistaken(
                     source.line(name.span().start),
-                    Mistake::with_advice(message, advice),
+                    ParseError::with_advice(message, advice),
                 );
                 continue;
             };
@@ -217,11 +217,11 @@ impl Reading<'_> {
         }
     }
 
-    fn row(&mut self, row: Written) {
+    fn row(&mut self, row: WrittenRow) {
         if self.rows.len() >= bounds::OVERRIDE_ROWS {
             let message = "there are more rows than a limit takes".to_owned();
             let advice = format!("keep {}", bounds::OVERRIDE_ROWS);
-            return self.mistaken(row.line, Mistake::with_advice(message, advice));
+            return self.mistaken(row.line, ParseError::with_advice(message, advice));
         }
         let parts = &self.about.key.0;
         if row.key.len() != parts.len() {
@@ -232,7 +232,7 @@ impl Reading<'_> {
             );
             let names: Vec<_> = parts.iter().map(column).collect();
             let advice = format!("write one value for each of {}", names.join(", "));
-            return self.mistaken(row.line, Mistake::with_advice(message, advice));
+            return self.mistaken(row.line, ParseError::with_advice(message, advice));
         }
         let key: Result<Vec<_>, _> = parts
             .iter()
@@ -253,7 +253,7 @@ impl Reading<'_> {
         }
     }
 
-    fn tier(&mut self, written: &str) -> Result<TierIndex, Mistake> {
+    fn tier(&mut self, written: &str) -> Result<TierIndex, ParseError> {
         if let Some(known) = self.known.get(written) {
             return Ok(*known);
         }
@@ -264,7 +264,7 @@ impl Reading<'_> {
             .ok()
             .filter(|_| place < bounds::OVERRIDE_TIERS)
             .ok_or_else(|| {
-                Mistake::with_advice(
+                ParseError::with_advice(
                     format!("this is one more tier than {}", bounds::OVERRIDE_TIERS),
                     "give more keys the same rates",
                 )
@@ -283,17 +283,17 @@ impl Reading<'_> {
         if let Some([one, other]) = self.rows.find_twin() {
             let line = |row: usize| self.lines.get(row).copied().unwrap_or_default();
             let message = format!("the key of line {} stands here again", line(one));
-            let mistake = Mistake::with_advice(message, "write it once");
+            let mistake = ParseError::with_advice(message, "write it once");
             self.mistaken(line(other), mistake);
         }
     }
 }
 
 /// One `[[override]]`.
-fn written(row: &DeValue<'_>, line: usize) -> Result<Written, Mistake> {
+fn written(row: &DeValue<'_>, line: usize) -> Result<WrittenRow, ParseError> {
     let advice =
         "write key = \"192.0.2.7\" and rates = [\"100 per 10s\"], \"unlimited\" or \"blocked\"";
-    let wrong = |message: String| Mistake::with_advice(message, advice);
+    let wrong = |message: String| ParseError::with_advice(message, advice);
     let table = row
         .as_table()
         .ok_or_else(|| wrong(format!("expected a table, got {}", describe(row))))?;
@@ -306,7 +306,7 @@ fn written(row: &DeValue<'_>, line: usize) -> Result<Written, Mistake> {
             quoted(unknown.get_ref())
         )));
     }
-    let texts = |name: &str| -> Result<Vec<String>, Mistake> {
+    let texts = |name: &str| -> Result<Vec<String>, ParseError> {
         let value = table
             .get(name)
             .ok_or_else(|| wrong(format!("`{name}` is missing")))?;
@@ -322,7 +322,7 @@ fn written(row: &DeValue<'_>, line: usize) -> Result<Written, Mistake> {
             one => Ok(vec![text(one)?]),
         }
     };
-    Ok(Written {
+    Ok(WrittenRow {
         line,
         key: texts("key")?,
         rates: texts("rates")?.join(";"),
@@ -330,7 +330,7 @@ fn written(row: &DeValue<'_>, line: usize) -> Result<Written, Mistake> {
 }
 
 /// Reads the tier that `written` says: rates with semicolons between them, `unlimited` or `blocked`.
-pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
+pub(super) fn tier(written: &str, about: &OverriddenLimit<'_>) -> Result<Tier, ParseError> {
     match written {
         "unlimited" => return Ok(Tier::Unlimited),
         "blocked" => return Ok(Tier::Blocked),
@@ -338,12 +338,12 @@ pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
     }
     let own = about.policy.rates();
     let rates: Result<Vec<_>, _> = written.split(';').map(|text| rate(text.trim())).collect();
-    let rates = Rates::new(rates?).map_err(|error| Mistake::new(error.to_string()))?;
+    let rates = Rates::new(rates?).map_err(|error| ParseError::new(error.to_string()))?;
     let periods =
         |rates: &Rates| -> Vec<u32> { rates.iter().map(|rate| rate.period().as_secs()).collect() };
     if periods(&rates) != periods(own) {
         let shown: Vec<_> = periods(own).iter().map(|secs| format!("{secs}s")).collect();
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!(
                 "the periods of {} are not those of the limit",
                 quoted(written)
@@ -352,7 +352,7 @@ pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
         ));
     }
     if refills_differ(about.policy, &rates) {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!(
                 "{} refills a bucket that takes several intervals to fill at another pace than the limit's rates, \
                  and both share counters",
@@ -362,13 +362,13 @@ pub(super) fn tier(written: &str, about: &About<'_>) -> Result<Tier, Mistake> {
         ));
     }
     let policy = Policy::new(about.policy.algorithm().clone(), rates)
-        .map_err(|error| Mistake::with_advice(error.to_string(), "write other counts"))?;
+        .map_err(|error| ParseError::with_advice(error.to_string(), "write other counts"))?;
     if let CostRules::Fixed(cost) = about.cost {
         // As for the limit itself: one that nobody has used knows best what it can ever admit.
         let unused = Limit::with_buckets(policy.clone(), 1);
         let decision = unused.peek(KeyHash::from_bits(0), *cost, Timestamp::from_secs(0));
         if decision.retry_after().is_some() {
-            return Err(Mistake::with_advice(
+            return Err(ParseError::with_advice(
                 format!(
                     "{} never admits the limit's cost of {}",
                     quoted(written),

@@ -14,7 +14,7 @@ use sluicegate_base::path as spelling;
 use sluicegate_base::path::{PathRegex, RegexError};
 
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::rules::{PathPattern, Segment, Tail};
 
 /// Most bytes: a longer path is no request that a server takes.
@@ -24,7 +24,7 @@ const BYTES: usize = 4096;
 const REGEX: char = '~';
 
 /// The path of a route: a pattern, or a regular expression over all paths.
-pub(super) fn path(text: &str) -> Result<(PathPattern, Option<PathRegex>), Mistake> {
+pub(super) fn path(text: &str) -> Result<(PathPattern, Option<PathRegex>), ParseError> {
     let Some(expression) = text.strip_prefix(REGEX) else {
         return Ok((pattern(text)?, None));
     };
@@ -37,10 +37,10 @@ pub(super) fn path(text: &str) -> Result<(PathPattern, Option<PathRegex>), Mista
     Ok((all, Some(regex)))
 }
 
-fn regex(text: &str) -> Result<PathRegex, Mistake> {
+fn regex(text: &str) -> Result<PathRegex, ParseError> {
     let wrong = |what: &str, advice: String| {
         let message = format!("the expression {} {what}", quoted(text));
-        Mistake::with_advice(message, advice)
+        ParseError::with_advice(message, advice)
     };
     let written = |text: &str| format!("write {}", quoted(&format!("{REGEX} {text}")));
     PathRegex::new(text).map_err(|error| match error {
@@ -78,11 +78,11 @@ fn regex(text: &str) -> Result<PathRegex, Mistake> {
 }
 
 /// A path pattern.
-fn pattern(text: &str) -> Result<PathPattern, Mistake> {
+fn pattern(text: &str) -> Result<PathPattern, ParseError> {
     let shown = quoted(text);
     let Some(path) = text.strip_prefix('/') else {
         let message = format!("{shown} does not begin with a slash");
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             message,
             format!("write {}", quoted(&slashed(text))),
         ));
@@ -90,14 +90,14 @@ fn pattern(text: &str) -> Result<PathPattern, Mistake> {
     for (mark, what) in [('?', "query"), ('#', "fragment")] {
         if let Some((before, _)) = text.split_once(mark) {
             let message = format!("{shown} has a {what}, which paths are matched without");
-            return Err(Mistake::with_advice(
+            return Err(ParseError::with_advice(
                 message,
                 format!("write {}", quoted(before)),
             ));
         }
     }
     if text.len() > BYTES {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("a pattern of {} bytes is too long", text.len()),
             format!("the most is {BYTES}; end it earlier with /*"),
         ));
@@ -114,7 +114,7 @@ fn pattern(text: &str) -> Result<PathPattern, Mistake> {
         segments.push(segment(text, piece, is_last, &segments)?);
     }
     if segments.len() > PATH_SEGMENTS {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} segments are too many", segments.len()),
             format!("the most is {PATH_SEGMENTS}; end it earlier with /*"),
         ));
@@ -131,9 +131,9 @@ fn segment(
     piece: &str,
     is_last: bool,
     before: &[Segment],
-) -> Result<Segment, Mistake> {
+) -> Result<Segment, ParseError> {
     let wrong = |what: String, advice: String| {
-        Err(Mistake::with_advice(
+        Err(ParseError::with_advice(
             format!("{} {what}", quoted(pattern)),
             advice,
         ))

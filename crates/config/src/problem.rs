@@ -42,17 +42,17 @@ pub struct Problem {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
-/// Why a text is not the value it should be: what a pure parser says about it.
+/// The reason why a text is not the value that it should be, from a parser that knows no place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(super) struct ParseError {
     /// The sentence that says what is wrong with the text.
     pub(super) message: String,
     /// The sentence that says what to write instead; where the parser knows nothing better, the example of the field is shown.
     pub(super) advice: Option<String>,
 }
 
-impl Mistake {
-    /// A mistake that the field's example answers.
+impl ParseError {
+    /// An error that the field's example answers.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -68,7 +68,7 @@ impl Mistake {
         }
     }
 
-    /// A mistake with what to write instead.
+    /// An error with what to write instead.
     pub(super) fn with_advice(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             message: message.into(),

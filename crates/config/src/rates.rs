@@ -4,18 +4,18 @@
 
 use sluicegate_limiter::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};
 
-use super::field::{Field, all, quoted};
-use super::form::Form;
-use super::problem::Mistake;
-use super::units::{self, Span};
+use super::field::{KeyField, all, quoted};
+use super::form::ValueConstraint;
+use super::problem::ParseError;
+use super::units::{self, ShownDuration};
 
 /// Most rates of a limit.
 const MOST: usize = sluicegate_limiter::MAX_RATES;
 
 /// One rate.
-pub(super) fn rate(text: &str) -> Result<Rate, Mistake> {
+pub(super) fn rate(text: &str) -> Result<Rate, ParseError> {
     let wrong = || {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not a rate", quoted(text)),
             "write a count and a period: \"5 per 10s\", \"20 per minute\", \"1000 per 1h\"",
         )
@@ -29,20 +29,20 @@ pub(super) fn rate(text: &str) -> Result<Rate, Mistake> {
     }
     let secs = period_secs(count, period)?;
     let period = Period::from_secs(secs).map_err(|_| {
-        let longest = Span(std::time::Duration::from_secs(MAX_PERIOD.into()));
+        let longest = ShownDuration(std::time::Duration::from_secs(MAX_PERIOD.into()));
         let message = format!("the period of {} is out of range", quoted(text));
-        Mistake::with_advice(message, format!("the least is 1s, the most {longest}"))
+        ParseError::with_advice(message, format!("the least is 1s, the most {longest}"))
     })?;
     let count: u32 = count.parse().unwrap_or(u32::MAX);
     if count == 0 {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             "a rate of 0 would admit nothing",
             "to block a route, give it respond = { status = 403 } instead of an origin",
         ));
     }
     Rate::new(count, period).map_err(|_| {
         let message = format!("the count of {} is out of range", quoted(text));
-        Mistake::with_advice(
+        ParseError::with_advice(
             message,
             format!("the most is {MAX_COUNT}; choose a shorter period"),
         )
@@ -50,25 +50,25 @@ pub(super) fn rate(text: &str) -> Result<Rate, Mistake> {
 }
 
 /// The `rates` of a limit: up to four, in any order, with distinct periods.
-pub(super) fn rates(field: &Field<'_>) -> Option<Rates> {
+pub(super) fn rates(field: &KeyField<'_>) -> Option<Rates> {
     let elements = field.list()?;
     if elements.len() > MOST {
         let message = format!("{} rates are too many", elements.len());
         field.refuse::<()>(message, format!("keep the {MOST} that matter"));
     }
     let read = all(elements.iter().map(|element| {
-        element.note(|| Form::Rate);
+        element.note(|| ValueConstraint::Rate);
         element.parsed(rate).map(|rate| element.placed(rate))
     }))?;
     let mut distinct = true;
     for (at, rate) in read.iter().enumerate() {
         let same = |earlier: &&_| {
-            let earlier: &super::report::Placed<Rate> = earlier;
+            let earlier: &super::report::PlacedValue<Rate> = earlier;
             earlier.value.period() == rate.value.period()
         };
         if let Some(earlier) = read[..at].iter().find(same) {
             let least = earlier.value.count().min(rate.value.count());
-            let period = Span(std::time::Duration::from_secs(
+            let period = ShownDuration(std::time::Duration::from_secs(
                 rate.value.period().as_secs().into(),
             ));
             field.report.error(
@@ -114,14 +114,14 @@ fn pointless(rate: &Rate, other: &Rate) -> Option<&'static str> {
 
 /// Returns the rate in the words of the configuration, in quotes.
 pub(super) fn show(rate: &Rate) -> String {
-    let period = Span(std::time::Duration::from_secs(
+    let period = ShownDuration(std::time::Duration::from_secs(
         rate.period().as_secs().into(),
     ));
     format!("\"{} per {period}\"", rate.count())
 }
 
 /// `5/s` and `5 per 10 seconds` are what other programs take.
-fn slashed(text: &str) -> Option<Mistake> {
+fn slashed(text: &str) -> Option<ParseError> {
     let words = text.replace(['/', '-'], " ").replace(" per ", " ");
     let words: Vec<&str> = words.split_ascii_whitespace().collect();
     let (count, number, unit) = match *words.as_slice() {
@@ -140,7 +140,7 @@ fn slashed(text: &str) -> Option<Mistake> {
     if !is_count || !more.is_empty() || unit.starts_with("ms") {
         return None;
     }
-    Some(Mistake::with_advice(
+    Some(ParseError::with_advice(
         format!("{} is not a rate", quoted(text)),
         format!("write \"{count} per {number}{letter}\""),
     ))
@@ -165,18 +165,18 @@ pub(super) fn expression() -> String {
 }
 
 /// Whole seconds of `10s`, `1h30m` or `minute`.
-fn period_secs(count: &str, period: &str) -> Result<u32, Mistake> {
+fn period_secs(count: &str, period: &str) -> Result<u32, ParseError> {
     let secs = match NAMED.into_iter().find(|(name, _)| *name == period) {
         Some((_, secs)) => secs,
         None => {
             let duration = units::duration(period).map_err(|_| {
-                Mistake::with_advice(
+                ParseError::with_advice(
                     format!("{} is not a period", quoted(period)),
                     "write \"10s\", \"5m\", \"1h30m\", or one of second, minute, hour, day, week, month",
                 )
             })?;
             if duration.subsec_nanos() != 0 {
-                return Err(Mistake::with_advice(
+                return Err(ParseError::with_advice(
                     format!("the period {} is not whole seconds", quoted(period)),
                     format!("scale both: {}", scaled(count, duration.as_millis())),
                 ));

@@ -8,28 +8,32 @@ use http::HeaderName;
 use ipnet::IpNet;
 
 use super::fallback_limit::FallbackLimits;
-use super::field::{Field, quoted};
-use super::report::{Place, Placed, Report};
+use super::field::{KeyField, quoted};
+use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{
     ClientRules, KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource,
 };
 use super::section::is_name;
 use super::suggest;
-use super::tables::route::Route;
+use super::tables::route::ParsedRoute;
 
 /// Undefined names that are guessed about. Each is compared with all that are defined, and in a file with 10,000 limits that
 /// are all misspelt the rest would take minutes.
 const GUESSES: usize = 20;
 
 /// The names that are defined, whether or not their tables could be read.
-pub(super) struct Defined {
-    pub(super) limits: BTreeMap<Name, Place>,
-    pub(super) lists: BTreeMap<Name, Place>,
-    pub(super) origins: BTreeMap<Name, Place>,
+pub(super) struct DefinedNames {
+    pub(super) limits: BTreeMap<Name, KeyPlace>,
+    pub(super) lists: BTreeMap<Name, KeyPlace>,
+    pub(super) origins: BTreeMap<Name, KeyPlace>,
 }
 
 /// Reports names that routes or `[client]` use and nobody defines.
-pub(super) fn check_defined(routes: &[Route], defined: &Defined, report: &Report<'_>) {
+pub(super) fn check_defined(
+    routes: &[ParsedRoute],
+    defined: &DefinedNames,
+    report: &ProblemReport<'_>,
+) {
     let lists = report.used_lists();
     let limits = routes
         .iter()
@@ -61,17 +65,17 @@ pub(super) fn check_defined(routes: &[Route], defined: &Defined, report: &Report
 
 /// Warns about definitions that no route uses.
 pub(super) fn check_used(
-    routes: &[Route],
+    routes: &[ParsedRoute],
     fallbacks: &FallbackLimits,
-    defined: &Defined,
-    report: &Report<'_>,
+    defined: &DefinedNames,
+    report: &ProblemReport<'_>,
 ) {
     let limits = routes
         .iter()
         .flat_map(|route| route.limits.iter().flatten())
         .flat_map(|limit| std::iter::once(limit).chain(fallbacks.of(&limit.value)));
     let origins = routes.iter().filter_map(|route| route.origin.as_ref());
-    let names = |names: &mut dyn Iterator<Item = &Placed<Name>>| -> BTreeSet<Name> {
+    let names = |names: &mut dyn Iterator<Item = &PlacedValue<Name>>| -> BTreeSet<Name> {
         names.map(|name| name.value.clone()).collect()
     };
     for (kind, names, used, advice) in [
@@ -103,8 +107,8 @@ pub(super) fn check_used(
 }
 
 /// Reports names that two routes have.
-pub(super) fn check_route_names(routes: &[Route], report: &Report<'_>) {
-    let mut seen: HashMap<&str, &Place> = HashMap::new();
+pub(super) fn check_route_names(routes: &[ParsedRoute], report: &ProblemReport<'_>) {
+    let mut seen: HashMap<&str, &KeyPlace> = HashMap::new();
     for route in routes {
         let Some(name) = &route.name else { continue };
         if let Some(earlier) = seen.get(&*name.value) {
@@ -129,8 +133,8 @@ pub(super) fn check_route_names(routes: &[Route], report: &Report<'_>) {
 /// Reports routes whose path lacks a parameter that one of their limits counts by.
 pub(super) fn check_parameters(
     limits: &BTreeMap<Name, LimitRules>,
-    routes: &[Route],
-    report: &Report<'_>,
+    routes: &[ParsedRoute],
+    report: &ProblemReport<'_>,
 ) {
     for route in routes {
         let (Some(names), Some(rules)) = (&route.limits, &route.rules) else {
@@ -162,10 +166,10 @@ pub(super) fn check_parameters(
 
 /// Reports limits that read claims where no token is believed, and the reverse.
 pub(super) fn check_tokens(
-    jwt: Option<&Field<'_>>,
+    jwt: Option<&KeyField<'_>>,
     limits: &BTreeMap<Name, LimitRules>,
-    defined: &Defined,
-    report: &Report<'_>,
+    defined: &DefinedNames,
+    report: &ProblemReport<'_>,
 ) {
     let mut used = false;
     for (name, limit) in limits {
@@ -208,8 +212,8 @@ pub(super) fn check_tokens(
 pub(super) fn check_tier_fields(
     client: &ClientRules,
     limits: &BTreeMap<Name, LimitRules>,
-    defined: &Defined,
-    report: &Report<'_>,
+    defined: &DefinedNames,
+    report: &ProblemReport<'_>,
 ) {
     if !client.trusted_proxies.is_empty() {
         return;
@@ -236,20 +240,21 @@ fn tier_field(limit: &LimitRules) -> Option<&ValueSource> {
 
 /// Warns when clients may choose the address that they are counted by, or their tier.
 pub(super) fn check_trust(
-    everyone: Option<&Placed<IpNet>>,
+    everyone: Option<&PlacedValue<IpNet>>,
     limits: &BTreeMap<Name, LimitRules>,
-    routes: &[Route],
-    report: &Report<'_>,
+    routes: &[ParsedRoute],
+    report: &ProblemReport<'_>,
 ) {
     let Some(everyone) = everyone else {
         return;
     };
-    let by_address = |limit: &&Placed<Name>| {
+    let by_address = |limit: &&PlacedValue<Name>| {
         let rules = limits.get(&limit.value);
         let mut parts = rules.into_iter().flat_map(|rules| &rules.key.0);
         parts.any(|part| matches!(part, KeyPart::ClientIp { .. }))
     };
-    let by_field = |limit: &&Placed<Name>| limits.get(&limit.value).and_then(tier_field).is_some();
+    let by_field =
+        |limit: &&PlacedValue<Name>| limits.get(&limit.value).and_then(tier_field).is_some();
     let used = || {
         let limits = routes.iter().map(|route| &route.limits);
         limits.flatten().flatten()
@@ -279,11 +284,11 @@ pub(super) fn check_received(
     client: &ClientRules,
     overrides: OverrideFields,
     limits: &BTreeMap<Name, LimitRules>,
-    routes: &[Route],
-    defined: &Defined,
-    report: &Report<'_>,
+    routes: &[ParsedRoute],
+    defined: &DefinedNames,
+    report: &ProblemReport<'_>,
 ) {
-    let warn = |place: &Place, name: &HeaderName| {
+    let warn = |place: &KeyPlace, name: &HeaderName| {
         if client.never_receives(name, overrides) {
             report.warning(
                 place,

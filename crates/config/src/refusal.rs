@@ -14,13 +14,13 @@ use sluicegate_config_derive::Table;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::braces::{Cut, cut};
+use super::braces::{BracedPart, cut};
 use super::declaration::{ParsedText, ReadBy, StatusIn, TABLE, TEXT};
-use super::field::{Field, all, describe, quoted};
-use super::problem::Mistake;
-use super::report::Place;
+use super::field::{KeyField, all, describe, quoted};
+use super::problem::ParseError;
+use super::report::KeyPlace;
 use super::rules::{Escape, Piece, RefusalRules, Wording};
-use super::section::{Section, step};
+use super::section::{TableSection, step};
 use super::suggest;
 use super::tables::respond::content_type;
 
@@ -57,13 +57,13 @@ pub(super) const OF_ONE_HOP: [HeaderName; 7] = [
 ];
 
 /// The `refusal` of a limit or route: `None` inside when it is not written, outside when it is wrong.
-pub(super) fn of(section: &Section<'_>) -> Option<Option<Arc<RefusalRules>>> {
+pub(super) fn of(section: &TableSection<'_>) -> Option<Option<Arc<RefusalRules>>> {
     section.optional("refusal", "{ status = 503 }", |field| {
         rules(field).map(Arc::new)
     })
 }
 
-fn rules(field: &Field<'_>) -> Option<RefusalRules> {
+fn rules(field: &KeyField<'_>) -> Option<RefusalRules> {
     let table = RefusalTable::read(field.section()?)?;
     let alternatives = [table.json, table.html, table.text];
     Some(RefusalRules {
@@ -131,7 +131,7 @@ struct BodyKeys {
 }
 
 /// Reads the body with its type.
-fn typed_body(section: &Section<'_>) -> Option<Option<Wording>> {
+fn typed_body(section: &TableSection<'_>) -> Option<Option<Wording>> {
     let BodyKeys { body, content_type } = BodyKeys::read_keys(section)?;
     let Some(media_type) = content_type else {
         return Some(body);
@@ -151,7 +151,7 @@ fn typed_body(section: &Section<'_>) -> Option<Option<Wording>> {
     }
 }
 
-fn wording(field: &Field<'_>, media_type: &'static str) -> Option<Wording> {
+fn wording(field: &KeyField<'_>, media_type: &'static str) -> Option<Wording> {
     let text = field.text()?;
     if text.len() > bounds::REFUSAL_BODY {
         return field.refuse(
@@ -178,12 +178,12 @@ fn wording(field: &Field<'_>, media_type: &'static str) -> Option<Wording> {
 }
 
 /// Returns an error for a body of JSON that is none once it is filled in.
-fn check_json(wording: &Wording) -> Result<(), Mistake> {
+fn check_json(wording: &Wording) -> Result<(), ParseError> {
     let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(&sample(&wording.template));
     if wording.escape != Escape::Json || is_json().is_ok() {
         return Ok(());
     }
-    Err(Mistake::with_advice(
+    Err(ParseError::with_advice(
         "filled in, this is no JSON",
         "put {limit}, {route} and {request_id} inside quotes, or write another content_type",
     ))
@@ -209,10 +209,10 @@ fn escape(content_type: &HeaderValue) -> Escape {
 }
 
 /// The pieces of a text.
-fn template(text: &str) -> Result<Vec<Piece>, Mistake> {
+fn template(text: &str) -> Result<Vec<Piece>, ParseError> {
     let pieces = cut(text, is_in_word).into_iter().map(|piece| match piece {
-        Cut::Text(plain) => Ok(Piece::Text(plain.into())),
-        Cut::Word(word) => placeholder(word),
+        BracedPart::Text(plain) => Ok(Piece::Text(plain.into())),
+        BracedPart::Word(word) => placeholder(word),
     });
     pieces.collect()
 }
@@ -222,7 +222,7 @@ fn is_in_word(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte == b'_'
 }
 
-fn placeholder(word: &str) -> Result<Piece, Mistake> {
+fn placeholder(word: &str) -> Result<Piece, ParseError> {
     let known = PLACEHOLDERS.into_iter().find(|(name, _)| *name == word);
     known.map(|(_, piece)| piece).ok_or_else(|| {
         let names = PLACEHOLDERS.map(|(name, _)| name);
@@ -236,7 +236,7 @@ fn placeholder(word: &str) -> Result<Piece, Mistake> {
                 names.join("}, {")
             ),
         };
-        Mistake::with_advice(message, advice)
+        ParseError::with_advice(message, advice)
     })
 }
 
@@ -253,7 +253,7 @@ fn sample(template: &[Piece]) -> String {
 }
 
 /// Further fields, in the order written.
-pub(super) fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+pub(super) fn headers(field: &KeyField<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let section = field.section()?;
     let entries = section.entries();
     if entries.len() > bounds::REFUSAL_FIELDS {
@@ -284,10 +284,10 @@ pub(super) fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)
 fn header(
     key: &str,
     value: &Spanned<DeValue<'_>>,
-    place: &Place,
-) -> Result<(HeaderName, HeaderValue), (Place, Mistake)> {
+    place: &KeyPlace,
+) -> Result<(HeaderName, HeaderValue), (KeyPlace, ParseError)> {
     let name = header_name(key).map_err(|mistake| (place.clone(), mistake))?;
-    let of_value = |span: Range<usize>| Place {
+    let of_value = |span: Range<usize>| KeyPlace {
         span: Some(span),
         ..place.clone()
     };
@@ -295,7 +295,7 @@ fn header(
         let advice = format!("write {} = \"help@example.com\"", quoted(key));
         (
             of_value(value.span()),
-            Mistake::with_advice(message, advice),
+            ParseError::with_advice(message, advice),
         )
     };
     let DeValue::String(text) = value.get_ref() else {
@@ -309,25 +309,25 @@ fn header(
     Ok((name, value))
 }
 
-fn header_name(key: &str) -> Result<HeaderName, Mistake> {
+fn header_name(key: &str) -> Result<HeaderName, ParseError> {
     let name = HeaderName::try_from(key).map_err(|_| {
         let message = format!("{} is not the name of a header", quoted(key));
-        Mistake::with_advice(message, "write one such as x-support")
+        ParseError::with_advice(message, "write one such as x-support")
     })?;
     let text = name.as_str();
     if name == header::CONTENT_TYPE {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             "the type of a body is said by a key of its own",
             "write content_type beside the body",
         ));
     }
     if OF_ONE_HOP.contains(&name) {
         let message = format!("{name} speaks of a connection, which is the gateway's affair");
-        return Err(Mistake::with_advice(message, "leave it out"));
+        return Err(ParseError::with_advice(message, "leave it out"));
     }
     if OWN.contains(&name) || text.starts_with("ratelimit") || text.starts_with("x-ratelimit") {
         let message = format!("{name} is written by the gateway");
-        return Err(Mistake::with_advice(message, "leave it out"));
+        return Err(ParseError::with_advice(message, "leave it out"));
     }
     Ok(name)
 }

@@ -1,12 +1,12 @@
 //! Accepts the names that keys had in the version before, and warns of each with the name that it has now.
 //!
 //! The tree is changed before it is walked: a value that stands under an old name moves under the new one and keeps its places, so that no
-//! reader of a table sees old names. The [`Report`] remembers what is written, and problems go on naming that.
+//! reader of a table sees old names. The [`ProblemReport`] remembers what is written, and problems go on naming that.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::report::{Place, Report};
+use super::report::{KeyPlace, ProblemReport};
 use super::section::step;
 
 /// A key that has another name than in the version before.
@@ -47,10 +47,10 @@ const fn renamed(table: &'static str, old: &'static str, new: &'static str) -> R
 }
 
 /// Gives every key of the tree the name that it has now.
-pub(super) fn apply(tree: &mut DeTable<'_>, report: &Report<'_>) {
+pub(super) fn apply(tree: &mut DeTable<'_>, report: &ProblemReport<'_>) {
     for key in &RENAMED_KEYS {
         let steps: Vec<&str> = key.table.split('.').collect();
-        rename_below(tree, &steps, &Place::file(), key, report);
+        rename_below(tree, &steps, &KeyPlace::file(), key, report);
     }
 }
 
@@ -58,9 +58,9 @@ pub(super) fn apply(tree: &mut DeTable<'_>, report: &Report<'_>) {
 fn rename_below(
     table: &mut DeTable<'_>,
     steps: &[&str],
-    place: &Place,
+    place: &KeyPlace,
     key: &RenamedKey,
-    report: &Report<'_>,
+    report: &ProblemReport<'_>,
 ) {
     let Some((next, rest)) = steps.split_first() else {
         return rename(table, place, key, report);
@@ -87,7 +87,7 @@ fn rename_below(
     }
 }
 
-fn rename(table: &mut DeTable<'_>, place: &Place, key: &RenamedKey, report: &Report<'_>) {
+fn rename(table: &mut DeTable<'_>, place: &KeyPlace, key: &RenamedKey, report: &ProblemReport<'_>) {
     let RenamedKey { old, new, .. } = *key;
     let Some((written, value)) = table.remove_entry(old) else {
         return;

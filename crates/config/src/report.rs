@@ -1,7 +1,7 @@
 //! Collects the problems of a file while it is walked.
 //!
 //! Nothing stops at a problem: whoever finds one records it here and goes on without the value. A problem is recorded with its
-//! [`Ground`], since a text that is not TOML hides what follows, and what is hidden must not be called missing.
+//! [`ProblemEvidence`], since a text that is not TOML hides what follows, and what is hidden must not be called missing.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,15 +13,15 @@ use toml::Spanned;
 use toml::de::DeString;
 
 use super::environment::Environment;
-use super::form::{Form, Forms};
-use super::problem::{Mistake, Problem, Problems, Severity};
+use super::form::{KeyConstraints, ValueConstraint};
+use super::problem::{ParseError, Problem, Problems, Severity};
 use super::rules::Name;
-use super::source::Source;
-use super::syntax::Fault;
+use super::source::SourceText;
+use super::syntax::SyntaxFault;
 
-/// Where something stands, and what it is called there.
+/// The path of a key or value, and the bytes of the file at which it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct KeyPlace {
     /// `limit.otp.rates[0]`
     pub(super) path: String,
     /// `None` for what is not written at all.
@@ -30,14 +30,14 @@ pub(super) struct Place {
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(super) struct Placed<T> {
+pub(super) struct PlacedValue<T> {
     pub(super) value: T,
-    pub(super) place: Place,
+    pub(super) place: KeyPlace,
 }
 
 /// The evidence for a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ground {
+pub(super) enum ProblemEvidence {
     /// The text at its place.
     Written,
     /// That something stands nowhere in the file.
@@ -45,14 +45,14 @@ pub(super) enum Ground {
 }
 
 /// The problems found so far, and what a walk needs beside the tree.
-pub(super) struct Report<'t> {
-    pub(super) source: Source<'t>,
+pub(super) struct ProblemReport<'t> {
+    pub(super) source: SourceText<'t>,
     pub(super) environment: &'t dyn Environment,
     /// The directory of the configuration, where relative paths begin.
     base: PathBuf,
     /// The files that were read beside the configuration.
     files: RefCell<BTreeSet<PathBuf>>,
-    found: RefCell<Vec<Found>>,
+    found: RefCell<Vec<FoundProblem>>,
     /// Every key that was asked for: `limit.NAME.rates`.
     known: RefCell<BTreeSet<String>>,
     /// Those among them that must be written.
@@ -60,20 +60,20 @@ pub(super) struct Report<'t> {
     /// Keys that are written under an old name: the name, by the byte at which it stands.
     old_names: RefCell<BTreeMap<usize, &'static str>>,
     /// The uses of lists, in the order in which they were read.
-    used_lists: RefCell<Vec<Placed<Name>>>,
+    used_lists: RefCell<Vec<PlacedValue<Name>>>,
     /// The forms of values; `None` where they are not collected.
-    forms: Option<RefCell<Forms>>,
+    forms: Option<RefCell<KeyConstraints>>,
 }
 
 #[derive(Debug)]
-struct Found {
+struct FoundProblem {
     severity: Severity,
-    ground: Ground,
-    place: Place,
-    mistake: Mistake,
+    ground: ProblemEvidence,
+    place: KeyPlace,
+    mistake: ParseError,
 }
 
-impl Place {
+impl KeyPlace {
     /// The place of the whole file.
     pub(super) fn file() -> Self {
         Self {
@@ -96,10 +96,10 @@ impl Place {
     }
 }
 
-impl<'t> Report<'t> {
+impl<'t> ProblemReport<'t> {
     /// An empty report about the file `file_name`.
     pub(super) fn new(
-        source: Source<'t>,
+        source: SourceText<'t>,
         environment: &'t dyn Environment,
         file_name: &str,
     ) -> Self {
@@ -127,7 +127,7 @@ impl<'t> Report<'t> {
     }
 
     /// Notes how the value of a key is written.
-    pub(super) fn note(&self, generic_path: &str, form: impl FnOnce() -> Form) {
+    pub(super) fn note(&self, generic_path: &str, form: impl FnOnce() -> ValueConstraint) {
         let Some(forms) = &self.forms else { return };
         let (mut forms, form) = (forms.borrow_mut(), form());
         let of_key = forms.entry(generic_path.to_owned()).or_default();
@@ -137,9 +137,9 @@ impl<'t> Report<'t> {
     }
 
     /// Returns the forms of the values of keys, as far as they were read.
-    pub(super) fn forms(&self) -> Forms {
+    pub(super) fn forms(&self) -> KeyConstraints {
         let forms = self.forms.as_ref();
-        forms.map_or_else(Forms::new, |forms| forms.borrow().clone())
+        forms.map_or_else(KeyConstraints::new, |forms| forms.borrow().clone())
     }
 
     /// Returns the path that the configuration means by `text`.
@@ -161,45 +161,45 @@ impl<'t> Report<'t> {
     /// Records that the file cannot be used because of what is written.
     pub(super) fn error(
         &self,
-        place: &Place,
+        place: &KeyPlace,
         message: impl Into<String>,
         advice: impl Into<String>,
     ) {
-        let mistake = Mistake::with_advice(message, advice);
-        self.record(Severity::Error, Ground::Written, place, mistake);
+        let mistake = ParseError::with_advice(message, advice);
+        self.record(Severity::Error, ProblemEvidence::Written, place, mistake);
     }
 
     /// Records that the file cannot be used because of what is not written.
     pub(super) fn absent(
         &self,
-        place: &Place,
+        place: &KeyPlace,
         message: impl Into<String>,
         advice: impl Into<String>,
     ) {
-        let mistake = Mistake::with_advice(message, advice);
-        self.record(Severity::Error, Ground::Absent, place, mistake);
+        let mistake = ParseError::with_advice(message, advice);
+        self.record(Severity::Error, ProblemEvidence::Absent, place, mistake);
     }
 
     /// Records what can hardly be intended.
     pub(super) fn warning(
         &self,
-        place: &Place,
+        place: &KeyPlace,
         message: impl Into<String>,
         advice: impl Into<String>,
     ) {
-        let mistake = Mistake::with_advice(message, advice);
-        self.record(Severity::Warning, Ground::Written, place, mistake);
+        let mistake = ParseError::with_advice(message, advice);
+        self.record(Severity::Warning, ProblemEvidence::Written, place, mistake);
     }
 
     /// Records that what is written is used nowhere.
     pub(super) fn unused(
         &self,
-        place: &Place,
+        place: &KeyPlace,
         message: impl Into<String>,
         advice: impl Into<String>,
     ) {
-        let mistake = Mistake::with_advice(message, advice);
-        self.record(Severity::Warning, Ground::Absent, place, mistake);
+        let mistake = ParseError::with_advice(message, advice);
+        self.record(Severity::Warning, ProblemEvidence::Absent, place, mistake);
     }
 
     /// Returns whether an error was recorded.
@@ -234,12 +234,12 @@ impl<'t> Report<'t> {
     }
 
     /// Remembers that `[client]` or a route uses lists.
-    pub(super) fn note_lists<'n>(&self, names: impl Iterator<Item = &'n Placed<Name>>) {
+    pub(super) fn note_lists<'n>(&self, names: impl Iterator<Item = &'n PlacedValue<Name>>) {
         self.used_lists.borrow_mut().extend(names.cloned());
     }
 
     /// Returns the uses of lists.
-    pub(super) fn used_lists(&self) -> Vec<Placed<Name>> {
+    pub(super) fn used_lists(&self) -> Vec<PlacedValue<Name>> {
         self.used_lists.borrow().clone()
     }
 
@@ -254,7 +254,7 @@ impl<'t> Report<'t> {
     }
 
     /// The line that a place is on, for messages that speak of another one.
-    pub(super) fn line_of(&self, place: &Place) -> usize {
+    pub(super) fn line_of(&self, place: &KeyPlace) -> usize {
         place
             .span
             .as_ref()
@@ -262,7 +262,7 @@ impl<'t> Report<'t> {
     }
 
     /// All problems: those of the syntax, and of the others those that the faults in the syntax did not cause.
-    pub(super) fn finish(self, faults: Vec<Fault>) -> Problems {
+    pub(super) fn finish(self, faults: Vec<SyntaxFault>) -> Problems {
         let Self { source, found, .. } = self;
         let broken: BTreeSet<usize> = faults
             .iter()
@@ -273,8 +273,8 @@ impl<'t> Report<'t> {
             .filter(|fault| fault.hides_the_rest)
             .map(|fault| fault.span.start)
             .min();
-        let caused = |found: &Found| {
-            if found.severity == Severity::Warning && found.ground == Ground::Absent {
+        let caused = |found: &FoundProblem| {
+            if found.severity == Severity::Warning && found.ground == ProblemEvidence::Absent {
                 return true;
             }
             let Some(hidden_from) = hidden_from else {
@@ -289,13 +289,13 @@ impl<'t> Report<'t> {
                 .span
                 .as_ref()
                 .map_or(usize::MAX, |span| span.end);
-            found.ground == Ground::Absent || ends > hidden_from
+            found.ground == ProblemEvidence::Absent || ends > hidden_from
         };
         let told = found
             .into_inner()
             .into_iter()
             .filter(|found| faults.is_empty() || !caused(found));
-        let problem = |severity, place: Place, mistake: Mistake| Problem {
+        let problem = |severity, place: KeyPlace, mistake: ParseError| Problem {
             severity,
             file: source.file(place.span.as_ref().map_or(0, |span| span.start)),
             line: place
@@ -314,7 +314,7 @@ impl<'t> Report<'t> {
         let told = told.map(|found| (found.severity, found.place, found.mistake));
         let told: Vec<_> = told.collect();
         let of_syntax = faults.into_iter().map(|fault| {
-            let place = Place {
+            let place = KeyPlace {
                 path: String::new(),
                 span: Some(fault.span),
             };
@@ -332,8 +332,14 @@ impl<'t> Report<'t> {
         )
     }
 
-    fn record(&self, severity: Severity, ground: Ground, place: &Place, mistake: Mistake) {
-        self.found.borrow_mut().push(Found {
+    fn record(
+        &self,
+        severity: Severity,
+        ground: ProblemEvidence,
+        place: &KeyPlace,
+        mistake: ParseError,
+    ) {
+        self.found.borrow_mut().push(FoundProblem {
             severity,
             ground,
             place: place.clone(),

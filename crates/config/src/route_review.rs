@@ -3,9 +3,9 @@
 //! The routes that no request reaches, and those that a client can go around, are found by compiling them as the proxy does. The
 //! configuration stands below that code, so its callers pass the review in as a function.
 
-use super::report::Report;
+use super::report::ProblemReport;
 use super::rules::RouteRules;
-use super::tables::route::Route;
+use super::tables::route::ParsedRoute;
 
 /// A review of all routes of a file, which runs before the configuration decides whether the file is valid.
 pub type RouteReview = fn(&RouteReport<'_>);
@@ -15,12 +15,12 @@ pub fn no_review(_: &RouteReport<'_>) {}
 
 /// The routes of a file in their order, and the report that receives the findings about them.
 pub struct RouteReport<'r> {
-    routes: &'r [Route],
-    report: &'r Report<'r>,
+    routes: &'r [ParsedRoute],
+    report: &'r ProblemReport<'r>,
 }
 
 impl<'r> RouteReport<'r> {
-    pub(super) fn new(routes: &'r [Route], report: &'r Report<'r>) -> Self {
+    pub(super) fn new(routes: &'r [ParsedRoute], report: &'r ProblemReport<'r>) -> Self {
         Self { routes, report }
     }
 

@@ -15,7 +15,7 @@ use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Per
 
 use super::action::{Action, Share};
 use super::condition::Condition;
-use super::written::Written;
+use super::written::WrittenConfig;
 
 pub use super::override_rows::{OverrideRows, TierIndex};
 pub use super::tables::acme::{AccountBinding, AcmeRules};
@@ -113,7 +113,7 @@ pub struct Rules {
     /// The shape of responses that no route gives; `None` where they go as they are.
     pub shape: Option<Arc<ShapeRules>>,
     /// The configuration as it was written.
-    pub written: Arc<Written>,
+    pub written: Arc<WrittenConfig>,
     /// The patterns of `include`.
     pub patterns: Vec<PathBuf>,
     /// The files that are included.

@@ -21,7 +21,7 @@ use toml::de::{DeTable, DeValue};
 use super::declaration::{KeyDeclaration, OTHER_PLACES, declared_tables};
 use super::environment::NoEnvironment;
 use super::file::{forms, known_keys, parse_in, required_keys};
-use super::form::{Form, Forms, ValueKind, constraints};
+use super::form::{KeyConstraints, ValueConstraint, ValueKind, constraints};
 use super::renamed_keys::{RENAMED_KEYS, RenamedKey};
 use super::route_review::no_review;
 
@@ -43,7 +43,7 @@ pub fn schema() -> Value {
     let (specimen, optional) = specimen();
     let known = known_keys(&specimen, &NoEnvironment);
     let (table, _) = DeTable::parse_recoverable(&specimen);
-    let mut survey = Survey {
+    let mut survey = SpecimenSurvey {
         specimen: &specimen,
         optional: &optional,
         known: &known,
@@ -125,17 +125,17 @@ fn taken(
 }
 
 /// The specimen under examination.
-struct Survey<'s> {
+struct SpecimenSurvey<'s> {
     specimen: &'s str,
     /// Its lines that the reference has commented out.
     optional: &'s [Range<usize>],
     /// `limit.NAME.rates`
     known: &'s BTreeSet<String>,
     keys: BTreeMap<String, SurveyedKey>,
-    forms: Forms,
+    forms: KeyConstraints,
 }
 
-impl Survey<'_> {
+impl SpecimenSurvey<'_> {
     /// Asks about every key of a table; `path` is what problems call it, `generic` what it is in every file.
     fn table(&mut self, table: &DeTable<'_>, path: &str, generic: &str) {
         for (key, value) in table {
@@ -235,8 +235,8 @@ impl Survey<'_> {
     fn learn(&mut self, text: &str) {
         for (key, found) in forms(text, &NoEnvironment) {
             let known = self.forms.entry(key).or_default();
-            let new = |form: &Form| !known.contains(form);
-            let mut found: Vec<Form> = found.into_iter().filter(new).collect();
+            let new = |form: &ValueConstraint| !known.contains(form);
+            let mut found: Vec<ValueConstraint> = found.into_iter().filter(new).collect();
             known.append(&mut found);
         }
     }

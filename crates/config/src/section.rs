@@ -10,17 +10,17 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::field::{Field, describe, quoted};
-use super::problem::Mistake;
-use super::report::{Place, Report};
+use super::field::{KeyField, describe, quoted};
+use super::problem::ParseError;
+use super::report::{KeyPlace, ProblemReport};
 use super::rules::Name;
 use super::suggest;
 
 /// One table while it is read.
-pub(super) struct Section<'d> {
-    pub(super) report: &'d Report<'d>,
+pub(super) struct TableSection<'d> {
+    pub(super) report: &'d ProblemReport<'d>,
     /// `limit.otp`, and the table's header.
-    pub(super) place: Place,
+    pub(super) place: KeyPlace,
     /// `limit.NAME`
     generic: String,
     table: Option<&'d DeTable<'d>>,
@@ -29,15 +29,15 @@ pub(super) struct Section<'d> {
     missing: RefCell<Vec<(&'static str, &'static str)>>,
 }
 
-impl<'d> Section<'d> {
+impl<'d> TableSection<'d> {
     /// The whole file.
-    pub(super) fn root(report: &'d Report<'d>, table: &'d DeTable<'d>) -> Self {
-        Self::new(report, Place::file(), String::new(), Some(table))
+    pub(super) fn root(report: &'d ProblemReport<'d>, table: &'d DeTable<'d>) -> Self {
+        Self::new(report, KeyPlace::file(), String::new(), Some(table))
     }
 
     pub(super) fn new(
-        report: &'d Report<'d>,
-        place: Place,
+        report: &'d ProblemReport<'d>,
+        place: KeyPlace,
         generic: String,
         table: Option<&'d DeTable<'d>>,
     ) -> Self {
@@ -52,13 +52,13 @@ impl<'d> Section<'d> {
     }
 
     /// A key that need not be written; `example` is a value to write for it, as TOML.
-    pub(super) fn field(&self, key: &'static str, example: &'static str) -> Option<Field<'d>> {
+    pub(super) fn field(&self, key: &'static str, example: &'static str) -> Option<KeyField<'d>> {
         self.asked.borrow_mut().push(key);
         let generic = self.generic_inside(key);
         self.report.know(generic.clone());
         let value = self.table?.get(key)?;
         let key = self.written_name(key);
-        Some(Field {
+        Some(KeyField {
             report: self.report,
             place: self.place.inside(&format!(".{key}"), Some(value.span())),
             generic,
@@ -69,7 +69,11 @@ impl<'d> Section<'d> {
     }
 
     /// A key that must be written: its absence is reported when the section is finished.
-    pub(super) fn required(&self, key: &'static str, example: &'static str) -> Option<Field<'d>> {
+    pub(super) fn required(
+        &self,
+        key: &'static str,
+        example: &'static str,
+    ) -> Option<KeyField<'d>> {
         let field = self.field(key, example);
         self.report.require(self.generic_inside(key));
         if field.is_none() {
@@ -84,7 +88,7 @@ impl<'d> Section<'d> {
         key: &'static str,
         example: &'static str,
         default: T,
-        read: impl FnOnce(&Field<'d>) -> Option<T>,
+        read: impl FnOnce(&KeyField<'d>) -> Option<T>,
     ) -> Option<T> {
         self.field(key, example)
             .map_or(Some(default), |field| read(&field))
@@ -95,17 +99,17 @@ impl<'d> Section<'d> {
         &self,
         key: &'static str,
         example: &'static str,
-        read: impl FnOnce(&Field<'d>) -> Option<T>,
+        read: impl FnOnce(&KeyField<'d>) -> Option<T>,
     ) -> Option<Option<T>> {
         self.or(key, example, None, |field| read(field).map(Some))
     }
 
     /// A table inside this one: `[server]`. When it is not written, or is no table, it reads like an empty one.
-    pub(super) fn section(&self, key: &'static str, example: &'static str) -> Section<'d> {
+    pub(super) fn section(&self, key: &'static str, example: &'static str) -> TableSection<'d> {
         let field = self.field(key, example);
-        match field.as_ref().and_then(Field::section) {
+        match field.as_ref().and_then(KeyField::section) {
             Some(section) => section,
-            None => Section::new(
+            None => TableSection::new(
                 self.report,
                 self.place.inside(&format!(".{key}"), None),
                 self.generic_inside(key),
@@ -119,7 +123,7 @@ impl<'d> Section<'d> {
         &self,
         key: &'static str,
         example: &'static str,
-    ) -> (Option<Place>, Section<'d>) {
+    ) -> (Option<KeyPlace>, TableSection<'d>) {
         let written = self.has(key).then(|| {
             let value = self.table.and_then(|table| table.get(key));
             let span = value.map(Spanned::span);
@@ -134,7 +138,7 @@ impl<'d> Section<'d> {
         &self,
         key: &'static str,
         example: &'static str,
-    ) -> Vec<(Name, Section<'d>)> {
+    ) -> Vec<(Name, TableSection<'d>)> {
         let Some(field) = self.field(key, example) else {
             return Vec::new();
         };
@@ -161,12 +165,12 @@ impl<'d> Section<'d> {
             }
             match value.get_ref() {
                 DeValue::Table(table) => {
-                    let place = Place {
+                    let place = KeyPlace {
                         span: Some(value.span()),
                         ..place
                     };
                     let generic = format!("{}.NAME", self.generic_inside(key));
-                    let section = Section::new(self.report, place, generic, Some(table));
+                    let section = TableSection::new(self.report, place, generic, Some(table));
                     sections.push((Name::from(&**name_text), section));
                 }
                 other => self.report.error(
@@ -180,7 +184,11 @@ impl<'d> Section<'d> {
     }
 
     /// Tables of one kind without names: every `[[route]]`, in the order of the file.
-    pub(super) fn repeated(&self, key: &'static str, example: &'static str) -> Vec<Section<'d>> {
+    pub(super) fn repeated(
+        &self,
+        key: &'static str,
+        example: &'static str,
+    ) -> Vec<TableSection<'d>> {
         let Some(field) = self.field(key, example) else {
             return Vec::new();
         };
@@ -201,7 +209,7 @@ impl<'d> Section<'d> {
             match element.get_ref() {
                 DeValue::Table(table) => {
                     let generic = format!("{}[]", self.generic_inside(key));
-                    Some(Section::new(self.report, place, generic, Some(table)))
+                    Some(TableSection::new(self.report, place, generic, Some(table)))
                 }
                 other => {
                     let message = format!("expected a table, got {}", describe(other));
@@ -266,7 +274,7 @@ impl<'d> Section<'d> {
     }
 
     /// The place of a key's value, or of the table where the key is not written.
-    pub(super) fn place_of(&self, key: &'static str) -> Place {
+    pub(super) fn place_of(&self, key: &'static str) -> KeyPlace {
         match self.table.and_then(|table| table.get(key)) {
             Some(value) => {
                 let step = format!(".{}", self.written_name(key));
@@ -288,7 +296,7 @@ impl<'d> Section<'d> {
     }
 
     /// Reports a mistake in the value of a key that a pure function found beside those of others.
-    pub(super) fn mistaken<T>(&self, key: &'static str, mistake: Mistake) -> Option<T> {
+    pub(super) fn mistaken<T>(&self, key: &'static str, mistake: ParseError) -> Option<T> {
         self.refuse(key, mistake.message, mistake.advice.unwrap_or_default())
     }
 

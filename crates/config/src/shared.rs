@@ -2,10 +2,10 @@
 
 use sluicegate_limiter::{Algorithm, Policy};
 
-use super::field::Field;
-use super::report::{Place, Placed, Report};
+use super::field::KeyField;
+use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{OnStoreFailure, SharedMode, SharedRules};
-use super::section::Section;
+use super::section::TableSection;
 use super::tables::store::EXAMPLE;
 
 const MODES: [(&str, Option<SharedMode>); 3] = [
@@ -21,13 +21,13 @@ const FAILURES: [(&str, OnStoreFailure); 3] = [
 
 /// The two keys of `[limit.NAME]`.
 pub(super) struct StoreModeKeys<'d> {
-    store: Option<Field<'d>>,
-    on_failure: Option<Field<'d>>,
+    store: Option<KeyField<'d>>,
+    on_failure: Option<KeyField<'d>>,
 }
 
 impl<'d> StoreModeKeys<'d> {
     /// The keys, asked for whatever is written.
-    pub(super) fn of(section: &Section<'d>) -> Self {
+    pub(super) fn of(section: &TableSection<'d>) -> Self {
         Self {
             store: section.field("store", "\"shared-strict\""),
             on_failure: section.field("on_store_failure", "\"local\""),
@@ -35,7 +35,7 @@ impl<'d> StoreModeKeys<'d> {
     }
 
     /// Returns the settings of a limit with this policy, and their place; `None` inside for one that counts by itself.
-    pub(super) fn read(&self, policy: Option<&Policy>) -> Option<Option<Placed<SharedRules>>> {
+    pub(super) fn read(&self, policy: Option<&Policy>) -> Option<Option<PlacedValue<SharedRules>>> {
         let mode = match &self.store {
             None => Some(None),
             Some(field) => mode(field),
@@ -68,9 +68,9 @@ impl<'d> StoreModeKeys<'d> {
 
 /// Reports limits that count in a store that is not there, and a store in which none counts.
 pub(super) fn check<'r>(
-    store: Option<&Place>,
-    uses: impl IntoIterator<Item = &'r Place>,
-    report: &Report<'_>,
+    store: Option<&KeyPlace>,
+    uses: impl IntoIterator<Item = &'r KeyPlace>,
+    report: &ProblemReport<'_>,
 ) {
     let mut uses = uses.into_iter().peekable();
     match store {
@@ -96,11 +96,11 @@ pub(super) fn check<'r>(
     }
 }
 
-fn mode(field: &Field<'_>) -> Option<Option<SharedMode>> {
+fn mode(field: &KeyField<'_>) -> Option<Option<SharedMode>> {
     field.word(&MODES, |got| format!("there is no way to count {got}"))
 }
 
-fn failure(field: &Field<'_>) -> Option<OnStoreFailure> {
+fn failure(field: &KeyField<'_>) -> Option<OnStoreFailure> {
     field.word(&FAILURES, |got| {
         format!("there is no way to go on without a store {got}")
     })

@@ -16,7 +16,7 @@ const BEFORE: usize = 60;
 
 /// A file among those of a configuration.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct SourceFile {
     pub(super) file: Arc<str>,
     /// The byte of the text at which it begins, which begins a line.
     pub(super) start: usize,
@@ -24,9 +24,9 @@ pub(super) struct Part {
 
 /// Files, and their texts behind each other.
 #[derive(Debug)]
-pub(super) struct Source<'t> {
+pub(super) struct SourceText<'t> {
     /// At least one; the first begins at 0.
-    parts: Vec<Part>,
+    parts: Vec<SourceFile>,
     pub(super) text: &'t str,
     /// The offset of each line's first byte; the first is 0.
     starts: Vec<usize>,
@@ -43,9 +43,9 @@ pub(super) struct Excerpt {
     width: usize,
 }
 
-impl<'t> Source<'t> {
+impl<'t> SourceText<'t> {
     pub(super) fn new(file: &str, text: &'t str) -> Self {
-        let part = Part {
+        let part = SourceFile {
             file: file.into(),
             start: 0,
         };
@@ -53,7 +53,7 @@ impl<'t> Source<'t> {
     }
 
     /// Several files whose texts stand behind each other.
-    pub(super) fn of_parts(parts: Vec<Part>, text: &'t str) -> Self {
+    pub(super) fn of_parts(parts: Vec<SourceFile>, text: &'t str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self {
             parts,
@@ -86,7 +86,7 @@ impl<'t> Source<'t> {
         self.starts.partition_point(|start| *start <= offset)
     }
 
-    fn part(&self, offset: usize) -> Option<&Part> {
+    fn part(&self, offset: usize) -> Option<&SourceFile> {
         let behind = self.parts.partition_point(|part| part.start <= offset);
         self.parts.get(behind.saturating_sub(1))
     }
@@ -172,7 +172,7 @@ mod tests {
     /// Goal: an editor that is sent to line and column stops at the right character. Method: characters of several bytes.
     #[test]
     fn lines_and_columns_count_characters_from_one() {
-        let source = Source::new("f", "a\nβγ = 1\r\n");
+        let source = SourceText::new("f", "a\nβγ = 1\r\n");
         assert_eq!((source.line(0), source.column(0)), (1, 1));
         assert_eq!((source.line(2), source.column(2)), (2, 1));
         assert_eq!((source.line(7), source.column(7)), (2, 4));
@@ -184,7 +184,7 @@ mod tests {
     fn tabs_and_control_characters_keep_the_carets_in_place() {
         let text = "x\n\tkey = \u{1b}[0m\r\n";
         let start = text.find("key").unwrap();
-        let excerpt = Source::new("f", text).excerpt(&(start..start + 3));
+        let excerpt = SourceText::new("f", text).excerpt(&(start..start + 3));
         assert_eq!(
             Drawn(excerpt).to_string(),
             "   |\n 2 |     key = \u{fffd}[0m\n   |     ^^^\n"
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn of_a_long_line_the_part_around_the_place_is_drawn() {
         let text = "y".repeat(10_000);
-        let excerpt = Source::new("f", &text).excerpt(&(5_000..5_003));
+        let excerpt = SourceText::new("f", &text).excerpt(&(5_000..5_003));
         assert_eq!(excerpt.text.chars().count(), DRAWN + 2);
         assert_eq!((excerpt.indent, excerpt.width), (BEFORE + 1, 3));
     }

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::rules::{HostPort, StorePlace};
 
 /// Where Redis listens unless a URL says otherwise.
@@ -20,12 +20,12 @@ pub(super) struct StoreUrl {
     pub(super) place: StorePlace,
     pub(super) database: u16,
     pub(super) user: Option<String>,
-    pub(super) scheme: Scheme,
+    pub(super) scheme: StoreScheme,
 }
 
 /// Says whether a URL asks for TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub(super) enum StoreScheme {
     /// `redis://`
     Plain,
     /// `rediss://`
@@ -35,12 +35,12 @@ pub(super) enum Scheme {
 }
 
 /// Reads a URL.
-pub(super) fn url(text: &str) -> Result<StoreUrl, Mistake> {
+pub(super) fn url(text: &str) -> Result<StoreUrl, ParseError> {
     let shape =
-        |what: &str| Mistake::with_advice(format!("{} {what}", quoted(&hidden(text))), usage());
+        |what: &str| ParseError::with_advice(format!("{} {what}", quoted(&hidden(text))), usage());
     let Some((scheme, rest)) = text.split_once("://") else {
         return Err(match place(text, Some(PORT)) {
-            Ok(place) => Mistake::with_advice(
+            Ok(place) => ParseError::with_advice(
                 format!("{} has no scheme", quoted(&hidden(text))),
                 format!("write \"redis://{place}\""),
             ),
@@ -48,15 +48,15 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, Mistake> {
         });
     };
     let scheme = match scheme {
-        "redis" => Scheme::Plain,
-        "rediss" => Scheme::Tls,
-        "unix" | "redis+unix" => Scheme::Unix,
+        "redis" => StoreScheme::Plain,
+        "rediss" => StoreScheme::Tls,
+        "unix" | "redis+unix" => StoreScheme::Unix,
         _ => return Err(shape("has another scheme than a store")),
     };
     if rest.contains(['?', '#']) {
         return Err(shape("has a query, and nothing is read from it"));
     }
-    if scheme == Scheme::Unix {
+    if scheme == StoreScheme::Unix {
         return match rest {
             path if path.starts_with('/') && path.len() > 1 => Ok(StoreUrl {
                 place: StorePlace::Unix(PathBuf::from(path)),
@@ -64,7 +64,7 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, Mistake> {
                 user: None,
                 scheme,
             }),
-            _ => Err(Mistake::with_advice(
+            _ => Err(ParseError::with_advice(
                 format!("{} has no absolute path", quoted(&hidden(text))),
                 "write three slashes: \"unix:///run/redis/redis.sock\"",
             )),
@@ -76,13 +76,13 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, Mistake> {
         None => ("", authority),
     };
     if user.contains(':') {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             "the URL has a password, which everybody sees who sees this file",
             "write password_file = \"/etc/sluicegate/store-password\", or password_env = \"STORE_PASSWORD\"",
         ));
     }
     if user.contains('%') {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} is not read as an escape", quoted("%")),
             "write the name in a key of its own: user = \"…\"",
         ));
@@ -91,7 +91,7 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, Mistake> {
     let database = match path {
         "" => 0,
         digits => digits.parse().map_err(|_| {
-            Mistake::with_advice(
+            ParseError::with_advice(
                 format!("{} is not the number of a database", quoted(digits)),
                 format!("write \"redis://{place}/0\""),
             )
@@ -106,9 +106,9 @@ pub(super) fn url(text: &str) -> Result<StoreUrl, Mistake> {
 }
 
 /// Reads `host:port`.
-pub(super) fn host_port(text: &str) -> Result<HostPort, Mistake> {
+pub(super) fn host_port(text: &str) -> Result<HostPort, ParseError> {
     if text.contains("://") {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} is a URL", quoted(&hidden(text))),
             "write the host and the port alone: \"10.0.0.1:26379\"",
         ));
@@ -116,8 +116,8 @@ pub(super) fn host_port(text: &str) -> Result<HostPort, Mistake> {
     place(text, None)
 }
 
-fn place(text: &str, default: Option<u16>) -> Result<HostPort, Mistake> {
-    let wrong = |what: &str| Mistake::new(format!("{} {what}", quoted(text)));
+fn place(text: &str, default: Option<u16>) -> Result<HostPort, ParseError> {
+    let wrong = |what: &str| ParseError::new(format!("{} {what}", quoted(text)));
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let Some((host, port)) = rest.split_once(']') else {
@@ -185,30 +185,36 @@ mod tests {
     #[test]
     fn urls_say_place_user_database_and_scheme() {
         for (text, place, database, user, scheme) in [
-            ("redis://h", tcp("h", 6379), 0, None, Scheme::Plain),
-            ("redis://h:1/", tcp("h", 1), 0, None, Scheme::Plain),
-            ("rediss://h:1/12", tcp("h", 1), 12, None, Scheme::Tls),
+            ("redis://h", tcp("h", 6379), 0, None, StoreScheme::Plain),
+            ("redis://h:1/", tcp("h", 1), 0, None, StoreScheme::Plain),
+            ("rediss://h:1/12", tcp("h", 1), 12, None, StoreScheme::Tls),
             (
                 "redis://u@[::1]:7",
                 tcp("::1", 7),
                 0,
                 Some("u"),
-                Scheme::Plain,
+                StoreScheme::Plain,
             ),
-            ("redis://[::1]", tcp("::1", 6379), 0, None, Scheme::Plain),
+            (
+                "redis://[::1]",
+                tcp("::1", 6379),
+                0,
+                None,
+                StoreScheme::Plain,
+            ),
             (
                 "unix:///a/b",
                 StorePlace::Unix("/a/b".into()),
                 0,
                 None,
-                Scheme::Unix,
+                StoreScheme::Unix,
             ),
             (
                 "redis+unix:///a",
                 StorePlace::Unix("/a".into()),
                 0,
                 None,
-                Scheme::Unix,
+                StoreScheme::Unix,
             ),
         ] {
             let user = user.map(str::to_owned);

@@ -7,14 +7,14 @@
 use http::HeaderValue;
 use sluicegate_base::path::PathGroups;
 
-use super::braces::{Cut, cut};
+use super::braces::{BracedPart, cut};
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::rules::{PathPattern, Segment, Slot, Tail, Template};
 use super::suggest;
 
 /// The slots that a template may have.
-pub(super) struct Slots<'r> {
+pub(super) struct AllowedSlots<'r> {
     fixed: &'static [(&'static str, Slot)],
     path: Option<&'r PathPattern>,
     groups: Option<&'r PathGroups>,
@@ -30,7 +30,7 @@ const OF_FIELDS: &[(&str, Slot)] = &[
 /// The slots that only redirects can have.
 const OF_REDIRECTS: &[(&str, Slot)] = &[("host", Slot::Host)];
 
-impl<'r> Slots<'r> {
+impl<'r> AllowedSlots<'r> {
     /// Those of a field, on a route with this path or, for `None`, on every route.
     pub(super) fn of_field(path: Option<&'r PathPattern>, groups: Option<&'r PathGroups>) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl<'r> Slots<'r> {
             .collect()
     }
 
-    fn unknown(&self, word: &str) -> Mistake {
+    fn unknown(&self, word: &str) -> ParseError {
         let names = self.names();
         let itself = format!("for the text itself write {{{{{word}}}}}");
         let known = names.iter().map(String::as_str);
@@ -108,22 +108,22 @@ impl<'r> Slots<'r> {
             None if names.is_empty() => format!("leave it out; {itself}"),
             None => format!("write one of {{{}}}; {itself}", names.join("}, {")),
         };
-        Mistake::with_advice(message, advice)
+        ParseError::with_advice(message, advice)
     }
 }
 
 /// The template that a text is.
-pub(super) fn template(text: &str, slots: &Slots<'_>) -> Result<Template, Mistake> {
+pub(super) fn template(text: &str, slots: &AllowedSlots<'_>) -> Result<Template, ParseError> {
     let mut pieces = Vec::new();
     for piece in cut(text, is_in_word) {
         pieces.push(match piece {
-            Cut::Text(plain) => Slot::Text(plain.into()),
-            Cut::Word(word) => slots.find(word).ok_or_else(|| slots.unknown(word))?,
+            BracedPart::Text(plain) => Slot::Text(plain.into()),
+            BracedPart::Word(word) => slots.find(word).ok_or_else(|| slots.unknown(word))?,
         });
     }
     // RFC 9110 §5.5: what is no field value is no path and no URL either.
     let cannot_be_sent = || {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} cannot be sent", quoted(text)),
             "write visible characters of ASCII and spaces",
         )
@@ -152,10 +152,13 @@ mod tests {
     use super::*;
     use crate::pattern;
 
-    fn read(path: &str, text: &str) -> Result<Template, Mistake> {
+    fn read(path: &str, text: &str) -> Result<Template, ParseError> {
         let (pattern, regex) = pattern::path(path).expect("a path");
         let groups = regex.as_ref().and_then(PathGroups::of);
-        template(text, &Slots::of_field(Some(&pattern), groups.as_ref()))
+        template(
+            text,
+            &AllowedSlots::of_field(Some(&pattern), groups.as_ref()),
+        )
     }
 
     fn text(text: &str) -> Slot {

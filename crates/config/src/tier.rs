@@ -10,25 +10,25 @@ use sluicegate_base::normal_form;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::field::{Field, all, quoted};
+use super::field::{KeyField, all, quoted};
 use super::key;
-use super::overrides::{self, About};
-use super::report::Placed;
+use super::overrides::{self, OverriddenLimit};
+use super::report::PlacedValue;
 use super::rules::{KeyPart, Name, NamedTier, Tier, TierRules, ValuePart, ValueSource};
-use super::section::{Section, step};
+use super::section::{TableSection, step};
 use super::suggest;
 
 const EXAMPLE: &str = "{ pro = [\"600 per 1m\"] }";
 
 /// The keys of a limit that are about tiers.
 pub(super) struct TierKeys<'d> {
-    tier: Option<Field<'d>>,
-    tiers: Option<Field<'d>>,
+    tier: Option<KeyField<'d>>,
+    tiers: Option<KeyField<'d>>,
 }
 
 impl<'d> TierKeys<'d> {
     /// The keys of `[limit.NAME]`, asked for whatever is written.
-    pub(super) fn of(section: &Section<'d>) -> Self {
+    pub(super) fn of(section: &TableSection<'d>) -> Self {
         Self {
             tier: section.field("tier", "\"jwt.plan\""),
             tiers: section.field("tiers", EXAMPLE),
@@ -37,7 +37,7 @@ impl<'d> TierKeys<'d> {
 
     /// Returns the tiers of the limit that `about` is; `None` inside where nothing is written, outside where it is wrong or cannot be
     /// judged.
-    pub(super) fn read(&self, about: Option<&About<'_>>) -> Option<Option<TierRules>> {
+    pub(super) fn read(&self, about: Option<&OverriddenLimit<'_>>) -> Option<Option<TierRules>> {
         match (&self.tier, &self.tiers) {
             (None, None) => Some(None),
             (Some(tier), None) => tier.refuse(
@@ -61,7 +61,7 @@ impl<'d> TierKeys<'d> {
 }
 
 /// Reads the part of a request that names its tier.
-fn named_by(field: &Field<'_>) -> Option<ValuePart> {
+fn named_by(field: &KeyField<'_>) -> Option<ValuePart> {
     match field.parsed(key::part)? {
         KeyPart::Value(value)
             if matches!(value.source, ValueSource::Claim(_) | ValueSource::Header(_)) =>
@@ -77,9 +77,9 @@ fn named_by(field: &Field<'_>) -> Option<ValuePart> {
 
 /// Every tier of `[limit.NAME.tiers]`.
 fn all_of(
-    field: &Field<'_>,
+    field: &KeyField<'_>,
     named_by: Option<&ValuePart>,
-    about: Option<&About<'_>>,
+    about: Option<&OverriddenLimit<'_>>,
 ) -> Option<Vec<NamedTier>> {
     let section = field.section()?;
     let entries = section.entries();
@@ -111,12 +111,12 @@ fn all_of(
 
 /// One tier: its name, and its rates, `"unlimited"` or `"blocked"`.
 fn one<'d>(
-    of: &Field<'d>,
+    of: &KeyField<'d>,
     (name, span, value): (&'d str, Range<usize>, &'d Spanned<DeValue<'d>>),
     named_by: Option<&ValuePart>,
-    about: Option<&About<'_>>,
-) -> Option<Placed<NamedTier>> {
-    let field = Field {
+    about: Option<&OverriddenLimit<'_>>,
+) -> Option<PlacedValue<NamedTier>> {
+    let field = KeyField {
         report: of.report,
         place: of.place.inside(&step(name), Some(value.span())),
         generic: format!("{}.NAME", of.generic),
@@ -142,12 +142,12 @@ fn one<'d>(
     }))
 }
 
-fn tier(field: &Field<'_>, about: Option<&About<'_>>) -> Option<Tier> {
+fn tier(field: &KeyField<'_>, about: Option<&OverriddenLimit<'_>>) -> Option<Tier> {
     let written = match field.value {
         DeValue::String(text) => text.to_string(),
         DeValue::Array(_) => {
             let texts = field.list()?;
-            let texts = all(texts.iter().map(Field::text))?;
+            let texts = all(texts.iter().map(KeyField::text))?;
             texts.join(";")
         }
         _ => return field.unexpected("rates, \"unlimited\" or \"blocked\""),

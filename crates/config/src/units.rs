@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 
 /// Units of a duration in milliseconds, the longest first.
 const DURATION_UNITS: [(&str, u64); 5] = [
@@ -31,11 +31,11 @@ const SIZE_UNITS: [(&str, u64); 8] = [
 
 /// Shows a duration as it would be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span(pub(super) Duration);
+pub(super) struct ShownDuration(pub(super) Duration);
 
 /// Shows a size as it would be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bytes(pub(super) u64);
+pub(super) struct ShownSize(pub(super) u64);
 
 /// Reads a duration as the configuration writes it, such as `90s`, from a text that stands elsewhere.
 ///
@@ -46,15 +46,15 @@ pub fn read_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A duration: `250ms`, `10s`, `5m`, `1h`, `1d`, `1h30m`.
-pub(super) fn duration(text: &str) -> Result<Duration, Mistake> {
+pub(super) fn duration(text: &str) -> Result<Duration, ParseError> {
     let wrong = || {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not a duration", quoted(text)),
             "write a number with its unit, one of ms, s, m, h, d: \"250ms\", \"10s\", \"1h30m\"",
         )
     };
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} has no unit", quoted(text)),
             format!("write \"{text}s\" if seconds are meant"),
         ));
@@ -78,9 +78,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, Mistake> {
 }
 
 /// A size in bytes: `512B`, `32KiB`, `100MiB`, `1GB`.
-pub(super) fn size(text: &str) -> Result<u64, Mistake> {
+pub(super) fn size(text: &str) -> Result<u64, ParseError> {
     let wrong =
-        |advice: String| Mistake::with_advice(format!("{} is not a size", quoted(text)), advice);
+        |advice: String| ParseError::with_advice(format!("{} is not a size", quoted(text)), advice);
     let general = || {
         "write a whole number and one of B, KiB, MiB, GiB, TiB, kB, MB, GB: \"100MiB\"".to_owned()
     };
@@ -120,7 +120,7 @@ pub(super) fn digits(text: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, rest))
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for ShownDuration {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
         if rest == 0 {
@@ -136,7 +136,7 @@ impl fmt::Display for Span {
     }
 }
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ShownSize {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         let exact = SIZE_UNITS.iter().find(|(name, factor)| {
             (name.contains('i') || *name == "B") && self.0.is_multiple_of(*factor) && self.0 > 0
@@ -195,9 +195,9 @@ mod tests {
         /// Goal: what a message shows can be written. Method: read it back.
         #[test]
         fn what_is_shown_reads_as_the_same(millis in 0..u64::MAX / 2, bytes in any::<u64>()) {
-            let shown = Span(Duration::from_millis(millis)).to_string();
+            let shown = ShownDuration(Duration::from_millis(millis)).to_string();
             prop_assert_eq!(duration(&shown), Ok(Duration::from_millis(millis)));
-            prop_assert_eq!(size(&Bytes(bytes).to_string()), Ok(bytes));
+            prop_assert_eq!(size(&ShownSize(bytes).to_string()), Ok(bytes));
         }
     }
 }

@@ -32,9 +32,9 @@ const TOLD: usize = 100;
 
 /// A configuration as it is written: tables, lists and values, secrets left out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Written(Value);
+pub struct WrittenConfig(Value);
 
-impl Written {
+impl WrittenConfig {
     /// The tables of a file.
     pub(super) fn of(table: &DeTable<'_>) -> Self {
         Self(shown_table("", table))
@@ -298,8 +298,8 @@ fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn written(text: &str) -> Written {
-        Written::of(DeTable::parse(text).unwrap().get_ref())
+    fn written(text: &str) -> WrittenConfig {
+        WrittenConfig::of(DeTable::parse(text).unwrap().get_ref())
     }
 
     /// Goal: a reader of a log sees what a reload did. Method: two files that differ in each way.

@@ -7,7 +7,7 @@ use jiff::tz::{self, TimeZone};
 use sluicegate_limiter::CalendarZone;
 
 use super::field::quoted;
-use super::problem::Mistake;
+use super::problem::ParseError;
 use super::suggest;
 
 /// The years whose transitions are known to a running gateway: fixed, so that two readings of a file give equal zones.
@@ -15,9 +15,9 @@ const FIRST: &str = "2020-01-01T00:00:00Z";
 const END: &str = "2120-01-01T00:00:00Z";
 
 /// The offsets of a named place.
-pub(super) fn zone(name: &str) -> Result<CalendarZone, Mistake> {
+pub(super) fn zone(name: &str) -> Result<CalendarZone, ParseError> {
     let place = TimeZone::get(name).map_err(|_| unknown(name))?;
-    let moment = |text: &str| -> Result<jiff::Timestamp, Mistake> {
+    let moment = |text: &str| -> Result<jiff::Timestamp, ParseError> {
         text.parse().map_err(|_| unknown(name))
     };
     let (first, end) = (moment(FIRST)?, moment(END)?);
@@ -31,15 +31,15 @@ pub(super) fn zone(name: &str) -> Result<CalendarZone, Mistake> {
             )
         });
     CalendarZone::new(place.to_offset(first).seconds(), transitions)
-        .map_err(|error| Mistake::new(format!("the time zone {}: {error}", quoted(name))))
+        .map_err(|error| ParseError::new(format!("the time zone {}: {error}", quoted(name))))
 }
 
-fn unknown(name: &str) -> Mistake {
+fn unknown(name: &str) -> ParseError {
     let message = format!("there is no time zone {}", quoted(name));
     let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
     match suggest::nearest(name, names.iter().map(String::as_str)) {
-        Some(meant) => Mistake::with_advice(message, format!("did you mean \"{meant}\"?")),
-        None => Mistake::with_advice(
+        Some(meant) => ParseError::with_advice(message, format!("did you mean \"{meant}\"?")),
+        None => ParseError::with_advice(
             message,
             "write a name of the IANA database: \"Europe/Berlin\", \"UTC\"",
         ),

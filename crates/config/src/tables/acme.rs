@@ -14,12 +14,12 @@ use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{ChoiceOf, DurationIn, ListBy, PEM_FILE, ParsedText, ReadBy, TableOf};
-use crate::field::{Field, all, quoted, text_of};
+use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
-use crate::problem::Mistake;
-use crate::report::{Placed, Report};
+use crate::problem::ParseError;
+use crate::report::{PlacedValue, ProblemReport};
 use crate::rules::{AcmeChallenge, ListenerRules, Name, NameSet};
-use crate::section::Section;
+use crate::section::TableSection;
 
 pub(crate) const EXAMPLE: &str = "{ accept_terms = true, contact = [\"mailto:ops@example.com\"] }";
 
@@ -128,7 +128,7 @@ pub struct AccountBinding {
 }
 
 /// Reads the table. Certificates are kept below `state_dir` unless the table says otherwise; `None` where that could not be read.
-pub(crate) fn read(field: &Field<'_>, state_dir: Option<Option<&Path>>) -> Option<AcmeRules> {
+pub(crate) fn read(field: &KeyField<'_>, state_dir: Option<Option<&Path>>) -> Option<AcmeRules> {
     let section = field.section()?;
     let has_place = section.has("dir") || state_dir != Some(None);
     let rules = AcmeRules::read(section);
@@ -147,7 +147,7 @@ pub(crate) fn read(field: &Field<'_>, state_dir: Option<Option<&Path>>) -> Optio
 }
 
 /// Requires the operator's agreement, without which nothing may be ordered.
-fn check_terms(_: &AcmeRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_terms(_: &AcmeRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if section.has("accept_terms") {
         return Some(());
     }
@@ -161,14 +161,14 @@ const TERMS: (&str, &str) = (
     "read them (https://letsencrypt.org/repository/ has those of Let's Encrypt) and write accept_terms = true",
 );
 
-fn accepted(field: &Field<'_>) -> Option<bool> {
+fn accepted(field: &KeyField<'_>) -> Option<bool> {
     match field.boolean()? {
         true => Some(true),
         false => field.refuse(TERMS.0, TERMS.1),
     }
 }
 
-fn trust(section: &Section<'_>) -> Option<Tls> {
+fn trust(section: &TableSection<'_>) -> Option<Tls> {
     let texts = TlsTexts {
         ca: TrustTable::read_keys(section)?.ca_file,
         ..TlsTexts::default()
@@ -185,7 +185,7 @@ fn trust(section: &Section<'_>) -> Option<Tls> {
     }
 }
 
-fn hmac_key(field: &Field<'_>) -> Option<Secret> {
+fn hmac_key(field: &KeyField<'_>) -> Option<Secret> {
     let advice = "put the key there as the certificate authority shows it, readable for the user that runs the gateway";
     let (_, text) = text_of(field, advice)?;
     let text = text.trim().trim_end_matches('=');
@@ -197,9 +197,9 @@ fn hmac_key(field: &Field<'_>) -> Option<Secret> {
 
 /// Reports names that nobody orders a certificate for, or that two certificates would be ordered for, and orders that nobody asks for.
 pub(crate) fn check(
-    acme: Option<(&Field<'_>, Option<&AcmeRules>)>,
-    listeners: &[Placed<ListenerRules>],
-    report: &Report<'_>,
+    acme: Option<(&KeyField<'_>, Option<&AcmeRules>)>,
+    listeners: &[PlacedValue<ListenerRules>],
+    report: &ProblemReport<'_>,
 ) {
     let asking = listeners.iter().filter_map(|listener| {
         let names = listener.value.tls.as_ref()?.acme.as_ref()?;
@@ -240,7 +240,7 @@ pub(crate) fn check(
             );
         }
     }
-    let in_clear = |listener: &Placed<ListenerRules>| listener.value.tls.is_none();
+    let in_clear = |listener: &PlacedValue<ListenerRules>| listener.value.tls.is_none();
     if let Some((field, Some(rules))) = acme
         && rules.challenge == AcmeChallenge::Http01
         && !asking.is_empty()
@@ -255,7 +255,7 @@ pub(crate) fn check(
 }
 
 /// Reads the names of one certificate, as a listener lists them.
-pub(super) fn names(field: &Field<'_>) -> Option<NameSet> {
+pub(super) fn names(field: &KeyField<'_>) -> Option<NameSet> {
     let names = field.list()?;
     if names.len() > bounds::ACME_NAMES {
         return field.refuse(
@@ -270,9 +270,10 @@ pub(super) fn names(field: &Field<'_>) -> Option<NameSet> {
     NameSet::new(all(names.iter().map(|field| field.parsed(name)))?)
 }
 
-fn name(text: &str) -> Result<Name, Mistake> {
-    let wrong =
-        |why: &str, advice: String| Mistake::with_advice(format!("{} {why}", quoted(text)), advice);
+fn name(text: &str) -> Result<Name, ParseError> {
+    let wrong = |why: &str, advice: String| {
+        ParseError::with_advice(format!("{} {why}", quoted(text)), advice)
+    };
     let lower = text.to_ascii_lowercase();
     if lower.starts_with("*.") {
         return Err(wrong(
@@ -314,7 +315,7 @@ fn name(text: &str) -> Result<Name, Mistake> {
     Ok(lower.into())
 }
 
-fn directory(text: &str) -> Result<Arc<str>, Mistake> {
+fn directory(text: &str) -> Result<Arc<str>, ParseError> {
     if let Some((_, url)) = SERVERS.iter().find(|(name, _)| *name == text) {
         return Ok((*url).into());
     }
@@ -323,31 +324,31 @@ fn directory(text: &str) -> Result<Arc<str>, Mistake> {
     match uri.as_ref().and_then(Uri::scheme_str) {
         Some("https") => Ok(text.into()),
         // RFC 8555 §6.1.
-        Some("http") => Err(Mistake::with_advice(
+        Some("http") => Err(ParseError::with_advice(
             format!(
                 "{} is not encrypted, and ACME is spoken over TLS only",
                 quoted(text)
             ),
             format!("write {}", quoted(&text.replacen("http", "https", 1))),
         )),
-        _ => Err(Mistake::with_advice(
+        _ => Err(ParseError::with_advice(
             format!("{} is not the URL of a directory", quoted(text)),
             "write \"letsencrypt\", \"letsencrypt-staging\", or a URL such as \"https://acme.example.com/directory\"",
         )),
     }
 }
 
-fn contact(field: &Field<'_>) -> Option<Vec<String>> {
+fn contact(field: &KeyField<'_>) -> Option<Vec<String>> {
     all(field.elements()?.iter().map(|field| {
         field.parsed(|text| match text.strip_prefix("mailto:") {
             Some(address) if address.contains('@') && !address.contains([' ', ',', '?']) => {
                 Ok(text.to_owned())
             }
-            None if text.contains('@') && !text.contains(':') => Err(Mistake::with_advice(
+            None if text.contains('@') && !text.contains(':') => Err(ParseError::with_advice(
                 format!("{} is not a URL", quoted(text)),
                 format!("write {}", quoted(&format!("mailto:{text}"))),
             )),
-            _ => Err(Mistake::with_advice(
+            _ => Err(ParseError::with_advice(
                 format!("{} is not the URL of a mailbox", quoted(text)),
                 "write one address each: \"mailto:ops@example.com\"",
             )),
@@ -356,7 +357,7 @@ fn contact(field: &Field<'_>) -> Option<Vec<String>> {
 }
 
 /// Reads the path of a directory.
-fn dir(field: &Field<'_>) -> Option<PathBuf> {
+fn dir(field: &KeyField<'_>) -> Option<PathBuf> {
     match field.text()? {
         path if path.is_empty() || path.contains('\0') => field.refuse(
             "this is not the path of a directory",

@@ -7,11 +7,11 @@ use sluicegate_config_derive::Table;
 
 use super::listener::{address, clash};
 use crate::declaration::ReadBy;
-use crate::field::{Field, quoted, text_of};
+use crate::field::{KeyField, quoted, text_of};
 use crate::form::ValueKind;
-use crate::report::{Place, Placed, Report};
+use crate::report::{KeyPlace, PlacedValue, ProblemReport};
 use crate::rules::ListenerRules;
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// The address of the operator's listener unless the file says otherwise.
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9180);
@@ -37,7 +37,7 @@ pub struct AdminRules {
     pub token_file: Option<Arc<str>>,
 }
 
-fn warn_of_open_address(keys: &AdminRulesKeys, section: &Section<'_>) -> Option<()> {
+fn warn_of_open_address(keys: &AdminRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if let (true, Some(Some(address)), Some(None)) =
         (section.has("address"), keys.address, &keys.token_file)
         && !address.ip().is_loopback()
@@ -52,21 +52,21 @@ fn warn_of_open_address(keys: &AdminRulesKeys, section: &Section<'_>) -> Option<
 }
 
 /// Reads the table, with the place of its address; the default address has none in the file.
-pub(crate) fn read(section: Section<'_>) -> Option<Placed<AdminRules>> {
+pub(crate) fn read(section: TableSection<'_>) -> Option<PlacedValue<AdminRules>> {
     let place = if section.has("address") {
         section.place_of("address")
     } else {
-        Place {
+        KeyPlace {
             path: "admin.address".to_owned(),
             span: None,
         }
     };
     let value = AdminRules::read(section)?;
-    Some(Placed { value, place })
+    Some(PlacedValue { value, place })
 }
 
 /// Reads an address, or `off`.
-fn address_or_off(field: &Field<'_>) -> Option<Option<SocketAddr>> {
+fn address_or_off(field: &KeyField<'_>) -> Option<Option<SocketAddr>> {
     match field.written_text() {
         Some("off") => Some(None),
         _ => address(field).map(Some),
@@ -75,9 +75,9 @@ fn address_or_off(field: &Field<'_>) -> Option<Option<SocketAddr>> {
 
 /// Reports when a listener has the operator's address.
 pub(crate) fn check_apart(
-    admin: &Placed<AdminRules>,
-    listeners: &[Placed<ListenerRules>],
-    report: &Report<'_>,
+    admin: &PlacedValue<AdminRules>,
+    listeners: &[PlacedValue<ListenerRules>],
+    report: &ProblemReport<'_>,
 ) {
     let Some(address) = admin.value.address else {
         return;
@@ -104,7 +104,7 @@ pub(crate) fn check_apart(
 }
 
 /// Reads the token in a file, without the white space around it.
-fn token(field: &Field<'_>) -> Option<Arc<str>> {
+fn token(field: &KeyField<'_>) -> Option<Arc<str>> {
     let advice = "put the token there, readable for the user that runs the gateway";
     let (path, text) = text_of(field, advice)?;
     let token = text.trim();

@@ -6,12 +6,12 @@ use std::time::Duration;
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{DurationIn, ParsedText, ReadBy, WordOf};
-use crate::field::{Field, quoted};
+use crate::field::{KeyField, quoted};
 use crate::form::ValueKind;
 use crate::key;
-use crate::problem::Mistake;
+use crate::problem::ParseError;
 use crate::rules::{Balance, KeyPart, KeyTemplate, ValueSource};
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// The default name of the cookie.
 const COOKIE: &str = "sluicegate-server";
@@ -48,7 +48,7 @@ pub(super) struct BalanceTable {
 }
 
 /// Reads `balance`, and the `hash_key` that belongs to one of its words.
-pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
+pub(super) fn read(section: &TableSection<'_>) -> Option<Balance> {
     let table = BalanceTable::read_keys(section)?;
     match (table.balance, table.hash_key) {
         ("hash", Some(key)) => Some(Balance::Hash(key)),
@@ -75,7 +75,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<Balance> {
 }
 
 /// Reads a key like that of a limit, of parts that every route knows from the head alone.
-fn hash_key(field: &Field<'_>) -> Option<KeyTemplate> {
+fn hash_key(field: &KeyField<'_>) -> Option<KeyTemplate> {
     let template = key::template(field)?;
     let unfit = template.0.iter().find(|part| match part {
         KeyPart::Global => true,
@@ -115,12 +115,12 @@ pub struct StickyRules {
 }
 
 /// RFC 6265 §4.1.1: a cookie's name is a token (RFC 9110 §5.6.2).
-fn cookie_name(text: &str) -> Result<Arc<str>, Mistake> {
+fn cookie_name(text: &str) -> Result<Arc<str>, ParseError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(is_token) {
         return Ok(Arc::from(text));
     }
-    Err(Mistake::new(format!(
+    Err(ParseError::new(format!(
         "{} cannot be the name of a cookie",
         quoted(text)
     )))

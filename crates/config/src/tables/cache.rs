@@ -6,13 +6,13 @@ use http::{HeaderName, Method, StatusCode, header};
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{DurationIn, Flag, ListBy, NUMBER, SizeIn, TEXT, WordOf};
-use crate::field::{Field, all, quoted};
-use crate::problem::Mistake;
-use crate::report::Report;
+use crate::field::{KeyField, all, quoted};
+use crate::problem::ParseError;
+use crate::report::ProblemReport;
 use crate::rules::{RouteAction, RouteRules};
-use crate::section::Section;
+use crate::section::TableSection;
 
-use super::route::Route;
+use super::route::ParsedRoute;
 
 pub(crate) const EXAMPLE: &str = "{ max_bytes = \"256MiB\" }";
 
@@ -119,7 +119,7 @@ pub enum CountedRequests {
     Origin,
 }
 
-fn check_object(keys: &CacheRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_object(keys: &CacheRulesKeys, section: &TableSection<'_>) -> Option<()> {
     match (keys.max_bytes, keys.max_object_bytes) {
         (Some(max_bytes), Some(Some(object))) if object > max_bytes => section.refuse(
             "max_object_bytes",
@@ -134,7 +134,7 @@ fn check_object(keys: &CacheRulesKeys, section: &Section<'_>) -> Option<()> {
 }
 
 /// Reads `count` of a limit.
-pub(crate) fn counting(section: &Section<'_>) -> Option<CountedRequests> {
+pub(crate) fn counting(section: &TableSection<'_>) -> Option<CountedRequests> {
     section.or("count", "\"all\"", CountedRequests::default(), |field| {
         let names = [
             ("all", CountedRequests::All),
@@ -145,7 +145,11 @@ pub(crate) fn counting(section: &Section<'_>) -> Option<CountedRequests> {
 }
 
 /// Reports routes that store answers and cannot have any.
-pub(crate) fn check(rules: Option<&CacheRules>, routes: &[Route], report: &Report<'_>) {
+pub(crate) fn check(
+    rules: Option<&CacheRules>,
+    routes: &[ParsedRoute],
+    report: &ProblemReport<'_>,
+) {
     let stores = |rules: &&RouteRules| rules.cache.is_some();
     for route in routes {
         let Some(of_route) = route.rules.as_ref().filter(stores) else {
@@ -184,7 +188,7 @@ pub(crate) fn check(rules: Option<&CacheRules>, routes: &[Route], report: &Repor
 }
 
 /// Statuses that can be stored at all, in their order.
-fn statuses(field: &Field<'_>) -> Option<Vec<StatusCode>> {
+fn statuses(field: &KeyField<'_>) -> Option<Vec<StatusCode>> {
     let each = field.list()?.into_iter().map(|element| {
         let code = element.integer(200..=599)?;
         // RFC 9111 §3.3 and §4.3.3: a part is stored with the whole, and 304 says that something else is current.
@@ -202,7 +206,7 @@ fn statuses(field: &Field<'_>) -> Option<Vec<StatusCode>> {
     Some(statuses)
 }
 
-fn vary_on(field: &Field<'_>) -> Option<Vec<HeaderName>> {
+fn vary_on(field: &KeyField<'_>) -> Option<Vec<HeaderName>> {
     let elements = field.list()?;
     if elements.len() > FIELDS {
         let message = format!("{} fields are too many to differ by", elements.len());
@@ -217,15 +221,15 @@ fn vary_on(field: &Field<'_>) -> Option<Vec<HeaderName>> {
     Some(names)
 }
 
-fn vary_name(text: &str) -> Result<HeaderName, Mistake> {
+fn vary_name(text: &str) -> Result<HeaderName, ParseError> {
     let name = HeaderName::try_from(text).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not the name of a header", quoted(text)),
             "write one such as \"x-lang\"",
         )
     })?;
     if [header::HOST, header::RANGE, header::AUTHORIZATION].contains(&name) {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{name} is taken care of without being named"),
             "leave it out",
         ));

@@ -9,11 +9,11 @@ use toml::de::DeValue;
 use super::list::{self, ListNames, ListUse};
 use crate::cidr;
 use crate::declaration::{ListBy, ParsedText, TEXT};
-use crate::field::{Field, all, quoted};
-use crate::problem::Mistake;
-use crate::report::Placed;
+use crate::field::{KeyField, all, quoted};
+use crate::problem::ParseError;
+use crate::report::PlacedValue;
 use crate::rules::TrustedHeader;
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// Fields that frame a request.
 const FRAMING: [HeaderName; 5] = [
@@ -79,7 +79,7 @@ pub enum ForwardedSource {
     SingleValue(HeaderName),
 }
 
-fn warn_of_untrusted_fields(keys: &ClientRulesKeys, section: &Section<'_>) -> Option<()> {
+fn warn_of_untrusted_fields(keys: &ClientRulesKeys, section: &TableSection<'_>) -> Option<()> {
     for (key, message) in [
         (
             "client_ip_header",
@@ -106,7 +106,7 @@ fn warn_of_untrusted_fields(keys: &ClientRulesKeys, section: &Section<'_>) -> Op
 }
 
 /// The trusted block of all addresses, if there is one; other mistakes are reported when the table is read.
-pub(crate) fn everyone(section: &Section<'_>) -> Option<Placed<IpNet>> {
+pub(crate) fn everyone(section: &TableSection<'_>) -> Option<PlacedValue<IpNet>> {
     let field = section.field("trusted_proxies", PROXIES)?;
     if !matches!(field.value, DeValue::Array(_)) {
         return None;
@@ -119,33 +119,33 @@ pub(crate) fn everyone(section: &Section<'_>) -> Option<Placed<IpNet>> {
     blocks.next()
 }
 
-fn blocks(field: &Field<'_>) -> Option<Vec<IpNet>> {
+fn blocks(field: &KeyField<'_>) -> Option<Vec<IpNet>> {
     all(field.elements()?.iter().map(cidr::read))
 }
 
-fn trusted_headers(field: &Field<'_>) -> Option<Vec<TrustedHeader>> {
+fn trusted_headers(field: &KeyField<'_>) -> Option<Vec<TrustedHeader>> {
     let elements = field.elements()?;
     all(elements
         .iter()
         .map(|element| element.parsed(trusted_header)))
 }
 
-fn trusted_header(text: &str) -> Result<TrustedHeader, Mistake> {
+fn trusted_header(text: &str) -> Result<TrustedHeader, ParseError> {
     let advice = "write the name of a header that your proxies write in every request, such as \"x-forwarded-host\", or \"cf-*\" for \
                   all that begin so";
     let named = text.strip_suffix('*').unwrap_or(text);
     let is_prefix = named.len() < text.len();
     let Ok(name) = HeaderName::try_from(named) else {
         let message = format!("{} is not the name of a header", quoted(text));
-        return Err(Mistake::with_advice(message, advice));
+        return Err(ParseError::with_advice(message, advice));
     };
     if is_prefix && named.len() < 3 {
         let message = format!("{} is the beginning of too many names", quoted(text));
-        return Err(Mistake::with_advice(message, advice));
+        return Err(ParseError::with_advice(message, advice));
     }
     if FRAMING.contains(&name) {
         let message = format!("{} is no field that only a proxy may write", quoted(text));
-        return Err(Mistake::with_advice(message, advice));
+        return Err(ParseError::with_advice(message, advice));
     }
     Ok(if is_prefix {
         TrustedHeader::Prefix(name.as_str().into())
@@ -155,16 +155,16 @@ fn trusted_header(text: &str) -> Result<TrustedHeader, Mistake> {
 }
 
 /// Parses the name of the header that carries an id.
-fn id_field(text: &str) -> Result<HeaderName, Mistake> {
+fn id_field(text: &str) -> Result<HeaderName, ParseError> {
     let named = HeaderName::try_from(text).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not the name of a header", quoted(text)),
             "write \"x-request-id\", or where else your proxies write it",
         )
     });
     match named? {
         secret if [header::AUTHORIZATION, header::COOKIE].contains(&secret) => {
-            Err(Mistake::with_advice(
+            Err(ParseError::with_advice(
                 format!("{} is a secret, and ids are logged", quoted(text)),
                 "write \"x-request-id\", or where else your proxies write it",
             ))
@@ -174,9 +174,9 @@ fn id_field(text: &str) -> Result<HeaderName, Mistake> {
 }
 
 /// Parses the name of the header that carries the chain.
-fn source(text: &str) -> Result<ForwardedSource, Mistake> {
+fn source(text: &str) -> Result<ForwardedSource, ParseError> {
     let name = HeaderName::try_from(text).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not the name of a header", quoted(text)),
             "write \"x-forwarded-for\", \"forwarded\", or a header with one address such as \"cf-connecting-ip\"",
         )
@@ -184,7 +184,7 @@ fn source(text: &str) -> Result<ForwardedSource, Mistake> {
     match name.as_str() {
         "x-forwarded-for" => Ok(ForwardedSource::XForwardedFor),
         "forwarded" => Ok(ForwardedSource::Forwarded),
-        _ if name == header::HOST || name == header::VIA => Err(Mistake::with_advice(
+        _ if name == header::HOST || name == header::VIA => Err(ParseError::with_advice(
             format!("{} does not carry an address", quoted(text)),
             "write \"x-forwarded-for\", \"forwarded\", or a header with one address such as \"cf-connecting-ip\"",
         )),

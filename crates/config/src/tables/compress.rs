@@ -5,9 +5,9 @@ use std::sync::Arc;
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{IntegerIn, ListBy, SizeIn, TEXT};
-use crate::field::{Field, all, quoted};
-use crate::problem::Mistake;
-use crate::section::Section;
+use crate::field::{KeyField, all, quoted};
+use crate::problem::ParseError;
+use crate::section::TableSection;
 use crate::suggest;
 
 /// The types of the web that compression makes smaller.
@@ -99,14 +99,14 @@ impl TryFrom<u64> for CompressionLevel {
 }
 
 /// Reads the `compress` of a route or of all: `None` inside when it is not written, outside when it is wrong.
-pub(crate) fn of(section: &Section<'_>) -> Option<Option<Arc<CompressRules>>> {
+pub(crate) fn of(section: &TableSection<'_>) -> Option<Option<Arc<CompressRules>>> {
     let example = "{ encodings = [\"zstd\", \"br\", \"gzip\"] }";
     section.optional("compress", example, |field| {
         CompressRules::read(field.section()?).map(Arc::new)
     })
 }
 
-fn codings(field: &Field<'_>) -> Option<Vec<ContentCoding>> {
+fn codings(field: &KeyField<'_>) -> Option<Vec<ContentCoding>> {
     let mut seen: Vec<ContentCoding> = Vec::new();
     let codings = field.elements()?.into_iter().map(|element| {
         let coding = coding(&element)?;
@@ -119,7 +119,7 @@ fn codings(field: &Field<'_>) -> Option<Vec<ContentCoding>> {
     all(codings)
 }
 
-fn coding(element: &Field<'_>) -> Option<ContentCoding> {
+fn coding(element: &KeyField<'_>) -> Option<ContentCoding> {
     let words = ContentCoding::ALL.map(|coding| (coding.name(), coding));
     element.choice(&words, |text| {
         let message = format!("there is no coding {} here", quoted(text));
@@ -132,11 +132,11 @@ fn coding(element: &Field<'_>) -> Option<ContentCoding> {
             Some(meant) => format!("did you mean {meant:?}?"),
             None => "write some of \"zstd\", \"br\", \"gzip\"".to_owned(),
         };
-        Mistake::with_advice(message, advice)
+        ParseError::with_advice(message, advice)
     })
 }
 
-fn media_ranges(field: &Field<'_>) -> Option<Vec<Box<str>>> {
+fn media_ranges(field: &KeyField<'_>) -> Option<Vec<Box<str>>> {
     let elements = field.list()?;
     if elements.len() > MOST {
         return field.refuse(
@@ -148,8 +148,8 @@ fn media_ranges(field: &Field<'_>) -> Option<Vec<Box<str>>> {
 }
 
 /// `text/html` or `text/*`.
-fn media_range(text: &str) -> Result<Box<str>, Mistake> {
-    let wrong = || Mistake::new(format!("{} is no media type", quoted(text)));
+fn media_range(text: &str) -> Result<Box<str>, ParseError> {
+    let wrong = || ParseError::new(format!("{} is no media type", quoted(text)));
     let (kind, subtype) = text.split_once('/').ok_or_else(wrong)?;
     let is_token = |text: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte);

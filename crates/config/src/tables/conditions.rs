@@ -3,13 +3,13 @@
 use toml::de::DeValue;
 
 use crate::cidr;
-use crate::field::{Field, all, describe, quoted};
-use crate::problem::Mistake;
+use crate::field::{KeyField, all, describe, quoted};
+use crate::problem::ParseError;
 use crate::rules::{ClientCondition, QueryCondition};
 use crate::section::step;
 
 /// `client = ["10.0.0.0/8", "!10.1.0.0/16"]`
-pub(super) fn client(field: &Field<'_>) -> Option<ClientCondition> {
+pub(super) fn client(field: &KeyField<'_>) -> Option<ClientCondition> {
     let mut condition = ClientCondition::default();
     let mut sound = true;
     for element in field.list()? {
@@ -37,7 +37,7 @@ pub(super) fn client(field: &Field<'_>) -> Option<ClientCondition> {
 }
 
 /// `query = { page = "2", debug = "*" }`, in the order of the names.
-pub(super) fn query(field: &Field<'_>) -> Option<Vec<QueryCondition>> {
+pub(super) fn query(field: &KeyField<'_>) -> Option<Vec<QueryCondition>> {
     let section = field.section()?;
     if section.entries().is_empty() {
         return field.refuse(
@@ -60,9 +60,9 @@ pub(super) fn query(field: &Field<'_>) -> Option<Vec<QueryCondition>> {
     Some(conditions)
 }
 
-fn query_condition(name: &str, value: &DeValue<'_>) -> Result<QueryCondition, Mistake> {
+fn query_condition(name: &str, value: &DeValue<'_>) -> Result<QueryCondition, ParseError> {
     if name.is_empty() {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             "a parameter has no name",
             "write one such as page = \"2\"",
         ));
@@ -76,7 +76,7 @@ fn query_condition(name: &str, value: &DeValue<'_>) -> Result<QueryCondition, Mi
             name: name.into(),
             value: Some((&**text).into()),
         }),
-        other => Err(Mistake::with_advice(
+        other => Err(ParseError::with_advice(
             format!("expected a string, got {}", describe(other)),
             format!("write {} = \"2\", or \"*\" for any value", quoted(name)),
         )),

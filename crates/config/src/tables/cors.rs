@@ -7,9 +7,9 @@ use http::{HeaderName, HeaderValue, Method};
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{DurationIn, Flag, ListBy, TEXT};
-use crate::field::{Field, all, quoted};
-use crate::problem::Mistake;
-use crate::section::Section;
+use crate::field::{KeyField, all, quoted};
+use crate::problem::ParseError;
+use crate::section::TableSection;
 
 /// The fields that pages may read of every answer: without them a page that is refused does not know when to come back.
 const EXPOSED: &str = "ratelimit, ratelimit-policy, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id";
@@ -101,14 +101,14 @@ pub enum Credentials {
 }
 
 /// Reads the `cors` of a route or of all: `None` inside when it is not written, outside when it is wrong.
-pub(crate) fn of(section: &Section<'_>) -> Option<Option<Arc<CorsRules>>> {
+pub(crate) fn of(section: &TableSection<'_>) -> Option<Option<Arc<CorsRules>>> {
     let example = "{ origins = [\"https://app.example.com\"] }";
     section.optional("cors", example, |field| {
         CorsRules::read(field.section()?).map(Arc::new)
     })
 }
 
-fn check_credentials(keys: &CorsRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_credentials(keys: &CorsRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if keys.credentials != Some(Credentials::Allowed) {
         return Some(());
     }
@@ -130,22 +130,22 @@ fn check_credentials(keys: &CorsRulesKeys, section: &Section<'_>) -> Option<()> 
     Some(())
 }
 
-fn methods(field: &Field<'_>) -> Option<Vec<Method>> {
+fn methods(field: &KeyField<'_>) -> Option<Vec<Method>> {
     let methods = elements(field)?.into_iter().map(|element| {
         element.parsed(|text| match Method::from_bytes(text.as_bytes()) {
             Ok(method) if text == text.to_ascii_uppercase() => Ok(method),
-            _ => Err(Mistake::new(format!("{} is not a method", quoted(text)))),
+            _ => Err(ParseError::new(format!("{} is not a method", quoted(text)))),
         })
     });
     all(methods)
 }
 
-fn allowed_fields(field: &Field<'_>) -> Option<AllowedFields> {
+fn allowed_fields(field: &KeyField<'_>) -> Option<AllowedFields> {
     Some(names(field)?.map_or(AllowedFields::Any, AllowedFields::These))
 }
 
 /// `Access-Control-Expose-Headers`: the named fields, and those of limits.
-fn exposed_fields(field: &Field<'_>) -> Option<HeaderValue> {
+fn exposed_fields(field: &KeyField<'_>) -> Option<HeaderValue> {
     let Some(names) = names(field)? else {
         return Some(HeaderValue::from_static("*"));
     };
@@ -154,7 +154,7 @@ fn exposed_fields(field: &Field<'_>) -> Option<HeaderValue> {
     HeaderValue::from_str(&text.join(", ")).ok()
 }
 
-fn elements<'d>(field: &Field<'d>) -> Option<Vec<Field<'d>>> {
+fn elements<'d>(field: &KeyField<'d>) -> Option<Vec<KeyField<'d>>> {
     let elements = field.list()?;
     if elements.len() > MOST {
         return field.refuse(
@@ -166,7 +166,7 @@ fn elements<'d>(field: &Field<'d>) -> Option<Vec<Field<'d>>> {
 }
 
 /// Names of fields; `None` inside for `["*"]`.
-fn names(field: &Field<'_>) -> Option<Option<Vec<HeaderName>>> {
+fn names(field: &KeyField<'_>) -> Option<Option<Vec<HeaderName>>> {
     let elements = elements(field)?;
     if let [only] = &*elements
         && only.written_text() == Some("*")
@@ -176,7 +176,7 @@ fn names(field: &Field<'_>) -> Option<Option<Vec<HeaderName>>> {
     let names = elements.iter().map(|element| {
         element.parsed(|text| match HeaderName::try_from(text) {
             Ok(name) if text != "*" => Ok(name),
-            _ => Err(Mistake::new(format!(
+            _ => Err(ParseError::new(format!(
                 "{} is not the name of a header",
                 quoted(text)
             ))),
@@ -185,7 +185,7 @@ fn names(field: &Field<'_>) -> Option<Option<Vec<HeaderName>>> {
     all(names.collect::<Vec<_>>()).map(Some)
 }
 
-fn origins(field: &Field<'_>) -> Option<PageOrigins> {
+fn origins(field: &KeyField<'_>) -> Option<PageOrigins> {
     let elements = elements(field)?;
     if let Some(any) = elements
         .iter()
@@ -204,16 +204,16 @@ fn origins(field: &Field<'_>) -> Option<PageOrigins> {
 }
 
 /// RFC 6454 §6.2: scheme, host and a port that is not the scheme's own, in lower case.
-fn origin(text: &str) -> Result<PageOrigin, Mistake> {
+fn origin(text: &str) -> Result<PageOrigin, ParseError> {
     let wrong = |what: &str, instead: String| {
         let message = format!("{} {what}", quoted(text));
-        Err(Mistake::with_advice(
+        Err(ParseError::with_advice(
             message,
             format!("write {}", quoted(&instead)),
         ))
     };
     if text == "null" {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             "\"null\" is the origin of every page in a sandbox, and so of anybody's",
             "name the origins of your own pages",
         ));
@@ -247,7 +247,7 @@ fn origin(text: &str) -> Result<PageOrigin, Mistake> {
     };
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     if scheme.is_empty() || host.is_empty() || !host.bytes().all(allowed) {
-        return Err(Mistake::new(format!(
+        return Err(ParseError::new(format!(
             "{} is not the origin of a page",
             quoted(text)
         )));

@@ -6,7 +6,7 @@ use sluicegate_config_derive::Table;
 use sluicegate_limiter::Concurrency;
 
 use crate::declaration::{ChoiceOf, DurationIn, NUMBER, ReadBy, SizeIn};
-use crate::field::Field;
+use crate::field::KeyField;
 
 /// Longest wait for a head: an hour. Nobody types one.
 const LONGEST_HEAD: Duration = Duration::from_secs(3600);
@@ -106,7 +106,7 @@ pub enum UnderscoreFields {
     Pass,
 }
 
-fn concurrency(field: &Field<'_>) -> Option<Concurrency> {
+fn concurrency(field: &KeyField<'_>) -> Option<Concurrency> {
     let count = field.integer(1..=Concurrency::MAX.get().into())?;
     Concurrency::new(u32::try_from(count).ok()?).ok()
 }

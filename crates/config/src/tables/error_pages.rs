@@ -8,14 +8,14 @@
 use http::{HeaderValue, StatusCode};
 use sluicegate_base::bounds::ERROR_PAGE;
 
-use crate::field::{self, Field, quoted};
-use crate::report::{Place, Report};
+use crate::field::{self, KeyField, quoted};
+use crate::report::{KeyPlace, ProblemReport};
 use crate::rules::{ErrorPages, Failing, Page, PageBody, PagePiece};
-use crate::section::Section;
+use crate::section::TableSection;
 
-/// Whose pages are read.
+/// The routes for which pages are read.
 #[derive(Clone, Copy)]
-pub(crate) enum Whose<'p> {
+pub(crate) enum PageScope<'p> {
     /// Those of every route.
     All,
     /// Those of a route, which go before these; `None` where these are wrong.
@@ -32,7 +32,7 @@ const PLACEHOLDERS: [(&str, PagePiece); 3] = [
 ];
 
 /// The `error_pages` of a route or of all; `None` when one is wrong.
-pub(crate) fn of(section: &Section<'_>, whose: Whose<'_>) -> Option<ErrorPages> {
+pub(crate) fn of(section: &TableSection<'_>, whose: PageScope<'_>) -> Option<ErrorPages> {
     let example = "with html = \"<p>We are back soon.\"";
     let mut all = Some(ErrorPages::default());
     let mut intercepting = Vec::new();
@@ -63,9 +63,9 @@ pub(crate) fn of(section: &Section<'_>, whose: Whose<'_>) -> Option<ErrorPages> 
     Some(pages)
 }
 
-fn intercept(field: &Field<'_>, whose: Whose<'_>) -> Option<bool> {
+fn intercept(field: &KeyField<'_>, whose: PageScope<'_>) -> Option<bool> {
     let intercept = field.boolean()?;
-    if matches!(whose, Whose::RouteWithoutOrigin) {
+    if matches!(whose, PageScope::RouteWithoutOrigin) {
         return field.refuse(
             "the route has no origin, so there is no answer to replace",
             "leave it out",
@@ -77,16 +77,16 @@ fn intercept(field: &Field<'_>, whose: Whose<'_>) -> Option<bool> {
 /// Returns whether there is a page to give instead of a response, where one is replaced.
 fn has_page(
     failing: Failing,
-    field: &Field<'_>,
+    field: &KeyField<'_>,
     pages: &ErrorPages,
-    whose: Whose<'_>,
+    whose: PageScope<'_>,
 ) -> Option<()> {
     let has_bodies = |page: &Page| page.own_bodies().map(|_| ());
     let beneath = match whose {
         // What is wrong there was said there.
-        Whose::Route(None) => return Some(()),
-        Whose::Route(Some(of_all)) => of_all.find(failing, has_bodies),
-        Whose::All | Whose::RouteWithoutOrigin => None,
+        PageScope::Route(None) => return Some(()),
+        PageScope::Route(Some(of_all)) => of_all.find(failing, has_bodies),
+        PageScope::All | PageScope::RouteWithoutOrigin => None,
     };
     if field.boolean() == Some(false) || pages.find(failing, has_bodies).or(beneath).is_some() {
         return Some(());
@@ -111,7 +111,7 @@ fn failing(name: &str) -> Option<Failing> {
 
 /// Reads a page; of `intercept` the outer option says whether it is written, the inner one whether it is right.
 fn page(
-    section: Section<'_>,
+    section: TableSection<'_>,
     failing: Option<Failing>,
     intercept: Option<Option<bool>>,
 ) -> Option<Page> {
@@ -123,7 +123,7 @@ fn page(
     let report = section.report;
     section.finish();
     let (mut bodies, mut right) = (Vec::new(), true);
-    let mut add = |read: Option<String>, field: &Field<'_>, media_type: &'static str| match read
+    let mut add = |read: Option<String>, field: &KeyField<'_>, media_type: &'static str| match read
         .and_then(|text| body(&text, field, media_type))
     {
         Some(body) => bodies.push(body),
@@ -180,8 +180,8 @@ fn page(
 fn said_enough(
     failing: Option<Failing>,
     bodies: &[PageBody],
-    place: &Place,
-    report: &Report<'_>,
+    place: &KeyPlace,
+    report: &ProblemReport<'_>,
 ) -> Option<()> {
     if bodies.is_empty() {
         let advice = "write html, html_file, json or text; the problem body is there anyway";
@@ -199,7 +199,7 @@ fn said_enough(
     Some(())
 }
 
-fn body(text: &str, field: &Field<'_>, media_type: &'static str) -> Option<PageBody> {
+fn body(text: &str, field: &KeyField<'_>, media_type: &'static str) -> Option<PageBody> {
     if text.len() > ERROR_PAGE {
         return field.refuse(
             format!("{} bytes are too many for a failure", text.len()),

@@ -7,7 +7,7 @@ use jsonwebtoken::Algorithm;
 use sluicegate_base::bounds::TOKEN_KEYS;
 use sluicegate_base::jwt::{KeyError, KeyText, TokenSettings, TokenVerifier};
 
-use crate::field::{Field, all, quoted, text_or_warning};
+use crate::field::{KeyField, all, quoted, text_or_warning};
 use crate::rules::{FileState, JwtRules};
 
 /// The algorithms that exist here.
@@ -35,14 +35,14 @@ pub(crate) const EXAMPLE: &str =
     "{ algorithms = [\"RS256\"], jwks_file = \"/etc/sluicegate/jwks.json\" }";
 
 /// Reads the table.
-pub(crate) fn read(field: &Field<'_>) -> Option<JwtRules> {
+pub(crate) fn read(field: &KeyField<'_>) -> Option<JwtRules> {
     let section = field.section()?;
     let algorithms = section
         .required("algorithms", "[\"RS256\"]")
         .and_then(|field| algorithms(&field));
     let key_file = section.field("key_file", "\"/etc/sluicegate/jwt.pem\"");
     let jwks_file = section.field("jwks_file", "\"/etc/sluicegate/jwks.json\"");
-    let text = |field: &Field<'_>| field.text().map(str::to_owned);
+    let text = |field: &KeyField<'_>| field.text().map(str::to_owned);
     let issuer = section.optional("issuer", "\"https://login.example.com/\"", text);
     let audience = section.optional("audience", "\"api\"", text);
     let leeway = section.or("leeway", "\"60s\"", LEEWAY, |field| {
@@ -106,7 +106,7 @@ pub(crate) fn read(field: &Field<'_>) -> Option<JwtRules> {
     }
 }
 
-fn algorithms(field: &Field<'_>) -> Option<Vec<Algorithm>> {
+fn algorithms(field: &KeyField<'_>) -> Option<Vec<Algorithm>> {
     all(field
         .list()?
         .iter()

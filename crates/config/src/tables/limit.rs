@@ -7,14 +7,14 @@ use crate::algorithm;
 use crate::ban;
 use crate::condition;
 use crate::cost;
-use crate::field::Field;
+use crate::field::KeyField;
 use crate::key;
-use crate::overrides::{self, About};
+use crate::overrides::{self, OverriddenLimit};
 use crate::rates;
 use crate::refusal;
-use crate::report::{Place, Placed, Report};
+use crate::report::{KeyPlace, PlacedValue, ProblemReport};
 use crate::rules::{FieldStyle, KeyPart, KeyTemplate, LimitRules, Name};
-use crate::section::Section;
+use crate::section::TableSection;
 use crate::shared;
 use crate::tier;
 
@@ -26,16 +26,16 @@ const LARGE: u64 = 3 << 30;
 pub(crate) const EXAMPLE: &str = "with key = \"client.ip\" and rates = [\"5 per 10s\"]";
 
 /// A limit, and the places where it names what others must define.
-pub(crate) struct Limited {
+pub(crate) struct ParsedLimit {
     pub(crate) rules: LimitRules,
     /// A second limit.
-    pub(crate) then: Option<Placed<Name>>,
+    pub(crate) then: Option<PlacedValue<Name>>,
     /// That it counts in the store.
-    pub(crate) shared: Option<Place>,
+    pub(crate) shared: Option<KeyPlace>,
 }
 
 /// Reads the table.
-pub(crate) fn read(section: Section<'_>) -> Option<Limited> {
+pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     let key = section
         .required("key", "\"client.ip\"")
         .and_then(|field| key::template(&field));
@@ -73,7 +73,7 @@ pub(crate) fn read(section: Section<'_>) -> Option<Limited> {
     let count = cache::counting(&section);
     // Where it is wrong what rows and tiers are about, that was told.
     let about = match (&key, &policy, &cost) {
-        (Some(key), Some(policy), Some(cost)) => Some(About { key, policy, cost }),
+        (Some(key), Some(policy), Some(cost)) => Some(OverriddenLimit { key, policy, cost }),
         _ => None,
     };
     let written = section.field("overrides", "\"tiers.csv\"");
@@ -110,7 +110,7 @@ pub(crate) fn read(section: Section<'_>) -> Option<Limited> {
     };
     let place = capacity_field.as_ref().map_or(&place, |field| &field.place);
     check_memory(&rules, place, report);
-    Some(Limited {
+    Some(ParsedLimit {
         rules,
         then: said.then,
         shared: shared.map(|shared| shared.place),
@@ -125,7 +125,7 @@ fn usual_capacity(key: Option<&KeyTemplate>) -> Capacity {
 }
 
 /// Warns of a limit that takes more memory than was probably meant.
-fn check_memory(rules: &LimitRules, place: &Place, report: &Report<'_>) {
+fn check_memory(rules: &LimitRules, place: &KeyPlace, report: &ProblemReport<'_>) {
     let bytes = rules.bytes();
     if bytes > LARGE {
         report.warning(
@@ -143,7 +143,7 @@ fn check_memory(rules: &LimitRules, place: &Place, report: &Report<'_>) {
     }
 }
 
-fn field_style(field: &Field<'_>) -> Option<FieldStyle> {
+fn field_style(field: &KeyField<'_>) -> Option<FieldStyle> {
     const STYLES: [(&str, FieldStyle); 4] = [
         ("ietf", FieldStyle::Ietf),
         ("x-ratelimit", FieldStyle::XRateLimit),
@@ -153,7 +153,7 @@ fn field_style(field: &Field<'_>) -> Option<FieldStyle> {
     field.word(&STYLES, |got| format!("there are no fields {got}"))
 }
 
-fn capacity(field: &Field<'_>) -> Option<Capacity> {
+fn capacity(field: &KeyField<'_>) -> Option<Capacity> {
     let keys = field.integer(1..=Capacity::MAX.keys())?;
     match Capacity::new(keys) {
         Ok(capacity) => Some(capacity),

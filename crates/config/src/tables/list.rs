@@ -12,10 +12,10 @@ use sluicegate_config_derive::Table;
 
 use crate::cidr;
 use crate::declaration::{ListBy, ReadBy, TEXT};
-use crate::field::{Field, all, quoted, text_or_warning};
-use crate::report::Placed;
+use crate::field::{KeyField, all, quoted, text_or_warning};
+use crate::report::PlacedValue;
 use crate::rules::{FileState, Name};
-use crate::section::Section;
+use crate::section::TableSection;
 
 pub(crate) const EXAMPLE: &str = "with cidrs = [\"192.0.2.0/24\"] or file = \"bad.txt\"";
 
@@ -99,13 +99,13 @@ pub(crate) struct ListNames {
     /// blocks that hold a client the longest decides, whichever list it is from; of two equally long ones the one that is refused. Default:
     /// none.
     #[key(example = "[\"office\"]", default = Vec::new(), reader = ListBy(names, TEXT))]
-    allow: Vec<Placed<Name>>,
+    allow: Vec<PlacedValue<Name>>,
     /// Lists of clients that are refused. Default: none.
     #[key(example = "[\"bad\"]", default = Vec::new(), reader = ListBy(names, TEXT))]
-    block: Vec<Placed<Name>>,
+    block: Vec<PlacedValue<Name>>,
 }
 
-fn warn_of_empty_list(keys: &ListRulesKeys, section: &Section<'_>) -> Option<()> {
+fn warn_of_empty_list(keys: &ListRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if !section.has("file") && keys.cidrs.as_ref().is_some_and(|cidrs| cidrs.is_empty()) {
         section.report.warning(
             &section.place,
@@ -116,15 +116,15 @@ fn warn_of_empty_list(keys: &ListRulesKeys, section: &Section<'_>) -> Option<()>
     Some(())
 }
 
-fn cidrs(field: &Field<'_>) -> Option<Arc<CidrSet>> {
+fn cidrs(field: &KeyField<'_>) -> Option<Arc<CidrSet>> {
     let blocks = all(field.elements()?.iter().map(cidr::read))?;
     Some(Arc::new(CidrSet::new(blocks)))
 }
 
 /// Reads `allow` and `block` of `[client]` or of a route; whether the lists are defined is judged when all are known.
-pub(crate) fn uses(section: &Section<'_>) -> Option<ListUse> {
+pub(crate) fn uses(section: &TableSection<'_>) -> Option<ListUse> {
     let ListNames { allow, block } = ListNames::read_keys(section)?;
-    let values = |names: Vec<Placed<Name>>| names.into_iter().map(|name| name.value).collect();
+    let values = |names: Vec<PlacedValue<Name>>| names.into_iter().map(|name| name.value).collect();
     Some(ListUse {
         allow: values(allow),
         block: values(block),
@@ -132,9 +132,10 @@ pub(crate) fn uses(section: &Section<'_>) -> Option<ListUse> {
 }
 
 /// Refuses a list that is allowed and blocked, and notes the uses of the others.
-fn check_names(keys: &mut ListNamesKeys, section: &Section<'_>) -> Option<()> {
+fn check_names(keys: &mut ListNamesKeys, section: &TableSection<'_>) -> Option<()> {
     let (allow, block) = (keys.allow.iter().flatten(), keys.block.iter().flatten());
-    let is_blocked = |name: &&Placed<Name>| block.clone().any(|other| other.value == name.value);
+    let is_blocked =
+        |name: &&PlacedValue<Name>| block.clone().any(|other| other.value == name.value);
     if let Some(name) = allow.clone().find(is_blocked) {
         let message = format!("the list {} is allowed here too", quoted(&name.value));
         section.refuse::<()>("block", message, "leave it out of one of the two");
@@ -145,7 +146,7 @@ fn check_names(keys: &mut ListNamesKeys, section: &Section<'_>) -> Option<()> {
     Some(())
 }
 
-fn names(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
+fn names(field: &KeyField<'_>) -> Option<Vec<PlacedValue<Name>>> {
     let elements = field.elements()?;
     if elements.len() > LIST_USES {
         let message = format!("{} lists are too many here", elements.len());
@@ -171,7 +172,7 @@ fn names(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
 
 /// One block or address a line; `#` and `;` begin a comment, as in the lists that are published. Lines that are none are left out, and
 /// mark the file as broken.
-fn file(field: &Field<'_>) -> Option<ListFile> {
+fn file(field: &KeyField<'_>) -> Option<ListFile> {
     let (path, text) = text_or_warning(field)?;
     let shown = quoted(&path.display().to_string());
     let (mut blocks, mut wrong) = (Vec::new(), usize::from(text.is_none()));

@@ -10,12 +10,12 @@ use toml::de::DeValue;
 use super::listener_tls::TlsRules;
 use crate::cidr;
 use crate::declaration::{Flag, ListBy, ReadBy, TableOf, WordOf};
-use crate::field::{Field, all, quoted};
+use crate::field::{KeyField, all, quoted};
 use crate::form::ValueKind;
-use crate::problem::Mistake;
-use crate::report::{Placed, Report};
+use crate::problem::ParseError;
+use crate::report::{PlacedValue, ProblemReport};
 use crate::rules::{Http2, ProxyProtocol};
-use crate::section::Section;
+use crate::section::TableSection;
 
 pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
 
@@ -61,10 +61,10 @@ struct ProxyTable {
     #[key(
         example = "\"required\"",
         shown = "\"off\"",
-        default = Announcement::Off,
+        default = ProxyProtocolMode::Off,
         reader = WordOf(&ANNOUNCEMENTS, "{} says nothing about the PROXY protocol")
     )]
-    proxy_protocol: Announcement,
+    proxy_protocol: ProxyProtocolMode,
     /// The networks of proxies that may announce clients; required unless it is "off". From anybody else "optional" takes such a header for
     /// a broken request.
     #[key(example = "[\"10.0.0.0/8\"]", reader = ListBy(proxies, &[ValueKind::String]))]
@@ -73,29 +73,29 @@ struct ProxyTable {
 
 /// The announcement of clients that a listener accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Announcement {
+enum ProxyProtocolMode {
     Off,
     Optional,
     Required,
 }
 
-const ANNOUNCEMENTS: [(&str, Announcement); 3] = [
-    ("off", Announcement::Off),
-    ("optional", Announcement::Optional),
-    ("required", Announcement::Required),
+const ANNOUNCEMENTS: [(&str, ProxyProtocolMode); 3] = [
+    ("off", ProxyProtocolMode::Off),
+    ("optional", ProxyProtocolMode::Optional),
+    ("required", ProxyProtocolMode::Required),
 ];
 
 /// Reads every listener, with the place of its address; those that are wrong are left out.
-pub(crate) fn read(sections: Vec<Section<'_>>) -> Vec<Placed<ListenerRules>> {
+pub(crate) fn read(sections: Vec<TableSection<'_>>) -> Vec<PlacedValue<ListenerRules>> {
     let read = sections.into_iter().filter_map(|section| {
         let place = section.place_of("address");
         let value = ListenerRules::read(section)?;
-        Some(Placed { value, place })
+        Some(PlacedValue { value, place })
     });
     read.collect()
 }
 
-fn check_redirect(keys: &ListenerRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_redirect(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if let (Some(Some(_)), Some(Some(_))) = (keys.redirect_to_https, &keys.tls) {
         return section.refuse(
             "redirect_to_https",
@@ -106,8 +106,8 @@ fn check_redirect(keys: &ListenerRulesKeys, section: &Section<'_>) -> Option<()>
     Some(())
 }
 
-fn check_proxies(keys: &ProxyTableKeys, section: &Section<'_>) -> Option<()> {
-    let is_off = keys.proxy_protocol? == Announcement::Off;
+fn check_proxies(keys: &ProxyTableKeys, section: &TableSection<'_>) -> Option<()> {
+    let is_off = keys.proxy_protocol? == ProxyProtocolMode::Off;
     match (is_off, section.has("proxy_protocol_from")) {
         (true, true) => section.refuse(
             "proxy_protocol_from",
@@ -123,18 +123,18 @@ fn check_proxies(keys: &ProxyTableKeys, section: &Section<'_>) -> Option<()> {
     }
 }
 
-fn proxy_protocol(section: &Section<'_>) -> Option<ProxyProtocol> {
+fn proxy_protocol(section: &TableSection<'_>) -> Option<ProxyProtocol> {
     let table = ProxyTable::read_keys(section)?;
     let proxies = table.proxy_protocol_from.unwrap_or_default();
     Some(match table.proxy_protocol {
-        Announcement::Off => ProxyProtocol::Off,
-        Announcement::Optional => ProxyProtocol::Optional(proxies),
-        Announcement::Required => ProxyProtocol::Required(proxies),
+        ProxyProtocolMode::Off => ProxyProtocol::Off,
+        ProxyProtocolMode::Optional => ProxyProtocol::Optional(proxies),
+        ProxyProtocolMode::Required => ProxyProtocol::Required(proxies),
     })
 }
 
 /// Reads the networks of proxies.
-fn proxies(field: &Field<'_>) -> Option<Vec<IpNet>> {
+fn proxies(field: &KeyField<'_>) -> Option<Vec<IpNet>> {
     let elements = field.list()?;
     all(elements.iter().map(|element| {
         let network = cidr::read(element)?;
@@ -149,7 +149,7 @@ fn proxies(field: &Field<'_>) -> Option<Vec<IpNet>> {
 }
 
 /// Reads `true`, `false` or a port.
-fn https_port(field: &Field<'_>) -> Option<Option<NonZeroU16>> {
+fn https_port(field: &KeyField<'_>) -> Option<Option<NonZeroU16>> {
     const HTTPS: NonZeroU16 = NonZeroU16::new(443).expect("443 is not zero");
     match field.value {
         DeValue::Boolean(asked) => Some(asked.then_some(HTTPS)),
@@ -162,12 +162,12 @@ fn https_port(field: &Field<'_>) -> Option<Option<NonZeroU16>> {
 }
 
 /// Reads an address to bind.
-pub(super) fn address(field: &Field<'_>) -> Option<SocketAddr> {
+pub(super) fn address(field: &KeyField<'_>) -> Option<SocketAddr> {
     field.parsed(|text| {
         text.parse().map_err(|_| {
             let message = format!("{} is not an address with a port", quoted(text));
             let port: Option<u16> = text.rsplit(':').next().and_then(|port| port.parse().ok());
-            Mistake::with_advice(
+            ParseError::with_advice(
                 message,
                 match port {
                     Some(port)
@@ -187,7 +187,7 @@ pub(super) fn address(field: &Field<'_>) -> Option<SocketAddr> {
 }
 
 /// Reports every address that cannot be bound because an earlier one has it.
-pub(crate) fn check_distinct(listeners: &[Placed<ListenerRules>], report: &Report<'_>) {
+pub(crate) fn check_distinct(listeners: &[PlacedValue<ListenerRules>], report: &ProblemReport<'_>) {
     for (at, listener) in listeners.iter().enumerate() {
         let address = listener.value.address;
         let clash = listeners[..at]

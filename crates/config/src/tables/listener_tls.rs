@@ -19,12 +19,12 @@ use sluicegate_config_derive::Table;
 use super::acme;
 use super::listener::ListenerRules;
 use crate::declaration::{ListBy, PEM_FILE, TableOf, WordOf};
-use crate::field::{Field, all, quoted, text_of};
+use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
-use crate::references::Defined;
-use crate::report::{Placed, Report};
+use crate::references::DefinedNames;
+use crate::report::{PlacedValue, ProblemReport};
 use crate::rules::{LimitRules, MinVersion, Name, NameSet, UnknownName, ValueSource};
-use crate::section::Section;
+use crate::section::TableSection;
 
 const PAIRS: &str = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]";
 
@@ -113,14 +113,14 @@ const CLIENT_AUTHS: [(&str, ClientAuth); 2] = [
 ];
 
 /// Requires certificates, unless names are written that they are ordered for.
-fn check_certificates(keys: &TlsRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_certificates(keys: &TlsRulesKeys, section: &TableSection<'_>) -> Option<()> {
     match keys.acme {
         Some(None) => section.required("certificates", PAIRS).map(drop),
         _ => Some(()),
     }
 }
 
-fn check_authority(_: &ClientTableKeys, section: &Section<'_>) -> Option<()> {
+fn check_authority(_: &ClientTableKeys, section: &TableSection<'_>) -> Option<()> {
     if section.has("client_auth") && !section.has("client_ca_file") {
         return section.refuse(
             "client_auth",
@@ -131,7 +131,7 @@ fn check_authority(_: &ClientTableKeys, section: &Section<'_>) -> Option<()> {
     Some(())
 }
 
-fn clients(section: &Section<'_>) -> Option<Option<ClientTrust>> {
+fn clients(section: &TableSection<'_>) -> Option<Option<ClientTrust>> {
     let table = ClientTable::read_keys(section)?;
     let Some(authorities) = table.client_ca_file else {
         return Some(None);
@@ -147,7 +147,7 @@ fn clients(section: &Section<'_>) -> Option<Option<ClientTrust>> {
     Some(trust)
 }
 
-fn certificates_of(field: &Field<'_>) -> Option<Vec<ServerCertificate>> {
+fn certificates_of(field: &KeyField<'_>) -> Option<Vec<ServerCertificate>> {
     let elements = field.list()?;
     let mut read = Vec::new();
     for (at, element) in elements.iter().enumerate() {
@@ -160,7 +160,7 @@ fn certificates_of(field: &Field<'_>) -> Option<Vec<ServerCertificate>> {
     all(read)
 }
 
-fn certificate(element: &Field<'_>) -> Option<ServerCertificate> {
+fn certificate(element: &KeyField<'_>) -> Option<ServerCertificate> {
     let section = element.section()?;
     let chain = section.required("cert_file", "\"site.pem\"");
     let key = section.required("key_file", "\"site.key\"");
@@ -178,7 +178,7 @@ fn certificate(element: &Field<'_>) -> Option<ServerCertificate> {
         }))
     });
     section.finish();
-    let text = |field: &Field<'_>| text_of(field, PEM_FILE.0);
+    let text = |field: &KeyField<'_>| text_of(field, PEM_FILE.0);
     let chain_text = chain.as_ref().and_then(text);
     let key_text = key.as_ref().and_then(text);
     let (chain, key, (key_path, key_text)) = (chain?, key?, key_text?);
@@ -234,7 +234,7 @@ fn certificate(element: &Field<'_>) -> Option<ServerCertificate> {
 
 /// Warns of a certificate that no client would be shown.
 fn check_names(
-    element: &Field<'_>,
+    element: &KeyField<'_>,
     at: usize,
     certificate: &ServerCertificate,
     earlier: &[Option<ServerCertificate>],
@@ -262,7 +262,7 @@ fn check_names(
     }
 }
 
-fn check_time(chain: &Field<'_>, certificate: &ServerCertificate) {
+fn check_time(chain: &KeyField<'_>, certificate: &ServerCertificate) {
     let (now, validity) = (clock::wall(), certificate.validity());
     let wrong = if now > validity.ends {
         "this certificate has expired, so browsers refuse it"
@@ -279,14 +279,14 @@ fn check_time(chain: &Field<'_>, certificate: &ServerCertificate) {
 }
 
 /// Reads `hsts`, RFC 6797 §6.1.
-fn hsts(section: Section<'_>) -> Option<HeaderValue> {
+fn hsts(section: TableSection<'_>) -> Option<HeaderValue> {
     let age = section.required("max_age", "\"365d\"");
     let max_age = age
         .as_ref()
         .and_then(|field| field.duration(Duration::ZERO..=YEAR * 10));
-    let subdomains = section.or("include_subdomains", "true", false, Field::boolean);
+    let subdomains = section.or("include_subdomains", "true", false, KeyField::boolean);
     let preload = section.field("preload", "true");
-    let preloaded = preload.as_ref().map_or(Some(false), Field::boolean);
+    let preloaded = preload.as_ref().map_or(Some(false), KeyField::boolean);
     section.finish();
     let (max_age, subdomains, preloaded) = (max_age?, subdomains?, preloaded?);
     if let Some(preload) = preload
@@ -311,10 +311,10 @@ fn hsts(section: Section<'_>) -> Option<HeaderValue> {
 /// Reports limits that count by what no handshake tells: a client's certificate where no listener asks for one, or anything of TLS where
 /// none speaks it.
 pub(crate) fn check_told(
-    listeners: &[Placed<ListenerRules>],
+    listeners: &[PlacedValue<ListenerRules>],
     limits: &BTreeMap<Name, LimitRules>,
-    defined: &Defined,
-    report: &Report<'_>,
+    defined: &DefinedNames,
+    report: &ProblemReport<'_>,
 ) {
     let tls = || listeners.iter().filter_map(|each| each.value.tls.as_ref());
     let (spoken, asked) = (tls().count() > 0, tls().any(|tls| tls.clients.is_some()));

@@ -4,15 +4,15 @@ use http::HeaderName;
 use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
 
-use super::route::Route;
+use super::route::ParsedRoute;
 use crate::declaration::{ChoiceOf, ListBy, ReadBy, WordOf};
-use crate::field::{Field, quoted};
+use crate::field::{KeyField, quoted};
 use crate::form::ValueKind;
 use crate::line_filter::{LineFilter, line_filter};
-use crate::problem::Mistake;
-use crate::report::{Place, Report};
+use crate::problem::ParseError;
+use crate::report::{KeyPlace, ProblemReport};
 use crate::rules::{AccessLogTarget, LogFormat, LogNames, LoggedKeys, RefusedLines};
-use crate::section::Section;
+use crate::section::TableSection;
 use crate::suggest;
 
 /// The access log.
@@ -84,7 +84,7 @@ const KEYS: [(&str, LoggedKeys); 3] = [
 const FORMATS: [(&str, LogFormat); 2] =
     [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
 
-fn check_fields(keys: &LogRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_fields(keys: &LogRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if keys.format == Some(LogFormat::Combined) && !keys.fields.as_ref()?.is_empty() {
         return section.refuse(
             "fields",
@@ -96,7 +96,7 @@ fn check_fields(keys: &LogRulesKeys, section: &Section<'_>) -> Option<()> {
 }
 
 /// Reads `"stdout"`, `"off"` or the path of a file.
-fn access(field: &Field<'_>) -> Option<AccessLogTarget> {
+fn access(field: &KeyField<'_>) -> Option<AccessLogTarget> {
     match field.text()? {
         "stdout" => Some(AccessLogTarget::Stdout),
         "off" => Some(AccessLogTarget::Off),
@@ -113,7 +113,7 @@ fn access(field: &Field<'_>) -> Option<AccessLogTarget> {
     }
 }
 
-fn old_names(field: &Field<'_>) -> Option<LogNames> {
+fn old_names(field: &KeyField<'_>) -> Option<LogNames> {
     if !field.boolean()? {
         return Some(LogNames::Present);
     }
@@ -128,9 +128,9 @@ fn old_names(field: &Field<'_>) -> Option<LogNames> {
 /// Warns of routes that `only`, which stands at `place`, names and the file has not: `==` keeps none of their lines, and `!=` drops none.
 pub(crate) fn check_routes(
     only: &LineFilter,
-    place: &Place,
-    routes: &[Route],
-    report: &Report<'_>,
+    place: &KeyPlace,
+    routes: &[ParsedRoute],
+    report: &ProblemReport<'_>,
 ) {
     let rules = routes.iter().filter_map(|route| route.rules.as_ref());
     let known: Vec<&str> = rules.map(|rules| &*rules.name).collect();
@@ -162,7 +162,7 @@ const CREDENTIALS: [&str; 10] = [
 ];
 
 /// Reads `fields = ["user-agent", "referer"]`.
-fn fields(field: &Field<'_>) -> Option<Vec<HeaderName>> {
+fn fields(field: &KeyField<'_>) -> Option<Vec<HeaderName>> {
     let elements = field.elements()?;
     if elements.len() > bounds::LOGGED_FIELDS {
         return field.refuse(
@@ -186,15 +186,15 @@ fn fields(field: &Field<'_>) -> Option<Vec<HeaderName>> {
     sound.then_some(names)
 }
 
-fn field_name(text: &str) -> Result<HeaderName, Mistake> {
+fn field_name(text: &str) -> Result<HeaderName, ParseError> {
     let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not the name of a request field", quoted(text)),
             "write one such as \"user-agent\"",
         )
     })?;
     if CREDENTIALS.contains(&name.as_str()) {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!(
                 "{} carries a credential, and whoever reads the log could act for the client",
                 quoted(text)
@@ -206,7 +206,7 @@ fn field_name(text: &str) -> Result<HeaderName, Mistake> {
 }
 
 /// Reads `refused = "1%"`, `"one per key and second"` or `"all"`.
-fn refused_lines(field: &Field<'_>) -> Option<RefusedLines> {
+fn refused_lines(field: &KeyField<'_>) -> Option<RefusedLines> {
     field.parsed(|text| match text {
         "all" => Ok(RefusedLines::All),
         "one per key and second" => Ok(RefusedLines::OnePerKeyAndSecond),
@@ -215,15 +215,15 @@ fn refused_lines(field: &Field<'_>) -> Option<RefusedLines> {
                 // Between 1 and 1,000,000.
                 Ok(RefusedLines::PerMillion((share * 10_000.0).round() as u32))
             }
-            Some(Ok(0.0)) => Err(Mistake::with_advice(
+            Some(Ok(0.0)) => Err(ParseError::with_advice(
                 "with \"0%\" no line says that anybody is refused",
                 "write only = \"outcome not in [rate-limited, banned, refused-concurrency, blocked]\" if that is meant",
             )),
-            Some(Ok(_)) => Err(Mistake::with_advice(
+            Some(Ok(_)) => Err(ParseError::with_advice(
                 format!("{} is not between 0.0001% and 100%", quoted(text)),
                 "write \"1%\"",
             )),
-            _ => Err(Mistake::with_advice(
+            _ => Err(ParseError::with_advice(
                 format!("{} does not say which lines of refused requests are written", quoted(text)),
                 "write \"all\", \"1%\" or \"one per key and second\"",
             )),

@@ -8,12 +8,12 @@ use sluicegate_config_derive::Table;
 use crate::declaration::{ChoiceOf, DurationIn, IntegerIn, ListBy, ParsedText, TableOf};
 use crate::form::ValueKind;
 use crate::host;
-use crate::problem::Mistake;
+use crate::problem::ParseError;
 use crate::rules::{
     Balance, CircuitBreakerRules, HealthRules, OriginTimeouts, OriginTls, OutlierDetectionRules,
     PoolServer, Protocol, RetryRules, StickyRules,
 };
-use crate::section::Section;
+use crate::section::TableSection;
 use crate::tables::balance::{self, BalanceTable};
 use crate::tables::{origin_tls, servers};
 
@@ -119,12 +119,12 @@ pub enum HostPolicy {
     Fixed(HeaderValue),
 }
 
-fn transport(section: &Section<'_>) -> Option<OriginTransport> {
+fn transport(section: &TableSection<'_>) -> Option<OriginTransport> {
     let (protocol, tls) = origin_tls::read(section)?;
     Some(OriginTransport { protocol, tls })
 }
 
-fn host_policy(text: &str) -> Result<HostPolicy, Mistake> {
+fn host_policy(text: &str) -> Result<HostPolicy, ParseError> {
     match text {
         "preserve" => Ok(HostPolicy::Preserve),
         _ => host::sent(text).map(HostPolicy::Fixed),

@@ -10,8 +10,8 @@ use super::resilience;
 use crate::declaration::{DurationIn, IntegerIn, ListOf, ParsedText};
 use crate::field::quoted;
 use crate::host;
-use crate::problem::Mistake;
-use crate::section::Section;
+use crate::problem::ParseError;
+use crate::section::TableSection;
 
 /// Shortest and longest timeout.
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
@@ -81,7 +81,7 @@ pub struct HealthRules {
     pub healthy_after: usize,
 }
 
-fn warn_of_host_without_path(keys: &HealthRulesKeys, section: &Section<'_>) -> Option<()> {
+fn warn_of_host_without_path(keys: &HealthRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if let (Some(None), Some(Some(_))) = (&keys.path, &keys.host) {
         section.report.warning(
             &section.place,
@@ -93,7 +93,7 @@ fn warn_of_host_without_path(keys: &HealthRulesKeys, section: &Section<'_>) -> O
 }
 
 /// A path with or without a query, as a request line has it.
-fn health_path(text: &str) -> Result<Arc<str>, Mistake> {
+fn health_path(text: &str) -> Result<Arc<str>, ParseError> {
     let sendable = text
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'#');
@@ -101,12 +101,12 @@ fn health_path(text: &str) -> Result<Arc<str>, Mistake> {
     if text.starts_with('/') && sendable && parsed.is_ok() {
         return Ok(text.into());
     }
-    Err(Mistake::new(format!(
+    Err(ParseError::new(format!(
         "{} is not a path to ask for",
         quoted(text)
     )))
 }
 
-fn health_host(text: &str) -> Result<Arc<str>, Mistake> {
+fn health_host(text: &str) -> Result<Arc<str>, ParseError> {
     host::sent(text).map(|_| Arc::from(text))
 }

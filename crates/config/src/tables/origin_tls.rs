@@ -12,11 +12,11 @@ use sluicegate_config_derive::Table;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::declaration::{PEM_FILE, ParsedText, ReadBy};
-use crate::field::{Field, quoted, text_of};
+use crate::field::{KeyField, quoted, text_of};
 use crate::form::ValueKind;
-use crate::problem::Mistake;
+use crate::problem::ParseError;
 use crate::rules::{Certificate, Identity, Protocol, Verify};
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// TLS to the servers, be it empty; protocol = "h2" and "auto" turn it on without this. The files are read again when they change;
 /// connections made with the old ones are not used again. Default: off.
@@ -56,7 +56,7 @@ struct IdentityTable {
 }
 
 /// Reads `protocol` and `tls` of an origin.
-pub(super) fn read(section: &Section<'_>) -> Option<(Protocol, Option<OriginTls>)> {
+pub(super) fn read(section: &TableSection<'_>) -> Option<(Protocol, Option<OriginTls>)> {
     let is_written = section.has("tls");
     let tls =
         OriginTls::read(section.section("tls", "{ ca_file = \"/etc/sluicegate/origin-ca.pem\" }"));
@@ -72,7 +72,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<(Protocol, Option<OriginTls>
     Some((protocol, Some(tls?).filter(|_| is_used)))
 }
 
-fn protocol(field: &Field<'_>) -> Option<Protocol> {
+fn protocol(field: &KeyField<'_>) -> Option<Protocol> {
     let words = [
         ("http/1.1", Protocol::Http1),
         ("h2", Protocol::H2),
@@ -80,14 +80,14 @@ fn protocol(field: &Field<'_>) -> Option<Protocol> {
         ("auto", Protocol::Auto),
     ];
     field.choice(&words, |other| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("there is no protocol {}", quoted(other)),
             "write \"http/1.1\", \"h2\", \"auto\" for what the servers take of both by TLS, or \"h2c\" for HTTP/2 without TLS",
         )
     })
 }
 
-fn trust(field: &Field<'_>) -> Option<Arc<[Certificate]>> {
+fn trust(field: &KeyField<'_>) -> Option<Arc<[Certificate]>> {
     let (_, text) = text_of(field, PEM_FILE.0)?;
     let trusted = certificates(&text).filter(|all| {
         let mut roots = RootCertStore::empty();
@@ -102,7 +102,7 @@ fn trust(field: &Field<'_>) -> Option<Arc<[Certificate]>> {
     })
 }
 
-fn check_pair(_: &IdentityTableKeys, section: &Section<'_>) -> Option<()> {
+fn check_pair(_: &IdentityTableKeys, section: &TableSection<'_>) -> Option<()> {
     let lone = match (section.has("cert_file"), section.has("key_file")) {
         (true, false) => "cert_file",
         (false, true) => "key_file",
@@ -115,7 +115,7 @@ fn check_pair(_: &IdentityTableKeys, section: &Section<'_>) -> Option<()> {
     )
 }
 
-fn identity(section: &Section<'_>) -> Option<Option<Identity>> {
+fn identity(section: &TableSection<'_>) -> Option<Option<Identity>> {
     let table = IdentityTable::read_keys(section)?;
     let Some((chain_text, key_text)) = table.cert_file.zip(table.key_file) else {
         return Some(None);
@@ -181,25 +181,25 @@ fn certificates(text: &str) -> Option<Arc<[Certificate]>> {
     })
 }
 
-fn server_name(text: &str) -> Result<Arc<str>, Mistake> {
+fn server_name(text: &str) -> Result<Arc<str>, ParseError> {
     ServerName::try_from(text)
         .map(|_| Arc::from(text))
         .map_err(|_| {
-            Mistake::with_advice(
+            ParseError::with_advice(
                 "this is not a name that a certificate can have",
                 "write the host name of the servers' certificates",
             )
         })
 }
 
-fn verify(field: &Field<'_>) -> Option<Verify> {
+fn verify(field: &KeyField<'_>) -> Option<Verify> {
     let words = [
         ("full", Verify::Full),
         ("chain", Verify::Chain),
         ("off", Verify::Off),
     ];
     let how = field.choice(&words, |other| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("there is no verification {}", quoted(other)),
             "write \"full\", or with care \"chain\" for any name, \"off\" for anybody",
         )

@@ -12,10 +12,10 @@ use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
 use crate::declaration::{DurationIn, PEM_FILE, ParsedText, ReadBy};
-use crate::field::{Field, all, quoted, text_of};
+use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
-use crate::problem::Mistake;
-use crate::section::{Section, step};
+use crate::problem::ParseError;
+use crate::section::{TableSection, step};
 
 /// The path of traces below the endpoint (OTLP specification, "Endpoint URLs for OTLP/HTTP").
 const SIGNAL: &str = "/v1/traces";
@@ -113,7 +113,7 @@ struct ResourceTable {
     attributes: Vec<(Box<str>, Box<str>)>,
 }
 
-fn check_build(_: &OtlpRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_build(_: &OtlpRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if section.report.environment.exports_spans() {
         return Some(());
     }
@@ -125,7 +125,7 @@ fn check_build(_: &OtlpRulesKeys, section: &Section<'_>) -> Option<()> {
     None
 }
 
-fn check_clear_text(keys: &CollectorTableKeys, section: &Section<'_>) -> Option<()> {
+fn check_clear_text(keys: &CollectorTableKeys, section: &TableSection<'_>) -> Option<()> {
     if keys.endpoint.as_ref()?.scheme_str() == Some("https") || !section.has("ca_file") {
         return Some(());
     }
@@ -136,7 +136,7 @@ fn check_clear_text(keys: &CollectorTableKeys, section: &Section<'_>) -> Option<
     )
 }
 
-fn collector(section: &Section<'_>) -> Option<OtlpPlace> {
+fn collector(section: &TableSection<'_>) -> Option<OtlpPlace> {
     let CollectorTable {
         endpoint: uri,
         ca_file,
@@ -162,14 +162,14 @@ fn collector(section: &Section<'_>) -> Option<OtlpPlace> {
     })
 }
 
-fn resource(section: &Section<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
+fn resource(section: &TableSection<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
     let table = ResourceTable::read_keys(section)?;
     let mut attributes = vec![("service.name".into(), table.service_name)];
     attributes.extend(table.attributes);
     Some(attributes)
 }
 
-fn tls(section: &Section<'_>, ca: Option<Arc<str>>) -> Option<Tls> {
+fn tls(section: &TableSection<'_>, ca: Option<Arc<str>>) -> Option<Tls> {
     let texts = TlsTexts {
         ca,
         ..TlsTexts::default()
@@ -190,10 +190,10 @@ fn tls(section: &Section<'_>, ca: Option<Arc<str>>) -> Option<Tls> {
 }
 
 /// Parses the URL of an endpoint.
-fn url(text: &str) -> Result<Uri, Mistake> {
+fn url(text: &str) -> Result<Uri, ParseError> {
     let wrong = |why: &str, advice: &str| {
         let shown = text.rsplit_once('@').map_or(text, |(_, place)| place);
-        Mistake::with_advice(format!("{} {why}", quoted(shown)), advice)
+        ParseError::with_advice(format!("{} {why}", quoted(shown)), advice)
     };
     let example = "write the URL of its OTLP/HTTP receiver: \"http://collector:4318\"";
     let uri: Uri = text
@@ -221,7 +221,7 @@ fn url(text: &str) -> Result<Uri, Mistake> {
 }
 
 /// Reads the fields of each request; a value is written here, or in a file where a secret is kept.
-fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+fn headers(field: &KeyField<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let entries = named(field)?;
     all(entries.iter().map(|(key, value)| {
         let name = HeaderName::try_from(*key);
@@ -245,7 +245,7 @@ fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
                         format!("write {key} = {{ file = \"/etc/sluicegate/otlp-token\" }}"),
                     );
                 };
-                let file = Field {
+                let file = KeyField {
                     place: value.place.inside(".file", Some(file.span())),
                     generic: value.generic.clone(),
                     value: file.get_ref(),
@@ -269,7 +269,7 @@ fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
 }
 
 /// Reads texts by names with dots, as OpenTelemetry has them.
-fn attributes(field: &Field<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
+fn attributes(field: &KeyField<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
     let entries = named(field)?;
     if entries.len() > OTLP_ATTRIBUTES {
         return field.refuse(
@@ -288,7 +288,7 @@ fn attributes(field: &Field<'_>) -> Option<Vec<(Box<str>, Box<str>)>> {
     }))
 }
 
-fn attribute_text(field: &Field<'_>) -> Option<Box<str>> {
+fn attribute_text(field: &KeyField<'_>) -> Option<Box<str>> {
     let text = field.text()?;
     if text.is_empty() || text.len() > OTLP_TEXT {
         return field.refuse(
@@ -300,10 +300,10 @@ fn attribute_text(field: &Field<'_>) -> Option<Box<str>> {
 }
 
 /// Returns the entries of a table whose keys are the operator's own.
-fn named<'d>(field: &Field<'d>) -> Option<Vec<(&'d str, Field<'d>)>> {
+fn named<'d>(field: &KeyField<'d>) -> Option<Vec<(&'d str, KeyField<'d>)>> {
     let section = field.section()?;
     let entries = section.entries().into_iter().map(|(key, span, value)| {
-        let each = Field {
+        let each = KeyField {
             report: field.report,
             place: field.place.inside(&step(key), Some(span)),
             generic: field.generic.clone(),

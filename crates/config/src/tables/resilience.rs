@@ -7,10 +7,10 @@ use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
 use crate::declaration::{DurationIn, IntegerIn, ListOf, ParsedText};
-use crate::field::{Field, quoted};
-use crate::problem::Mistake;
+use crate::field::{KeyField, quoted};
+use crate::problem::ParseError;
 use crate::rules::{FailureClass, Percent};
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// Statuses of failures.
 const FAILED: RangeInclusive<u64> = 500..=599;
@@ -107,7 +107,10 @@ fn outliers() -> Vec<FailureClass> {
     ]
 }
 
-fn check_ejection_times(keys: &OutlierDetectionRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_ejection_times(
+    keys: &OutlierDetectionRulesKeys,
+    section: &TableSection<'_>,
+) -> Option<()> {
     let (base, longest) = (keys.base_ejection_time, keys.max_ejection_time);
     if base
         .zip(longest)
@@ -128,7 +131,7 @@ fn check_ejection_times(keys: &OutlierDetectionRulesKeys, section: &Section<'_>)
     None
 }
 
-fn check_bounds(keys: &CircuitBreakerRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_bounds(keys: &CircuitBreakerRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if (keys.max_requests, keys.max_connections) != (Some(None), Some(None)) {
         return Some(());
     }
@@ -141,7 +144,7 @@ fn check_bounds(keys: &CircuitBreakerRulesKeys, section: &Section<'_>) -> Option
 }
 
 /// Reads `"connect"`, `"timeout"`, `"reset"`, `503` or `"500-599"`.
-fn failure_class(element: &Field<'_>) -> Option<FailureClass> {
+fn failure_class(element: &KeyField<'_>) -> Option<FailureClass> {
     match element.value {
         DeValue::String(text) if &**text == "connect" => Some(FailureClass::Connect),
         DeValue::String(text) if &**text == "timeout" => Some(FailureClass::Timeout),
@@ -152,7 +155,7 @@ fn failure_class(element: &Field<'_>) -> Option<FailureClass> {
 
 /// One status, `503` or `"503"`, or a span of them, `"500-599"`.
 pub(super) fn statuses(
-    element: &Field<'_>,
+    element: &KeyField<'_>,
     range: RangeInclusive<u64>,
 ) -> Option<RangeInclusive<u16>> {
     let narrow = |status: u64| u16::try_from(status).ok();
@@ -181,11 +184,11 @@ pub(super) fn statuses(
 }
 
 /// `"20%"`
-fn percent(text: &str) -> Result<Percent, Mistake> {
+fn percent(text: &str) -> Result<Percent, ParseError> {
     let number = text.strip_suffix('%').map(str::trim);
     match number.and_then(|number| number.parse().ok()) {
         Some(share @ 0..=100) => Ok(Percent(share)),
-        _ => Err(Mistake::new(format!(
+        _ => Err(ParseError::new(format!(
             "{} is not a share of requests from 0% to 100%",
             quoted(text)
         ))),

@@ -5,10 +5,10 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{ParsedText, ReadBy, StatusIn, TABLE, TEXT};
-use crate::field::{Field, quoted};
-use crate::problem::Mistake;
+use crate::field::{KeyField, quoted};
+use crate::problem::ParseError;
 use crate::refusal::headers;
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// Answer here instead of at an origin.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
@@ -37,16 +37,16 @@ pub struct FixedResponse {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-pub(super) fn read(field: &Field<'_>) -> Option<FixedResponse> {
+pub(super) fn read(field: &KeyField<'_>) -> Option<FixedResponse> {
     FixedResponse::read(field.section()?)
 }
 
-fn body(field: &Field<'_>) -> Option<Bytes> {
+fn body(field: &KeyField<'_>) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(field.text()?.as_bytes()))
 }
 
 /// Refuses a body that the status has no place for, and gives others their type.
-fn complete_type(keys: &mut FixedResponseKeys, section: &Section<'_>) -> Option<()> {
+fn complete_type(keys: &mut FixedResponseKeys, section: &TableSection<'_>) -> Option<()> {
     if keys.body.as_ref().is_none_or(Bytes::is_empty) {
         return Some(());
     }
@@ -68,8 +68,8 @@ fn complete_type(keys: &mut FixedResponseKeys, section: &Section<'_>) -> Option<
 }
 
 /// Parses a media type.
-pub(crate) fn content_type(text: &str) -> Result<HeaderValue, Mistake> {
-    let wrong = || Mistake::new(format!("{} is not a media type", quoted(text)));
+pub(crate) fn content_type(text: &str) -> Result<HeaderValue, ParseError> {
+    let wrong = || ParseError::new(format!("{} is not a media type", quoted(text)));
     let (kind, subtype) = text.split_once('/').ok_or_else(wrong)?;
     if kind.is_empty() || subtype.is_empty() || kind.contains(' ') {
         return Err(wrong());

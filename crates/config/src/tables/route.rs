@@ -12,17 +12,17 @@ use super::conditions;
 use super::list;
 use super::respond;
 use super::server::LARGEST_BODY;
-use super::transform::{self, Way};
-use crate::field::{Field, all, describe, quoted};
+use super::transform::{self, TemplatePath};
+use crate::field::{KeyField, all, describe, quoted};
 use crate::host;
 use crate::pattern;
-use crate::problem::Mistake;
+use crate::problem::ParseError;
 use crate::refusal;
-use crate::report::{Place, Placed};
+use crate::report::{KeyPlace, PlacedValue};
 use crate::rules::{
     ClientCondition, Name, RouteAction, RouteCacheRules, RouteMatch, RouteRules, ShapeRules,
 };
-use crate::section::{Section, is_name, step};
+use crate::section::{TableSection, is_name, step};
 use crate::suggest;
 
 /// Most limits of a route.
@@ -58,18 +58,18 @@ const METHODS: [&str; 24] = [
 pub(crate) const EXAMPLE: &str = "with path = \"/*\" and origin = \"app\"";
 
 /// The parts of a route that could be read; its references are kept even when the rest is wrong.
-pub(crate) struct Route {
-    pub(crate) place: Place,
+pub(crate) struct ParsedRoute {
+    pub(crate) place: KeyPlace,
     /// The name, with the place that it was written at, or that of the route.
-    pub(crate) name: Option<Placed<Name>>,
+    pub(crate) name: Option<PlacedValue<Name>>,
     /// `None` when the list could not be read.
-    pub(crate) limits: Option<Vec<Placed<Name>>>,
-    pub(crate) origin: Option<Placed<Name>>,
+    pub(crate) limits: Option<Vec<PlacedValue<Name>>>,
+    pub(crate) origin: Option<PlacedValue<Name>>,
     pub(crate) rules: Option<RouteRules>,
 }
 
 /// Reads a route; `of_all` is what the file says about how every route shapes what passes.
-pub(crate) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
+pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> ParsedRoute {
     let place = section.place.clone();
     let written = section.optional("name", "\"login\"", |field| {
         Some(field.placed(field.parsed(name)?))
@@ -110,7 +110,7 @@ pub(crate) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
         let text = field.text()?;
         Some(field.placed(Name::from(text)))
     });
-    let way = path.as_ref().map(|(path, regex)| Way {
+    let way = path.as_ref().map(|(path, regex)| TemplatePath {
         path,
         regex: regex.as_ref(),
     });
@@ -173,10 +173,10 @@ pub(crate) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
         })
     };
     let matches = matches();
-    let name = || -> Option<Placed<Name>> {
+    let name = || -> Option<PlacedValue<Name>> {
         Some(match written.clone()? {
             Some(written) => written,
-            None => Placed {
+            None => PlacedValue {
                 value: described(matches.as_ref()?),
                 place: place.clone(),
             },
@@ -201,7 +201,7 @@ pub(crate) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
         })
     };
     let rules = rules();
-    Route {
+    ParsedRoute {
         place,
         name,
         limits,
@@ -210,11 +210,11 @@ pub(crate) fn read(section: Section<'_>, of_all: Option<&ShapeRules>) -> Route {
     }
 }
 
-fn name(text: &str) -> Result<Name, Mistake> {
+fn name(text: &str) -> Result<Name, ParseError> {
     if is_name(text) {
         return Ok(text.into());
     }
-    Err(Mistake::with_advice(
+    Err(ParseError::with_advice(
         format!("{} cannot be a name", quoted(text)),
         "write 1 to 64 of the characters a-z A-Z 0-9 _ - . as in name = \"login\"",
     ))
@@ -247,7 +247,7 @@ fn described(matches: &RouteMatch) -> Name {
 }
 
 /// Methods in the order of their names, so that the order written makes no other route.
-fn methods(field: &Field<'_>) -> Option<Vec<Method>> {
+fn methods(field: &KeyField<'_>) -> Option<Vec<Method>> {
     if matches!(field.value, DeValue::Array(elements) if elements.is_empty()) {
         return field.refuse(
             "no method is named",
@@ -276,10 +276,10 @@ fn methods(field: &Field<'_>) -> Option<Vec<Method>> {
     Some(methods)
 }
 
-fn method(text: &str) -> Result<Method, Mistake> {
+fn method(text: &str) -> Result<Method, ParseError> {
     let upper = text.to_ascii_uppercase();
     let method = Method::from_bytes(text.as_bytes()).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not a method", quoted(text)),
             "write one such as \"POST\", or leave out `methods` to take every method",
         )
@@ -287,14 +287,14 @@ fn method(text: &str) -> Result<Method, Mistake> {
     if upper == text {
         return Ok(method);
     }
-    Err(Mistake::with_advice(
+    Err(ParseError::with_advice(
         format!("{} is not in upper case, as methods are sent", quoted(text)),
         format!("write {upper:?}"),
     ))
 }
 
 /// Conditions on headers, in the order of their names.
-fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
+fn headers(field: &KeyField<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let section = field.section()?;
     if section.entries().is_empty() {
         return field.refuse(
@@ -305,8 +305,8 @@ fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     let mut seen: Vec<HeaderName> = Vec::new();
     let conditions = section.entries().into_iter().map(|(key, span, value)| {
         let place = field.place.inside(&step(key), Some(span));
-        let refuse = |span: Option<Range<usize>>, mistake: Mistake| {
-            let place = Place {
+        let refuse = |span: Option<Range<usize>>, mistake: ParseError| {
+            let place = KeyPlace {
                 span: span.or(place.span.clone()),
                 ..place.clone()
             };
@@ -326,30 +326,30 @@ fn headers(field: &Field<'_>) -> Option<Vec<(HeaderName, HeaderValue)>> {
     Some(conditions)
 }
 
-fn condition_name(key: &str, seen: &[HeaderName]) -> Result<HeaderName, Mistake> {
+fn condition_name(key: &str, seen: &[HeaderName]) -> Result<HeaderName, ParseError> {
     let name = HeaderName::try_from(key).map_err(|_| {
-        Mistake::with_advice(
+        ParseError::with_advice(
             format!("{} is not the name of a header", quoted(key)),
             "write one such as x-plan",
         )
     })?;
     if name == header::HOST {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             "the host is matched by a key of its own",
             "write host = \"api.example.com\" in the route",
         ));
     }
     if seen.contains(&name) {
         let message = format!("{name} is named twice, since case does not matter");
-        return Err(Mistake::with_advice(message, "write it once"));
+        return Err(ParseError::with_advice(message, "write it once"));
     }
     Ok(name)
 }
 
-fn condition_value(key: &str, value: &DeValue<'_>) -> Result<HeaderValue, Mistake> {
+fn condition_value(key: &str, value: &DeValue<'_>) -> Result<HeaderValue, ParseError> {
     let DeValue::String(text) = value else {
         let message = format!("expected a string, got {}", describe(value));
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             message,
             format!("write {} = \"free\"", quoted(key)),
         ));
@@ -359,19 +359,19 @@ fn condition_value(key: &str, value: &DeValue<'_>) -> Result<HeaderValue, Mistak
             "{} has white space at an end, which headers lose on their way",
             quoted(text)
         );
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             message,
             format!("write {}", quoted(text.trim())),
         ));
     }
     HeaderValue::from_str(text).map_err(|_| {
         let message = format!("{} cannot be the value of a header", quoted(text));
-        Mistake::with_advice(message, "write visible characters and spaces")
+        ParseError::with_advice(message, "write visible characters and spaces")
     })
 }
 
 /// Names of limits; whether they are defined is judged when all are known.
-fn limits(field: &Field<'_>) -> Option<Vec<Placed<Name>>> {
+fn limits(field: &KeyField<'_>) -> Option<Vec<PlacedValue<Name>>> {
     let elements = field.elements()?;
     if elements.len() > MOST_LIMITS {
         let message = format!("{} limits are too many for a route", elements.len());

@@ -8,7 +8,7 @@ use sluicegate_base::bounds::BODY_KEY_BYTES;
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{DurationIn, IntegerIn, ReadBy, SizeIn};
-use crate::field::Field;
+use crate::field::KeyField;
 use crate::form::ValueKind;
 use crate::rules::DefenceRules;
 
@@ -110,7 +110,7 @@ impl ServerRules {
 }
 
 /// Reads the path of a directory. The start finds out whether it can be used, not `check`, which may run elsewhere.
-fn state_dir(field: &Field<'_>) -> Option<PathBuf> {
+fn state_dir(field: &KeyField<'_>) -> Option<PathBuf> {
     match field.text()? {
         path if path.is_empty() || path.contains('\0') => field.refuse(
             "this is not the path of a directory",
@@ -121,7 +121,7 @@ fn state_dir(field: &Field<'_>) -> Option<PathBuf> {
 }
 
 /// Reads the path of a socket. The start finds out whether it can be listened on.
-fn upgrade_socket(field: &Field<'_>) -> Option<PathBuf> {
+fn upgrade_socket(field: &KeyField<'_>) -> Option<PathBuf> {
     let text = field.text()?;
     let path = field.report.path(text);
     // unix(7): sun_path has 108 bytes with the final zero, and the socket is made beside the path, with a suffix.

@@ -8,16 +8,16 @@ use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
 use crate::declaration::{Flag, IntegerIn, ReadBy, TEXT};
-use crate::field::{Field, all, quoted};
+use crate::field::{KeyField, all, quoted};
 use crate::host;
-use crate::problem::Mistake;
-use crate::report::Placed;
+use crate::problem::ParseError;
+use crate::report::PlacedValue;
 use crate::rules::{PoolServer, Role, Weight};
 
 /// Reads every entry; no two may be equal.
-pub(super) fn read(field: &Field<'_>) -> Option<Vec<PoolServer>> {
+pub(super) fn read(field: &KeyField<'_>) -> Option<Vec<PoolServer>> {
     let elements = field.list()?;
-    let mut seen: Vec<Placed<Arc<str>>> = Vec::new();
+    let mut seen: Vec<PlacedValue<Arc<str>>> = Vec::new();
     let entries = elements.iter().map(|element| {
         let entry = match element.value {
             DeValue::String(text) => ServerEntry {
@@ -76,7 +76,7 @@ pub(crate) struct ServerEntry {
 }
 
 /// Returns the name to look up again, where it is one, and the addresses in order.
-fn server(element: &Field<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<SocketAddr>)> {
+fn server(element: &KeyField<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<SocketAddr>)> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         if address.port() == 0 || address.ip().is_unspecified() {
             let message = format!("{} is no address to connect to", quoted(text));
@@ -123,7 +123,7 @@ fn server(element: &Field<'_>, text: &str) -> Option<(Option<Arc<str>>, Vec<Sock
 }
 
 /// Checks the shape of `name:port`, so that the resolver is not asked about slips.
-fn name_and_port(text: &str) -> Result<(), Mistake> {
+fn name_and_port(text: &str) -> Result<(), ParseError> {
     if let Some((scheme, rest)) = text.split_once("://") {
         let server = rest.split('/').next().unwrap_or_default();
         let port = if scheme == "https" { 443 } else { 80 };
@@ -132,20 +132,20 @@ fn name_and_port(text: &str) -> Result<(), Mistake> {
         } else {
             format!("{server}:{port}")
         };
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} is a URL", quoted(text)),
             format!("write the server alone: {}", quoted(&server)),
         ));
     }
     let Some((name, port)) = text.rsplit_once(':') else {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} has no port", quoted(text)),
             format!("write {}", quoted(&format!("{text}:80"))),
         ));
     };
     let digits = port.bytes().all(|byte| byte.is_ascii_digit());
     if !digits || port.parse::<u16>().map_or(true, |port| port == 0) {
-        return Err(Mistake::with_advice(
+        return Err(ParseError::with_advice(
             format!("{} is not a port", quoted(port)),
             format!(
                 "write a number from 1 to 65535: {}",
@@ -155,5 +155,5 @@ fn name_and_port(text: &str) -> Result<(), Mistake> {
     }
     host::matched(name)
         .map(|_| ())
-        .map_err(|_| Mistake::new(format!("{} is neither an address nor a name", quoted(name))))
+        .map_err(|_| ParseError::new(format!("{} is neither an address nor a name", quoted(name))))
 }

@@ -8,25 +8,25 @@ use sluicegate_base::pki::{Tls, TlsError, TlsTexts};
 use sluicegate_base::secret::Secret;
 use sluicegate_config_derive::Table;
 
-use super::store_login::{Examples, Written};
+use super::store_login::{LoginExamples, LoginKeys};
 use crate::declaration::{DurationIn, Flag, ReadBy};
-use crate::field::{Field, all, quoted, text_of};
+use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
-use crate::report::{Place, Placed};
+use crate::report::{KeyPlace, PlacedValue};
 use crate::rules::{HostPort, Login, ReadyWhen, StoreSeed, Topology};
-use crate::section::Section;
-use crate::store_url::{self, Scheme, StoreUrl};
+use crate::section::TableSection;
+use crate::store_url::{self, StoreScheme, StoreUrl};
 
 pub(crate) const EXAMPLE: &str = "{ url = \"redis://127.0.0.1:6379\" }";
 
 const CLUSTER: &str = "[\"10.0.0.1:6379\", \"10.0.0.2:6379\"]";
 const SENTINEL: &str = "{ master = \"gateway\", nodes = [\"10.0.0.1:26379\", \"10.0.0.2:26379\"] }";
 
-const OF_STORE: Examples = Examples {
+const OF_STORE: LoginExamples = LoginExamples {
     file: "\"/etc/sluicegate/store-password\"",
     variable: "\"STORE_PASSWORD\"",
 };
-const OF_SENTINELS: Examples = Examples {
+const OF_SENTINELS: LoginExamples = LoginExamples {
     file: "\"/etc/sluicegate/sentinel-password\"",
     variable: "\"SENTINEL_PASSWORD\"",
 };
@@ -94,25 +94,25 @@ pub struct StoreAccess {
     pub tls: Option<Tls>,
 }
 
-fn access(section: &Section<'_>) -> Option<StoreAccess> {
+fn access(section: &TableSection<'_>) -> Option<StoreAccess> {
     let url = section.field("url", "\"redis://127.0.0.1:6379\"");
     let (sentinel_at, sentinel) = section.table("sentinel", SENTINEL);
     let master = sentinel.field("master", "\"gateway\"");
     let nodes = sentinel.field("nodes", "[\"10.0.0.1:26379\", \"10.0.0.2:26379\"]");
-    let theirs = Written::read(&sentinel, OF_SENTINELS);
+    let theirs = LoginKeys::read(&sentinel, OF_SENTINELS);
     let sentinels = sentinel_at.map(|place| of_sentinel(&place, master, nodes, theirs, &sentinel));
     sentinel.finish();
     let cluster = section.field("cluster", CLUSTER);
 
-    let written = Written::read(section, OF_STORE);
-    let written_url = url.as_ref().and_then(Field::written_text);
+    let written = LoginKeys::read(section, OF_STORE);
+    let written_url = url.as_ref().and_then(KeyField::written_text);
     let by_scheme = written_url.is_some_and(|url| url.starts_with("rediss://"));
-    let (tls_at, tls) = tls(section, by_scheme.then_some(Scheme::Tls));
+    let (tls_at, tls) = tls(section, by_scheme.then_some(StoreScheme::Tls));
     let found = match (url, sentinels, cluster) {
         (Some(field), None, None) => of_url(&field, tls_at, written.user.as_ref()),
-        (None, Some(topology), None) => topology.map(Found::without_url),
+        (None, Some(topology), None) => topology.map(StoreTarget::without_url),
         (None, None, Some(field)) => {
-            nodes_of(&field).map(|nodes| Found::without_url(Topology::Cluster { nodes }))
+            nodes_of(&field).map(|nodes| StoreTarget::without_url(Topology::Cluster { nodes }))
         }
         (None, None, None) => {
             section.report.absent(
@@ -141,12 +141,12 @@ fn access(section: &Section<'_>) -> Option<StoreAccess> {
 }
 
 /// The way to the servers of the store, and the user that a URL names.
-struct Found {
+struct StoreTarget {
     topology: Topology,
     user: Option<String>,
 }
 
-impl Found {
+impl StoreTarget {
     fn without_url(topology: Topology) -> Self {
         Self {
             topology,
@@ -164,10 +164,10 @@ pub(super) fn flipped<T>(read: Option<Option<T>>) -> Option<Option<T>> {
 }
 
 fn of_url(
-    field: &Field<'_>,
-    tls: Option<Place>,
-    written_user: Option<&Field<'_>>,
-) -> Option<Found> {
+    field: &KeyField<'_>,
+    tls: Option<KeyPlace>,
+    written_user: Option<&KeyField<'_>>,
+) -> Option<StoreTarget> {
     let StoreUrl {
         place,
         database,
@@ -175,10 +175,10 @@ fn of_url(
         scheme,
     } = field.parsed(store_url::url)?;
     if let Some(tls) = tls
-        && scheme != Scheme::Tls
+        && scheme != StoreScheme::Tls
     {
         let advice = match scheme {
-            Scheme::Plain => "write rediss:// in the URL, or leave tls out",
+            StoreScheme::Plain => "write rediss:// in the URL, or leave tls out",
             _ => "leave tls out: a socket leaves the machine to nobody",
         };
         field
@@ -189,18 +189,18 @@ fn of_url(
     if let (Some(_), Some(written)) = (&user, written_user) {
         return written.refuse("the URL names a user too", "name the user in one place");
     }
-    Some(Found {
+    Some(StoreTarget {
         topology: Topology::Single { place, database },
         user,
     })
 }
 
 fn of_sentinel(
-    place: &Place,
-    master: Option<Field<'_>>,
-    nodes: Option<Field<'_>>,
-    written: Written<'_>,
-    section: &Section<'_>,
+    place: &KeyPlace,
+    master: Option<KeyField<'_>>,
+    nodes: Option<KeyField<'_>>,
+    written: LoginKeys<'_>,
+    section: &TableSection<'_>,
 ) -> Option<Topology> {
     if master.is_none() || nodes.is_none() {
         let which = if master.is_none() { "master" } else { "nodes" };
@@ -230,9 +230,9 @@ fn of_sentinel(
 }
 
 /// Reads hosts with ports, each once.
-fn nodes_of(field: &Field<'_>) -> Option<Vec<HostPort>> {
+fn nodes_of(field: &KeyField<'_>) -> Option<Vec<HostPort>> {
     let elements = field.list()?;
-    let mut seen: Vec<Placed<HostPort>> = Vec::new();
+    let mut seen: Vec<PlacedValue<HostPort>> = Vec::new();
     let nodes = elements.iter().map(|element| {
         let node = element.parsed(store_url::host_port)?;
         if let Some(earlier) = seen.iter().find(|earlier| earlier.value == node) {
@@ -248,7 +248,10 @@ fn nodes_of(field: &Field<'_>) -> Option<Vec<HostPort>> {
     all(nodes.collect::<Vec<_>>())
 }
 
-fn tls(section: &Section<'_>, asked: Option<Scheme>) -> (Option<Place>, Option<Option<Tls>>) {
+fn tls(
+    section: &TableSection<'_>,
+    asked: Option<StoreScheme>,
+) -> (Option<KeyPlace>, Option<Option<Tls>>) {
     let (place, table) = section.table("tls", "{ ca_file = \"/etc/sluicegate/store-ca.pem\" }");
     let ca = table.field("ca_file", "\"/etc/sluicegate/store-ca.pem\"");
     let chain = table.field("cert_file", "\"/etc/sluicegate/store.pem\"");
@@ -263,9 +266,9 @@ fn tls(section: &Section<'_>, asked: Option<Scheme>) -> (Option<Place>, Option<O
     (place, made)
 }
 
-fn made([ca, chain, key, name]: [&Option<Field<'_>>; 4]) -> Option<Tls> {
+fn made([ca, chain, key, name]: [&Option<KeyField<'_>>; 4]) -> Option<Tls> {
     let advice = "put it there as PEM, readable for the user that runs the gateway";
-    let text = |field: &Option<Field<'_>>| {
+    let text = |field: &Option<KeyField<'_>>| {
         let read = field.as_ref().map(|field| {
             let (_, text) = text_of(field, advice)?;
             Some(Arc::<str>::from(text))
@@ -323,7 +326,7 @@ fn made([ca, chain, key, name]: [&Option<Field<'_>>; 4]) -> Option<Tls> {
 }
 
 /// Reads the digits in a file.
-fn seed(field: &Field<'_>) -> Option<StoreSeed> {
+fn seed(field: &KeyField<'_>) -> Option<StoreSeed> {
     let (_, text) = text_of(
         field,
         "put 32 hexadecimal digits there: openssl rand -hex 16",
@@ -351,7 +354,7 @@ fn seed(field: &Field<'_>) -> Option<StoreSeed> {
     )
 }
 
-fn prefix(field: &Field<'_>) -> Option<String> {
+fn prefix(field: &KeyField<'_>) -> Option<String> {
     let text = field.text()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
     if (1..=LONGEST_PREFIX).contains(&text.len()) && text.bytes().all(plain) {

@@ -2,14 +2,14 @@
 //! own.
 
 use super::store::flipped;
-use crate::field::{Field, quoted, text_of};
-use crate::report::{Place, Report};
+use crate::field::{KeyField, quoted, text_of};
+use crate::report::{KeyPlace, ProblemReport};
 use crate::rules::Login;
 use crate::rules::Password;
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// Examples of both, as TOML.
-pub(super) struct Examples {
+pub(super) struct LoginExamples {
     /// For `password_file`.
     pub(super) file: &'static str,
     /// For `password_env`.
@@ -17,17 +17,17 @@ pub(super) struct Examples {
 }
 
 /// The keys as they are written.
-pub(super) struct Written<'d> {
+pub(super) struct LoginKeys<'d> {
     /// `user`, so that one can point at it.
-    pub(super) user: Option<Field<'d>>,
+    pub(super) user: Option<KeyField<'d>>,
     name: Option<Option<String>>,
     password: Option<Option<Password>>,
-    examples: Examples,
+    examples: LoginExamples,
 }
 
-impl<'d> Written<'d> {
+impl<'d> LoginKeys<'d> {
     /// Reads the keys of a table.
-    pub(super) fn read(section: &Section<'d>, examples: Examples) -> Self {
+    pub(super) fn read(section: &TableSection<'d>, examples: LoginExamples) -> Self {
         let user = section.field("user", "\"gateway\"");
         Self {
             name: flipped(user.as_ref().map(name)),
@@ -41,13 +41,13 @@ impl<'d> Written<'d> {
     pub(super) fn together(
         self,
         elsewhere: Option<String>,
-        report: &Report<'_>,
-        place: &Place,
+        report: &ProblemReport<'_>,
+        place: &KeyPlace,
     ) -> Option<Login> {
         let user = self.name?.or(elsewhere);
         let password = self.password?;
         if let (Some(name), None) = (&user, &password) {
-            let Examples { file, variable } = self.examples;
+            let LoginExamples { file, variable } = self.examples;
             report.error(
                 place,
                 format!("the user {} has no password", quoted(name)),
@@ -59,7 +59,7 @@ impl<'d> Written<'d> {
     }
 }
 
-fn name(field: &Field<'_>) -> Option<String> {
+fn name(field: &KeyField<'_>) -> Option<String> {
     match field.text()? {
         "" => field.refuse(
             "the user has no name",
@@ -70,7 +70,7 @@ fn name(field: &Field<'_>) -> Option<String> {
 }
 
 /// The password, from a file or the environment; `None` inside where there is none.
-fn password(section: &Section<'_>, examples: &Examples) -> Option<Option<Password>> {
+fn password(section: &TableSection<'_>, examples: &LoginExamples) -> Option<Option<Password>> {
     let file = section.field("password_file", examples.file);
     let variable = section.field("password_env", examples.variable);
     let (field, text) = match (file, variable) {

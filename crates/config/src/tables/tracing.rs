@@ -7,7 +7,7 @@ use sluicegate_config_derive::Table;
 use super::otlp::OtlpRules;
 use crate::action::{Share, any_share};
 use crate::declaration::{Flag, ParsedText, TableOf};
-use crate::section::Section;
+use crate::section::TableSection;
 
 /// Traces of requests, as W3C Trace Context defines them.
 #[allow(
@@ -30,7 +30,7 @@ pub struct TracingRules {
     pub otlp: Option<Arc<OtlpRules>>,
 }
 
-fn check_propagation(keys: &TracingRulesKeys, section: &Section<'_>) -> Option<()> {
+fn check_propagation(keys: &TracingRulesKeys, section: &TableSection<'_>) -> Option<()> {
     if keys.propagate? {
         return Some(());
     }

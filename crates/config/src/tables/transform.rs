@@ -9,32 +9,32 @@ use http::header::{self, HeaderName};
 use sluicegate_base::bounds::FIELD_EDITS;
 use sluicegate_base::path::{NormalPath, PathGroups, PathRegex};
 
-use super::error_pages::{self, Whose};
+use super::error_pages::{self, PageScope};
 use super::{compress, cors};
-use crate::field::{Field, all, quoted};
+use crate::field::{KeyField, all, quoted};
 use crate::pattern;
-use crate::problem::Mistake;
+use crate::problem::ParseError;
 use crate::refusal::OF_ONE_HOP;
-use crate::report::Place;
+use crate::report::KeyPlace;
 use crate::rules::{
     FieldEdits, PathPattern, RedirectPlace, RedirectQuery, RedirectRules, Segment, ShapeRules,
     Slot, Tail, Template,
 };
-use crate::section::{Section, step};
-use crate::template::{Slots, template};
+use crate::section::{TableSection, step};
+use crate::template::{AllowedSlots, template};
 
 const EXAMPLE: &str = "{ set = { x-frame-options = \"DENY\" } }";
 
-/// Whose fields are edited.
+/// The message whose fields are edited.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Message {
+enum MessageKind {
     Request,
     Response,
 }
 
 /// An edit of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Edit {
+enum EditKind {
     Set,
     Add,
     Remove,
@@ -42,27 +42,27 @@ enum Edit {
 
 /// The path of a route, as templates see it.
 #[derive(Clone, Copy)]
-pub(crate) struct Way<'r> {
+pub(crate) struct TemplatePath<'r> {
     pub(crate) path: &'r PathPattern,
     pub(crate) regex: Option<&'r PathRegex>,
 }
 
 /// Reads the rules for every route.
-pub(crate) fn of_all(root: &Section<'_>) -> Option<ShapeRules> {
-    shape(root, None, None, Whose::All)
+pub(crate) fn of_all(root: &TableSection<'_>) -> Option<ShapeRules> {
+    shape(root, None, None, PageScope::All)
 }
 
 /// Reads the rules of a route: its own behind those of every route; `None` inside where nothing is shaped.
 pub(crate) fn of(
-    section: &Section<'_>,
-    way: Option<Way<'_>>,
-    origin: Option<&Field<'_>>,
+    section: &TableSection<'_>,
+    way: Option<TemplatePath<'_>>,
+    origin: Option<&KeyField<'_>>,
     of_all: Option<&ShapeRules>,
 ) -> Option<Option<Arc<ShapeRules>>> {
     let groups = groups(section, way);
     let whose = match origin {
-        Some(_) => Whose::Route(of_all.map(|of_all| &of_all.pages)),
-        None => Whose::RouteWithoutOrigin,
+        Some(_) => PageScope::Route(of_all.map(|of_all| &of_all.pages)),
+        None => PageScope::RouteWithoutOrigin,
     };
     let own = shape(section, way, groups.as_ref(), whose);
     let strip = section.field("strip_prefix", "\"/api\"");
@@ -114,19 +114,19 @@ pub(crate) fn of(
 
 /// Asks for the keys that a route and the whole file share.
 fn shape(
-    section: &Section<'_>,
-    way: Option<Way<'_>>,
+    section: &TableSection<'_>,
+    way: Option<TemplatePath<'_>>,
     groups: Option<&PathGroups>,
-    whose: Whose<'_>,
+    whose: PageScope<'_>,
 ) -> Option<ShapeRules> {
-    let slots = Slots::of_field(way.map(|way| way.path), groups);
+    let slots = AllowedSlots::of_field(way.map(|way| way.path), groups);
     let edited = |key, message| {
         section.or(key, EXAMPLE, FieldEdits::default(), |field| {
             edits(field, message, &slots)
         })
     };
-    let request = edited("request_headers", Message::Request);
-    let response = edited("response_headers", Message::Response);
+    let request = edited("request_headers", MessageKind::Request);
+    let response = edited("response_headers", MessageKind::Response);
     let (cors, compress) = (cors::of(section), compress::of(section));
     let pages = error_pages::of(section, whose);
     Some(ShapeRules {
@@ -140,7 +140,10 @@ fn shape(
 }
 
 /// The groups of a path that is an expression.
-pub(crate) fn groups(section: &Section<'_>, way: Option<Way<'_>>) -> Option<PathGroups> {
+pub(crate) fn groups(
+    section: &TableSection<'_>,
+    way: Option<TemplatePath<'_>>,
+) -> Option<PathGroups> {
     let regex = way?.regex?;
     let groups = PathGroups::of(regex);
     if groups.is_none() {
@@ -155,22 +158,26 @@ pub(crate) fn groups(section: &Section<'_>, way: Option<Way<'_>>) -> Option<Path
     groups
 }
 
-fn edits(field: &Field<'_>, message: Message, slots: &Slots<'_>) -> Option<FieldEdits> {
+fn edits(
+    field: &KeyField<'_>,
+    message: MessageKind,
+    slots: &AllowedSlots<'_>,
+) -> Option<FieldEdits> {
     let section = field.section()?;
     let set = section.or(
         "set",
         "{ x-frame-options = \"DENY\" }",
         Vec::new(),
-        |field| values(field, message, Edit::Set, slots),
+        |field| values(field, message, EditKind::Set, slots),
     );
     let add = section.or("add", "{ vary = \"x-plan\" }", Vec::new(), |field| {
-        values(field, message, Edit::Add, slots)
+        values(field, message, EditKind::Add, slots)
     });
     let remove = section.or("remove", "[\"server\"]", Vec::new(), |field| {
         let names = field
             .elements()?
             .into_iter()
-            .map(|element| element.parsed(|text| name(text, message, Edit::Remove)));
+            .map(|element| element.parsed(|text| name(text, message, EditKind::Remove)));
         all(names.collect::<Vec<_>>())
     });
     section.finish();
@@ -183,30 +190,30 @@ fn edits(field: &Field<'_>, message: Message, slots: &Slots<'_>) -> Option<Field
 
 /// Fields with their values, in the order written.
 fn values(
-    field: &Field<'_>,
-    message: Message,
-    edit: Edit,
-    slots: &Slots<'_>,
+    field: &KeyField<'_>,
+    message: MessageKind,
+    edit: EditKind,
+    slots: &AllowedSlots<'_>,
 ) -> Option<Vec<(HeaderName, Template)>> {
     let section = field.section()?;
     let mut seen: Vec<HeaderName> = Vec::new();
     let read = section.entries().into_iter().map(|(key, span, value)| {
         let at = field.place.inside(&step(key), Some(span));
-        let refuse = |place: &Place, mistake: Mistake| {
+        let refuse = |place: &KeyPlace, mistake: ParseError| {
             let advice = mistake.advice.unwrap_or_else(|| field.advice());
             field.report.error(place, mistake.message, advice);
         };
         let found = name(key, message, edit).and_then(|name| {
             if seen.contains(&name) {
                 let message = format!("{name} is named twice, since case does not matter");
-                return Err(Mistake::with_advice(message, "write it once"));
+                return Err(ParseError::with_advice(message, "write it once"));
             }
             Ok(name)
         });
         let name = found.map_err(|mistake| refuse(&at, mistake));
-        let value = Field {
+        let value = KeyField {
             report: field.report,
-            place: Place {
+            place: KeyPlace {
                 span: Some(value.span()),
                 ..at.clone()
             },
@@ -221,7 +228,7 @@ fn values(
                     "{} has white space at an end, which fields lose on their way",
                     quoted(text)
                 );
-                return Err(Mistake::with_advice(
+                return Err(ParseError::with_advice(
                     message,
                     format!("write {}", quoted(text.trim())),
                 ));
@@ -247,20 +254,20 @@ const OWN: [&str; 5] = [
     "forwarded",
 ];
 
-fn name(text: &str, message: Message, edit: Edit) -> Result<HeaderName, Mistake> {
+fn name(text: &str, message: MessageKind, edit: EditKind) -> Result<HeaderName, ParseError> {
     let name = HeaderName::try_from(text).map_err(|_| {
         let message = format!("{} is not the name of a header", quoted(text));
-        Mistake::with_advice(message, "write one such as x-plan")
+        ParseError::with_advice(message, "write one such as x-plan")
     })?;
     let wrong =
-        |why: &str, advice: &str| Err(Mistake::with_advice(format!("{name} {why}"), advice));
+        |why: &str, advice: &str| Err(ParseError::with_advice(format!("{name} {why}"), advice));
     if OF_ONE_HOP.contains(&name) || FRAMING.contains(&name) {
         return wrong(
             "speaks of a connection or frames a message, which is the gateway's affair",
             "leave it out",
         );
     }
-    if name == header::HOST && message == Message::Request {
+    if name == header::HOST && message == MessageKind::Request {
         return wrong(
             "is said by a key of its own, since servers are chosen by it",
             "write host = \"app.internal\" in [origin.NAME]",
@@ -270,11 +277,11 @@ fn name(text: &str, message: Message, edit: Edit) -> Result<HeaderName, Mistake>
     if OWN.contains(&text) || text.starts_with("ratelimit") || text.starts_with("x-ratelimit") {
         return wrong("is written by the gateway", "leave it out");
     }
-    if message == Message::Response {
-        if name == header::RETRY_AFTER && edit != Edit::Remove {
+    if message == MessageKind::Response {
+        if name == header::RETRY_AFTER && edit != EditKind::Remove {
             return wrong("is written by the gateway", "leave it out");
         }
-        if name == header::VARY && edit != Edit::Add {
+        if name == header::VARY && edit != EditKind::Add {
             return wrong(
                 "tells caches what an answer depends on, and without it they mix answers",
                 "write it in `add`, beside what the origin says",
@@ -285,7 +292,7 @@ fn name(text: &str, message: Message, edit: Edit) -> Result<HeaderName, Mistake>
 }
 
 /// Reads the prefix that is removed from the path: the first segments of the route's own path.
-fn stripped(field: &Field<'_>, way: Option<Way<'_>>) -> Option<Template> {
+fn stripped(field: &KeyField<'_>, way: Option<TemplatePath<'_>>) -> Option<Template> {
     let way = way?;
     if way.regex.is_some() {
         return field.refuse(
@@ -320,12 +327,12 @@ fn stripped(field: &Field<'_>, way: Option<Way<'_>>) -> Option<Template> {
 }
 
 fn rewritten(
-    field: &Field<'_>,
-    way: Option<Way<'_>>,
+    field: &KeyField<'_>,
+    way: Option<TemplatePath<'_>>,
     groups: Option<&PathGroups>,
 ) -> Option<Template> {
     let way = way?;
-    let made = field.parsed(|text| template(text, &Slots::of_path(way.path, groups)))?;
+    let made = field.parsed(|text| template(text, &AllowedSlots::of_path(way.path, groups)))?;
     let text = sample(&made);
     if !text.starts_with('/')
         && !matches!(&made, Template::Filled(slots) if matches!(slots[..], [Slot::Group(_), ..]))
@@ -366,7 +373,10 @@ fn sample(template: &Template) -> String {
 }
 
 /// `redirect = { to = "https://{host}/new/{rest}", status = 308 }`
-pub(crate) fn redirect(field: &Field<'_>, way: Option<Way<'_>>) -> Option<RedirectRules> {
+pub(crate) fn redirect(
+    field: &KeyField<'_>,
+    way: Option<TemplatePath<'_>>,
+) -> Option<RedirectRules> {
     let section = field.section()?;
     let groups = groups(&section, way);
     let status = section.or("status", "308", StatusCode::PERMANENT_REDIRECT, |field| {
@@ -382,7 +392,7 @@ pub(crate) fn redirect(field: &Field<'_>, way: Option<Way<'_>>) -> Option<Redire
     let to = section
         .required("to", "\"https://{host}/new\"")
         .and_then(|field| {
-            let slots = Slots::of_redirect(way?.path, groups.as_ref());
+            let slots = AllowedSlots::of_redirect(way?.path, groups.as_ref());
             let made = field.parsed(|text| template(text, &slots))?;
             Some((place(&field)?, made))
         });
@@ -404,7 +414,7 @@ pub(crate) fn redirect(field: &Field<'_>, way: Option<Way<'_>>) -> Option<Redire
 }
 
 /// Where a redirect leads; of a URL only what stands before the path may not be made of it.
-fn place(field: &Field<'_>) -> Option<RedirectPlace> {
+fn place(field: &KeyField<'_>) -> Option<RedirectPlace> {
     let text = field.text()?;
     if text.starts_with('/') && !text.starts_with("//") {
         return Some(RedirectPlace::Path);
