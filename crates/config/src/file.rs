@@ -129,7 +129,7 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
 /// [origin.app]
 /// servers = ["127.0.0.1"]
 /// "#;
-/// let problems = sluicegate::config::parse("gateway.toml", text, sluicegate::route::review);
+/// let problems = sluicegate_config::parse("gateway.toml", text, sluicegate_config::no_review);
 /// let problems = problems.expect_err("a port is missing");
 /// assert!(problems.to_string().starts_with(
 ///     "gateway.toml:10:12: origin.app.servers[0]: \"127.0.0.1\" has no port; write \"127.0.0.1:80\""
