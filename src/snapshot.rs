@@ -103,7 +103,7 @@ pub enum ActiveAction {
     /// It is forwarded to the pool.
     Forward(Arc<ServerPool>),
     /// It is answered here.
-    Respond(FixedResponse),
+    Respond(Arc<FixedResponse>),
     /// It is answered with a redirect.
     Redirect(Arc<RedirectRules>),
 }
@@ -392,7 +392,7 @@ fn compile_route(
         lists: lists_of(route, rules),
         action: match &route.action {
             RouteAction::Forward(origin) => ActiveAction::Forward(Arc::clone(&pools[origin])),
-            RouteAction::Respond(response) => ActiveAction::Respond(response.clone()),
+            RouteAction::Respond(response) => ActiveAction::Respond(Arc::new(response.clone())),
             RouteAction::Redirect(redirect) => ActiveAction::Redirect(Arc::clone(redirect)),
         },
         reads_parameters: shape_reads || redirect_reads || reads_segments,

@@ -26,7 +26,6 @@ use crate::response::{
     FieldText, GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON,
     RATE_LIMIT, RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge,
 };
-use crate::snapshot::ActiveAction;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -104,17 +103,6 @@ pub(super) async fn move_on(
     send(session, context, header, Bytes::new(), Kind::Failure).await
 }
 
-/// Answers with the route's fixed response or redirect.
-pub(super) async fn respond(session: &mut Session, context: &Context) -> Result<()> {
-    match context.route.as_ref().map(|route| &route.action) {
-        Some(ActiveAction::Respond(fixed)) => respond_fixed(session, context, fixed).await,
-        Some(ActiveAction::Redirect(rules)) => redirect(session, context, rules).await,
-        Some(ActiveAction::Forward(_)) | None => {
-            reject(session, context, GatewayProblem::Internal).await
-        }
-    }
-}
-
 /// Answers an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2. A TRACE would be sent back with its cookies.
 pub(super) async fn end_here(session: &mut Session, context: &mut Context) -> Result<()> {
     let status = if session.req_header().method == Method::OPTIONS {
@@ -136,7 +124,12 @@ pub(super) async fn preflight(session: &mut Session, context: &Context) -> Resul
     send(session, context, header, Bytes::new(), Kind::Failure).await
 }
 
-async fn redirect(session: &mut Session, context: &Context, rules: &RedirectRules) -> Result<()> {
+/// Answers with the route's redirect.
+pub(super) async fn redirect(
+    session: &mut Session,
+    context: &Context,
+    rules: &RedirectRules,
+) -> Result<()> {
     let mut header = own_header(rules.status, context)?;
     if let Err(problem) = shape::redirect(&mut header, rules, session.req_header(), context)? {
         return reject(session, context, problem).await;
@@ -145,7 +138,8 @@ async fn redirect(session: &mut Session, context: &Context, rules: &RedirectRule
     send(session, context, header, Bytes::new(), Kind::Content).await
 }
 
-async fn respond_fixed(
+/// Answers with the route's fixed response.
+pub(super) async fn respond(
     session: &mut Session,
     context: &Context,
     fixed: &FixedResponse,
@@ -222,9 +216,10 @@ pub(super) fn sign(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()>
 }
 
 fn sign_limits(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
-    let (Some(route), Some(report)) = (&context.route, &context.report) else {
+    let (Some(located), Some(report)) = (&context.located, &context.report) else {
         return Ok(());
     };
+    let route = &located.route;
     let items = report.items(&route.limits);
     let ours = LimitFields::new(route.policy(report), items, &report.verdict);
     let merged = merge(fields.all(), ours);

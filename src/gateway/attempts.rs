@@ -213,7 +213,7 @@ fn wish(session: &Session, context: &Context, pool: &ServerPool) -> PickRequest 
     PickRequest {
         now: context.tried_at,
         tried: context.tried.clone(),
-        spread: context.spread,
+        spread: context.located.as_ref().and_then(|located| located.spread),
         sticky: tag(session, pool),
     }
 }
@@ -296,8 +296,8 @@ pub(super) fn interrupted(
 /// # Errors
 /// The request is to be sent again instead of passing the answer on.
 pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode) -> Result<()> {
-    if let (Some(route), Some(held)) = (&context.route, &mut context.place)
-        && let ActiveAction::Forward(pool) = &route.action
+    if let (Some(located), Some(held)) = (&context.located, &mut context.place)
+        && let ActiveAction::Forward(pool) = &located.route.action
     {
         pool.answered(held, status, clock::now);
     }
@@ -338,7 +338,7 @@ fn tag(session: &Session, pool: &ServerPool) -> Option<u64> {
 }
 
 fn pool_of(context: &Context) -> Option<Arc<ServerPool>> {
-    match &context.route.as_ref()?.action {
+    match &context.located.as_ref()?.route.action {
         ActiveAction::Forward(pool) => Some(Arc::clone(pool)),
         ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
     }

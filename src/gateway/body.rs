@@ -49,6 +49,7 @@ impl Prefix {
 pub(super) async fn read(
     session: &mut Session,
     context: &mut Context,
+    max_body_bytes: u64,
 ) -> Result<Result<Prefix, GatewayProblem>> {
     if session.is_body_empty() {
         return Ok(Ok(Prefix::Whole(Bytes::new())));
@@ -68,7 +69,7 @@ pub(super) async fn read(
     }
     session.as_downstream_mut().enable_retry_buffering();
     // One deadline for the whole read, so that a byte every few seconds does not hold the memory forever.
-    match timeout(patience, read_up_to(session, most, context)).await {
+    match timeout(patience, read_up_to(session, most, context, max_body_bytes)).await {
         Ok(prefix) => prefix,
         Err(_) => Ok(Err(GatewayProblem::BodyTimeout)),
     }
@@ -78,14 +79,13 @@ async fn read_up_to(
     session: &mut Session,
     most: usize,
     context: &mut Context,
+    max_body_bytes: u64,
 ) -> Result<Result<Prefix, GatewayProblem>> {
     let mut read = BytesMut::new();
     while let Some(bytes) = session.as_downstream_mut().read_request_body().await? {
         read.extend_from_slice(&bytes);
         context.received = read.len() as u64;
-        if let Some(route) = &context.route
-            && context.received > route.max_body_bytes
-        {
+        if context.received > max_body_bytes {
             return Ok(Err(GatewayProblem::BodyTooLarge));
         }
         if read.len() > most {

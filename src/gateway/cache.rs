@@ -33,7 +33,7 @@ pub(super) use stored::{judge_answer, notice_confirmation, watch_size};
 use super::Gateway;
 use super::answer;
 use super::cause::Cause;
-use super::context::Context;
+use super::context::{Context, RequestRoute};
 use super::error::{ProxyFault, error_for};
 use super::locate::{RequestHead, locate};
 use crate::admission::{Admitted, ResponseSource};
@@ -117,7 +117,7 @@ impl Gateway {
             return true;
         };
         context.client = Some((located.client.address, located.client.source));
-        context.route = Some(Arc::clone(located.route));
+        context.located = Some(RequestRoute::from(&located));
         context.admitted = Some(Admitted::exempt());
         false
     }
@@ -155,13 +155,13 @@ impl Gateway {
 }
 
 /// Enables Pingora's cache lookup, where the route and the request allow it.
-pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'static ResponseCache) {
-    let Some(rules) = context
-        .route
-        .as_ref()
-        .and_then(|route| route.cache.as_ref())
-    else {
-        return;
+pub(super) fn allow(
+    session: &mut Session,
+    context: &mut Context,
+    cache: &'static ResponseCache,
+) -> Result<()> {
+    let Some(rules) = &context.located()?.route.cache else {
+        return Ok(());
     };
     let refresh = is_refresh(session);
     // A refresh request has no body, though one of HTTP/2 may read as if it had.
@@ -183,7 +183,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
     let asker = dealings.asker;
     context.cache = Some(Box::new(dealings));
     if !looks {
-        return;
+        return Ok(());
     }
     let mut overrides = CacheOptionOverrides::default();
     overrides.wait_timeout = Some(bounds::FILL_PATIENCE);
@@ -195,6 +195,7 @@ pub(super) fn allow(session: &mut Session, context: &mut Context, cache: &'stati
         Some(cache.lock()),
         Some(overrides),
     );
+    Ok(())
 }
 
 /// Returns whether an answer to this request may be shared at all, as far as its head says. Many frameworks read the body of a
@@ -217,7 +218,8 @@ fn is_storable(head: &RequestHeader) -> bool {
 
 /// Returns the cache key of the request.
 pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
-    let (Some(route), Some(rules)) = (&context.route, rules(context)) else {
+    let route = &context.located()?.route;
+    let Some(rules) = &route.cache else {
         return Err(error_for(GatewayProblem::Internal));
     };
     let fields = &session.req_header().headers;
@@ -376,7 +378,7 @@ pub(super) fn settle_by_stored(session: &Session, context: &mut Context) {
 }
 
 fn rules(context: &Context) -> Option<&RouteCacheRules> {
-    context.route.as_ref()?.cache.as_ref()
+    context.located.as_ref()?.route.cache.as_ref()
 }
 
 fn max_object(context: &Context) -> usize {

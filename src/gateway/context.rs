@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
+use pingora::Result;
 use pingora::http::ResponseHeader;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
@@ -13,6 +14,8 @@ use sluicegate_limiter::Timestamp;
 use super::body::Prefix;
 use super::cache::RequestCacheState;
 use super::cause::{Cause, Stage};
+use super::error::error_for;
+use super::locate::Located;
 use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
 use crate::budgets::{RequestPermit, UnreadPermit};
@@ -22,9 +25,36 @@ use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
 use crate::record::{InFlight, OriginUse, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
 use crate::request_id::RequestId;
+use crate::response::GatewayProblem;
 use crate::response::compressor::BodyCompressor;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
+
+/// The route of a request, and the facts that are read from its head under that route.
+pub(super) struct RequestRoute {
+    /// The route.
+    pub(super) route: Arc<ActiveRoute>,
+    /// The list that blocks the client or exempts it from the limits.
+    pub(super) list: Option<Name>,
+    /// The method of the request that a CORS preflight asks about.
+    pub(super) preflight: Option<Method>,
+    /// The target that the origin gets; `None` for the one that was sent.
+    pub(super) target: Option<String>,
+    /// The hash by which the pool balances; `None` where it balances otherwise.
+    pub(super) spread: Option<u64>,
+}
+
+impl From<&Located<'_>> for RequestRoute {
+    fn from(located: &Located<'_>) -> Self {
+        Self {
+            route: Arc::clone(located.route),
+            list: located.standing.list().cloned(),
+            preflight: located.preflight.clone(),
+            target: None,
+            spread: None,
+        }
+    }
+}
 
 /// The state of one request.
 pub struct Context {
@@ -40,22 +70,16 @@ pub struct Context {
     pub secured: Option<Arc<TlsFacts>>,
     /// The client's address, and where it was read from.
     pub client: Option<(IpAddr, AddressSource)>,
-    /// The target that the origin gets; `None` for the one that was sent.
-    pub(super) target: Option<String>,
     /// The trace that the request belongs to; `None` without tracing.
     pub(super) trace: Option<TraceContext>,
-    /// The method of the request that a CORS preflight asks about.
-    pub(super) preflight: Option<Method>,
     /// The compressor of the answer; `None` where the answer is not compressed.
     pub(super) compressor: Option<BodyCompressor>,
     /// Bytes of the origin's body that were dropped, because a page or a head alone replaces it; `None` where the body passes.
     pub(super) replaced: Option<usize>,
     /// The head of an answer without a body, written once the origin's answer is stored.
     pub(super) withheld: Option<Box<ResponseHeader>>,
-    /// The route.
-    pub route: Option<Arc<ActiveRoute>>,
-    /// The list that blocks the client or exempts it from the limits.
-    pub list: Option<Name>,
+    /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
+    pub(super) located: Option<RequestRoute>,
     /// The evidence of admission; dropped with the request, it settles the open charges.
     pub admitted: Option<Admitted>,
     /// The decisions of the limits.
@@ -80,8 +104,6 @@ pub struct Context {
     pub(super) cache: Option<Box<RequestCacheState>>,
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,
-    /// The hash by which the pool balances.
-    pub(super) spread: Option<u64>,
     /// The server of the last attempt.
     pub server: Option<SocketAddr>,
     /// The permit at that server, while the attempt holds one.
@@ -133,14 +155,11 @@ impl Context {
             peer: None,
             secured: None,
             client: None,
-            target: None,
             trace: None,
-            preflight: None,
             compressor: None,
             replaced: None,
             withheld: None,
-            route: None,
-            list: None,
+            located: None,
             admitted: None,
             report: None,
             rejection: None,
@@ -153,7 +172,6 @@ impl Context {
             delay: Duration::ZERO,
             cache: None,
             disposition: None,
-            spread: None,
             server: None,
             place: None,
             tunnel: None,
@@ -199,8 +217,16 @@ impl Context {
         ))
     }
 
+    /// Returns the route of a request in a phase that only a located request reaches.
+    ///
+    /// # Errors
+    /// The request has no route: the gateway failed.
+    pub(super) fn located(&self) -> Result<&RequestRoute> {
+        (self.located.as_ref()).ok_or_else(|| error_for(GatewayProblem::Internal))
+    }
+
     pub(super) fn pool(&self) -> Option<&crate::origin::ServerPool> {
-        match &self.route.as_ref()?.action {
+        match &self.located.as_ref()?.route.action {
             ActiveAction::Forward(pool) => Some(pool),
             ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
         }

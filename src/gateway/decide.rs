@@ -13,13 +13,14 @@ use sluicegate_base::clock;
 
 use super::Gateway;
 use super::body::{self, Prefix};
-use super::context::Context;
+use super::context::{Context, RequestRoute};
 use super::locate::{RequestHead, locate};
 use super::max_forwards;
 use super::redirect;
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, KnownBody, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
+use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::process::warn_of_overflow;
 use crate::record::{RequestDisposition, TraceContext};
 use crate::rejection::Rejection;
@@ -29,12 +30,19 @@ use crate::tls::secured;
 
 /// The next step of a request after the decision.
 pub(super) enum Step {
-    ReadBody,
+    /// Read the beginning of a body of at most so many bytes.
+    ReadBody {
+        max_body_bytes: u64,
+    },
     AskStore,
     Forward,
     /// Answer here, since `Max-Forwards` forbids to forward the request, RFC 9110 §7.6.2.
     EndHere,
-    Respond,
+    /// Answer with the route's fixed response.
+    Respond(Arc<FixedResponse>),
+    /// Answer with the route's redirect.
+    RespondRedirect(Arc<RedirectRules>),
+    /// Redirect to another scheme, before there is a route.
     Redirect(HeaderValue),
     Preflight,
     Refuse(Box<RefusalResponse>),
@@ -72,18 +80,16 @@ impl Gateway {
             }
         };
         context.client = Some((located.client.address, located.client.source));
-        context.route = Some(Arc::clone(located.route));
-        context.list = located.standing.list().cloned();
+        let own = context.located.insert(RequestRoute::from(&located));
         if let ListMatch::Blocked(_) = located.standing {
             return Step::Reject(GatewayProblem::Blocked);
         }
         if located.preflight.is_some() {
             // Before the limits, and uncounted: only the request that a preflight asks about counts.
-            context.preflight = located.preflight;
             return Step::Preflight;
         }
         match located.target(context.request_id) {
-            Ok(target) => context.target = target,
+            Ok(target) => own.target = target,
             Err(problem) => return Step::Reject(problem),
         }
         if let ActiveAction::Forward(pool) = &located.route.action {
@@ -91,13 +97,15 @@ impl Gateway {
                 return Step::Reject(GatewayProblem::Loop);
             }
             let facts = || located.facts(KnownBody::Unread, context.decided_at);
-            context.spread = pool.spread(facts);
+            own.spread = pool.spread(facts);
         }
         let limits = located.limits();
         let route = located.route;
         if (route.reads_body || route.compares_body) && !limits.is_empty() && context.body.is_none()
         {
-            return Step::ReadBody;
+            return Step::ReadBody {
+                max_body_bytes: route.max_body_bytes,
+            };
         }
         if limits.ask_store() {
             return Step::AskStore;
@@ -132,14 +140,15 @@ impl Gateway {
                     context.delay = report.verdict.delay();
                     warn_of_overflow(&route.limits, report, client);
                 }
-                match route.action {
+                match &route.action {
                     ActiveAction::Forward(_)
                         if max_forwards::ends_here(&head.method, &head.headers) =>
                     {
                         Step::EndHere
                     }
                     ActiveAction::Forward(_) => Step::Forward,
-                    ActiveAction::Respond(_) | ActiveAction::Redirect(_) => Step::Respond,
+                    ActiveAction::Respond(fixed) => Step::Respond(Arc::clone(fixed)),
+                    ActiveAction::Redirect(rules) => Step::RespondRedirect(Arc::clone(rules)),
                 }
             }
             Admission::Rejected(rejection, report) => {
@@ -234,13 +243,14 @@ impl Gateway {
         }
     }
 
-    /// Reads the body bytes that keys need, then decides.
+    /// Reads the body bytes that keys need, of a body of at most `max_body_bytes`, then decides.
     pub(super) async fn decide_with_body(
         &self,
         session: &mut Session,
         context: &mut Context,
+        max_body_bytes: u64,
     ) -> Result<Step> {
-        match body::read(session, context).await? {
+        match body::read(session, context, max_body_bytes).await? {
             Ok(prefix) => context.body = Some(prefix),
             Err(problem) => return Ok(Step::Reject(problem)),
         }

@@ -53,7 +53,6 @@ use crate::origin::{
 use crate::process::SharedState;
 use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
-use crate::snapshot::ActiveAction;
 
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
@@ -110,9 +109,9 @@ impl ProxyHttp for Gateway {
                 .map_err(|error| error.into_down());
         }
         let mut step = self.decide(session, context);
-        if matches!(step, Step::ReadBody) {
+        if let Step::ReadBody { max_body_bytes } = step {
             // Boxed: only a route with keys in bodies pays for its size.
-            step = Box::pin(self.decide_with_body(session, context))
+            step = Box::pin(self.decide_with_body(session, context, max_body_bytes))
                 .await
                 .map_err(|error| error.into_down())?;
         }
@@ -136,8 +135,7 @@ impl ProxyHttp for Gateway {
     }
 
     fn request_cache_filter(&self, session: &mut Session, context: &mut Self::CTX) -> Result<()> {
-        cache::allow(session, context, self.0.cache);
-        Ok(())
+        cache::allow(session, context, self.0.cache)
     }
 
     fn cache_key_callback(&self, session: &Session, context: &mut Self::CTX) -> Result<CacheKey> {
@@ -217,13 +215,11 @@ impl ProxyHttp for Gateway {
             body::omit_empty_end(body);
         }
         context.received += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        match &context.route {
-            // The bytes after an upgrade are no body.
-            Some(route) if context.received > route.max_body_bytes && !session.was_upgraded() => {
-                Err(error_for(GatewayProblem::BodyTooLarge))
-            }
-            _ => Ok(()),
+        // The bytes after an upgrade are no body.
+        if context.received > context.located()?.route.max_body_bytes && !session.was_upgraded() {
+            return Err(error_for(GatewayProblem::BodyTooLarge));
         }
+        Ok(())
     }
 
     async fn upstream_peer(
@@ -327,10 +323,8 @@ impl ProxyHttp for Gateway {
         if is_final(response.status) && !cache::notice_confirmation(session, response, context) {
             context.settle(response.status, &response.headers);
         }
-        if let Some(route) = &context.route {
-            for name in route.limits.confidential() {
-                response.remove_header(name);
-            }
+        for name in context.located()?.route.limits.confidential() {
+            response.remove_header(name);
         }
         Ok(())
     }
@@ -545,26 +539,22 @@ impl ProxyHttp for Gateway {
 async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
     match step {
         // The callers resolve these two steps before they call.
-        Step::ReadBody | Step::AskStore => return Err(error_for(GatewayProblem::Internal)),
+        Step::ReadBody { .. } | Step::AskStore => return Err(error_for(GatewayProblem::Internal)),
         Step::Forward => {
             answer::invite_body(session).await?;
             return Ok(false);
         }
-        Step::Respond => {
+        Step::Respond(fixed) => {
             context.disposition = Some(RequestDisposition::Responded);
-            let status = context
-                .route
-                .as_ref()
-                .and_then(|route| match &route.action {
-                    ActiveAction::Respond(fixed) => Some(fixed.status),
-                    ActiveAction::Redirect(redirect) => Some(redirect.status),
-                    ActiveAction::Forward(_) => None,
-                });
-            if let Some(status) = status {
-                context.settle(status, &HeaderMap::new());
-            }
+            context.settle(fixed.status, &HeaderMap::new());
             context.land();
-            answer::respond(session, context).await?;
+            answer::respond(session, context, &fixed).await?;
+        }
+        Step::RespondRedirect(rules) => {
+            context.disposition = Some(RequestDisposition::Responded);
+            context.settle(rules.status, &HeaderMap::new());
+            context.land();
+            answer::redirect(session, context, &rules).await?;
         }
         Step::EndHere => {
             context.disposition = Some(RequestDisposition::Responded);

@@ -22,6 +22,7 @@ impl Gateway {
             Some(Rejection::ByLimit(by)) => Some(*by),
             Some(Rejection::KeyBlocked | Rejection::KeyMissing) | None => None,
         };
+        let located = context.located.as_ref();
         let key_values = rejection.map_or_else(Vec::new, |by| {
             values(session, context, usize::from(by.limit))
         });
@@ -37,13 +38,13 @@ impl Gateway {
             target: request.target.as_bytes(),
             protocol: protocol(head.version),
             fields: Some(&head.headers),
-            route: context.route.as_ref().map(|route| &route.metrics),
+            route: located.map(|located| &located.route.metrics),
             verdict: context.report.as_ref().map(|report| &report.verdict),
             beside: context
                 .report
                 .as_ref()
                 .and_then(|report| report.beside.as_deref()),
-            list: context.list.as_deref(),
+            list: located.and_then(|located| located.list.as_deref()),
             gaps: &context.missing_keys.0,
             rejection,
             key_values: &key_values,

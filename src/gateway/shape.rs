@@ -63,8 +63,8 @@ pub(super) const OF_CONTENT: [HeaderName; 8] = [
 impl Context {
     /// Returns the shape rules: of the route, or of the whole file.
     pub(super) fn shape(&self) -> Option<&ShapeRules> {
-        match &self.route {
-            Some(route) => route.shape.as_deref(),
+        match &self.located {
+            Some(located) => located.route.shape.as_deref(),
             None => self.snapshot.rules.shape.as_deref(),
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn edit_request(
 
 /// Sets the path that the route makes for the origin.
 pub(super) fn set_target(request: &mut RequestHeader, context: &Context) -> Result<()> {
-    match &context.target {
+    match &context.located()?.target {
         Some(target) => request.set_raw_path(target.as_bytes()),
         None => Ok(()),
     }
@@ -107,7 +107,8 @@ pub(super) fn edit_answer(
     for name in &cors::OWN {
         fields.remove(name);
     }
-    let told = match &context.preflight {
+    let located = context.located.as_ref();
+    let told = match located.and_then(|located| located.preflight.as_ref()) {
         Some(method) => cors::preflight_fields(rules, method, &request.headers),
         None => cors::fields(rules, &request.headers),
     };
@@ -288,10 +289,7 @@ fn with_told<T>(
         host: &host::normalize(head.host()).unwrap_or_default(),
         path: path.as_ref().map_or("", NormalPath::as_str),
         query: head.query(),
-        route: context
-            .route
-            .as_ref()
-            .map_or("", |route| route.metrics.name()),
+        route: (context.located.as_ref()).map_or("", |located| located.route.metrics.name()),
         request_id: context.request_id,
         groups,
     })
