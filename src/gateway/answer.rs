@@ -216,7 +216,7 @@ pub(super) fn sign(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()>
 }
 
 fn sign_limits(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
-    let (Some(located), Some(report)) = (&context.located, &context.report) else {
+    let (Some(located), Some(report)) = (&context.located, context.report()) else {
         return Ok(());
     };
     let route = &located.route;

@@ -17,10 +17,12 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result, RetryType};
 use sluicegate_base::bounds::MAX_TRIES;
 use sluicegate_base::clock;
+use sluicegate_limiter::Timestamp;
 
 use super::answered;
 use super::cause::{Cause, Stage, explain};
 use super::context::Context;
+use super::decision::ForwardedRequest;
 use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::budgets::RequestPermit;
 use crate::origin::{
@@ -29,7 +31,6 @@ use crate::origin::{
 };
 use crate::process::SharedState;
 use crate::response::GatewayProblem;
-use crate::snapshot::ActiveAction;
 use crate::url_scheme::UrlScheme;
 
 /// The cause of the errors that turn an answer into another attempt; it is not shown to anybody.
@@ -41,31 +42,33 @@ pub(super) async fn next(
     session: &Session,
     context: &mut Context,
 ) -> Result<Box<HttpPeer>> {
-    let Some(pool) = pool_of(context) else {
-        return Err(error_for(GatewayProblem::Internal));
-    };
-    if context.on_its_way.is_none() {
-        context.on_its_way = Some(set_out(shared, context, &pool)?);
+    if context.forwarded()?.in_flight.is_none() {
+        let permit = set_out(shared, context)?;
+        context.forwarded_mut()?.in_flight = Some(permit);
     }
-    let choice = match context.try_wait.take_if(|wait| wait.refused) {
+    let forwarded = context.forwarded_mut()?;
+    let pool = Arc::clone(&forwarded.pool);
+    let choice = match forwarded.attempt.wait.take_if(|wait| wait.refused) {
         // Boxed, since few attempts are refused a connection.
-        Some(wait) => Box::pin(look_again(session, context, &pool, wait)).await,
+        Some(wait) => Box::pin(look_again(session, context, &pool, wait)).await?,
         None => begin(session, context, &pool).await?,
     };
     match choice {
-        PickResult::Server(held) => {
-            let peer = held.server.peer();
-            context.server = Some(held.server.address);
-            context.place = Some(held);
+        PickResult::Server(permit) => {
+            let peer = permit.server.peer();
+            let forwarded = context.forwarded_mut()?;
+            forwarded.server = Some(permit.server.address);
+            forwarded.attempt.permit = Some(permit);
             if !session.is_upgrade_req() {
                 return Ok(peer);
             }
             let (peer, socket) = for_upgrade(peer);
-            context.tunnel = socket;
+            forwarded.attempt.tunnel = socket;
             Ok(peer)
         }
         PickResult::Full => {
-            note_full(context, &pool);
+            let queued_at = context.forwarded()?.attempt.queued_at;
+            note_full(context, &pool, queued_at);
             Err(Error::new(ErrorType::Custom(OVERFULL)))
         }
         PickResult::None => {
@@ -76,15 +79,15 @@ pub(super) async fn next(
     }
 }
 
-/// Records that every server is full.
-fn note_full(context: &mut Context, pool: &ServerPool) {
+/// Records that every server is full, to a request that has waited since `queued_at`.
+fn note_full(context: &mut Context, pool: &ServerPool, queued_at: Timestamp) {
     let Some(queue) = &pool.queue else {
         let reason = "every server has as many requests as there are ports for".to_owned();
         note_unserved(context, pool, FailureKind::CircuitFull, reason);
         return;
     };
     let rules = &queue.rules;
-    let (kind, reason) = if clock::since(context.queued_at) < rules.pending_timeout {
+    let (kind, reason) = if clock::since(queued_at) < rules.pending_timeout {
         let reason = format!(
             "every server is full, and {} requests wait",
             queue.waiting()
@@ -104,14 +107,20 @@ fn note_unserved(context: &mut Context, pool: &ServerPool, kind: FailureKind, re
     context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
 }
 
-/// Records a failure of the attempt's server.
-pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
-    let Some(pool) = context.pool() else {
-        return;
-    };
+/// Records the failure that ends a request which was forwarded.
+pub(super) fn note_origin_failed(context: &mut Context, error: &Error) {
+    if let Some(forwarded) = context.forwarded_if_any() {
+        let cause = failure_at(forwarded, error, forwarded.attempt.stage());
+        context.cause = Some(cause);
+    }
+}
+
+/// Records a failure of the attempt's server. Returns the cause.
+fn failure_at(forwarded: &ForwardedRequest, error: &Error, stage: Stage) -> Box<Cause> {
+    let pool = &forwarded.pool;
     let (kind, reason) = explain(error, stage, &pool.rules.timeouts);
-    if let Some(held) = &context.place {
-        let server = &held.server;
+    if let Some(permit) = &forwarded.attempt.permit {
+        let server = &permit.server;
         let log = &server.server_state.failure_log;
         log.note(
             &pool.name,
@@ -121,19 +130,16 @@ pub(super) fn note_failed(context: &mut Context, error: &Error, stage: Stage) {
             clock::now(),
         );
     }
-    context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
+    Box::new(Cause::of_origin(kind, reason))
 }
 
 /// Acquires the permit of a request in flight to origins.
-fn set_out(
-    shared: &SharedState,
-    context: &mut Context,
-    pool: &ServerPool,
-) -> Result<RequestPermit> {
+fn set_out(shared: &SharedState, context: &mut Context) -> Result<RequestPermit> {
     let (client, _) = context.client_or_unspecified();
+    let files = context.forwarded()?.pool.files_of_connection();
     let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
     requests
-        .enter(client, pool.files_of_connection(), rules, &shared.seed)
+        .enter(client, files, rules, &shared.seed)
         .map_err(|cap| {
             let caps = requests.caps(rules);
             context.cause = Some(Box::new(Cause::of_cap(cap, caps)));
@@ -143,40 +149,29 @@ fn set_out(
 
 /// Begins an attempt.
 async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> Result<PickResult> {
-    // The server permit of the attempt before.
-    context.place = None;
-    context.try_wait = None;
-    context.origin_status = None;
-    context.origin_bytes = 0;
     context.cause = None;
-    context.tries = context.tries.saturating_add(1);
     if !session.retry_buffer_truncated() {
         // A retry sends the buffered body again, through the same filter.
         context.received = 0;
     }
     // The first attempt follows the decision at once; a clock is read for the others only.
-    context.tried_at = if context.tries == 1 {
-        context
-            .decided_at
-            .saturating_add(context.decision)
-            .saturating_add(context.delay)
-    } else {
-        clock::now()
+    let now = match context.forwarded()?.tries {
+        0 => context.decision_end(),
+        _ => clock::now(),
     };
-    context.queued_at = context.tried_at;
-    let wish = wish(session, context, pool);
-    let Some(admitted) = &context.admitted else {
-        return Err(error_for(GatewayProblem::Internal));
-    };
-    let choice = pool.choose(admitted, &wish);
+    // The server permit of the attempt before ends here.
+    context.forwarded_mut()?.begin_attempt(now);
+    let wish = wish(session, context)?;
+    let choice = pool.choose(&context.forwarded()?.admitted, &wish);
     if !matches!(choice, PickResult::Full) || pool.queue.is_none() {
         return Ok(choice);
     }
     // Boxed: a request that gets a permit at once should not pay for the size of a wait.
     let mut wait = Box::<AttemptWait>::default();
     let choice = Box::pin(pool.wait(&mut wait, || anew(&wish))).await;
-    context.tried_at = clock::now();
-    context.try_wait = Some(wait);
+    let attempt = &mut context.forwarded_mut()?.attempt;
+    attempt.started = clock::now();
+    attempt.wait = Some(wait);
     Ok(choice)
 }
 
@@ -187,35 +182,37 @@ async fn look_again(
     context: &mut Context,
     pool: &ServerPool,
     mut wait: Box<AttemptWait>,
-) -> PickResult {
+) -> Result<PickResult> {
     wait.refused = false;
     // An origin with a bound on connections has a queue.
-    let Some(mut held) = context.place.take() else {
-        return PickResult::Full;
+    let Some(mut permit) = context.forwarded_mut()?.attempt.permit.take() else {
+        return Ok(PickResult::Full);
     };
-    let choice = if held.another_look(&mut wait).await {
-        PickResult::Server(held)
+    let choice = if permit.another_look(&mut wait).await {
+        PickResult::Server(permit)
     } else {
-        held.give_back();
-        context.server = None;
-        let wish = wish(session, context, pool);
+        permit.give_back();
+        context.forwarded_mut()?.server = None;
+        let wish = wish(session, context)?;
         match pool.find(&anew(&wish)) {
             PickResult::Full => pool.wait(&mut wait, || anew(&wish)).await,
             choice => choice,
         }
     };
-    context.tried_at = clock::now();
-    context.try_wait = Some(wait);
-    choice
+    let attempt = &mut context.forwarded_mut()?.attempt;
+    attempt.started = clock::now();
+    attempt.wait = Some(wait);
+    Ok(choice)
 }
 
-fn wish(session: &Session, context: &Context, pool: &ServerPool) -> PickRequest {
-    PickRequest {
-        now: context.tried_at,
-        tried: context.tried.clone(),
-        spread: context.located.as_ref().and_then(|located| located.spread),
-        sticky: tag(session, pool),
-    }
+fn wish(session: &Session, context: &Context) -> Result<PickRequest> {
+    let forwarded = context.forwarded()?;
+    Ok(PickRequest {
+        now: forwarded.attempt.started,
+        tried: forwarded.tried.clone(),
+        spread: context.located()?.spread,
+        sticky: tag(session, &forwarded.pool),
+    })
 }
 
 /// Returns the same pick request for another time.
@@ -227,30 +224,39 @@ fn anew(wish: &PickRequest) -> PickRequest {
 }
 
 /// Records that an attempt has its connection.
-pub(super) fn connected(context: &mut Context, socket: RawFd) {
-    context.try_wait = None;
-    let socket = context.tunnel.as_ref().map_or(socket, TunnelSocket::number);
-    if let Some(held) = &mut context.place {
-        held.connected(socket);
+pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<()> {
+    let attempt = &mut context.forwarded_mut()?.attempt;
+    attempt.wait = None;
+    let socket = (attempt.tunnel.as_ref()).map_or(socket, TunnelSocket::number);
+    if let Some(permit) = &mut attempt.permit {
+        permit.connected(socket);
     }
+    Ok(())
 }
 
 /// Decides what follows an attempt whose connection failed.
-pub(super) fn unconnected(context: &mut Context, mut error: Box<Error>) -> Box<Error> {
+pub(super) fn unconnected(context: &mut Context, error: Box<Error>) -> Box<Error> {
+    let again = follows_unconnected(context, &error);
+    with_retry(error, again)
+}
+
+fn follows_unconnected(context: &mut Context, error: &Error) -> Result<bool> {
+    let decided = context.decided_at;
+    let forwarded = context.forwarded_mut()?;
     if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) {
-        context.try_wait.get_or_insert_default().refused = true;
-        error.set_retry(true);
-        return error;
+        forwarded.attempt.wait.get_or_insert_default().refused = true;
+        return Ok(true);
     }
-    context.try_wait = None;
-    if let Some(held) = &mut context.place {
-        held.unconnected();
+    forwarded.attempt.wait = None;
+    if let Some(permit) = &mut forwarded.attempt.permit {
+        permit.unconnected();
     }
-    note_failed(context, &error, Stage::Connecting);
+    let cause = failure_at(forwarded, error, Stage::Connecting);
     // Nothing was sent, so any method may be sent again.
-    let again = fail(context, AttemptFailure::Connect) && grant(context, AttemptFailure::Connect);
-    error.set_retry(again);
-    error
+    let failure = AttemptFailure::Connect;
+    let again = forwarded.fail(failure) && forwarded.grants_retry(failure, decided);
+    context.cause = Some(cause);
+    Ok(again)
 }
 
 /// Decides what follows an attempt that failed after it had a connection.
@@ -261,34 +267,56 @@ pub(super) fn interrupted(
     reused: bool,
 ) -> Box<Error> {
     if matches!(error.etype(), ErrorType::Custom(ANOTHER_TRY)) {
-        error.set_retry(true);
-        return error;
+        return with_retry(error, Ok(true));
     }
-    // Pingora would repeat more often: it counts lookups of a connection too.
-    let may_repeat = context.tries < MAX_TRIES
-        // A head that is kept back is an answer, and its body is on the way into the cache.
-        && context.withheld.is_none()
-        && (is_repeatable(session) || is_unprocessed(&error) && is_at_hand(session));
+    // Before Pingora's mark on the error is turned into a decision.
+    let is_unprocessed = is_unprocessed(&error);
     // Pingora marks connections that the server closed while they were idle, protocols that it rejected, and streams that it
     // refused. None is a failed answer, and none counts against the server.
     error.retry.decide_reuse(reused);
-    let harmless = error.retry();
-    let again = match failure_of(&error) {
-        _ if harmless => {
-            note_tried(context);
-            if !may_repeat {
-                note_failed(context, &error, context.stage());
-            }
-            may_repeat
+    let again = follows_interrupted(session, context, &error, is_unprocessed);
+    with_retry(error, again)
+}
+
+fn follows_interrupted(
+    session: &Session,
+    context: &mut Context,
+    error: &Error,
+    is_unprocessed: bool,
+) -> Result<bool> {
+    let (decided, is_withheld) = (context.decided_at, context.withheld.is_some());
+    let forwarded = context.forwarded_mut()?;
+    // Pingora would repeat more often: it counts lookups of a connection too.
+    let may_repeat = forwarded.tries < MAX_TRIES
+        // A head that is kept back is an answer, and its body is on the way into the cache.
+        && !is_withheld
+        && (is_repeatable(session) || is_unprocessed && is_at_hand(session));
+    if error.retry() {
+        forwarded.note_tried();
+        if !may_repeat {
+            let cause = failure_at(forwarded, error, forwarded.attempt.stage());
+            context.cause = Some(cause);
         }
-        Some(failure) => {
-            note_failed(context, &error, context.stage());
-            fail(context, failure) && may_repeat && grant(context, failure)
-        }
-        None => false,
+        return Ok(may_repeat);
+    }
+    let Some(failure) = failure_of(error) else {
+        return Ok(false);
     };
-    error.set_retry(again);
-    error
+    let cause = failure_at(forwarded, error, forwarded.attempt.stage());
+    let again = forwarded.fail(failure) && may_repeat && forwarded.grants_retry(failure, decided);
+    context.cause = Some(cause);
+    Ok(again)
+}
+
+/// Returns the error that tells Pingora whether another attempt follows; where the stage of the request is missing, the gateway's own.
+fn with_retry(mut error: Box<Error>, again: Result<bool>) -> Box<Error> {
+    match again {
+        Ok(again) => {
+            error.set_retry(again);
+            error
+        }
+        Err(internal) => internal,
+    }
 }
 
 /// Records the final status of an answer.
@@ -296,16 +324,19 @@ pub(super) fn interrupted(
 /// # Errors
 /// The request is to be sent again instead of passing the answer on.
 pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode) -> Result<()> {
-    if let (Some(located), Some(held)) = (&context.located, &mut context.place)
-        && let ActiveAction::Forward(pool) = &located.route.action
-    {
-        pool.answered(held, status, clock::now);
+    let decided = context.decided_at;
+    let forwarded = context.forwarded_mut()?;
+    if let Some(permit) = &mut forwarded.attempt.permit {
+        forwarded.pool.answered(permit, status, clock::now);
     }
     let failure = AttemptFailure::Status(status.as_u16());
-    if !status.is_server_error() || !is_repeatable(session) || !grant(context, failure) {
+    if !status.is_server_error()
+        || !is_repeatable(session)
+        || !forwarded.grants_retry(failure, decided)
+    {
         return Ok(());
     }
-    note_tried(context);
+    forwarded.note_tried();
     Err(Error::new(ErrorType::Custom(ANOTHER_TRY)).into_up())
 }
 
@@ -315,18 +346,22 @@ pub(super) fn give_cookie(
     session: &Session,
     context: &Context,
 ) -> Result<()> {
-    let cookie = cookie(session, context);
+    let cookie = cookie(session, context.forwarded()?, context.scheme());
     cookie.map_or(Ok(()), |cookie| fields.append(SET_COOKIE, cookie))
 }
 
-fn cookie(session: &Session, context: &Context) -> Option<HeaderValue> {
-    let pool = context.pool()?;
+fn cookie(
+    session: &Session,
+    forwarded: &ForwardedRequest,
+    scheme: UrlScheme,
+) -> Option<HeaderValue> {
+    let pool = &forwarded.pool;
     let rules = pool.rules.sticky.as_ref()?;
-    let given = pool.tag_of(context.place.as_ref()?)?;
+    let given = pool.tag_of(forwarded.attempt.permit.as_ref()?)?;
     if tag(session, pool) == Some(given) {
         return None;
     }
-    let channel = match context.scheme() {
+    let channel = match scheme {
         UrlScheme::Https => ChannelSecurity::Secure,
         UrlScheme::Http => ChannelSecurity::Clear,
     };
@@ -335,13 +370,6 @@ fn cookie(session: &Session, context: &Context) -> Option<HeaderValue> {
 
 fn tag(session: &Session, pool: &ServerPool) -> Option<u64> {
     tag_in(&session.req_header().headers, pool.rules.sticky.as_ref()?)
-}
-
-fn pool_of(context: &Context) -> Option<Arc<ServerPool>> {
-    match &context.located.as_ref()?.route.action {
-        ActiveAction::Forward(pool) => Some(Arc::clone(pool)),
-        ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
-    }
 }
 
 /// Returns whether the request may be sent once more: it is idempotent, and complete in the buffer.
@@ -361,36 +389,6 @@ fn is_unprocessed(error: &Error) -> bool {
         (error.etype(), error.retry),
         (ErrorType::H2Error, RetryType::Decided(true))
     )
-}
-
-/// Records a failure of the server. Returns whether there was one.
-fn fail(context: &mut Context, failure: AttemptFailure) -> bool {
-    let Some(pool) = pool_of(context) else {
-        return false;
-    };
-    note_tried(context);
-    let held = context.place.as_mut();
-    held.is_some_and(|held| {
-        pool.failed(held, failure, clock::now());
-        true
-    })
-}
-
-/// Excludes the server from the next attempt.
-fn note_tried(context: &mut Context) {
-    if let Some(server) = context.server
-        && !context.tried.contains(&server)
-    {
-        // The capacity is the maximum number of attempts.
-        let _ = context.tried.try_push(server);
-    }
-}
-
-fn grant(context: &Context, failure: AttemptFailure) -> bool {
-    let decided = context.decided_at;
-    context
-        .pool()
-        .is_some_and(|pool| pool.grants_retry(failure, context.tries, || clock::since(decided)))
 }
 
 /// Returns the server's failure behind an error; `None` where the server did not fail.

@@ -34,6 +34,7 @@ use super::Gateway;
 use super::answer;
 use super::cause::Cause;
 use super::context::{Context, RequestRoute};
+use super::decision::{ForwardedRequest, RequestDecision};
 use super::error::{ProxyFault, error_for};
 use super::locate::{RequestHead, locate};
 use crate::admission::{Admitted, ResponseSource};
@@ -45,6 +46,7 @@ use crate::client::{ConnectionPeer, told_about_url};
 use crate::config::rules::RouteCacheRules;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
+use crate::snapshot::ActiveAction;
 use crate::tls::secured;
 use crate::url_scheme::UrlScheme;
 
@@ -97,7 +99,7 @@ pub(super) fn is_refresh(session: &Session) -> bool {
 }
 
 impl Gateway {
-    /// Locates the route of a refresh request, which no limit counts. Returns whether there is no such route any more.
+    /// Locates the route of a refresh request, which no limit counts. Returns whether no such route forwards it any more.
     pub(super) fn refresh(&self, session: &mut Session, context: &mut Context) -> bool {
         ask_for_whole(session.req_header_mut());
         let peer = session
@@ -117,8 +119,13 @@ impl Gateway {
             return true;
         };
         context.client = Some((located.client.address, located.client.source));
+        let ActiveAction::Forward(pool) = &located.route.action else {
+            return true;
+        };
         context.located = Some(RequestRoute::from(&located));
-        context.admitted = Some(Admitted::exempt());
+        let pool = Arc::clone(pool);
+        let request = ForwardedRequest::new(Admitted::exempt(), pool, context.decided_at);
+        context.decision = Some(RequestDecision::exempt(request));
         false
     }
 

@@ -13,21 +13,21 @@ use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
 use super::cache::RequestCacheState;
-use super::cause::{Cause, Stage};
+use super::cause::Cause;
+use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::error::error_for;
 use super::locate::Located;
 use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
-use crate::budgets::{RequestPermit, UnreadPermit};
+use crate::budgets::UnreadPermit;
 use crate::client::{AddressSource, TlsFacts};
-use crate::config::rules::{HeaderCase, Name};
-use crate::origin::{AttemptWait, FailedServers, ServerPermit, TunnelSocket};
-use crate::record::{InFlight, OriginUse, RequestDisposition, TraceContext};
+use crate::config::rules::Name;
+use crate::record::{InFlight, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::response::compressor::BodyCompressor;
-use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
+use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
 
 /// The route of a request, and the facts that are read from its head under that route.
@@ -80,12 +80,8 @@ pub struct Context {
     pub(super) withheld: Option<Box<ResponseHeader>>,
     /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
     pub(super) located: Option<RequestRoute>,
-    /// The evidence of admission; dropped with the request, it settles the open charges.
-    pub admitted: Option<Admitted>,
-    /// The decisions of the limits.
-    pub report: Option<Box<AdmissionReport>>,
-    /// The reason of a rejection by admission.
-    pub rejection: Option<Rejection>,
+    /// The decision, and the way to the origin; `None` where the request was rejected before admission.
+    pub(super) decision: Option<RequestDecision>,
     /// The key parts that the request lacks.
     pub missing_keys: MissingKeys,
     /// The part of the body that was read before the decision; `None` where no key needs it.
@@ -96,44 +92,14 @@ pub struct Context {
     pub invited: bool,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
-    /// Duration of the decision.
-    pub decision: Duration,
-    /// The delay that the limits impose.
-    pub delay: Duration,
     /// The state of the cache; `None` where the route has none.
     pub(super) cache: Option<Box<RequestCacheState>>,
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,
-    /// The server of the last attempt.
-    pub server: Option<SocketAddr>,
-    /// The permit at that server, while the attempt holds one.
-    pub(super) place: Option<ServerPermit>,
-    /// The socket of the tunnel to the server, which Pingora does not know.
-    pub(super) tunnel: Option<TunnelSocket>,
-    /// The waits of the attempt for a permit or a connection, until it has both.
-    pub(super) try_wait: Option<Box<AttemptWait>>,
-    /// The permit for a request in flight to an origin, from the first attempt to the end.
-    pub(super) on_its_way: Option<RequestPermit>,
     /// The permit for the unread bytes of the answer; small answers need none.
     pub(super) unread: Option<UnreadPermit>,
     /// Bytes of an answer of unknown length that were passed to the client's side.
     pub(super) passed: u64,
-    /// Servers at which an attempt failed.
-    pub(super) tried: FailedServers,
-    /// Number of attempts.
-    pub tries: u8,
-    /// The start of the last attempt.
-    pub tried_at: Timestamp,
-    /// The time at which the request began to wait for a server permit, if it did.
-    pub(super) queued_at: Timestamp,
-    /// The origin's time to first byte.
-    pub wait: Option<Duration>,
-    /// The origin's final status.
-    pub(super) origin_status: Option<StatusCode>,
-    /// Body bytes that the server of the last attempt sent.
-    pub(super) origin_bytes: u64,
-    /// The length that its head announced.
-    pub(super) origin_length: Option<u64>,
     /// The cause of a missing proper answer; `None` where there is a proper one.
     pub(super) cause: Option<Box<Cause>>,
     /// Body bytes received from the client.
@@ -160,33 +126,16 @@ impl Context {
             replaced: None,
             withheld: None,
             located: None,
-            admitted: None,
-            report: None,
-            rejection: None,
+            decision: None,
             missing_keys: MissingKeys::default(),
             body: None,
             held: None,
             invited: false,
             decided_at: arrived,
-            decision: Duration::ZERO,
-            delay: Duration::ZERO,
             cache: None,
             disposition: None,
-            server: None,
-            place: None,
-            tunnel: None,
-            try_wait: None,
-            on_its_way: None,
             unread: None,
             passed: 0,
-            tried: FailedServers::new(),
-            tries: 0,
-            tried_at: arrived,
-            queued_at: arrived,
-            wait: None,
-            origin_status: None,
-            origin_bytes: 0,
-            origin_length: None,
             cause: None,
             received: 0,
             pace: Pace::default(),
@@ -225,48 +174,84 @@ impl Context {
         (self.located.as_ref()).ok_or_else(|| error_for(GatewayProblem::Internal))
     }
 
-    pub(super) fn pool(&self) -> Option<&crate::origin::ServerPool> {
-        match &self.located.as_ref()?.route.action {
-            ActiveAction::Forward(pool) => Some(pool),
-            ActiveAction::Respond(_) | ActiveAction::Redirect(_) => None,
+    /// Returns the decision in a step that only follows one.
+    ///
+    /// # Errors
+    /// There is no decision: the gateway failed.
+    pub(super) fn decision_mut(&mut self) -> Result<&mut RequestDecision> {
+        (self.decision.as_mut()).ok_or_else(|| error_for(GatewayProblem::Internal))
+    }
+
+    /// Returns the forwarded request in a phase that only such a request reaches.
+    ///
+    /// # Errors
+    /// The request was not admitted, or is answered here: the gateway failed.
+    pub(super) fn forwarded(&self) -> Result<&ForwardedRequest> {
+        self.forwarded_if_any()
+            .ok_or_else(|| error_for(GatewayProblem::Internal))
+    }
+
+    /// Returns the forwarded request, as [`Self::forwarded`] does.
+    ///
+    /// # Errors
+    /// The request was not admitted, or is answered here: the gateway failed.
+    pub(super) fn forwarded_mut(&mut self) -> Result<&mut ForwardedRequest> {
+        match self.decision.as_mut().map(|decision| &mut decision.result) {
+            Some(DecisionResult::Forwarded(request)) => Ok(request),
+            _ => Err(error_for(GatewayProblem::Internal)),
         }
     }
 
-    pub(super) fn header_case(&self) -> HeaderCase {
-        self.pool()
-            .map_or(HeaderCase::Lower, |pool| pool.rules.header_case)
-    }
-
-    /// Returns how far the last attempt got after it had a connection.
-    pub(super) fn stage(&self) -> Stage {
-        match self.origin_status {
-            Some(_) => Stage::Reading {
-                bytes: self.origin_bytes,
-                of: self.origin_length,
-            },
-            None => Stage::Waiting,
+    /// Returns the forwarded request in a phase that every request reaches; `None` where it was not forwarded.
+    pub(super) fn forwarded_if_any(&self) -> Option<&ForwardedRequest> {
+        match &self.decision.as_ref()?.result {
+            DecisionResult::Forwarded(request) => Some(request),
+            _ => None,
         }
     }
 
-    pub(super) fn origin_use(&self) -> Option<OriginUse<'_>> {
-        Some(OriginUse {
-            name: &self.pool()?.name,
-            server: self.server?,
-            tries: self.tries,
-            began: self.tried_at,
-            status: self.origin_status.map(|status| status.as_u16()),
-            wait: self.wait,
-        })
+    /// Releases the permit at the server of the last attempt, if the request holds one.
+    pub(super) fn release_server(&mut self) {
+        if let Some(decision) = &mut self.decision
+            && let DecisionResult::Forwarded(request) = &mut decision.result
+        {
+            request.attempt.permit = None;
+        }
+    }
+
+    /// Returns the decisions of the limits; `None` where no limit decided.
+    pub(super) fn report(&self) -> Option<&AdmissionReport> {
+        self.decision.as_ref()?.report.as_deref()
+    }
+
+    /// Returns the reason of a rejection by admission.
+    pub(super) fn rejection(&self) -> Option<&Rejection> {
+        match &self.decision.as_ref()?.result {
+            DecisionResult::Rejected(rejection) => Some(rejection),
+            _ => None,
+        }
+    }
+
+    /// Returns the end of the decision and of its delay.
+    pub(super) fn decision_end(&self) -> Timestamp {
+        let spent = |decision: &RequestDecision| decision.duration.saturating_add(decision.delay);
+        self.decided_at
+            .saturating_add(self.decision.as_ref().map_or(Duration::ZERO, spent))
     }
 
     /// Returns whether the request holds concurrency permits, so that others may wait for its end.
     pub(super) fn holds_permits(&self) -> bool {
-        self.admitted.as_ref().is_some_and(Admitted::holds_permits)
+        let decision = self.decision.as_ref();
+        decision
+            .and_then(RequestDecision::admitted)
+            .is_some_and(Admitted::holds_permits)
     }
 
     /// Releases the permits that end with the answer: only its last bytes are still to be written.
     pub(super) fn land(&mut self) {
-        if let Some(admitted) = &mut self.admitted {
+        if let Some(decision) = &mut self.decision
+            && let Some((admitted, _)) = decision.admitted_mut()
+        {
             admitted.finish_response();
         }
     }
@@ -287,11 +272,12 @@ impl Context {
     }
 
     fn settle_by(&mut self, answer: Option<FinalResponse<'_>>) {
-        if let Some(admitted) = &mut self.admitted
+        if let Some(decision) = &mut self.decision
+            && let Some((admitted, report)) = decision.admitted_mut()
             && admitted.is_pending()
         {
             let notes = admitted.settle(answer, clock::now());
-            if let Some(report) = &mut self.report {
+            if let Some(report) = report {
                 report.note(notes);
             }
         }

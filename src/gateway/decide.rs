@@ -14,6 +14,7 @@ use sluicegate_base::clock;
 use super::Gateway;
 use super::body::{self, Prefix};
 use super::context::{Context, RequestRoute};
+use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::locate::{RequestHead, locate};
 use super::max_forwards;
 use super::redirect;
@@ -130,26 +131,36 @@ impl Gateway {
         head: &RequestHeader,
         context: &mut Context,
     ) -> Step {
-        context.decision = clock::since(context.decided_at);
+        let duration = clock::since(context.decided_at);
         let (client, _) = context.client_or_unspecified();
-        match admission {
+        let mut delay = Duration::ZERO;
+        let (result, report, step) = match admission {
             Admission::Admitted(admitted, report) => {
-                context.admitted = Some(admitted);
-                context.report = report.map(Box::new);
-                if let Some(report) = &context.report {
-                    context.delay = report.verdict.delay();
+                if let Some(report) = &report {
+                    delay = report.verdict.delay();
                     warn_of_overflow(&route.limits, report, client);
                 }
-                match &route.action {
+                let (result, step) = match &route.action {
                     ActiveAction::Forward(_)
                         if max_forwards::ends_here(&head.method, &head.headers) =>
                     {
-                        Step::EndHere
+                        (DecisionResult::AnsweredHere(admitted), Step::EndHere)
                     }
-                    ActiveAction::Forward(_) => Step::Forward,
-                    ActiveAction::Respond(fixed) => Step::Respond(Arc::clone(fixed)),
-                    ActiveAction::Redirect(rules) => Step::RespondRedirect(Arc::clone(rules)),
-                }
+                    ActiveAction::Forward(pool) => {
+                        let pool = Arc::clone(pool);
+                        let request = ForwardedRequest::new(admitted, pool, context.decided_at);
+                        (DecisionResult::Forwarded(request), Step::Forward)
+                    }
+                    ActiveAction::Respond(fixed) => {
+                        let step = Step::Respond(Arc::clone(fixed));
+                        (DecisionResult::AnsweredHere(admitted), step)
+                    }
+                    ActiveAction::Redirect(rules) => {
+                        let step = Step::RespondRedirect(Arc::clone(rules));
+                        (DecisionResult::AnsweredHere(admitted), step)
+                    }
+                };
+                (result, report, step)
             }
             Admission::Rejected(rejection, report) => {
                 let step = match &rejection {
@@ -165,12 +176,17 @@ impl Gateway {
                     }
                 };
                 context.disposition = Some(RequestDisposition::rejected(&rejection));
-                context.rejection = Some(rejection);
-                context.report = report.map(Box::new);
-                step
+                (DecisionResult::Rejected(rejection), report, step)
             }
-            Admission::NeedsStore => Step::AskStore,
-        }
+            Admission::NeedsStore => return Step::AskStore,
+        };
+        context.decision = Some(RequestDecision {
+            result,
+            report: report.map(Box::new),
+            duration,
+            delay,
+        });
+        step
     }
 
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
@@ -213,29 +229,26 @@ impl Gateway {
         session: &mut Session,
         context: &mut Context,
     ) -> Result<Step> {
-        let queues = context
-            .report
-            .as_mut()
-            .and_then(|report| report.beside.as_mut());
-        let queues = queues.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
         let (address, _) = context.client_or_unspecified();
+        let beside =
+            (context.decision_mut()?.report.as_mut()).and_then(|report| report.beside.as_mut());
+        let queues = beside.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
         let client = prefix(address, PrefixBits::default());
         let waited = wait::hold(&self.0.delayed, session, client, queues).await;
         match waited {
             WaitEnd::Over => {
                 // The wait is shorter than planned if requests ahead have left.
-                context.delay = clock::since(context.decided_at).saturating_sub(context.decision);
-                if let Some(admitted) = &mut context.admitted {
+                let waited = clock::since(context.decided_at);
+                let decision = context.decision_mut()?;
+                decision.delay = waited.saturating_sub(decision.duration);
+                if let Some((admitted, _)) = decision.admitted_mut() {
                     admitted.start();
                 }
                 Ok(step)
             }
             WaitEnd::Crowded => {
                 context.settle_unanswered();
-                context.admitted = None;
-                // Nothing is charged, so there is no decision to report.
-                context.report = None;
-                context.delay = Duration::ZERO;
+                context.decision_mut()?.withdraw();
                 Ok(Step::Reject(GatewayProblem::Crowded))
             }
             WaitEnd::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")

@@ -107,15 +107,18 @@ pub(super) fn omit_te(session: &Session, fields: &mut dyn HeaderEdit) {
 /// Blames the client when an origin was silent only because the client was, for most of the origin's timeout. HTTP/1 bodies have
 /// their own timeout for each read; HTTP/2 bodies are bounded by the origin's.
 pub(super) fn blame(fault: ProxyFault, session: &mut Session, context: &Context) -> ProxyFault {
+    let Some(forwarded) = context.forwarded_if_any() else {
+        return fault;
+    };
     let waits_for_client =
         session.as_http2().is_some() && !session.is_body_empty() && !session.is_body_done();
     // Body bytes that were read before the attempt did not delay the origin.
-    let heard = (context.pace.heard_at()).map_or(context.tried_at, |at| at.max(context.tried_at));
-    let silent = clock::since(heard);
-    let patience = context.pool().map(|pool| pool.rules.timeouts.read / 2);
+    let started = forwarded.attempt.started;
+    let heard = (context.pace.heard_at()).map_or(started, |at| at.max(started));
+    let patience = forwarded.pool.rules.timeouts.read / 2;
     if waits_for_client
         && fault == ProxyFault::Origin(GatewayProblem::OriginTimeout)
-        && patience.is_some_and(|patience| silent > patience)
+        && clock::since(heard) > patience
     {
         return ProxyFault::Client(GatewayProblem::BodyTimeout);
     }

@@ -23,8 +23,9 @@ pub(super) fn mark(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()>
     for name in &context.snapshot.marks {
         fields.remove(name);
     }
-    let report = context.report.as_ref();
-    let marks = report.and_then(|report| Some(&report.beside.as_ref()?.marks));
+    let marks = context
+        .report()
+        .and_then(|report| Some(&report.beside.as_ref()?.marks));
     for mark in marks.into_iter().flatten() {
         fields.append(mark.field.clone(), mark.value.clone())?;
     }

@@ -9,6 +9,7 @@ mod cache;
 mod cause;
 mod context;
 mod decide;
+mod decision;
 mod error;
 mod head_only;
 mod http_versions;
@@ -61,6 +62,7 @@ pub(crate) use min_body_rate::worth;
 use answer::{answered, is_final};
 use cause::Cause;
 use decide::Step;
+use decision::OriginHead;
 use error::{ProxyFault, disposition_of, error_for};
 use shape::{End, Kind};
 
@@ -119,7 +121,7 @@ impl ProxyHttp for Gateway {
             // Boxed for the same reason: only a route with such limits waits for a store.
             step = Box::pin(self.decide_with_store(session, context)).await;
         }
-        if !context.delay.is_zero() {
+        if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
             // A leaky bucket releases its requests one by one.
             step = Box::pin(self.hold_back(step, session, context)).await?;
         }
@@ -239,8 +241,7 @@ impl ProxyHttp for Gateway {
         _: Option<&Digest>,
         context: &mut Self::CTX,
     ) -> Result<()> {
-        attempts::connected(context, socket);
-        Ok(())
+        attempts::connected(context, socket)
     }
 
     fn fail_to_connect(
@@ -271,9 +272,8 @@ impl ProxyHttp for Gateway {
         request: &mut RequestHeader,
         context: &mut Self::CTX,
     ) -> Result<()> {
-        let Some(pool) = context.pool() else {
-            return Ok(());
-        };
+        let forwarded = context.forwarded()?;
+        let pool = &forwarded.pool;
         http_versions::check(pool, request)?;
         http_versions::name_host(request)?;
         if session.as_http2().is_some() && request.version != http::Version::HTTP_2 {
@@ -287,7 +287,7 @@ impl ProxyHttp for Gateway {
             request_id: context.request_id,
             rules: &context.snapshot.rules.client,
             host: &pool.rules.host,
-            server: context.server,
+            server: forwarded.server,
         };
         edit_request(request, pool.rules.header_case, |fields| {
             set_client_headers(fields, &introduction)?;
@@ -309,13 +309,16 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
     ) -> Result<()> {
         if is_final(response.status) {
-            context.origin_status = Some(response.status);
-            context.origin_length = cause::announced(response);
+            context.forwarded_mut()?.attempt.answer = Some(OriginHead {
+                status: response.status,
+                length: cause::announced(response),
+            });
             attempts::judge(session, context, response.status)?;
             unread::announce(&self.0, session, response, context)?;
         }
-        if context.wait.is_none() {
-            context.wait = Some(clock::since(context.tried_at));
+        let forwarded = context.forwarded_mut()?;
+        if forwarded.wait.is_none() {
+            forwarded.wait = Some(clock::since(forwarded.attempt.started));
         }
         strip_hop_by_hop(response);
         self.invalidate(session, response, context);
@@ -337,12 +340,14 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         let bytes = body.as_ref().map_or(0, Bytes::len);
-        context.origin_bytes = context.origin_bytes.saturating_add(bytes as u64);
         cache::watch_size(session, bytes, context);
-        let Some(total) = context.pool().and_then(|pool| pool.rules.timeouts.total) else {
+        let forwarded = context.forwarded_mut()?;
+        let attempt = &mut forwarded.attempt;
+        attempt.received = attempt.received.saturating_add(bytes as u64);
+        let Some(total) = forwarded.pool.rules.timeouts.total else {
             return Ok(None);
         };
-        if !session.was_upgraded() && clock::since(context.tried_at) > total {
+        if !session.was_upgraded() && clock::since(attempt.started) > total {
             return Err(error_for(GatewayProblem::OriginTimeout));
         }
         Ok(None)
@@ -364,7 +369,8 @@ impl ProxyHttp for Gateway {
         }
         let (status, mut compressor) = (response.status, None);
         let page = intercept::page(session, status, context);
-        edit_response(response, context.header_case(), |fields| {
+        let header_case = context.forwarded()?.pool.rules.header_case;
+        edit_response(response, header_case, |fields| {
             let mut kind = Kind::Content;
             if let Some(page) = &page {
                 intercept::relabel(fields, page)?;
@@ -459,7 +465,7 @@ impl ProxyHttp for Gateway {
             ProxyFault::Origin(_)
             | ProxyFault::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
                 if context.cause.is_some() => {}
-            ProxyFault::Origin(_) => attempts::note_failed(context, error, context.stage()),
+            ProxyFault::Origin(_) => attempts::note_origin_failed(context, error),
             _ => context.cause = Cause::of_error(error).map(Box::new),
         }
         if fault == ProxyFault::ClientGone {
@@ -514,7 +520,7 @@ impl ProxyHttp for Gateway {
             context.disposition = Some(RequestDisposition::Cached);
         }
         self.note_wait(session);
-        context.place = None;
+        context.release_server();
         // Every failure has set its disposition by now, so a request without one passed.
         context
             .disposition

@@ -1,10 +1,13 @@
 //! Implements stage 7: makes one [`Outcome`] of the facts that the stages found about a request.
 
+use std::time::Duration;
+
 use pingora::proxy::Session;
 use sluicegate_base::clock;
 
 use super::body::Prefix;
 use super::context::Context;
+use super::decision::ForwardedRequest;
 use super::locate::{RequestHead, locate};
 use super::{Gateway, answered, cache};
 use crate::admission::{KnownBody, key_values};
@@ -18,11 +21,11 @@ impl Gateway {
     pub(super) fn record(&self, session: &Session, context: &Context) {
         let head = session.req_header();
         let request = RequestHead::from(head);
-        let rejection = match &context.rejection {
+        let rejection = match context.rejection() {
             Some(Rejection::ByLimit(by)) => Some(*by),
             Some(Rejection::KeyBlocked | Rejection::KeyMissing) | None => None,
         };
-        let located = context.located.as_ref();
+        let (located, report) = (context.located.as_ref(), context.report());
         let key_values = rejection.map_or_else(Vec::new, |by| {
             values(session, context, usize::from(by.limit))
         });
@@ -39,11 +42,8 @@ impl Gateway {
             protocol: protocol(head.version),
             fields: Some(&head.headers),
             route: located.map(|located| &located.route.metrics),
-            verdict: context.report.as_ref().map(|report| &report.verdict),
-            beside: context
-                .report
-                .as_ref()
-                .and_then(|report| report.beside.as_deref()),
+            verdict: report.map(|report| &report.verdict),
+            beside: report.and_then(|report| report.beside.as_deref()),
             list: located.and_then(|located| located.list.as_deref()),
             gaps: &context.missing_keys.0,
             rejection,
@@ -53,9 +53,10 @@ impl Gateway {
             bytes_received: context.received,
             bytes_sent: session.body_bytes_sent() as u64,
             total: clock::since(context.arrived),
-            decision: context.decision,
+            decision: (context.decision.as_ref())
+                .map_or(Duration::ZERO, |decision| decision.duration),
             cache: cache::cache_use(session, context),
-            origin: context.origin_use(),
+            origin: (context.forwarded_if_any()).and_then(ForwardedRequest::origin_use),
             failure: context.cause.as_ref().and_then(|cause| cause.failure),
             reason: context.cause.as_ref().map(|cause| &*cause.reason),
         });

@@ -32,7 +32,7 @@ pub(super) fn announce(
     let is_content = response.status != StatusCode::SWITCHING_PROTOCOLS
         && !answer::has_no_body(session, response)
         && !cache::is_refresh(session);
-    match context.origin_length {
+    match context.forwarded()?.attempt.announced_length() {
         Some(bytes) if is_content => enter(shared, Some(bytes), context),
         _ => Ok(()),
     }
@@ -49,7 +49,10 @@ pub(super) fn pass(
     context: &mut Context,
 ) -> Result<()> {
     let Some(body) = body else { return Ok(()) };
-    if context.origin_length.is_some() || context.on_its_way.is_none() || session.was_upgraded() {
+    let forwarded = context.forwarded()?;
+    // A stored answer has no permit of a request in flight.
+    let relays = forwarded.in_flight.is_some() && !session.was_upgraded();
+    if !relays || forwarded.attempt.announced_length().is_some() {
         return Ok(());
     }
     context.passed = context.passed.saturating_add(body.len() as u64);

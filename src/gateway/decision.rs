@@ -1,0 +1,224 @@
+//! Holds the decision about a request, and everything about its way to the origin, which only an admitted request has.
+//!
+//! Each stage can only be made from the stage before: [`ForwardedRequest`] takes the evidence of admission and the pool, and the
+//! attempts belong to it. So a request that was rejected has no pool, no permit and no attempt.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use sluicegate_base::clock;
+use sluicegate_limiter::Timestamp;
+
+use super::cause::Stage;
+use crate::admission::{AdmissionReport, Admitted};
+use crate::budgets::RequestPermit;
+use crate::origin::{
+    AttemptFailure, AttemptWait, FailedServers, ServerPermit, ServerPool, TunnelSocket,
+};
+use crate::record::OriginUse;
+use crate::rejection::Rejection;
+
+/// The decision about a request whose route was found.
+pub(super) struct RequestDecision {
+    /// The result for the request.
+    pub(super) result: DecisionResult,
+    /// The decisions of the limits; `None` where no limit decided.
+    pub(super) report: Option<Box<AdmissionReport>>,
+    /// Duration of the decision.
+    pub(super) duration: Duration,
+    /// The delay that the limits impose.
+    pub(super) delay: Duration,
+}
+
+/// The result of a decision.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies in the context, which is on the heap, and most requests are forwarded"
+)]
+pub(super) enum DecisionResult {
+    /// The request is admitted, and goes to an origin.
+    Forwarded(ForwardedRequest),
+    /// The request is admitted, and answered here; the evidence settles the open charges when it is dropped.
+    AnsweredHere(Admitted),
+    /// The request is rejected by admission.
+    Rejected(Rejection),
+    /// The request was admitted, and its charges were refunded, since the queue in which it had to wait was full.
+    Withdrawn,
+}
+
+impl RequestDecision {
+    /// Returns the decision about a request of the gateway's own, which no limit delays.
+    pub(super) fn exempt(request: ForwardedRequest) -> Self {
+        Self {
+            result: DecisionResult::Forwarded(request),
+            report: None,
+            duration: Duration::ZERO,
+            delay: Duration::ZERO,
+        }
+    }
+
+    /// Drops the evidence of admission. Nothing is charged then, so there is no decision to report.
+    pub(super) fn withdraw(&mut self) {
+        self.result = DecisionResult::Withdrawn;
+        self.report = None;
+        self.delay = Duration::ZERO;
+    }
+
+    /// Returns the evidence of admission; `None` for a request that was not admitted.
+    pub(super) fn admitted(&self) -> Option<&Admitted> {
+        match &self.result {
+            DecisionResult::Forwarded(request) => Some(&request.admitted),
+            DecisionResult::AnsweredHere(admitted) => Some(admitted),
+            DecisionResult::Rejected(_) | DecisionResult::Withdrawn => None,
+        }
+    }
+
+    /// Returns the evidence of admission with the report of the limits; `None` for a request that was not admitted.
+    pub(super) fn admitted_mut(&mut self) -> Option<(&mut Admitted, Option<&mut AdmissionReport>)> {
+        let admitted = match &mut self.result {
+            DecisionResult::Forwarded(request) => &mut request.admitted,
+            DecisionResult::AnsweredHere(admitted) => admitted,
+            DecisionResult::Rejected(_) | DecisionResult::Withdrawn => return None,
+        };
+        Some((admitted, self.report.as_deref_mut()))
+    }
+}
+
+/// An admitted request on its way to an origin.
+pub(super) struct ForwardedRequest {
+    /// The evidence of admission; dropped with the request, it settles the open charges.
+    pub(super) admitted: Admitted,
+    /// The servers of the origin.
+    pub(super) pool: Arc<ServerPool>,
+    /// The permit for a request in flight to an origin, from the first attempt to the end.
+    pub(super) in_flight: Option<RequestPermit>,
+    /// Servers at which an attempt failed.
+    pub(super) tried: FailedServers,
+    /// Number of attempts.
+    pub(super) tries: u8,
+    /// The server of the last attempt that had one.
+    pub(super) server: Option<SocketAddr>,
+    /// The origin's time to first byte.
+    pub(super) wait: Option<Duration>,
+    /// The last attempt; before the first, one that has nothing.
+    pub(super) attempt: OriginAttempt,
+}
+
+impl ForwardedRequest {
+    /// Returns the request before its first attempt; `now` is the time of its decision.
+    pub(super) fn new(admitted: Admitted, pool: Arc<ServerPool>, now: Timestamp) -> Self {
+        Self {
+            admitted,
+            pool,
+            in_flight: None,
+            tried: FailedServers::new(),
+            tries: 0,
+            server: None,
+            wait: None,
+            attempt: OriginAttempt::new(now),
+        }
+    }
+
+    /// Begins an attempt at `now`, which ends the one before.
+    pub(super) fn begin_attempt(&mut self, now: Timestamp) {
+        self.tries = self.tries.saturating_add(1);
+        self.attempt = OriginAttempt::new(now);
+    }
+
+    /// Excludes the server from the next attempt.
+    pub(super) fn note_tried(&mut self) {
+        if let Some(server) = self.server
+            && !self.tried.contains(&server)
+        {
+            // The capacity is the maximum number of attempts.
+            let _ = self.tried.try_push(server);
+        }
+    }
+
+    /// Records a failure of the attempt's server. Returns whether there was one.
+    pub(super) fn fail(&mut self, failure: AttemptFailure) -> bool {
+        self.note_tried();
+        let Some(permit) = &mut self.attempt.permit else {
+            return false;
+        };
+        self.pool.failed(permit, failure, clock::now());
+        true
+    }
+
+    /// Returns whether a request that was decided at `decided` gets another attempt, which the retry budget then pays for.
+    pub(super) fn grants_retry(&self, failure: AttemptFailure, decided: Timestamp) -> bool {
+        self.pool
+            .grants_retry(failure, self.tries, || clock::since(decided))
+    }
+
+    /// Returns the use of the origin for the record; `None` where no attempt had a server.
+    pub(super) fn origin_use(&self) -> Option<OriginUse<'_>> {
+        Some(OriginUse {
+            name: &self.pool.name,
+            server: self.server?,
+            tries: self.tries,
+            began: self.attempt.started,
+            status: (self.attempt.answer).map(|answer| answer.status.as_u16()),
+            wait: self.wait,
+        })
+    }
+}
+
+/// One attempt at a server of the origin.
+pub(super) struct OriginAttempt {
+    /// The start of the attempt: the choice of its server.
+    pub(super) started: Timestamp,
+    /// The time at which the request began to wait for a server permit, if it did.
+    pub(super) queued_at: Timestamp,
+    /// The permit at the server, while the attempt holds one.
+    pub(super) permit: Option<ServerPermit>,
+    /// The socket of the tunnel to the server, which Pingora does not know.
+    pub(super) tunnel: Option<TunnelSocket>,
+    /// The waits for a permit or a connection, until the attempt has both.
+    pub(super) wait: Option<Box<AttemptWait>>,
+    /// The head of the origin's final answer, once it has come.
+    pub(super) answer: Option<OriginHead>,
+    /// Body bytes that the server sent.
+    pub(super) received: u64,
+}
+
+/// The facts in the head of an origin's final answer.
+#[derive(Clone, Copy)]
+pub(super) struct OriginHead {
+    /// The status.
+    pub(super) status: StatusCode,
+    /// The length that it announces.
+    pub(super) length: Option<u64>,
+}
+
+impl OriginAttempt {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            started: now,
+            queued_at: now,
+            permit: None,
+            tunnel: None,
+            wait: None,
+            answer: None,
+            received: 0,
+        }
+    }
+
+    /// Returns the length that the origin's answer announced.
+    pub(super) fn announced_length(&self) -> Option<u64> {
+        self.answer?.length
+    }
+
+    /// Returns how far the attempt got after it had a connection.
+    pub(super) fn stage(&self) -> Stage {
+        match self.answer {
+            Some(answer) => Stage::Reading {
+                bytes: self.received,
+                of: answer.length,
+            },
+            None => Stage::Waiting,
+        }
+    }
+}
