@@ -11,7 +11,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use pingora::ErrorType::WriteTimedout;
-use pingora::http::ResponseHeader;
+use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use pingora::{Error, Result};
@@ -29,12 +29,44 @@ use crate::response::{
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Answers a rejected request.
-pub(super) async fn refuse(
-    session: &mut Session,
+/// An answer that the gateway writes itself.
+pub(super) struct OwnAnswer {
+    /// Its head, with `Content-Length` unless the status forbids a body.
+    pub(super) head: ResponseHeader,
+    /// Its body, which a request with HEAD does not get.
+    pub(super) body: Bytes,
+}
+
+impl OwnAnswer {
+    /// Applies the route's edits to an answer to `request`, and states the length of its body.
+    fn new(
+        mut head: ResponseHeader,
+        body: Bytes,
+        kind: Kind,
+        request: &RequestHeader,
+        context: &Context,
+    ) -> Result<Self> {
+        shape::edit_answer(&mut head, kind, request, context)?;
+        if !is_bodiless(head.status) {
+            head.insert_header(CONTENT_LENGTH, HeaderValue::from(body.len()))?;
+        }
+        Ok(Self { head, body })
+    }
+
+    /// Returns the body for `method`; `None` where the head ends the answer.
+    pub(super) fn body_for(&self, method: &Method) -> Option<&Bytes> {
+        let is_silent =
+            is_bodiless(self.head.status) || self.body.is_empty() || *method == Method::HEAD;
+        (!is_silent).then_some(&self.body)
+    }
+}
+
+/// Returns the answer to a request that a limit rejects.
+pub(super) fn refusal(
+    request: &RequestHeader,
     context: &Context,
     refusal: &RefusalResponse,
-) -> Result<()> {
+) -> Result<OwnAnswer> {
     let mut header = own_header(refusal.status, context)?;
     refusal.each_field(|name, text| {
         let value = match text {
@@ -43,31 +75,25 @@ pub(super) async fn refuse(
         };
         header.insert_header(name, value)
     })?;
-    send(
-        session,
-        context,
-        header,
-        refusal.body.clone(),
-        Kind::Failure,
-    )
-    .await
+    let body = refusal.body.clone();
+    OwnAnswer::new(header, body, Kind::Failure, request, context)
 }
 
-/// Answers with a problem body of the gateway.
-pub(super) async fn reject(
-    session: &mut Session,
+/// Returns an answer with a problem body of the gateway.
+pub(super) fn problem(
+    request: &RequestHeader,
     context: &Context,
     problem: GatewayProblem,
-) -> Result<()> {
-    if let Some(grpc) = GrpcDialect::of(&session.req_header().headers) {
+) -> Result<OwnAnswer> {
+    if let Some(grpc) = GrpcDialect::of(&request.headers) {
         let mut header = own_header(StatusCode::OK, context)?;
         for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
             header.insert_header(name, value)?;
         }
-        return send(session, context, header, Bytes::new(), Kind::Failure).await;
+        return OwnAnswer::new(header, Bytes::new(), Kind::Failure, request, context);
     }
     let mut header = own_header(problem.status(), context)?;
-    let chosen = shape::page(problem.status(), session.req_header(), context);
+    let chosen = shape::page(problem.status(), request, context);
     if chosen != NegotiatedPage::NoPage {
         header.insert_header(VARY, HeaderValue::from_static("accept"))?;
     }
@@ -79,33 +105,34 @@ pub(super) async fn reject(
     if let Some(seconds) = problem.retry_after() {
         header.insert_header(RETRY_AFTER, HeaderValue::from(seconds))?;
     }
-    send(session, context, header, body, Kind::Failure).await
+    OwnAnswer::new(header, body, Kind::Failure, request, context)
 }
 
-/// Answers a request that lacks a key of a limit: 400, with what to send.
-pub(super) async fn ask_for_key(session: &mut Session, context: &Context) -> Result<()> {
+/// Returns the answer to a request that lacks a key of a limit: 400, with what to send.
+pub(super) fn missing_key(request: &RequestHeader, context: &Context) -> Result<OwnAnswer> {
     let Some(gap) = context.missing_keys.refusing() else {
-        return reject(session, context, GatewayProblem::Internal).await;
+        return problem(request, context, GatewayProblem::Internal);
     };
     let mut header = own_header(StatusCode::BAD_REQUEST, context)?;
     header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
-    send(session, context, header, key_missing(gap), Kind::Failure).await
+    OwnAnswer::new(header, key_missing(gap), Kind::Failure, request, context)
 }
 
-/// Redirects a request permanently with 308 (RFC 9110 §15.4.9), which keeps method and body.
-pub(super) async fn move_on(
-    session: &mut Session,
+/// Returns a permanent redirect, 308 (RFC 9110 §15.4.9), which keeps method and body.
+pub(super) fn permanent_redirect(
+    request: &RequestHeader,
     context: &Context,
     location: HeaderValue,
-) -> Result<()> {
+) -> Result<OwnAnswer> {
     let mut header = own_header(StatusCode::PERMANENT_REDIRECT, context)?;
     header.insert_header(LOCATION, location)?;
-    send(session, context, header, Bytes::new(), Kind::Failure).await
+    OwnAnswer::new(header, Bytes::new(), Kind::Failure, request, context)
 }
 
-/// Answers an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2. A TRACE would be sent back with its cookies.
-pub(super) async fn end_here(session: &mut Session, context: &mut Context) -> Result<()> {
-    let status = if session.req_header().method == Method::OPTIONS {
+/// Settles an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2, and returns its answer. A TRACE would be sent back with
+/// its cookies.
+pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> Result<OwnAnswer> {
+    let status = if request.method == Method::OPTIONS {
         StatusCode::OK
     } else {
         StatusCode::METHOD_NOT_ALLOWED
@@ -115,35 +142,35 @@ pub(super) async fn end_here(session: &mut Session, context: &mut Context) -> Re
     let mut header = own_header(status, context)?;
     header.insert_header(ALLOW, HeaderValue::from_static("OPTIONS"))?;
     sign_limits(&mut header, context)?;
-    send(session, context, header, Bytes::new(), Kind::Content).await
+    OwnAnswer::new(header, Bytes::new(), Kind::Content, request, context)
 }
 
-/// Answers a CORS preflight, with only the fields that it asked about.
-pub(super) async fn preflight(session: &mut Session, context: &Context) -> Result<()> {
+/// Returns the answer to a CORS preflight, with only the fields that it asked about.
+pub(super) fn preflight(request: &RequestHeader, context: &Context) -> Result<OwnAnswer> {
     let header = own_header(StatusCode::NO_CONTENT, context)?;
-    send(session, context, header, Bytes::new(), Kind::Failure).await
+    OwnAnswer::new(header, Bytes::new(), Kind::Failure, request, context)
 }
 
-/// Answers with the route's redirect.
-pub(super) async fn redirect(
-    session: &mut Session,
+/// Returns the route's redirect.
+pub(super) fn redirect(
+    request: &RequestHeader,
     context: &Context,
     rules: &RedirectRules,
-) -> Result<()> {
+) -> Result<OwnAnswer> {
     let mut header = own_header(rules.status, context)?;
-    if let Err(problem) = shape::redirect(&mut header, rules, session.req_header(), context)? {
-        return reject(session, context, problem).await;
+    if let Err(why) = shape::redirect(&mut header, rules, request, context)? {
+        return problem(request, context, why);
     }
     sign_limits(&mut header, context)?;
-    send(session, context, header, Bytes::new(), Kind::Content).await
+    OwnAnswer::new(header, Bytes::new(), Kind::Content, request, context)
 }
 
-/// Answers with the route's fixed response.
-pub(super) async fn respond(
-    session: &mut Session,
+/// Returns the route's fixed response.
+pub(super) fn fixed(
+    request: &RequestHeader,
     context: &Context,
     fixed: &FixedResponse,
-) -> Result<()> {
+) -> Result<OwnAnswer> {
     let mut header = own_header(fixed.status, context)?;
     if let Some(content_type) = &fixed.content_type {
         header.insert_header(CONTENT_TYPE, content_type.clone())?;
@@ -156,16 +183,16 @@ pub(super) async fn respond(
         header.insert_header(name.clone(), value.clone())?;
     }
     sign_limits(&mut header, context)?;
-    send(session, context, header, fixed.body.clone(), Kind::Content).await
+    let body = fixed.body.clone();
+    OwnAnswer::new(header, body, Kind::Content, request, context)
 }
 
-/// Answers an ACME server with the proof that it asks for. RFC 8555 §8.3 leaves the media type open; this is the one of its
-/// example.
-pub(super) async fn prove(session: &mut Session, context: &Context, proof: &str) -> Result<()> {
+/// Returns the proof that an ACME server asks for. RFC 8555 §8.3 leaves the media type open; this is the one of its example.
+pub(super) fn proof(request: &RequestHeader, context: &Context, proof: &str) -> Result<OwnAnswer> {
     let mut header = own_header(StatusCode::OK, context)?;
     header.insert_header(CONTENT_TYPE, "application/octet-stream")?;
     let proof = Bytes::copy_from_slice(proof.as_bytes());
-    send(session, context, header, proof, Kind::Failure).await
+    OwnAnswer::new(header, proof, Kind::Failure, request, context)
 }
 
 /// Returns whether the client sends its body only after `100 Continue`, RFC 9110 §10.1.1.
@@ -253,22 +280,15 @@ fn strict_transport(context: &Context) -> Option<&HeaderValue> {
     context.secured.as_ref()?.strict_transport.as_ref()
 }
 
-async fn send(
+/// Sends an answer of the gateway's own.
+pub(super) async fn send(
     session: &mut Session,
     context: &Context,
-    mut header: ResponseHeader,
-    body: Bytes,
-    kind: Kind,
+    answer: OwnAnswer,
 ) -> Result<()> {
-    shape::edit_answer(&mut header, kind, session.req_header(), context)?;
-    let no_body = is_bodiless(header.status);
-    if !no_body {
-        header.insert_header(CONTENT_LENGTH, HeaderValue::from(body.len()))?;
-    }
-    let silent = no_body || body.is_empty() || session.req_header().method == Method::HEAD;
+    let body = answer.body_for(&session.req_header().method).cloned();
     drain(session, bounds::DRAIN_BYTES, bounds::DRAIN_TIME).await;
-    let write = write(session, header, (!silent).then_some(body));
-    in_time(context, write).await?;
+    in_time(context, write(session, answer.head, body)).await?;
     if session.as_http1().is_some() && !session.is_body_done() {
         // The connection will be closed. A close with unread bytes makes the kernel send a reset that can overtake the answer,
         // so wait a little for the client to read it.

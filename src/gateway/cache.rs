@@ -441,7 +441,8 @@ pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Res
     context.land();
     context.disposition = Some(RequestDisposition::Rejected);
     context.cause = Some(Box::new(Cause::of_problem(GatewayProblem::NotStored)));
-    answer::reject(session, context, GatewayProblem::NotStored)
+    let answer = answer::problem(session.req_header(), context, GatewayProblem::NotStored)?;
+    answer::send(session, context, answer)
         .await
         .map_err(|error| error.into_down())
 }

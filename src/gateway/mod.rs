@@ -59,7 +59,7 @@ pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
 pub(crate) use min_body_rate::worth;
 
-use answer::{answered, is_final};
+use answer::{OwnAnswer, answered, is_final};
 use cause::Cause;
 use decide::Step;
 use decision::OriginHead;
@@ -481,7 +481,11 @@ impl ProxyHttp for Gateway {
             context.settle(problem.status(), &HeaderMap::new());
             context.land();
             session.set_keepalive(None);
-            if answer::reject(session, context, problem).await.is_err() {
+            let sent = match answer::problem(session.req_header(), context, problem) {
+                Ok(answer) => answer::send(session, context, answer).await,
+                Err(error) => Err(error),
+            };
+            if sent.is_err() {
                 context.disposition = Some(RequestDisposition::ClientGone);
             }
         }
@@ -543,45 +547,53 @@ impl ProxyHttp for Gateway {
 
 /// Executes a step. Returns whether it ended the request.
 async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
+    if matches!(step, Step::Forward) {
+        answer::invite_body(session).await?;
+        return Ok(false);
+    }
+    let answer = answer_to(step, session.req_header(), context)?;
+    answer::send(session, context, answer).await?;
+    Ok(true)
+}
+
+/// Settles a request that ends with `step`, and returns its answer.
+fn answer_to(step: Step, request: &RequestHeader, context: &mut Context) -> Result<OwnAnswer> {
     match step {
-        // The callers resolve these two steps before they call.
-        Step::ReadBody { .. } | Step::AskStore => return Err(error_for(GatewayProblem::Internal)),
-        Step::Forward => {
-            answer::invite_body(session).await?;
-            return Ok(false);
+        // The callers execute these steps.
+        Step::ReadBody { .. } | Step::AskStore | Step::Forward => {
+            Err(error_for(GatewayProblem::Internal))
         }
         Step::Respond(fixed) => {
             context.disposition = Some(RequestDisposition::Responded);
             context.settle(fixed.status, &HeaderMap::new());
             context.land();
-            answer::respond(session, context, &fixed).await?;
+            answer::fixed(request, context, &fixed)
         }
         Step::RespondRedirect(rules) => {
             context.disposition = Some(RequestDisposition::Responded);
             context.settle(rules.status, &HeaderMap::new());
             context.land();
-            answer::redirect(session, context, &rules).await?;
+            answer::redirect(request, context, &rules)
         }
         Step::EndHere => {
             context.disposition = Some(RequestDisposition::Responded);
-            answer::end_here(session, context).await?;
+            answer::end_here(request, context)
         }
         Step::Redirect(location) => {
             context.disposition = Some(RequestDisposition::Responded);
-            answer::move_on(session, context, location).await?;
+            answer::permanent_redirect(request, context, location)
         }
         Step::Preflight => {
             context.disposition = Some(RequestDisposition::Responded);
-            answer::preflight(session, context).await?;
+            answer::preflight(request, context)
         }
         // Admission has set the disposition of what it rejects.
-        Step::Refuse(refusal) => answer::refuse(session, context, &refusal).await?,
-        Step::Incomplete => answer::ask_for_key(session, context).await?,
+        Step::Refuse(refusal) => answer::refusal(request, context, &refusal),
+        Step::Incomplete => answer::missing_key(request, context),
         Step::Reject(problem) => {
             (context.disposition).get_or_insert_with(|| disposition_of(problem));
             context.cause = Some(Box::new(Cause::of_problem(problem)));
-            answer::reject(session, context, problem).await?;
+            answer::problem(request, context, problem)
         }
     }
-    Ok(true)
 }

@@ -31,5 +31,6 @@ pub(super) async fn show(session: &mut Session, context: &mut Context, proof: &s
     context.peer = peer.copied();
     context.client = Some((context.peer_address(), AddressSource::Connection));
     context.disposition = Some(RequestDisposition::Responded);
-    answer::prove(session, context, proof).await
+    let answer = answer::proof(session.req_header(), context, proof)?;
+    answer::send(session, context, answer).await
 }
