@@ -15,19 +15,18 @@ use super::Gateway;
 use super::body::{self, Prefix};
 use super::context::{Context, RequestRoute};
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
-use super::locate::{RequestHead, locate};
+use super::locate::{Located, RequestHead, locate};
 use super::max_forwards;
 use super::redirect;
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, KnownBody, admit, plan};
-use crate::client::{AddressSource, ConnectionPeer, ListMatch, given_request_id};
+use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::process::warn_of_overflow;
 use crate::record::{RequestDisposition, TraceContext};
 use crate::rejection::Rejection;
 use crate::response::{GatewayProblem, RefusalResponse};
-use crate::snapshot::{ActiveAction, ActiveRoute};
-use crate::tls::secured;
+use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 
 /// The next step of a request after the decision.
 pub(super) enum Step {
@@ -53,53 +52,69 @@ pub(super) enum Step {
 
 impl Gateway {
     /// Runs stages 2 to 4: finds the client and the route, and evaluates the limits.
-    pub(super) fn decide(&self, session: &Session, context: &mut Context) -> Step {
-        let head = session.req_header();
-        let secured = secured(session.digest());
-        note_connection(session, context);
-        let peer = context.peer_address();
+    pub(super) fn decide(&self, head: &RequestHeader, context: &mut Context) -> Step {
         let snapshot = Arc::clone(&context.snapshot);
+        let secured = context.secured.clone();
+        match self.find_route(head, &snapshot, secured.as_deref(), context) {
+            Ok(located) => self.admit_located(&located, head, context),
+            Err(step) => step,
+        }
+    }
+
+    /// Runs stages 2 and 3: finds the client and the route of a request that no limit has seen yet.
+    ///
+    /// # Errors
+    /// The step that ends the request before its limits.
+    pub(super) fn find_route<'a>(
+        &self,
+        head: &'a RequestHeader,
+        snapshot: &'a Snapshot,
+        secured: Option<&'a TlsFacts>,
+        context: &mut Context,
+    ) -> Result<Located<'a>, Step> {
+        let peer = context.peer_address();
         if let Some(given) = given_request_id(peer, &head.headers, &snapshot.rules.client) {
             context.request_id = given;
         }
-        if let Some(redirect) = redirect::of(self.1, head, peer, &snapshot) {
-            context.client = Some((peer, AddressSource::Connection));
-            return redirect.map_or_else(Step::Reject, Step::Redirect);
+        context.client = Some((peer, AddressSource::Connection));
+        if let Some(redirect) = redirect::of(self.1, head, peer, snapshot) {
+            return Err(redirect.map_or_else(Step::Reject, Step::Redirect));
         }
-        let told = ConnectionPeer {
-            address: peer,
-            secured: secured.map(|secured| &**secured),
-        };
         context.trace = context.trace.or_else(|| {
             TraceContext::begin(&snapshot.rules, peer, &head.headers, context.request_id)
         });
-        let located = match locate(&snapshot, told, &RequestHead::from(head)) {
-            Ok(located) => located,
-            Err(problem) => {
-                context.client = Some((peer, AddressSource::Connection));
-                return Step::Reject(problem);
-            }
+        let told = ConnectionPeer {
+            address: peer,
+            secured,
         };
+        let located = locate(snapshot, told, &RequestHead::from(head)).map_err(Step::Reject)?;
         context.client = Some((located.client.address, located.client.source));
         let own = context.located.insert(RequestRoute::from(&located));
         if let ListMatch::Blocked(_) = located.standing {
-            return Step::Reject(GatewayProblem::Blocked);
+            return Err(Step::Reject(GatewayProblem::Blocked));
         }
         if located.preflight.is_some() {
             // Before the limits, and uncounted: only the request that a preflight asks about counts.
-            return Step::Preflight;
+            return Err(Step::Preflight);
         }
-        match located.target(context.request_id) {
-            Ok(target) => own.target = target,
-            Err(problem) => return Step::Reject(problem),
-        }
+        own.target = (located.target(context.request_id)).map_err(Step::Reject)?;
         if let ActiveAction::Forward(pool) = &located.route.action {
             if self.0.hop.is_loop(&head.headers) {
-                return Step::Reject(GatewayProblem::Loop);
+                return Err(Step::Reject(GatewayProblem::Loop));
             }
             let facts = || located.facts(KnownBody::Unread, context.decided_at);
             own.spread = pool.spread(facts);
         }
+        Ok(located)
+    }
+
+    /// Runs stage 4: evaluates the limits of a request whose route was found.
+    pub(super) fn admit_located(
+        &self,
+        located: &Located<'_>,
+        head: &RequestHeader,
+        context: &mut Context,
+    ) -> Step {
         let limits = located.limits();
         let route = located.route;
         if (route.reads_body || route.compares_body) && !limits.is_empty() && context.body.is_none()
@@ -192,7 +207,7 @@ impl Gateway {
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
     pub(super) async fn decide_with_store(
         &self,
-        session: &mut Session,
+        head: &RequestHeader,
         context: &mut Context,
     ) -> Step {
         let (address, snapshot) = (context.peer_address(), Arc::clone(&context.snapshot));
@@ -201,9 +216,7 @@ impl Gateway {
             address,
             secured: secured.as_deref(),
         };
-        // A future that waits for the store must not borrow from the session, which is not `Sync`.
-        let (route, plan) = match locate(&snapshot, peer, &RequestHead::from(session.req_header()))
-        {
+        let (route, plan) = match locate(&snapshot, peer, &RequestHead::from(head)) {
             Ok(located) => {
                 let body = context.body.as_ref();
                 let body = body.map_or(KnownBody::Unread, Prefix::known);
@@ -219,14 +232,15 @@ impl Gateway {
             Ok(plan) => plan.decide(context.decided_at).await,
             Err(admission) => *admission,
         };
-        self.conclude(admission, route, session.req_header(), context)
+        self.conclude(admission, route, head, context)
     }
 
-    /// Waits for the delay of the limits. A client that leaves meanwhile, or finds the queue full, gets its charges refunded.
+    /// Waits for the delay of the limits, or until `client_left` returns. A client that leaves, or finds the queue full, gets its charges
+    /// refunded.
     pub(super) async fn hold_back(
         &self,
         step: Step,
-        session: &mut Session,
+        client_left: impl Future<Output = ()>,
         context: &mut Context,
     ) -> Result<Step> {
         let (address, _) = context.client_or_unspecified();
@@ -234,7 +248,7 @@ impl Gateway {
             (context.decision_mut()?.report.as_mut()).and_then(|report| report.beside.as_mut());
         let queues = beside.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
         let client = prefix(address, PrefixBits::default());
-        let waited = wait::hold(&self.0.delayed, session, client, queues).await;
+        let waited = wait::hold(&self.0.delayed, client, queues, client_left).await;
         match waited {
             WaitEnd::Over => {
                 // The wait is shorter than planned if requests ahead have left.
@@ -268,9 +282,10 @@ impl Gateway {
             Err(problem) => return Ok(Step::Reject(problem)),
         }
         context.decided_at = clock::now();
-        let mut step = self.decide(session, context);
+        let head = session.req_header();
+        let mut step = self.decide(head, context);
         if matches!(step, Step::AskStore) {
-            step = self.decide_with_store(session, context).await;
+            step = self.decide_with_store(head, context).await;
         }
         if matches!(step, Step::Forward) {
             // The bytes that were read are counted again on their way to the origin.
@@ -280,20 +295,8 @@ impl Gateway {
     }
 }
 
-/// Records the peer address and the TLS facts of a request.
-fn note_connection(session: &Session, context: &mut Context) {
-    let peer = session.client_addr();
-    context.peer = peer.and_then(|address| address.as_inet()).copied();
-    context.secured = secured(session.digest()).cloned();
-}
-
 /// Rejects a request by its connection alone, without a look at its head.
-pub(super) fn reject_unread(
-    problem: GatewayProblem,
-    session: &Session,
-    context: &mut Context,
-) -> Step {
-    note_connection(session, context);
+pub(super) fn reject_unread(problem: GatewayProblem, context: &mut Context) -> Step {
     context.client = Some((context.peer_address(), AddressSource::Connection));
     Step::Reject(problem)
 }

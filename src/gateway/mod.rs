@@ -54,6 +54,7 @@ use crate::origin::{
 use crate::process::SharedState;
 use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
+use crate::tls::secured;
 
 pub use context::Context;
 pub use locate::{Located, RequestHead, locate};
@@ -92,25 +93,29 @@ impl ProxyHttp for Gateway {
         if cache::is_refresh(session) {
             return Ok(self.refresh(session, context));
         }
+        let peer = session.client_addr().and_then(|address| address.as_inet());
+        context.peer = peer.copied();
+        context.secured = secured(session.digest()).cloned();
         if let Some(problem) = http_versions::check_framing_names(session.req_header()) {
-            let step = decide::reject_unread(problem, session, context);
+            let step = decide::reject_unread(problem, context);
             return Box::pin(carry_out(step, session, context))
                 .await
                 .map_err(|error| error.into_down());
         }
         upgrade_header::only_to_websocket(session);
-        strip::untrusted_fields(session, &context.snapshot, &self.0);
+        let peer = context.peer_address();
+        strip::untrusted_fields(session.req_header_mut(), peer, &context.snapshot, &self.0);
         body::set_patience(session, &context.snapshot.rules.server);
         http_versions::withhold_interim_answers(session);
         http_versions::encode_query(session.req_header_mut()).map_err(|error| error.into_down())?;
-        if let Some(proof) = proof::wanted(&self.0, session) {
+        if let Some(proof) = proof::wanted(&self.0, session.req_header()) {
             // Boxed, like the calls below: some requests in two months are of this kind.
             return Box::pin(proof::show(session, context, &proof))
                 .await
                 .map(|()| true)
                 .map_err(|error| error.into_down());
         }
-        let mut step = self.decide(session, context);
+        let mut step = self.decide(session.req_header(), context);
         if let Step::ReadBody { max_body_bytes } = step {
             // Boxed: only a route with keys in bodies pays for its size.
             step = Box::pin(self.decide_with_body(session, context, max_body_bytes))
@@ -119,11 +124,11 @@ impl ProxyHttp for Gateway {
         }
         if matches!(step, Step::AskStore) {
             // Boxed for the same reason: only a route with such limits waits for a store.
-            step = Box::pin(self.decide_with_store(session, context)).await;
+            step = Box::pin(self.decide_with_store(session.req_header(), context)).await;
         }
         if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
             // A leaky bucket releases its requests one by one.
-            step = Box::pin(self.hold_back(step, session, context)).await?;
+            step = Box::pin(self.hold_back(step, wait::left(session), context)).await?;
         }
         if matches!(step, Step::Forward)
             && (context.invited || !answer::waits_for_invitation(session))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::Method;
 use pingora::Result;
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 
 use super::answer;
@@ -17,8 +18,7 @@ use crate::process::SharedState;
 use crate::record::RequestDisposition;
 
 /// Returns the proof that a request asks for; `None` for all but challenges of an ACME server.
-pub(super) fn wanted(shared: &SharedState, session: &Session) -> Option<Arc<str>> {
-    let head = session.req_header();
+pub(super) fn wanted(shared: &SharedState, head: &RequestHeader) -> Option<Arc<str>> {
     if head.method != Method::GET {
         return None;
     }
@@ -27,8 +27,6 @@ pub(super) fn wanted(shared: &SharedState, session: &Session) -> Option<Arc<str>
 
 /// Answers with the proof.
 pub(super) async fn show(session: &mut Session, context: &mut Context, proof: &str) -> Result<()> {
-    let peer = session.client_addr().and_then(|address| address.as_inet());
-    context.peer = peer.copied();
     context.client = Some((context.peer_address(), AddressSource::Connection));
     context.disposition = Some(RequestDisposition::Responded);
     let answer = answer::proof(session.req_header(), context, proof)?;

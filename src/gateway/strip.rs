@@ -2,27 +2,25 @@
 //!
 //! Route, limits, cache and origin then see the same fields. Refresh requests of the cache are copies of such requests.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use pingora::proxy::Session;
+use pingora::http::RequestHeader;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 
-/// Removes the fields from the request.
-pub(super) fn untrusted_fields(session: &mut Session, snapshot: &Snapshot, shared: &SharedState) {
-    let address = session.client_addr().and_then(|address| address.as_inet());
-    // No rule trusts a connection without an address.
-    let peer = address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| {
-        peer.ip().to_canonical()
-    });
-    let fields = &session.req_header().headers;
-    let review = (snapshot.field_policy).review(fields, peer, &snapshot.rules.client);
+/// Removes the fields from a request of `peer`.
+pub(super) fn untrusted_fields(
+    head: &mut RequestHeader,
+    peer: IpAddr,
+    snapshot: &Snapshot,
+    shared: &SharedState,
+) {
+    let review = (snapshot.field_policy).review(&head.headers, peer, &snapshot.rules.client);
     if review.is_empty() {
         return;
     }
-    let head = session.req_header_mut();
     for name in &review.remove {
         head.remove_header(name);
     }

@@ -11,8 +11,10 @@
 //! One lock for all delayed requests, held for a few instructions when one enters, leaves, or has its turn. A request leaves by
 //! being dropped, so none stays behind, whichever way it ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use pingora::protocols::SocketDigest;
 use pingora::proxy::Session;
 use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::bounds;
@@ -43,12 +45,12 @@ pub(super) enum WaitEnd {
     Crowded,
 }
 
-/// Delays a request of `client` until its turn has come in all of these queues.
+/// Delays a request of `client` until its turn has come in all of these queues, or `client_left` returns.
 pub(super) async fn hold(
     delayed: &DelayedRequests,
-    session: &mut Session,
     client: AddressPrefix,
     places: Vec<QueuePlace>,
+    client_left: impl Future<Output = ()>,
 ) -> WaitEnd {
     let now = clock::deadline(Duration::ZERO);
     let Some(request) = delayed.queues().enter(client, places, now) else {
@@ -59,7 +61,10 @@ pub(super) async fn hold(
         request,
         departure: Departure::Withdrawn,
     };
-    let waited = waiter.turn_or_end(session).await;
+    let waited = tokio::select! {
+        () = waiter.turn() => WaitEnd::Over,
+        () = client_left => WaitEnd::ClientGone,
+    };
     if waited == WaitEnd::Over {
         waiter.departure = Departure::Admitted;
     }
@@ -67,20 +72,6 @@ pub(super) async fn hold(
 }
 
 impl QueueWaiter<'_> {
-    /// Returns when the request's turn has come, or the client has left.
-    async fn turn_or_end(&self, session: &mut Session) -> WaitEnd {
-        if let Some(closed) = session.as_downstream_mut().watch_h2_stream_close() {
-            return tokio::select! {
-                () = self.turn() => WaitEnd::Over,
-                _ = closed => WaitEnd::ClientGone,
-            };
-        }
-        tokio::select! {
-            () = self.turn() => WaitEnd::Over,
-            () = closed(session) => WaitEnd::ClientGone,
-        }
-    }
-
     /// Returns when the request's turn has come.
     async fn turn(&self) {
         loop {
@@ -102,18 +93,23 @@ impl Drop for QueueWaiter<'_> {
     }
 }
 
-/// Returns once the client has closed the connection.
-async fn closed(session: &mut Session) {
+/// Returns once the client of a session has left.
+pub(super) async fn left(session: &mut Session) {
+    if let Some(closed) = session.as_downstream_mut().watch_h2_stream_close() {
+        let _ = closed.await;
+        return;
+    }
+    let digest = session.digest();
+    closed(digest.and_then(|digest| digest.socket_digest.clone())).await;
+}
+
+/// Returns once the client has closed the connection with this socket.
+pub(super) async fn closed(socket: Option<Arc<SocketDigest>>) {
     let mut looks = tokio::time::interval(bounds::WAITER_LOOKS);
     loop {
         looks.tick().await;
-        let digest = session
-            .digest()
-            .and_then(|digest| digest.socket_digest.as_ref());
-        let state = digest
-            .and_then(|socket| socket.tcp_info())
-            .map(|info| info.tcpi_state);
-        if state.is_some_and(|state| state != ESTABLISHED) {
+        let info = socket.as_ref().and_then(|socket| socket.tcp_info());
+        if info.is_some_and(|info| info.tcpi_state != ESTABLISHED) {
             return;
         }
     }
