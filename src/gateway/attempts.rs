@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use http::header::HeaderValue;
 use http::{StatusCode, header::SET_COOKIE};
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result, RetryType};
@@ -33,13 +34,52 @@ use crate::process::SharedState;
 use crate::response::GatewayProblem;
 use crate::url_scheme::UrlScheme;
 
+/// The parts of a request that decide about its attempts.
+#[derive(Clone, Copy)]
+pub(super) struct AttemptRequest<'a> {
+    /// The head, as it was received.
+    pub(super) head: &'a RequestHeader,
+    /// True if it asks for an upgrade, which a connection of its own carries.
+    pub(super) is_upgrade: bool,
+    /// True if the whole body can be sent once more.
+    pub(super) is_buffered: bool,
+    /// True if the client has got no part of an answer.
+    pub(super) is_unanswered: bool,
+}
+
+impl<'a> AttemptRequest<'a> {
+    /// Returns those of a session.
+    pub(super) fn of(session: &'a Session) -> Self {
+        Self {
+            head: session.req_header(),
+            is_upgrade: session.is_upgrade_req(),
+            is_buffered: !session.retry_buffer_truncated(),
+            is_unanswered: answered(session).is_none(),
+        }
+    }
+
+    /// Returns whether the whole request can be sent once more, to a client that has got no part of an answer.
+    fn is_at_hand(&self) -> bool {
+        self.is_buffered && self.is_unanswered
+    }
+
+    /// Returns whether the request may be sent once more: it is idempotent, and complete in the buffer.
+    fn is_repeatable(&self) -> bool {
+        self.head.method.is_idempotent() && self.is_at_hand()
+    }
+
+    fn tag(&self, pool: &ServerPool) -> Option<u64> {
+        tag_in(&self.head.headers, pool.rules.sticky.as_ref()?)
+    }
+}
+
 /// The cause of the errors that turn an answer into another attempt; it is not shown to anybody.
 const ANOTHER_TRY: &str = "the answer asks for another try";
 
 /// Returns the server of the next attempt.
 pub(super) async fn next(
     shared: &SharedState,
-    session: &Session,
+    request: AttemptRequest<'_>,
     context: &mut Context,
 ) -> Result<Box<HttpPeer>> {
     if context.forwarded()?.in_flight.is_none() {
@@ -50,8 +90,8 @@ pub(super) async fn next(
     let pool = Arc::clone(&forwarded.pool);
     let choice = match forwarded.attempt.wait.take_if(|wait| wait.refused) {
         // Boxed, since few attempts are refused a connection.
-        Some(wait) => Box::pin(look_again(session, context, &pool, wait)).await?,
-        None => begin(session, context, &pool).await?,
+        Some(wait) => Box::pin(look_again(request, context, &pool, wait)).await?,
+        None => begin(request, context, &pool).await?,
     };
     match choice {
         PickResult::Server(permit) => {
@@ -59,7 +99,7 @@ pub(super) async fn next(
             let forwarded = context.forwarded_mut()?;
             forwarded.server = Some(permit.server.address);
             forwarded.attempt.permit = Some(permit);
-            if !session.is_upgrade_req() {
+            if !request.is_upgrade {
                 return Ok(peer);
             }
             let (peer, socket) = for_upgrade(peer);
@@ -148,9 +188,13 @@ fn set_out(shared: &SharedState, context: &mut Context) -> Result<RequestPermit>
 }
 
 /// Begins an attempt.
-async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> Result<PickResult> {
+async fn begin(
+    request: AttemptRequest<'_>,
+    context: &mut Context,
+    pool: &ServerPool,
+) -> Result<PickResult> {
     context.cause = None;
-    if !session.retry_buffer_truncated() {
+    if request.is_buffered {
         // A retry sends the buffered body again, through the same filter.
         context.received = 0;
     }
@@ -161,7 +205,7 @@ async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> R
     };
     // The server permit of the attempt before ends here.
     context.forwarded_mut()?.begin_attempt(now);
-    let wish = wish(session, context)?;
+    let wish = wish(request, context)?;
     let choice = pool.choose(&context.forwarded()?.admitted, &wish);
     if !matches!(choice, PickResult::Full) || pool.queue.is_none() {
         return Ok(choice);
@@ -178,7 +222,7 @@ async fn begin(session: &Session, context: &mut Context, pool: &ServerPool) -> R
 /// Continues an attempt that was refused a connection: at the same server once it may have one, or at any other with a free
 /// permit. Nothing was sent, so it is the same attempt, and counts against neither the server nor the retry budget.
 async fn look_again(
-    session: &Session,
+    request: AttemptRequest<'_>,
     context: &mut Context,
     pool: &ServerPool,
     mut wait: Box<AttemptWait>,
@@ -193,7 +237,7 @@ async fn look_again(
     } else {
         permit.give_back();
         context.forwarded_mut()?.server = None;
-        let wish = wish(session, context)?;
+        let wish = wish(request, context)?;
         match pool.find(&anew(&wish)) {
             PickResult::Full => pool.wait(&mut wait, || anew(&wish)).await,
             choice => choice,
@@ -205,13 +249,13 @@ async fn look_again(
     Ok(choice)
 }
 
-fn wish(session: &Session, context: &Context) -> Result<PickRequest> {
+fn wish(request: AttemptRequest<'_>, context: &Context) -> Result<PickRequest> {
     let forwarded = context.forwarded()?;
     Ok(PickRequest {
         now: forwarded.attempt.started,
         tried: forwarded.tried.clone(),
         spread: context.located()?.spread,
-        sticky: tag(session, &forwarded.pool),
+        sticky: request.tag(&forwarded.pool),
     })
 }
 
@@ -261,7 +305,7 @@ fn follows_unconnected(context: &mut Context, error: &Error) -> Result<bool> {
 
 /// Decides what follows an attempt that failed after it had a connection.
 pub(super) fn interrupted(
-    session: &Session,
+    request: AttemptRequest<'_>,
     context: &mut Context,
     mut error: Box<Error>,
     reused: bool,
@@ -274,12 +318,12 @@ pub(super) fn interrupted(
     // Pingora marks connections that the server closed while they were idle, protocols that it rejected, and streams that it
     // refused. None is a failed answer, and none counts against the server.
     error.retry.decide_reuse(reused);
-    let again = follows_interrupted(session, context, &error, is_unprocessed);
+    let again = follows_interrupted(request, context, &error, is_unprocessed);
     with_retry(error, again)
 }
 
 fn follows_interrupted(
-    session: &Session,
+    request: AttemptRequest<'_>,
     context: &mut Context,
     error: &Error,
     is_unprocessed: bool,
@@ -290,7 +334,7 @@ fn follows_interrupted(
     let may_repeat = forwarded.tries < MAX_TRIES
         // A head that is kept back is an answer, and its body is on the way into the cache.
         && !is_withheld
-        && (is_repeatable(session) || is_unprocessed && is_at_hand(session));
+        && (request.is_repeatable() || is_unprocessed && request.is_at_hand());
     if error.retry() {
         forwarded.note_tried();
         if !may_repeat {
@@ -323,7 +367,11 @@ fn with_retry(mut error: Box<Error>, again: Result<bool>) -> Box<Error> {
 ///
 /// # Errors
 /// The request is to be sent again instead of passing the answer on.
-pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode) -> Result<()> {
+pub(super) fn judge(
+    request: AttemptRequest<'_>,
+    context: &mut Context,
+    status: StatusCode,
+) -> Result<()> {
     let decided = context.decided_at;
     let forwarded = context.forwarded_mut()?;
     if let Some(permit) = &mut forwarded.attempt.permit {
@@ -331,7 +379,7 @@ pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode
     }
     let failure = AttemptFailure::Status(status.as_u16());
     if !status.is_server_error()
-        || !is_repeatable(session)
+        || !request.is_repeatable()
         || !forwarded.grants_retry(failure, decided)
     {
         return Ok(());
@@ -343,22 +391,22 @@ pub(super) fn judge(session: &Session, context: &mut Context, status: StatusCode
 /// Sets the cookie that pins the client to its server, unless the client sent it.
 pub(super) fn give_cookie(
     fields: &mut dyn HeaderEdit,
-    session: &Session,
+    request: AttemptRequest<'_>,
     context: &Context,
 ) -> Result<()> {
-    let cookie = cookie(session, context.forwarded()?, context.scheme());
+    let cookie = cookie(request, context.forwarded()?, context.scheme());
     cookie.map_or(Ok(()), |cookie| fields.append(SET_COOKIE, cookie))
 }
 
 fn cookie(
-    session: &Session,
+    request: AttemptRequest<'_>,
     forwarded: &ForwardedRequest,
     scheme: UrlScheme,
 ) -> Option<HeaderValue> {
     let pool = &forwarded.pool;
     let rules = pool.rules.sticky.as_ref()?;
     let given = pool.tag_of(forwarded.attempt.permit.as_ref()?)?;
-    if tag(session, pool) == Some(given) {
+    if request.tag(pool) == Some(given) {
         return None;
     }
     let channel = match scheme {
@@ -366,20 +414,6 @@ fn cookie(
         UrlScheme::Http => ChannelSecurity::Clear,
     };
     cookie_for(given, rules, channel)
-}
-
-fn tag(session: &Session, pool: &ServerPool) -> Option<u64> {
-    tag_in(&session.req_header().headers, pool.rules.sticky.as_ref()?)
-}
-
-/// Returns whether the request may be sent once more: it is idempotent, and complete in the buffer.
-fn is_repeatable(session: &Session) -> bool {
-    session.req_header().method.is_idempotent() && is_at_hand(session)
-}
-
-/// Returns whether the whole request can be sent once more, to a client that has got no part of an answer.
-fn is_at_hand(session: &Session) -> bool {
-    !session.retry_buffer_truncated() && answered(session).is_none()
 }
 
 /// Returns whether the server reports the request as unprocessed: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it

@@ -61,6 +61,7 @@ pub use locate::{Located, RequestHead, locate};
 pub(crate) use min_body_rate::worth;
 
 use answer::{OwnAnswer, answered, is_final};
+use attempts::AttemptRequest;
 use cause::Cause;
 use decide::Step;
 use decision::OriginHead;
@@ -234,7 +235,7 @@ impl ProxyHttp for Gateway {
         session: &mut Session,
         context: &mut Self::CTX,
     ) -> Result<Box<HttpPeer>> {
-        attempts::next(&self.0, session, context).await
+        attempts::next(&self.0, AttemptRequest::of(session), context).await
     }
 
     async fn connected_to_upstream(
@@ -268,7 +269,7 @@ impl ProxyHttp for Gateway {
         client_reused: bool,
     ) -> Box<Error> {
         let error = error.more_context(format!("Peer: {peer}"));
-        attempts::interrupted(session, context, error, client_reused)
+        attempts::interrupted(AttemptRequest::of(session), context, error, client_reused)
     }
 
     async fn upstream_request_filter(
@@ -318,7 +319,7 @@ impl ProxyHttp for Gateway {
                 status: response.status,
                 length: cause::announced(response),
             });
-            attempts::judge(session, context, response.status)?;
+            attempts::judge(AttemptRequest::of(session), context, response.status)?;
             unread::announce(&self.0, session, response, context)?;
         }
         let forwarded = context.forwarded_mut()?;
@@ -389,7 +390,7 @@ impl ProxyHttp for Gateway {
             if is_final(status) && page.is_none() {
                 compressor = shape::begin_compression(fields, status, request, context)?;
             }
-            attempts::give_cookie(fields, session, context)?;
+            attempts::give_cookie(fields, AttemptRequest::of(session), context)?;
             answer::sign(fields, context)
         })?;
         context.compressor = compressor;
