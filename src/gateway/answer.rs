@@ -210,10 +210,10 @@ pub(super) async fn invite_body(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether an answer of the origin ends with its head, RFC 9112 §6.3.
-pub(super) fn has_no_body(session: &Session, response: &ResponseHeader) -> bool {
+/// Returns whether an answer of the origin to a request with `method` ends with its head, RFC 9112 §6.3.
+pub(super) fn has_no_body(method: &Method, response: &ResponseHeader) -> bool {
     let empty = |length: &HeaderValue| length.as_bytes() == b"0";
-    session.req_header().method == Method::HEAD
+    *method == Method::HEAD
         || is_bodiless(response.status)
         || response.headers.get(CONTENT_LENGTH).is_some_and(empty)
 }

@@ -147,14 +147,14 @@ impl Gateway {
     /// Removes the stored answers of a URL after a successful unsafe method: RFC 9111 §4.4.
     pub(super) fn invalidate(
         &self,
-        session: &Session,
+        request: &RequestHeader,
         response: &ResponseHeader,
         context: &Context,
     ) {
-        let wrote = !session.req_header().method.is_safe()
+        let wrote = !request.method.is_safe()
             && (response.status.is_success() || response.status.is_redirection());
         if wrote && context.snapshot.stores {
-            with_url(session, context, |url| {
+            with_url(request, context, |url| {
                 self.0.cache.storage.invalidate(&url.text());
             });
         }
@@ -235,16 +235,17 @@ pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
     let told = told_about_url(fields);
     let names = rules.vary_on.iter().chain(&told);
     let name = route.metrics.name();
-    let text = with_url(session, context, |url| key(url, name, fields, names));
+    let text = with_url(session.req_header(), context, |url| {
+        key(url, name, fields, names)
+    });
     Ok(CacheKey::new(text, ""))
 }
 
 fn with_url<T>(
-    session: &Session,
+    head: &RequestHeader,
     context: &Context,
     use_url: impl FnOnce(&CacheUrl<'_>) -> T,
 ) -> T {
-    let head = session.req_header();
     let request = RequestHead::from(head);
     let scheme = match head.headers.get(X_FORWARDED_PROTO) {
         Some(told) if told == "https" => UrlScheme::Https,

@@ -18,6 +18,7 @@ mod labels;
 mod locate;
 mod max_forwards;
 mod min_body_rate;
+mod origin_request;
 mod proof;
 mod record;
 mod redirect;
@@ -47,10 +48,7 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
 use sluicegate_base::clock;
 
-use crate::client::ClientAddress;
-use crate::origin::{
-    CDN_LOOP, ClientHeaders, edit_request, edit_response, set_client_headers, strip_hop_by_hop,
-};
+use crate::origin::{edit_response, strip_hop_by_hop};
 use crate::process::SharedState;
 use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
@@ -66,6 +64,7 @@ use cause::Cause;
 use decide::Step;
 use decision::OriginHead;
 use error::{ProxyFault, disposition_of, error_for};
+use record::ClientResponse;
 use shape::{End, Kind};
 
 /// The proxy's logic, one value for each listener: the shared state, and the address of the listener.
@@ -278,34 +277,12 @@ impl ProxyHttp for Gateway {
         request: &mut RequestHeader,
         context: &mut Self::CTX,
     ) -> Result<()> {
-        let forwarded = context.forwarded()?;
-        let pool = &forwarded.pool;
-        http_versions::check(pool, request)?;
+        http_versions::check(&context.forwarded()?.pool, request)?;
         http_versions::name_host(request)?;
         if session.as_http2().is_some() && request.version != http::Version::HTTP_2 {
             http_versions::join_cookies(request)?;
         }
-        let (address, source) = context.client_or_unspecified();
-        let introduction = ClientHeaders {
-            peer: context.peer_address(),
-            client: ClientAddress { address, source },
-            scheme: context.scheme(),
-            request_id: context.request_id,
-            rules: &context.snapshot.rules.client,
-            host: &pool.rules.host,
-            server: forwarded.server,
-        };
-        edit_request(request, pool.rules.header_case, |fields| {
-            set_client_headers(fields, &introduction)?;
-            labels::trace(fields, context)?;
-            let received = session.req_header();
-            max_forwards::count_down(&received.method, fields)?;
-            shape::edit_request(fields, received, context)?;
-            // After the operator's edits, and from the received fields, so that no edit removes a hop.
-            fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers))?;
-            labels::mark(fields, context)
-        })?;
-        shape::set_target(request, context)
+        self.edit_for_origin(session.req_header(), request, context)
     }
 
     async fn upstream_response_filter(
@@ -320,14 +297,16 @@ impl ProxyHttp for Gateway {
                 length: cause::announced(response),
             });
             attempts::judge(AttemptRequest::of(session), context, response.status)?;
-            unread::announce(&self.0, session, response, context)?;
+            if !cache::is_refresh(session) {
+                unread::announce(&self.0, &session.req_header().method, response, context)?;
+            }
         }
         let forwarded = context.forwarded_mut()?;
         if forwarded.wait.is_none() {
             forwarded.wait = Some(clock::since(forwarded.attempt.started));
         }
         strip_hop_by_hop(response);
-        self.invalidate(session, response, context);
+        self.invalidate(session.req_header(), response, context);
         // A confirmed answer settles as the stored answer, when that is served.
         if is_final(response.status) && !cache::notice_confirmation(session, response, context) {
             context.settle(response.status, &response.headers);
@@ -369,7 +348,7 @@ impl ProxyHttp for Gateway {
         cache::settle_by_stored(session, context);
         if context.holds_permits()
             && is_final(response.status)
-            && answer::has_no_body(session, response)
+            && answer::has_no_body(&session.req_header().method, response)
         {
             context.land();
         }
@@ -535,7 +514,12 @@ impl ProxyHttp for Gateway {
         context
             .disposition
             .get_or_insert(RequestDisposition::Forwarded);
-        self.record(session, context);
+        let response = ClientResponse {
+            status: answered(session).map(|response| response.status),
+            body_bytes: session.body_bytes_sent() as u64,
+            cache: cache::cache_use(session, context),
+        };
+        self.record(session.req_header(), &response, context);
         cache::let_others_fill(session);
     }
 

@@ -2,24 +2,39 @@
 
 use std::time::Duration;
 
-use pingora::proxy::Session;
+use http::StatusCode;
+use pingora::http::RequestHeader;
 use sluicegate_base::clock;
 
+use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
 use super::decision::ForwardedRequest;
 use super::locate::{RequestHead, locate};
-use super::{Gateway, answered, cache};
 use crate::admission::{KnownBody, key_values};
 use crate::client::ConnectionPeer;
 use crate::config::rules::LoggedKeys;
-use crate::record::{Outcome, RequestDisposition};
+use crate::record::{CacheUse, Outcome, RequestDisposition};
 use crate::rejection::Rejection;
+
+/// The response that the client got, for the record.
+pub(super) struct ClientResponse {
+    /// Its status; `None` where no final head was written.
+    pub(super) status: Option<StatusCode>,
+    /// Bytes of its body.
+    pub(super) body_bytes: u64,
+    /// The use of the cache.
+    pub(super) cache: Option<CacheUse>,
+}
 
 impl Gateway {
     /// Records a request that has ended.
-    pub(super) fn record(&self, session: &Session, context: &Context) {
-        let head = session.req_header();
+    pub(super) fn record(
+        &self,
+        head: &RequestHeader,
+        response: &ClientResponse,
+        context: &Context,
+    ) {
         let request = RequestHead::from(head);
         let rejection = match context.rejection() {
             Some(Rejection::ByLimit(by)) => Some(*by),
@@ -27,7 +42,7 @@ impl Gateway {
         };
         let (located, report) = (context.located.as_ref(), context.report());
         let key_values = rejection.map_or_else(Vec::new, |by| {
-            values(session, context, usize::from(by.limit))
+            values(request, context, usize::from(by.limit))
         });
         self.0.record(&Outcome {
             arrived: context.arrived,
@@ -49,13 +64,13 @@ impl Gateway {
             rejection,
             key_values: &key_values,
             disposition: context.disposition.unwrap_or(RequestDisposition::Internal),
-            status: answered(session).map_or(0, |response| response.status.as_u16()),
+            status: response.status.map_or(0, |status| status.as_u16()),
             bytes_received: context.received,
-            bytes_sent: session.body_bytes_sent() as u64,
+            bytes_sent: response.body_bytes,
             total: clock::since(context.arrived),
             decision: (context.decision.as_ref())
                 .map_or(Duration::ZERO, |decision| decision.duration),
-            cache: cache::cache_use(session, context),
+            cache: response.cache,
             origin: (context.forwarded_if_any()).and_then(ForwardedRequest::origin_use),
             failure: context.cause.as_ref().and_then(|cause| cause.failure),
             reason: context.cause.as_ref().map(|cause| &*cause.reason),
@@ -65,7 +80,7 @@ impl Gateway {
 
 /// Returns the key values of the limit that rejected the request, where the log shows them. Locates the request again, since
 /// most logs show hashes alone.
-fn values(session: &Session, context: &Context, limit: usize) -> Vec<String> {
+fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String> {
     let shown = context.snapshot.rules.log.keys;
     if shown == LoggedKeys::Hash {
         return Vec::new();
@@ -74,7 +89,6 @@ fn values(session: &Session, context: &Context, limit: usize) -> Vec<String> {
         address: context.peer_address(),
         secured: context.secured.as_deref(),
     };
-    let head = RequestHead::from(session.req_header());
     let Ok(located) = locate(&context.snapshot, peer, &head) else {
         return Vec::new();
     };

@@ -7,31 +7,30 @@
 //! [`UnreadAnswers`]: crate::budgets::UnreadAnswers
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
 use sluicegate_base::bounds::WAITING_PIECE;
 
+use super::answer;
 use super::cause::Cause;
 use super::context::Context;
 use super::error::UNREAD;
-use super::{answer, cache};
 use crate::process::SharedState;
 
-/// Acquires the permit of an origin's answer with this head.
+/// Acquires the permit of an origin's answer with this head, to a request with `method`.
 ///
 /// # Errors
 /// No permit is free.
 pub(super) fn announce(
     shared: &SharedState,
-    session: &Session,
+    method: &Method,
     response: &ResponseHeader,
     context: &mut Context,
 ) -> Result<()> {
     let is_content = response.status != StatusCode::SWITCHING_PROTOCOLS
-        && !answer::has_no_body(session, response)
-        && !cache::is_refresh(session);
+        && !answer::has_no_body(method, response);
     match context.forwarded()?.attempt.announced_length() {
         Some(bytes) if is_content => enter(shared, Some(bytes), context),
         _ => Ok(()),

@@ -1,0 +1,43 @@
+//! Makes the head that an origin gets from the head that was received: the fields about the client, the trace, the marks of limits, and the
+//! edits of the route.
+
+use pingora::Result;
+use pingora::http::RequestHeader;
+
+use super::context::Context;
+use super::{Gateway, labels, max_forwards, shape};
+use crate::client::ClientAddress;
+use crate::origin::{CDN_LOOP, ClientHeaders, edit_request, set_client_headers};
+
+impl Gateway {
+    /// Makes of a copy of the received head the head that the origin gets.
+    pub(super) fn edit_for_origin(
+        &self,
+        received: &RequestHeader,
+        request: &mut RequestHeader,
+        context: &Context,
+    ) -> Result<()> {
+        let forwarded = context.forwarded()?;
+        let pool = &forwarded.pool;
+        let (address, source) = context.client_or_unspecified();
+        let client_headers = ClientHeaders {
+            peer: context.peer_address(),
+            client: ClientAddress { address, source },
+            scheme: context.scheme(),
+            request_id: context.request_id,
+            rules: &context.snapshot.rules.client,
+            host: &pool.rules.host,
+            server: forwarded.server,
+        };
+        edit_request(request, pool.rules.header_case, |fields| {
+            set_client_headers(fields, &client_headers)?;
+            labels::trace(fields, context)?;
+            max_forwards::count_down(&received.method, fields)?;
+            shape::edit_request(fields, received, context)?;
+            // After the operator's edits, and from the received fields, so that no edit removes a hop.
+            fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers))?;
+            labels::mark(fields, context)
+        })?;
+        shape::set_target(request, context)
+    }
+}
