@@ -34,6 +34,7 @@ mod in_force;
 pub mod process;
 pub mod request_id;
 mod retry_after;
+mod reusable_timeout;
 mod rfc3339;
 pub mod snapshot;
 pub mod state;

@@ -17,12 +17,12 @@ use sluicegate_http1::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
-use super::reusable_timeout::ReusableTimeout;
 use crate::config::rules::ServerRules;
 use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
+use crate::reusable_timeout::ReusableTimeout;
 
 /// The bounds of what a chunked request body has beside its data.
 const CHUNK_LIMITS: ChunkLimits = ChunkLimits {

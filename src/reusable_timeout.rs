@@ -13,13 +13,13 @@ use tokio::time::{Instant, Sleep};
 
 /// A reusable timeout for the waits of one connection.
 #[derive(Default)]
-pub(super) struct ReusableTimeout {
+pub(crate) struct ReusableTimeout {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl ReusableTimeout {
     /// Returns the output of `read`; `None` when it takes longer than `patience`.
-    pub(super) async fn over<F: Future>(
+    pub(crate) async fn over<F: Future>(
         &mut self,
         mut read: Pin<&mut F>,
         patience: Duration,
