@@ -21,7 +21,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, StatusCode};
 
 use super::field::{KeyField, quoted};
-use super::lexer::{ExpressionError, Token, TokenReader};
+use super::lexer::{ComparisonOperator, ExpressionError, Token, TokenReader};
 
 /// Most comparisons of a condition, and most items of a list: far more than anybody reads at a glance.
 const MOST: usize = 16;
@@ -42,15 +42,8 @@ enum LogicalOperator {
 
 #[derive(Clone, Debug, PartialEq)]
 enum ResponseComparison {
-    Status(ComparisonSense, Vec<RangeInclusive<u16>>),
-    Field(ComparisonSense, HeaderName, Box<str>),
-}
-
-/// Says whether a comparison asks for the values that it names or for all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ComparisonSense {
-    Is,
-    IsNot,
+    Status(ComparisonOperator, Vec<RangeInclusive<u16>>),
+    Field(ComparisonOperator, HeaderName, Box<str>),
 }
 
 impl Condition {
@@ -67,17 +60,20 @@ impl Condition {
 
 impl ResponseComparison {
     fn holds(&self, status: StatusCode, fields: &HeaderMap) -> bool {
-        let (sense, found) = match self {
-            Self::Status(sense, codes) => {
+        let (operator, found) = match self {
+            Self::Status(operator, codes) => {
                 let named = |range: &RangeInclusive<u16>| range.contains(&status.as_u16());
-                (sense, codes.iter().any(named))
+                (operator, codes.iter().any(named))
             }
-            Self::Field(sense, name, value) => {
+            Self::Field(operator, name, value) => {
                 let mut lines = fields.get_all(name).iter();
-                (sense, lines.any(|line| line.as_bytes() == value.as_bytes()))
+                (
+                    operator,
+                    lines.any(|line| line.as_bytes() == value.as_bytes()),
+                )
             }
         };
-        found == (*sense == ComparisonSense::Is)
+        found == (*operator == ComparisonOperator::Equal)
     }
 }
 
@@ -157,35 +153,35 @@ fn comparison(reader: &mut TokenReader<'_>) -> Result<ResponseComparison, Expres
         advice: "write response.header. and the name of a field of the response".to_owned(),
     })?;
     let (token, at) = reader.next();
-    let sense = match token {
-        Token::Sign("==") => ComparisonSense::Is,
-        Token::Sign("!=") => ComparisonSense::IsNot,
+    let operator = match token {
+        Token::Sign("==") => ComparisonOperator::Equal,
+        Token::Sign("!=") => ComparisonOperator::NotEqual,
         other => return Err(unexpected(other, at, "`==` or `!=`")),
     };
     match reader.next() {
-        (Token::Text(value), _) => Ok(ResponseComparison::Field(sense, name, value.into())),
+        (Token::Text(value), _) => Ok(ResponseComparison::Field(operator, name, value.into())),
         (other, at) => Err(unexpected(other, at, "a value in quotes")),
     }
 }
 
 fn status(reader: &mut TokenReader<'_>) -> Result<ResponseComparison, ExpressionError> {
     let (token, at) = reader.next();
-    let sense = match token {
+    let operator = match token {
         Token::Sign(sign @ ("==" | "!=")) => {
             let code = code(reader)?;
-            let sense = if sign == "==" {
-                ComparisonSense::Is
+            let operator = if sign == "==" {
+                ComparisonOperator::Equal
             } else {
-                ComparisonSense::IsNot
+                ComparisonOperator::NotEqual
             };
-            return Ok(ResponseComparison::Status(sense, vec![code..=code]));
+            return Ok(ResponseComparison::Status(operator, vec![code..=code]));
         }
-        Token::Word("in") => ComparisonSense::Is,
-        Token::Word("not") if reader.skip(Token::Word("in")) => ComparisonSense::IsNot,
+        Token::Word("in") => ComparisonOperator::Equal,
+        Token::Word("not") if reader.skip(Token::Word("in")) => ComparisonOperator::NotEqual,
         other => return Err(unexpected(other, at, "`in`, `not in`, `==` or `!=`")),
     };
     if !reader.skip(Token::Sign("[")) {
-        return Ok(ResponseComparison::Status(sense, vec![item(reader)?]));
+        return Ok(ResponseComparison::Status(operator, vec![item(reader)?]));
     }
     let mut codes = Vec::new();
     loop {
@@ -194,7 +190,7 @@ fn status(reader: &mut TokenReader<'_>) -> Result<ResponseComparison, Expression
         }
         codes.push(item(reader)?);
         match reader.next() {
-            (Token::Sign("]"), _) => return Ok(ResponseComparison::Status(sense, codes)),
+            (Token::Sign("]"), _) => return Ok(ResponseComparison::Status(operator, codes)),
             (Token::Sign(","), _) => {}
             (other, at) => return Err(unexpected(other, at, "`,` or `]`")),
         }

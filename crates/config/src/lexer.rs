@@ -23,6 +23,15 @@ impl ExpressionError {
     }
 }
 
+/// The operator of a comparison with a set of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ComparisonOperator {
+    /// `==` and `in`: the value is in the set.
+    Equal,
+    /// `!=` and `not in`: the value is not in the set.
+    NotEqual,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'t> {
     Word(&'t str),

@@ -21,7 +21,7 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use super::field::{KeyField, quoted};
-use super::lexer::{ExpressionError, Token, TokenReader};
+use super::lexer::{ComparisonOperator, ExpressionError, Token, TokenReader};
 use super::{suggest, units};
 
 /// Most comparisons of a filter, and most items of a list: far more than anybody reads at a glance.
@@ -74,8 +74,8 @@ pub struct LineFacts<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LineComparison {
-    Status(ComparisonSense, Vec<RangeInclusive<u16>>),
-    Name(ComparedField, ComparisonSense, Vec<Box<str>>),
+    Status(ComparisonOperator, Vec<RangeInclusive<u16>>),
+    Name(ComparedField, ComparisonOperator, Vec<Box<str>>),
     Duration(DurationOrder, Duration),
 }
 
@@ -84,13 +84,6 @@ enum ComparedField {
     Outcome,
     Method,
     Route,
-}
-
-/// Says whether a comparison asks for the values that it names or for all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ComparisonSense {
-    Is,
-    IsNot,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,13 +139,13 @@ impl fmt::Display for LineFilter {
 impl LineComparison {
     fn holds(&self, facts: &LineFacts<'_>) -> bool {
         match self {
-            Self::Status(sense, codes) => {
+            Self::Status(operator, codes) => {
                 let found = codes.iter().any(|range| range.contains(&facts.status));
-                found == (*sense == ComparisonSense::Is)
+                found == (*operator == ComparisonOperator::Equal)
             }
-            Self::Name(subject, sense, names) => {
+            Self::Name(subject, operator, names) => {
                 let found = names.iter().any(|name| subject.is(name, facts));
-                found == (*sense == ComparisonSense::Is)
+                found == (*operator == ComparisonOperator::Equal)
             }
             Self::Duration(order, bound) => order.holds(&facts.duration, bound),
         }
@@ -267,20 +260,22 @@ fn status(reader: &mut TokenReader<'_>) -> Result<LineComparison, ExpressionErro
     if let Some(order) = DurationOrder::of(token) {
         let bound = code(reader)?;
         return Ok(LineComparison::Status(
-            ComparisonSense::Is,
+            ComparisonOperator::Equal,
             vec![order.statuses(bound)],
         ));
     }
     let expected = "`==`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `not in`";
-    match sense(reader, token, at, expected)? {
-        (sense, ItemCount::One) => {
+    match operator(reader, token, at, expected)? {
+        (operator, ItemCount::One) => {
             let code = code(reader)?;
-            Ok(LineComparison::Status(sense, vec![code..=code]))
+            Ok(LineComparison::Status(operator, vec![code..=code]))
         }
-        (sense, ItemCount::Several) if reader.peek().0 == Token::Sign("[") => {
-            Ok(LineComparison::Status(sense, list(reader, range)?))
+        (operator, ItemCount::Several) if reader.peek().0 == Token::Sign("[") => {
+            Ok(LineComparison::Status(operator, list(reader, range)?))
         }
-        (sense, ItemCount::Several) => Ok(LineComparison::Status(sense, vec![range(reader)?])),
+        (operator, ItemCount::Several) => {
+            Ok(LineComparison::Status(operator, vec![range(reader)?]))
+        }
     }
 }
 
@@ -290,10 +285,12 @@ fn names(
 ) -> Result<LineComparison, ExpressionError> {
     let (token, at) = reader.next();
     let read = |reader: &mut TokenReader<'_>| name(reader, subject);
-    match sense(reader, token, at, "`==`, `!=`, `in` or `not in`")? {
-        (sense, ItemCount::One) => Ok(LineComparison::Name(subject, sense, vec![read(reader)?])),
-        (sense, ItemCount::Several) => {
-            Ok(LineComparison::Name(subject, sense, list(reader, read)?))
+    match operator(reader, token, at, "`==`, `!=`, `in` or `not in`")? {
+        (operator, ItemCount::One) => {
+            Ok(LineComparison::Name(subject, operator, vec![read(reader)?]))
+        }
+        (operator, ItemCount::Several) => {
+            Ok(LineComparison::Name(subject, operator, list(reader, read)?))
         }
     }
 }
@@ -334,18 +331,18 @@ enum ItemCount {
 }
 
 /// Reads what stands between a subject and the items that it is compared with.
-fn sense(
+fn operator(
     reader: &mut TokenReader<'_>,
     token: Token<'_>,
     at: Range<usize>,
     expected: &str,
-) -> Result<(ComparisonSense, ItemCount), ExpressionError> {
+) -> Result<(ComparisonOperator, ItemCount), ExpressionError> {
     Ok(match token {
-        Token::Sign("==") => (ComparisonSense::Is, ItemCount::One),
-        Token::Sign("!=") => (ComparisonSense::IsNot, ItemCount::One),
-        Token::Word("in") => (ComparisonSense::Is, ItemCount::Several),
+        Token::Sign("==") => (ComparisonOperator::Equal, ItemCount::One),
+        Token::Sign("!=") => (ComparisonOperator::NotEqual, ItemCount::One),
+        Token::Word("in") => (ComparisonOperator::Equal, ItemCount::Several),
         Token::Word("not") if reader.skip(Token::Word("in")) => {
-            (ComparisonSense::IsNot, ItemCount::Several)
+            (ComparisonOperator::NotEqual, ItemCount::Several)
         }
         other => return Err(unexpected(other, at, expected)),
     })
