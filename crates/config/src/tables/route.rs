@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method, header};
-use sluicegate_base::path::PathCase;
+use sluicegate_base::path::{PathCase, PathRegex};
 use sluicegate_limiter::Seed;
 use toml::de::DeValue;
 
@@ -20,7 +20,8 @@ use crate::problem::ParseError;
 use crate::refusal;
 use crate::report::{KeyPlace, PlacedValue};
 use crate::rules::{
-    ClientCondition, Name, RouteAction, RouteCacheRules, RouteMatch, RouteRules, ShapeRules,
+    ClientCondition, Name, PathPattern, RouteAction, RouteCacheRules, RouteMatch, RouteRules,
+    ShapeRules,
 };
 use crate::section::{TableSection, is_name, step};
 use crate::suggest;
@@ -71,9 +72,68 @@ pub(crate) struct ParsedRoute {
 /// Reads a route; `of_all` is what the file says about how every route shapes what passes.
 pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> ParsedRoute {
     let place = section.place.clone();
-    let written = section.optional("name", "\"login\"", |field| {
+    let written_name = section.optional("name", "\"login\"", |field| {
         Some(field.placed(field.parsed(name)?))
     });
+    let (path, matches) = matches(&section);
+    let path = path.as_ref().map(|(path, regex)| TemplatePath {
+        path,
+        regex: regex.as_ref(),
+    });
+    let limits = section.or("limits", "[\"otp\"]", Vec::new(), limits);
+    let lists = list::uses(&section);
+    let origin = section.field("origin", "\"app\"");
+    let origin_name = origin
+        .as_ref()
+        .and_then(|field| Some(field.placed(Name::from(field.text()?))));
+    let action = action(&section, origin.as_ref(), path);
+    let max_body_bytes = section.optional("max_body_bytes", "\"1MiB\"", |field| {
+        field.size(0..=LARGEST_BODY)
+    });
+    let refusal = refusal::of(&section);
+    let cache = section.optional("cache", "{ stale_if_error = \"1h\" }", |field| {
+        RouteCacheRules::read(field.section()?)
+    });
+    let shape = transform::of(&section, path, origin.as_ref(), of_all);
+    section.finish();
+
+    let name = written_name.and_then(|written| {
+        written.or_else(|| {
+            Some(PlacedValue {
+                value: described(matches.as_ref()?),
+                place: place.clone(),
+            })
+        })
+    });
+    let rules = || {
+        let limits = limits.as_ref()?.iter();
+        Some(RouteRules {
+            name: name.as_ref()?.value.clone(),
+            matches: matches?,
+            limits: limits.map(|limit| limit.value.clone()).collect(),
+            action: action?,
+            lists: lists?,
+            max_body_bytes: max_body_bytes?,
+            refusal: refusal?,
+            cache: cache?,
+            shape: shape?,
+        })
+    };
+    let rules = rules();
+    ParsedRoute {
+        place,
+        name,
+        limits,
+        origin: origin_name,
+        rules,
+    }
+}
+
+/// Reads the keys that say which requests the route matches. The path is returned apart as well: it is checked with the templates of the
+/// route even where another of these keys is wrong.
+fn matches(
+    section: &TableSection<'_>,
+) -> (Option<(PathPattern, Option<PathRegex>)>, Option<RouteMatch>) {
     let host = section.optional("host", "\"api.example.com\"", |field| {
         field.parsed(host::matched)
     });
@@ -88,10 +148,8 @@ pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> Pa
         })
     });
     let path = path.map(|(path, regex)| {
-        (
-            path,
-            regex.map(|regex| regex.with_case(case.unwrap_or_default())),
-        )
+        let regex = regex.map(|regex| regex.with_case(case.unwrap_or_default()));
+        (path, regex)
     });
     let methods = section.or("methods", "[\"POST\"]", Vec::new(), methods);
     let headers = section.or("headers", "{ x-plan = \"free\" }", Vec::new(), headers);
@@ -102,65 +160,8 @@ pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> Pa
         conditions::client,
     );
     let query = section.or("query", "{ page = \"2\" }", Vec::new(), conditions::query);
-    let limits = section.or("limits", "[\"otp\"]", Vec::new(), limits);
-    let uses = list::uses(&section);
-    let origin = section.field("origin", "\"app\"");
-    let respond = section.field("respond", "{ status = 204 }");
-    let origin_name = origin.as_ref().and_then(|field| {
-        let text = field.text()?;
-        Some(field.placed(Name::from(text)))
-    });
-    let way = path.as_ref().map(|(path, regex)| TemplatePath {
-        path,
-        regex: regex.as_ref(),
-    });
-    let redirect = section.field("redirect", "{ to = \"https://{host}/new\" }");
-    let action = match (&origin, &respond, &redirect) {
-        (Some(_), Some(respond), _) => {
-            respond::read(respond);
-            respond.refuse(
-                "the route has an origin too, and can only have one of the two",
-                "leave one out",
-            )
-        }
-        (Some(_), None, Some(redirect)) | (None, Some(_), Some(redirect)) => {
-            transform::redirect(redirect, way);
-            respond
-                .iter()
-                .for_each(|respond| drop(respond::read(respond)));
-            redirect.refuse(
-                "the route has an origin or a `respond` too, and can only have one of them",
-                "leave one out",
-            )
-        }
-        (Some(_), None, None) => origin_name
-            .as_ref()
-            .map(|name| RouteAction::Forward(name.value.clone())),
-        (None, Some(respond), None) => respond::read(respond).map(RouteAction::Respond),
-        (None, None, Some(redirect)) => {
-            transform::redirect(redirect, way).map(|rules| RouteAction::Redirect(Arc::new(rules)))
-        }
-        (None, None, None) => {
-            section.report.absent(
-                &place,
-                "nothing is said about where requests go",
-                "write origin = \"app\", or respond = { status = 403 } to answer here",
-            );
-            None
-        }
-    };
-    let max_body_bytes = section.optional("max_body_bytes", "\"1MiB\"", |field| {
-        field.size(0..=LARGEST_BODY)
-    });
-    let refusal = refusal::of(&section);
-    let cache = section.optional("cache", "{ stale_if_error = \"1h\" }", |field| {
-        RouteCacheRules::read(field.section()?)
-    });
-    let shape = transform::of(&section, way, origin.as_ref(), of_all);
-    section.finish();
-
     let matches = || {
-        let (path, regex) = path?;
+        let (path, regex) = path.clone()?;
         Some(RouteMatch {
             host: host?,
             path,
@@ -173,40 +174,50 @@ pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> Pa
         })
     };
     let matches = matches();
-    let name = || -> Option<PlacedValue<Name>> {
-        Some(match written.clone()? {
-            Some(written) => written,
-            None => PlacedValue {
-                value: described(matches.as_ref()?),
-                place: place.clone(),
-            },
-        })
-    };
-    let name = name();
-    let rules = || {
-        Some(RouteRules {
-            name: name.as_ref()?.value.clone(),
-            matches: matches?,
-            limits: limits
-                .as_ref()?
-                .iter()
-                .map(|limit| limit.value.clone())
-                .collect(),
-            action: action?,
-            lists: uses?,
-            max_body_bytes: max_body_bytes?,
-            refusal: refusal?,
-            cache: cache?,
-            shape: shape?,
-        })
-    };
-    let rules = rules();
-    ParsedRoute {
-        place,
-        name,
-        limits,
-        origin: origin_name,
-        rules,
+    (path, matches)
+}
+
+/// Reads the action of the route: its origin, `respond` or `redirect`. A second one is refused, and what it says is checked all the same.
+fn action(
+    section: &TableSection<'_>,
+    origin: Option<&KeyField<'_>>,
+    path: Option<TemplatePath<'_>>,
+) -> Option<RouteAction> {
+    let respond = section.field("respond", "{ status = 204 }");
+    let redirect = section.field("redirect", "{ to = \"https://{host}/new\" }");
+    match (origin, &respond, &redirect) {
+        (Some(origin), None, None) => {
+            let name = origin.written_text()?;
+            Some(RouteAction::Forward(name.into()))
+        }
+        (None, Some(respond), None) => respond::read(respond).map(RouteAction::Respond),
+        (None, None, Some(redirect)) => {
+            let rules = transform::redirect(redirect, path)?;
+            Some(RouteAction::Redirect(Arc::new(rules)))
+        }
+        (Some(_), Some(respond), _) => {
+            respond::read(respond);
+            respond.refuse(
+                "the route has an origin too, and can only have one of the two",
+                "leave one out",
+            )
+        }
+        (_, respond, Some(redirect)) => {
+            transform::redirect(redirect, path);
+            respond.as_ref().and_then(respond::read);
+            redirect.refuse(
+                "the route has an origin or a `respond` too, and can only have one of them",
+                "leave one out",
+            )
+        }
+        (None, None, None) => {
+            section.report.absent(
+                &section.place,
+                "nothing is said about where requests go",
+                "write origin = \"app\", or respond = { status = 403 } to answer here",
+            );
+            None
+        }
     }
 }
 
