@@ -42,10 +42,21 @@ impl<'d> BanKeys<'d> {
         }
     }
 
-    /// Returns the settings of a limit; `None` when something is wrong, which was reported then.
-    pub(super) fn read(&self) -> Option<BanSettings> {
+    /// Returns the settings of a limit with this key and action, as far as these are known; `None` when something is wrong, which was
+    /// reported then.
+    pub(super) fn read(
+        &self,
+        key: Option<&KeyTemplate>,
+        action: Option<&Action>,
+    ) -> Option<BanSettings> {
         let ban = self.ban.as_ref().map(ban);
         let concurrency = self.concurrency.as_ref().map(concurrency);
+        if let Some(key) = key {
+            self.check_key(key);
+        }
+        if let Some(action) = action {
+            self.check_beside(action)?;
+        }
         Some(BanSettings {
             ban: ban.map_or(Some(None), |ban| ban.map(Some))?,
             concurrency: concurrency.map_or(Some(None), |most| most.map(Some))?,
@@ -53,7 +64,7 @@ impl<'d> BanKeys<'d> {
     }
 
     /// Warns of a ban that one client can bring upon all.
-    pub(super) fn check_key(&self, key: &KeyTemplate) {
+    fn check_key(&self, key: &KeyTemplate) {
         if let Some(field) = &self.ban
             && key.0 == [KeyPart::Global]
         {
@@ -66,7 +77,7 @@ impl<'d> BanKeys<'d> {
     }
 
     /// Reports what would do nothing beside `action`.
-    pub(super) fn check_beside(&self, action: &Action) -> Option<()> {
+    fn check_beside(&self, action: &Action) -> Option<()> {
         let mut right = Some(());
         for field in [&self.ban, &self.concurrency].into_iter().flatten() {
             if matches!(action, Action::Mark { .. }) {

@@ -50,17 +50,10 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     };
     let actions = action::ActionKeys::of(&section);
     let policy = algorithm::policy(&section, rates.clone(), actions.usual_algorithm());
-    let said = policy.as_ref().and_then(|policy| actions.read(policy));
-    let penalties = ban::BanKeys::of(&section);
-    let penalty = penalties.read();
-    if let Some(key) = &key {
-        penalties.check_key(key);
-    }
-    let fitting = said
-        .as_ref()
-        .map_or(Some(()), |said| penalties.check_beside(&said.action));
-    let shared = shared::StoreModeKeys::of(&section);
-    let shared = shared.read(policy.as_ref());
+    let actions = policy.as_ref().and_then(|policy| actions.read(policy));
+    let action = actions.as_ref().map(|actions| &actions.action);
+    let bans = ban::BanKeys::of(&section).read(key.as_ref(), action);
+    let shared = shared::StoreModeKeys::of(&section).read(policy.as_ref());
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
     let refusal = refusal::of(&section);
     let cost = cost::CostKeys::of(&section);
@@ -76,19 +69,13 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
         (Some(key), Some(policy), Some(cost)) => Some(OverriddenLimit { key, policy, cost }),
         _ => None,
     };
-    let written = section.field("overrides", "\"tiers.csv\"");
-    let overrides = match (&written, &about) {
-        (None, _) => Some(None),
-        (Some(field), Some(about)) => overrides::read(field, about).map(Some),
-        (Some(_), None) => None,
-    };
+    let overrides = section.optional("overrides", "\"tiers.csv\"", |field| {
+        overrides::read(field, about.as_ref()?)
+    });
     let tier = tier::TierKeys::of(&section).read(about.as_ref());
     let (report, place) = (section.report, section.place.clone());
     section.finish();
-    let said = said?;
-    let penalty = penalty?;
-    fitting?;
-    let shared = shared?;
+    let (actions, bans, shared) = (actions?, bans?, shared?);
     let rules = LimitRules {
         key: key?,
         on_missing: on_missing?,
@@ -101,18 +88,18 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
         cost: cost?,
         count_if: count_if?,
         count: count?,
-        action: said.action,
-        enforce: said.enforce,
-        shadow_rates: said.shadow_rates,
-        ban: penalty.ban,
-        concurrency: penalty.concurrency,
+        action: actions.action,
+        enforce: actions.enforce,
+        shadow_rates: actions.shadow_rates,
+        ban: bans.ban,
+        concurrency: bans.concurrency,
         shared: shared.as_ref().map(|shared| shared.value),
     };
     let place = capacity_field.as_ref().map_or(&place, |field| &field.place);
     check_memory(&rules, place, report);
     Some(ParsedLimit {
         rules,
-        then: said.then,
+        then: actions.then,
         shared: shared.map(|shared| shared.place),
     })
 }
