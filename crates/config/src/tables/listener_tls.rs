@@ -4,6 +4,7 @@
 //! configuration in force, with the certificates that it has, stays.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -164,67 +165,78 @@ fn certificate(element: &KeyField<'_>) -> Option<ServerCertificate> {
     let section = element.section()?;
     let chain = section.required("cert_file", "\"site.pem\"");
     let key = section.required("key_file", "\"site.key\"");
-    let names = section.optional("names", "[\"www.example.com\"]", |field| {
-        let elements = field.list()?;
-        all(elements.iter().map(|element| {
-            let text = element.text()?;
-            let message = format!("{} is no name that a client asks for", quoted(text));
-            served(text).or_else(|| {
-                element.refuse(
-                    message,
-                    "write a host without port: \"www.example.com\", or \"*.example.com\" for one label under it",
-                )
-            })
-        }))
-    });
+    let names = section.optional("names", "[\"www.example.com\"]", served_names);
     section.finish();
     let text = |field: &KeyField<'_>| text_of(field, PEM_FILE.0);
     let chain_text = chain.as_ref().and_then(text);
     let key_text = key.as_ref().and_then(text);
     let (chain, key, (key_path, key_text)) = (chain?, key?, key_text?);
-    if key.report.environment.is_open_to_all(&key_path) {
-        let path = key_path.display();
-        key.report.warning(
-            &key.place,
-            format!("every user of this machine can read the key {path}"),
-            format!("write chmod 600 {path}, and give it to the user that runs the gateway"),
-        );
-    }
+    warn_of_open_key(&key, &key_path);
     let texts = CertificateTexts {
         chain: chain_text?.1.into(),
         key: Secret::new(&key_text),
         names: names?,
     };
-    let error = match ServerCertificate::new(texts) {
+    match ServerCertificate::new(texts) {
         Ok(certificate) => {
             check_time(&chain, &certificate);
-            return Some(certificate);
+            Some(certificate)
         }
-        Err(error) => error,
-    };
+        Err(error) => refuse_pair(error, &chain, &key),
+    }
+}
+
+/// Reads `names` of a certificate.
+fn served_names(field: &KeyField<'_>) -> Option<Vec<Box<str>>> {
+    let elements = field.list()?;
+    all(elements.iter().map(|element| {
+        let text = element.text()?;
+        let message = format!("{} is no name that a client asks for", quoted(text));
+        served(text).or_else(|| {
+            element.refuse(
+                message,
+                "write a host without port: \"www.example.com\", or \"*.example.com\" for one label under it",
+            )
+        })
+    }))
+}
+
+/// Warns of a private key that is not private.
+fn warn_of_open_key(key: &KeyField<'_>, path: &Path) {
+    if key.report.environment.is_open_to_all(path) {
+        let path = path.display();
+        key.warn(
+            format!("every user of this machine can read the key {path}"),
+            format!("write chmod 600 {path}, and give it to the user that runs the gateway"),
+        );
+    }
+}
+
+/// Reports why the two files are no certificate with its key, at the one that is wrong.
+fn refuse_pair<T>(error: CertificateError, chain: &KeyField<'_>, key: &KeyField<'_>) -> Option<T> {
     let (field, message, advice) = match error {
         CertificateError::NoCertificate => (
-            &chain,
+            chain,
             "this file holds no certificate",
             "write the PEM file of the certificate, with those that lead to its root behind it",
         ),
         CertificateError::Broken => (
-            &chain,
+            chain,
             "this certificate is broken",
             "write the PEM file of the certificate as its authority gave it",
         ),
         CertificateError::NoKey => (
-            &key,
+            key,
             "this file holds no private key",
             "write the PEM file of the certificate's key, without a passphrase",
         ),
         CertificateError::UnknownKey => (
-            &key,
+            key,
             "this key is of a kind that cannot be used",
             "make an ECDSA key (P-256 or P-384), an Ed25519 key, or an RSA key of 2048 bits or more",
         ),
         CertificateError::Mismatch => (
-            &key,
+            key,
             "this key belongs to another certificate",
             "write the key that the certificate was made for, and the certificate itself first in its file",
         ),
