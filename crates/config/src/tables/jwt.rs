@@ -1,5 +1,6 @@
 //! `[jwt]`: which tokens are believed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use sluicegate_base::jwt::{KeyError, KeyText, TokenSettings, TokenVerifier};
 
 use crate::field::{KeyField, all, quoted, text_or_warning};
 use crate::rules::{FileState, JwtRules};
+use crate::section::TableSection;
 
 /// The algorithms that exist here.
 const ALGORITHMS: [(&str, Algorithm); 12] = [
@@ -40,21 +42,48 @@ pub(crate) fn read(field: &KeyField<'_>) -> Option<JwtRules> {
     let algorithms = section
         .required("algorithms", "[\"RS256\"]")
         .and_then(|field| algorithms(&field));
-    let key_file = section.field("key_file", "\"/etc/sluicegate/jwt.pem\"");
-    let jwks_file = section.field("jwks_file", "\"/etc/sluicegate/jwks.json\"");
+    let file = key_file(&section);
     let text = |field: &KeyField<'_>| field.text().map(str::to_owned);
     let issuer = section.optional("issuer", "\"https://login.example.com/\"", text);
     let audience = section.optional("audience", "\"api\"", text);
     let leeway = section.or("leeway", "\"60s\"", LEEWAY, |field| {
         field.duration(Duration::ZERO..=LONGEST_LEEWAY)
     });
-    let file = match (key_file, jwks_file) {
+    section.finish();
+    let (file, keys) = file?;
+    if file.report.environment.is_offline() {
+        return None;
+    }
+    let (path, text) = text_or_warning(&file)?;
+    let is_readable = text.is_some();
+    let settings = TokenSettings {
+        algorithms: algorithms?,
+        keys: keys(text.unwrap_or_default()),
+        issuer: issuer?,
+        audience: audience?,
+        leeway: leeway?,
+    };
+    if is_readable {
+        rules(&file, path, settings)
+    } else {
+        Some(without_keys(path, settings))
+    }
+}
+
+/// Makes keys of the text of their file.
+type KeyConstructor = fn(String) -> KeyText;
+
+/// Returns the field that names the file with the keys, and the constructor for its kind.
+fn key_file<'d>(section: &TableSection<'d>) -> Option<(KeyField<'d>, KeyConstructor)> {
+    let single = section.field("key_file", "\"/etc/sluicegate/jwt.pem\"");
+    let set = section.field("jwks_file", "\"/etc/sluicegate/jwks.json\"");
+    match (single, set) {
         (Some(_), Some(set)) => set.refuse(
             "there is a key_file too, and keys come from one of the two",
             "leave one out",
         ),
-        (Some(single), None) => Some((single, KeyText::Single as fn(String) -> KeyText)),
-        (None, Some(set)) => Some((set, KeyText::Set as fn(String) -> KeyText)),
+        (Some(single), None) => Some((single, KeyText::Single)),
+        (None, Some(set)) => Some((set, KeyText::Set)),
         (None, None) => {
             section.report.absent(
                 &section.place,
@@ -63,46 +92,36 @@ pub(crate) fn read(field: &KeyField<'_>) -> Option<JwtRules> {
             );
             None
         }
-    };
-    section.finish();
-    let (field, kind) = file?;
-    if field.report.environment.is_offline() {
-        return None;
     }
-    let (path, text) = text_or_warning(&field)?;
-    let is_readable = text.is_some();
-    let shown = quoted(&path.display().to_string());
-    let settings = TokenSettings {
-        algorithms: algorithms?,
-        keys: kind(text.unwrap_or_default()),
-        issuer: issuer?,
-        audience: audience?,
-        leeway: leeway?,
+}
+
+/// Makes the verifier. Keys that are not there yet are a warning, keys that the algorithms do not fit an error.
+fn rules(file: &KeyField<'_>, path: PathBuf, settings: TokenSettings) -> Option<JwtRules> {
+    let error = match TokenVerifier::new(settings.clone()) {
+        Ok(verifier) => {
+            return Some(JwtRules {
+                verifier: Arc::new(verifier),
+                file: path,
+                state: FileState::Read,
+            });
+        }
+        Err(error) => error,
     };
-    let lost = |settings| JwtRules {
+    let (wrong, advice) = told(error);
+    let message = format!("{} {wrong}", quoted(&path.display().to_string()));
+    // A file that is half written looks like this. What else can be wrong is a mistake of who chose the algorithms.
+    if matches!(error, KeyError::NoKey | KeyError::NoSet) {
+        file.warn(message, advice);
+        return Some(without_keys(path, settings));
+    }
+    file.refuse(message, advice)
+}
+
+fn without_keys(path: PathBuf, settings: TokenSettings) -> JwtRules {
+    JwtRules {
         verifier: Arc::new(TokenVerifier::without_keys(settings)),
-        file: path.clone(),
+        file: path,
         state: FileState::Lost,
-    };
-    if !is_readable {
-        return Some(lost(settings));
-    }
-    match TokenVerifier::new(settings.clone()) {
-        Ok(verifier) => Some(JwtRules {
-            verifier: Arc::new(verifier),
-            file: path,
-            state: FileState::Read,
-        }),
-        // A file that is half written looks like this. What else can be wrong is a mistake of who chose the algorithms.
-        Err(error @ (KeyError::NoKey | KeyError::NoSet)) => {
-            let (wrong, advice) = told(error);
-            field.warn(format!("{shown} {wrong}"), advice);
-            Some(lost(settings))
-        }
-        Err(error) => {
-            let (wrong, advice) = told(error);
-            field.refuse(format!("{shown} {wrong}"), advice)
-        }
     }
 }
 
