@@ -2,36 +2,24 @@
 //!
 //! The order is: syntax, then each table by itself, then what the tables say about each other. No step stops the next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use toml::de::DeTable;
 
-use super::cycle;
 use super::env_variables;
 use super::environment::{BoundedEnvironment, Environment, OfflineEnvironment};
-use super::fallback_limit::FallbackLimits;
-use super::field::all;
 use super::form::KeyConstraints;
 use super::include::IncludedTexts;
+use super::parsed_tables::ParsedTables;
 use super::problem::{Problem, Problems, Severity};
-use super::references::{self, DefinedNames};
 use super::renamed_keys;
-use super::report::{KeyPlace, ProblemReport};
-use super::route_review::{RouteReport, RouteReview, no_review};
-use super::rules::{
-    CacheRules, ClientRules, ListRules, LogRules, OriginRules, Rules, ServerRules, StoreRules,
-    TracingRules,
-};
+use super::report::ProblemReport;
+use super::route_review::{RouteReview, no_review};
+use super::rules::Rules;
 use super::section::TableSection;
-use super::shared;
 use super::source::SourceText;
-use super::tables::route::ParsedRoute;
-use super::tables::{
-    acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
-    store, transform,
-};
 use super::written::WrittenConfig;
 
 /// A configuration that can be used.
@@ -210,165 +198,12 @@ pub(super) fn forms(text: &str, environment: &dyn Environment) -> KeyConstraints
 
 /// Reads every table; `None` when the rules cannot be made, which was reported then.
 fn walk(table: &DeTable<'_>, report: &ProblemReport<'_>, review: RouteReview) -> Option<Rules> {
-    let root = TableSection::root(report, table);
-    // What it names was read already.
-    root.field("include", "[\"limits/*.toml\"]")
-        .and_then(|field| all(field.list()?.iter().map(|element| element.text())));
-    let server = ServerRules::read(root.section("server", "{ threads = 4 }"));
-    let listener_sections = root.repeated("listener", listener::EXAMPLE);
-    let no_listener = listener_sections.is_empty();
-    let listeners = listener::read(listener_sections);
-    let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
-    let everyone = client::everyone(&client);
-    let client = ClientRules::read(client);
-    let admin = admin::read(root.section("admin", "{ address = \"127.0.0.1:9180\" }"));
-    let log_section = root.section("log", "{ access = \"stdout\" }");
-    let place_of_only = log_section.place_of("only");
-    let log = LogRules::read(log_section);
-    let jwt_field = root.field("jwt", jwt::EXAMPLE);
-    let jwt = jwt_field.as_ref().map(|field| jwt::read(field));
-    let store_field = root.field("store", store::EXAMPLE);
-    let store = store_field
-        .as_ref()
-        .map(|field| StoreRules::read(field.section()?));
-    let cache = CacheRules::read(root.section("cache", cache::EXAMPLE));
-    let acme_field = root.field("acme", acme::EXAMPLE);
-    let acme = acme_field.as_ref().map(|field| {
-        let state_dir = server.as_ref().map(|server| server.state_dir.as_deref());
-        acme::read(field, state_dir)
-    });
-    let origins = root.named("origin", origin::EXAMPLE);
-    let limits = root.named("limit", limit::EXAMPLE);
-    let lists = root.named("list", list::EXAMPLE);
-    let defined = DefinedNames {
-        lists: places(&lists),
-        limits: places(&limits),
-        origins: places(&origins),
-    };
-    let origins: BTreeMap<_, _> = origins
-        .into_iter()
-        .filter_map(|(name, section)| Some((name, OriginRules::read(section)?)))
-        .collect();
-    let mut fallbacks = FallbackLimits::default();
-    let mut in_store = Vec::new();
-    let limits: BTreeMap<_, _> = limits
-        .into_iter()
-        .filter_map(|(name, section)| {
-            let read = limit::read(section)?;
-            fallbacks.add(&name, read.then);
-            in_store.extend(read.shared);
-            Some((name, read.rules))
-        })
-        .collect();
-    let lists: BTreeMap<_, _> = lists
-        .into_iter()
-        .filter_map(|(name, section)| Some((name, ListRules::read(section)?)))
-        .collect();
-    let shape = transform::of_all(&root);
-    let tracing = TracingRules::read(root.section("tracing", "{ propagate = true }"));
-    let routes: Vec<ParsedRoute> = root
-        .repeated("route", route::EXAMPLE)
-        .into_iter()
-        .map(|section| route::read(section, shape.as_ref()))
-        .collect();
-    for (key, is_missing, example) in [
-        ("listener", no_listener, listener::EXAMPLE),
-        ("route", routes.is_empty(), route::EXAMPLE),
-    ] {
-        if is_missing && !table.contains_key(key) {
-            let place = KeyPlace::file().inside(key, None);
-            report.absent(
-                &place,
-                format!("there is no {key}"),
-                format!("write [[{key}]] {example}"),
-            );
-        }
-    }
-    root.finish();
-
-    listener::check_distinct(&listeners, report);
-    let ordering = acme_field
-        .as_ref()
-        .map(|field| (field, acme.as_ref().and_then(Option::as_ref)));
-    acme::check(ordering, &listeners, report);
-    if let Some(admin) = &admin {
-        admin::check_apart(admin, &listeners, report);
-    }
-    references::check_defined(&routes, &defined, report);
-    fallbacks.check(&limits, &defined, &routes, report);
-    references::check_route_names(&routes, report);
-    references::check_parameters(&limits, &routes, report);
-    // Offline a listener with a certificate is not made.
-    if !report.environment.is_offline() {
-        listener_tls::check_told(&listeners, &limits, &defined, report);
-    }
-    references::check_tokens(jwt_field.as_ref(), &limits, &defined, report);
-    let store_place = store_field.as_ref().map(|field| &field.place);
-    shared::check(store_place, &in_store, report);
-    cache::check(cache.as_ref(), &routes, report);
-    let operator = admin.as_ref().and_then(|admin| admin.value.address);
-    cycle::check(&origins, &defined.origins, &listeners, operator, report);
-    if let Some(only) = log.as_ref().and_then(|log| log.only.as_ref()) {
-        log::check_routes(only, &place_of_only, &routes, report);
-    }
-    review(&RouteReport::new(&routes, report));
-    if let Some(client) = &client {
-        references::check_trust(everyone.as_ref(), &limits, &routes, report);
-        references::check_tier_fields(client, &limits, &defined, report);
-        if let Some(server) = &server {
-            let overrides = server.defence.path_override_headers;
-            references::check_received(client, overrides, &limits, &routes, &defined, report);
-        }
-    }
-
+    let tables = ParsedTables::read(TableSection::root(report, table));
+    tables.check(report, review);
     // With no error every table was read, so nothing below is left out.
     if report.has_errors() {
         return None;
     }
-    references::check_used(&routes, &fallbacks, &defined, report);
-    Some(Rules {
-        server: server?,
-        listeners: listeners
-            .into_iter()
-            .map(|listener| listener.value)
-            .collect(),
-        client: client?,
-        admin: admin?.value,
-        log: log?,
-        jwt: match jwt {
-            Some(jwt) => Some(jwt?),
-            None => None,
-        },
-        store: match store {
-            Some(store) => Some(store?),
-            None => None,
-        },
-        cache: cache?,
-        acme: match acme {
-            Some(acme) => Some(acme?),
-            None => None,
-        },
-        origins,
-        lists,
-        limits,
-        routes: routes
-            .into_iter()
-            .map(|route| route.rules)
-            .collect::<Option<_>>()?,
-        tracing: Some(tracing?).filter(|tracing| tracing.propagate),
-        shape: Some(shape?).filter(|shape| !shape.is_empty()).map(Arc::new),
-        written: Arc::default(),
-        patterns: Vec::new(),
-        included: Vec::new(),
-        read_files: Vec::new(),
-    })
-}
-
-fn places(
-    sections: &[(super::rules::Name, TableSection<'_>)],
-) -> BTreeMap<super::rules::Name, KeyPlace> {
-    sections
-        .iter()
-        .map(|(name, section)| (name.clone(), section.place.clone()))
-        .collect()
+    tables.check_used(report);
+    tables.into_rules()
 }

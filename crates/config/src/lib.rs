@@ -36,6 +36,7 @@ mod memory;
 mod normalizer;
 mod override_rows;
 mod overrides;
+mod parsed_tables;
 mod pattern;
 mod problem;
 mod rates;

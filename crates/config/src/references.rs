@@ -8,7 +8,7 @@ use http::HeaderName;
 use ipnet::IpNet;
 
 use super::fallback_limit::FallbackLimits;
-use super::field::{KeyField, quoted};
+use super::field::quoted;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::rules::{
     ClientRules, KeyPart, LimitRules, Name, OverrideFields, ValuePart, ValueSource,
@@ -166,7 +166,7 @@ pub(super) fn check_parameters(
 
 /// Reports limits that read claims where no token is believed, and the reverse.
 pub(super) fn check_tokens(
-    jwt: Option<&KeyField<'_>>,
+    jwt: Option<&KeyPlace>,
     limits: &BTreeMap<Name, LimitRules>,
     defined: &DefinedNames,
     report: &ProblemReport<'_>,
@@ -201,7 +201,7 @@ pub(super) fn check_tokens(
         && !report.has_errors()
     {
         report.unused(
-            &jwt.place,
+            jwt,
             "no limit reads a claim, so no token is ever verified",
             "write \"jwt.sub\" in the key of a limit, or leave [jwt] out",
         );

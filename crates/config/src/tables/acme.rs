@@ -197,7 +197,7 @@ fn hmac_key(field: &KeyField<'_>) -> Option<Secret> {
 
 /// Reports names that nobody orders a certificate for, or that two certificates would be ordered for, and orders that nobody asks for.
 pub(crate) fn check(
-    acme: Option<(&KeyField<'_>, Option<&AcmeRules>)>,
+    acme: Option<&PlacedValue<Option<AcmeRules>>>,
     listeners: &[PlacedValue<ListenerRules>],
     report: &ProblemReport<'_>,
 ) {
@@ -213,8 +213,8 @@ pub(crate) fn check(
             "write [acme] with accept_terms = true, once you have read the terms of who issues it: Let's Encrypt by default",
         ),
         // A listener that could not be read may ask.
-        (Some((field, _)), None) if !report.has_errors() => report.unused(
-            &field.place,
+        (Some(acme), None) if !report.has_errors() => report.unused(
+            &acme.place,
             "no listener asks for a certificate",
             "write acme = [\"www.example.com\"] in the [listener.tls] of one, or leave [acme] out",
         ),
@@ -241,13 +241,14 @@ pub(crate) fn check(
         }
     }
     let in_clear = |listener: &PlacedValue<ListenerRules>| listener.value.tls.is_none();
-    if let Some((field, Some(rules))) = acme
+    if let Some(acme) = acme
+        && let Some(rules) = &acme.value
         && rules.challenge == AcmeChallenge::Http01
         && !asking.is_empty()
         && !listeners.iter().any(in_clear)
     {
         report.warning(
-            &field.place,
+            &acme.place,
             "names are to be proved at port 80, in clear text, and every listener speaks TLS",
             "write a [[listener]] with address = \"0.0.0.0:80\" and redirect_to_https = true, or challenge = \"tls-alpn-01\"",
         );

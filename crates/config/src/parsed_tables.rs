@@ -1,0 +1,256 @@
+//! Reads every table of a configuration by itself, checks the tables together, and makes the rules of them.
+//!
+//! A table that is wrong is left out, and takes no other with it: the rest is read and checked all the same. Only the rules need every
+//! table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::cycle;
+use super::fallback_limit::FallbackLimits;
+use super::field::all;
+use super::references::{self, DefinedNames};
+use super::report::{KeyPlace, PlacedValue, ProblemReport};
+use super::route_review::{RouteReport, RouteReview};
+use super::rules::{
+    AcmeRules, AdminRules, CacheRules, ClientRules, JwtRules, LimitRules, ListRules, ListenerRules,
+    LogRules, Name, OriginRules, Rules, ServerRules, ShapeRules, StoreRules, TracingRules,
+};
+use super::section::TableSection;
+use super::shared;
+use super::tables::route::ParsedRoute;
+use super::tables::{
+    acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
+    store, transform,
+};
+
+/// The tables of a file, each as far as it can be read.
+pub(super) struct ParsedTables {
+    server: Option<ServerRules>,
+    listeners: Vec<PlacedValue<ListenerRules>>,
+    client: Option<ClientRules>,
+    /// The block of `[client]` that trusts every address.
+    everyone: Option<PlacedValue<IpNet>>,
+    admin: Option<PlacedValue<AdminRules>>,
+    log: Option<LogRules>,
+    /// The place of `only` in `[log]`.
+    log_filter: KeyPlace,
+    jwt: Option<PlacedValue<Option<JwtRules>>>,
+    store: Option<PlacedValue<Option<StoreRules>>>,
+    cache: Option<CacheRules>,
+    acme: Option<PlacedValue<Option<AcmeRules>>>,
+    defined: DefinedNames,
+    origins: BTreeMap<Name, OriginRules>,
+    limits: ParsedLimits,
+    lists: BTreeMap<Name, ListRules>,
+    shape: Option<ShapeRules>,
+    tracing: Option<TracingRules>,
+    routes: Vec<ParsedRoute>,
+}
+
+/// The limits that could be read, and what they name elsewhere.
+#[derive(Default)]
+struct ParsedLimits {
+    rules: BTreeMap<Name, LimitRules>,
+    fallbacks: FallbackLimits,
+    /// The places at which limits say that they count in the store.
+    in_store: Vec<KeyPlace>,
+}
+
+impl ParsedTables {
+    /// Reads every table. The order counts: of two problems at one place the one that is found first is shown first.
+    pub(super) fn read(root: TableSection<'_>) -> Self {
+        // What it names was read already.
+        root.field("include", "[\"limits/*.toml\"]")
+            .and_then(|field| all(field.list()?.iter().map(|element| element.text())));
+        let server = ServerRules::read(root.section("server", "{ threads = 4 }"));
+        let listeners = listener::read(root.repeated("listener", listener::EXAMPLE));
+        let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
+        let everyone = client::everyone(&client);
+        let client = ClientRules::read(client);
+        let admin = admin::read(root.section("admin", "{ address = \"127.0.0.1:9180\" }"));
+        let log = root.section("log", "{ access = \"stdout\" }");
+        let log_filter = log.place_of("only");
+        let log = LogRules::read(log);
+        let jwt = root.field("jwt", jwt::EXAMPLE);
+        let jwt = jwt.map(|field| field.placed(jwt::read(&field)));
+        let store = root.field("store", store::EXAMPLE);
+        let store = store.map(|field| field.placed(field.section().and_then(StoreRules::read)));
+        let cache = CacheRules::read(root.section("cache", cache::EXAMPLE));
+        let state_dir = server.as_ref().map(|server| server.state_dir.as_deref());
+        let acme = root.field("acme", acme::EXAMPLE);
+        let acme = acme.map(|field| field.placed(acme::read(&field, state_dir)));
+        let origins = root.named("origin", origin::EXAMPLE);
+        let limits = root.named("limit", limit::EXAMPLE);
+        let lists = root.named("list", list::EXAMPLE);
+        let defined = DefinedNames {
+            lists: places(&lists),
+            limits: places(&limits),
+            origins: places(&origins),
+        };
+        let origins = read_named(origins, OriginRules::read);
+        let limits = ParsedLimits::read(limits);
+        let lists = read_named(lists, ListRules::read);
+        let shape = transform::of_all(&root);
+        let tracing = TracingRules::read(root.section("tracing", "{ propagate = true }"));
+        let routes = root.repeated("route", route::EXAMPLE).into_iter();
+        let routes = routes.map(|section| route::read(section, shape.as_ref()));
+        let routes = routes.collect();
+        require_one(&root, "listener", listener::EXAMPLE);
+        require_one(&root, "route", route::EXAMPLE);
+        root.finish();
+        Self {
+            server,
+            listeners,
+            client,
+            everyone,
+            admin,
+            log,
+            log_filter,
+            jwt,
+            store,
+            cache,
+            acme,
+            defined,
+            origins,
+            limits,
+            lists,
+            shape,
+            tracing,
+            routes,
+        }
+    }
+
+    /// Checks what the tables say about each other; `review` checks the routes together.
+    pub(super) fn check(&self, report: &ProblemReport<'_>, review: RouteReview) {
+        let Self {
+            listeners,
+            defined,
+            routes,
+            ..
+        } = self;
+        let limits = &self.limits.rules;
+        listener::check_distinct(listeners, report);
+        acme::check(self.acme.as_ref(), listeners, report);
+        if let Some(admin) = &self.admin {
+            admin::check_apart(admin, listeners, report);
+        }
+        references::check_defined(routes, defined, report);
+        self.limits.fallbacks.check(limits, defined, routes, report);
+        references::check_route_names(routes, report);
+        references::check_parameters(limits, routes, report);
+        // Offline a listener with a certificate is not made.
+        if !report.environment.is_offline() {
+            listener_tls::check_told(listeners, limits, defined, report);
+        }
+        let jwt = self.jwt.as_ref().map(|jwt| &jwt.place);
+        references::check_tokens(jwt, limits, defined, report);
+        let store = self.store.as_ref().map(|store| &store.place);
+        shared::check(store, &self.limits.in_store, report);
+        cache::check(self.cache.as_ref(), routes, report);
+        let operator = self.admin.as_ref().and_then(|admin| admin.value.address);
+        cycle::check(&self.origins, &defined.origins, listeners, operator, report);
+        if let Some(only) = self.log.as_ref().and_then(|log| log.only.as_ref()) {
+            log::check_routes(only, &self.log_filter, routes, report);
+        }
+        review(&RouteReport::new(routes, report));
+        if let Some(client) = &self.client {
+            self.check_client(client, report);
+        }
+    }
+
+    /// Checks what limits and routes take from clients and their proxies.
+    fn check_client(&self, client: &ClientRules, report: &ProblemReport<'_>) {
+        let (limits, routes, defined) = (&self.limits.rules, &self.routes, &self.defined);
+        references::check_trust(self.everyone.as_ref(), limits, routes, report);
+        references::check_tier_fields(client, limits, defined, report);
+        if let Some(server) = &self.server {
+            let overrides = server.defence.path_override_headers;
+            references::check_received(client, overrides, limits, routes, defined, report);
+        }
+    }
+
+    /// Warns of definitions that nothing uses. It is asked only of a file without errors: what uses them may be what is wrong.
+    pub(super) fn check_used(&self, report: &ProblemReport<'_>) {
+        references::check_used(&self.routes, &self.limits.fallbacks, &self.defined, report);
+    }
+
+    /// Makes the rules; `None` where a table could not be read, which was reported then.
+    pub(super) fn into_rules(self) -> Option<Rules> {
+        let listeners = self.listeners.into_iter();
+        let routes = self.routes.into_iter();
+        Some(Rules {
+            server: self.server?,
+            listeners: listeners.map(|listener| listener.value).collect(),
+            client: self.client?,
+            admin: self.admin?.value,
+            log: self.log?,
+            jwt: optional(self.jwt)?,
+            store: optional(self.store)?,
+            cache: self.cache?,
+            acme: optional(self.acme)?,
+            origins: self.origins,
+            lists: self.lists,
+            limits: self.limits.rules,
+            routes: routes.map(|route| route.rules).collect::<Option<_>>()?,
+            tracing: Some(self.tracing?).filter(|tracing| tracing.propagate),
+            shape: Some(self.shape?)
+                .filter(|shape| !shape.is_empty())
+                .map(Arc::new),
+            written: Arc::default(),
+            patterns: Vec::new(),
+            included: Vec::new(),
+            read_files: Vec::new(),
+        })
+    }
+}
+
+impl ParsedLimits {
+    fn read(sections: Vec<(Name, TableSection<'_>)>) -> Self {
+        let mut limits = Self::default();
+        for (name, section) in sections {
+            if let Some(limit) = limit::read(section) {
+                limits.fallbacks.add(&name, limit.then);
+                limits.in_store.extend(limit.shared);
+                limits.rules.insert(name, limit.rules);
+            }
+        }
+        limits
+    }
+}
+
+/// Reads tables of one kind, and keeps those that can be read.
+fn read_named<T>(
+    sections: Vec<(Name, TableSection<'_>)>,
+    read: fn(TableSection<'_>) -> Option<T>,
+) -> BTreeMap<Name, T> {
+    let read = |(name, section)| Some((name, read(section)?));
+    sections.into_iter().filter_map(read).collect()
+}
+
+/// The places of tables of one kind, whether or not they can be read.
+fn places(sections: &[(Name, TableSection<'_>)]) -> BTreeMap<Name, KeyPlace> {
+    let place = |(name, section): &(Name, TableSection<'_>)| (name.clone(), section.place.clone());
+    sections.iter().map(place).collect()
+}
+
+/// Reports that a file has no table of a kind of which it needs one.
+fn require_one(root: &TableSection<'_>, key: &'static str, example: &str) {
+    if !root.has(key) {
+        root.report.absent(
+            &root.place.inside(key, None),
+            format!("there is no {key}"),
+            format!("write [[{key}]] {example}"),
+        );
+    }
+}
+
+/// The rules of a table that need not be written: `None` inside where it is not, outside where it could not be read.
+fn optional<T>(table: Option<PlacedValue<Option<T>>>) -> Option<Option<T>> {
+    match table {
+        Some(table) => table.value.map(Some),
+        None => Some(None),
+    }
+}
