@@ -10,17 +10,18 @@
 //! it was made, and that is counted. It errs towards refusing, but for what cost more than was reserved.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_limiter::{Cost, KeyHash, Limit, Reservation, Settle, Timestamp};
-
-use super::script::{Ask, Charge, KeyName};
-use super::strict::{RemoteBackend, RemoteCheck};
 use sluicegate_redis_link::StoreError;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 
 use super::Store;
+use super::script::{Ask, Charge, KeyName};
+use super::strict::{RemoteBackend, RemoteCheck};
 
 /// The charge of one check in a store. Dropped without being settled, it stands.
 #[must_use = "dropped, it leaves everything charged"]
@@ -50,16 +51,13 @@ pub(super) enum ChargeLocation {
     Uncertain,
 }
 
-/// The number of calls that settle, by result.
-#[derive(Debug, Default)]
+/// The calls that settle: the permits of those under way, and the number of those that ended, by result.
+#[derive(Debug)]
 pub(super) struct SettlementCounters {
-    under_way: AtomicUsize,
+    permits: Arc<Semaphore>,
     made: AtomicU64,
     failed: AtomicU64,
 }
-
-/// The permit of one settlement in flight.
-struct SettlementPermit(Arc<Store>);
 
 impl RemoteCharge {
     /// Makes the charge of `check`, which has the index `index`: `own` for this node, and another for all nodes.
@@ -117,57 +115,38 @@ impl RemoteCharge {
     }
 }
 
-/// Executes a settlement in the background.
+/// Executes a settlement in the background, and counts its result.
 fn in_background(
     store: &Arc<Store>,
     settlement: impl Future<Output = Result<(), StoreError>> + Send + 'static,
 ) {
-    let Some(call) = SettlementPermit::begin(store) else {
+    let counters = store.settlements();
+    let permit = Arc::clone(&counters.permits).try_acquire_owned();
+    // Without a runtime the process is about to end.
+    let (Ok(permit), Ok(runtime)) = (permit, Handle::try_current()) else {
+        // Relaxed, here and below: numbers to show, which publish nothing.
+        counters.failed.fetch_add(1, Ordering::Relaxed);
         return;
     };
-    // Without a runtime the process is about to end.
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-        return call.failed();
-    };
+    let store = Arc::clone(store);
     runtime.spawn(async move {
-        match settlement.await {
-            Ok(()) => call.made(),
-            Err(_) => call.failed(),
-        }
+        let counters = store.settlements();
+        let counter = match settlement.await {
+            Ok(()) => &counters.made,
+            Err(_) => &counters.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        drop(permit);
     });
 }
 
-impl SettlementPermit {
-    /// Begins a call; `None` where too many are under way.
-    fn begin(store: &Arc<Store>) -> Option<Self> {
-        // Relaxed, here and below: the number bounds memory and is shown; it publishes nothing.
-        let before = store
-            .settlements()
-            .under_way
-            .fetch_add(1, Ordering::Relaxed);
-        let call = Self(Arc::clone(store));
-        if before < bounds::STORE_SETTLEMENTS {
-            return Some(call);
+impl Default for SettlementCounters {
+    fn default() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(bounds::STORE_SETTLEMENTS)),
+            made: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
         }
-        call.failed();
-        None
-    }
-
-    fn made(self) {
-        self.0.settlements().made.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn failed(self) {
-        self.0.settlements().failed.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for SettlementPermit {
-    fn drop(&mut self) {
-        self.0
-            .settlements()
-            .under_way
-            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 
