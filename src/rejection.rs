@@ -1,6 +1,6 @@
 //! Owns the reasons for which admission rejects a request. Each has one status, one outcome in the log and one counter of its limit.
 //!
-//! A leaf: admission makes the values, response and record read them, and none of the three sees another for it.
+//! A leaf: the store and admission make the values, response and record read them, and none of the four sees another for it.
 
 mod missing_key;
 

@@ -31,7 +31,7 @@ use super::settlement::FinalResponse;
 use crate::rejection::LimitRejection;
 use crate::store::{
     self, BackendDecision, BackendDecisions, DecisionSource, RemoteCharge, ReplicatedCharge,
-    Unavailable, reserve_replicated,
+    reserve_replicated,
 };
 
 /// Owns the charges and permits of a request.
@@ -513,17 +513,6 @@ fn merge_in_order<'a>(
         true => first.next(),
         false => others.next(),
     }))
-}
-
-impl From<Unavailable> for LimitRejection {
-    fn from(Unavailable { limit, key }: Unavailable) -> Self {
-        Self {
-            limit,
-            key,
-            reason: crate::rejection::RejectionReason::StoreUnavailable,
-            wait: Self::SOON,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use sluicegate_redis_link::StoreError;
 
 use super::settle::{ChargeLocation, RemoteCharge};
 use super::store_check::{
-    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, Unavailable, reserve_one,
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, reserve_one,
 };
 use super::strict::{RemoteBackend, RemoteCheck, SlotGroup};
+use crate::rejection::LimitRejection;
 
 /// The shares of limits, by check; `None` for those that admit every request.
 type NodeShares = ArrayVec<Option<Limit>, MAX_ASKS>;
@@ -25,7 +26,7 @@ pub(super) fn reserve(
     error: &StoreError,
     charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
-) -> Result<BackendVerdict, Unavailable> {
+) -> Result<BackendVerdict, LimitRejection> {
     let checks = || group.iter().map(|(_, check)| *check);
     let shares = checks().map(|check| {
         let RemoteBackend {

@@ -35,7 +35,7 @@ pub use self::probe::check;
 pub use self::replay_queue::{ReplayDelta, ReplayQueue};
 pub use self::settle::RemoteCharge;
 pub use self::store_check::{
-    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck,
 };
 pub use self::store_key::StoreKey;
 pub use self::strict::{RemoteBackend, Revalidation, reserve};

@@ -11,6 +11,7 @@ use sluicegate_limiter::{
 
 use super::Store;
 use crate::config::rules::OnStoreFailure;
+use crate::rejection::{LimitRejection, RejectionReason};
 
 /// The check of a request against one limit of the backend `B`.
 pub struct StoreCheck<'a, B> {
@@ -54,15 +55,6 @@ pub struct BackendVerdict {
     pub decisions: BackendDecisions,
     /// Set if all checks are charged; otherwise some limit rejects.
     pub is_charged: bool,
-}
-
-/// The store cannot be reached, and a limit admits nothing without it. Nothing is charged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unavailable {
-    /// The index of that limit on the route.
-    pub limit: u8,
-    /// The key in the tables of this node.
-    pub key: KeyHash,
 }
 
 impl DecisionSource {
@@ -123,13 +115,13 @@ impl<B> StoreCheck<'_, B> {
     /// of the policy; `None` where every request passes. `own` counts for this node.
     ///
     /// # Errors
-    /// The limit admits nothing without the store.
+    /// The rejection by a limit that admits nothing without the store.
     pub(super) fn share(
         &self,
         own: &Limit,
         rule: OnStoreFailure,
         store: &Store,
-    ) -> Result<Option<Limit>, Unavailable> {
+    ) -> Result<Option<Limit>, LimitRejection> {
         match rule {
             OnStoreFailure::Closed => Err(self.unavailable()),
             OnStoreFailure::Open => Ok(None),
@@ -140,11 +132,13 @@ impl<B> StoreCheck<'_, B> {
         }
     }
 
-    /// Returns the error of a limit that admits nothing without the store.
-    pub(super) fn unavailable(&self) -> Unavailable {
-        Unavailable {
+    /// Returns the rejection by a limit that admits nothing without the store.
+    pub(super) fn unavailable(&self) -> LimitRejection {
+        LimitRejection {
             limit: self.limit,
             key: self.ask.key,
+            reason: RejectionReason::StoreUnavailable,
+            wait: LimitRejection::SOON,
         }
     }
 }

@@ -28,13 +28,13 @@ use super::fallback;
 use super::script::{self, ChargeResult, KeyName};
 use super::settle::{ChargeLocation, RemoteCharge};
 use super::store_check::{
-    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
-    with_policy,
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, with_policy,
 };
 use sluicegate_redis_link::StoreError;
 
 use super::Store;
 use crate::config::rules::{Name, OnStoreFailure};
+use crate::rejection::LimitRejection;
 
 /// The part of a limit that only remote limits have.
 #[derive(Debug)]
@@ -180,7 +180,7 @@ pub async fn reserve(
     checks: &[RemoteCheck<'_>],
     charges: &mut Vec<RemoteCharge>,
     now: Timestamp,
-) -> Result<BackendVerdict, Unavailable> {
+) -> Result<BackendVerdict, LimitRejection> {
     let mut decisions: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
         checks.iter().map(|_| None).collect();
     let mut undecided: SlotGroup<'_> = checks.iter().enumerate().take(MAX_ASKS).collect();

@@ -25,11 +25,12 @@ use super::pending_writes::{
 };
 use super::script::{KeyName, settled_units};
 use super::store_check::{
-    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, Unavailable,
-    reserve_one, with_policy,
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, reserve_one,
+    with_policy,
 };
 use super::strict::Revalidation;
 use crate::config::rules::{Name, OnStoreFailure};
+use crate::rejection::LimitRejection;
 
 /// The part of a limit that only replicated limits have.
 #[derive(Debug)]
@@ -135,7 +136,7 @@ impl ReplicatedCheck<'_> {
         let at = self.backend.moments(now);
         match self.decider() {
             Ok(decider) => decider.peek(at).decision,
-            Err(Unavailable { .. }) => self.peek_view(at),
+            Err(_) => self.peek_view(at),
         }
     }
 
@@ -180,7 +181,7 @@ impl ReplicatedCheck<'_> {
         })
     }
 
-    fn decider(&self) -> Result<TableDecider<'_>, Unavailable> {
+    fn decider(&self) -> Result<TableDecider<'_>, LimitRejection> {
         let ReplicatedBackend {
             store, replicated, ..
         } = &**self.backend;
@@ -203,7 +204,7 @@ impl ReplicatedCheck<'_> {
     }
 
     /// Returns the decider for the time in which the store cannot be reached.
-    fn decided_by_share(&self) -> Result<TableDecider<'_>, Unavailable> {
+    fn decided_by_share(&self) -> Result<TableDecider<'_>, LimitRejection> {
         let replicated = self.replicated();
         let backend = self.backend;
         let share = self.share(&replicated.own, backend.on_failure, &backend.store)?;
@@ -334,7 +335,7 @@ pub fn reserve_replicated(
     checks: &[ReplicatedCheck<'_>],
     charges: &mut Vec<ReplicatedCharge>,
     now: Timestamp,
-) -> Result<BackendVerdict, Unavailable> {
+) -> Result<BackendVerdict, LimitRejection> {
     let Some(first) = checks.first() else {
         return Ok(BackendVerdict::charged(BackendDecisions::new()));
     };

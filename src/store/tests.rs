@@ -13,6 +13,7 @@ use super::*;
 use crate::config::rules::OnStoreFailure;
 use crate::config::{no_review, parse};
 use crate::record::StoreCallCounts;
+use crate::rejection::LimitRejection;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const KEY: KeyHash = KeyHash::from_bits(7);
@@ -80,7 +81,7 @@ impl Bench {
 /// Reserves `asks`, and returns what was charged.
 async fn reserved(
     asks: &[RemoteCheck<'_>],
-) -> (Result<BackendVerdict, Unavailable>, Vec<RemoteCharge>) {
+) -> (Result<BackendVerdict, LimitRejection>, Vec<RemoteCharge>) {
     let mut charges = Vec::new();
     let verdict = reserve(asks, &mut charges, NOW).await;
     (verdict, charges)
