@@ -121,17 +121,15 @@ enum PendingRead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardSequence(u64);
 
-/// The charge of one counter by one request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CounterCharge<'a> {
+/// A key of a replicated limit.
+#[derive(Clone, Debug)]
+pub(super) struct ReplicatedKey {
     /// The limit.
-    pub(super) replicated: &'a Arc<ReplicatedLimit>,
+    pub(super) replicated: Arc<ReplicatedLimit>,
     /// The key in the tables of this node.
     pub(super) key: KeyHash,
     /// The key in the store.
     pub(super) name: KeyHash,
-    /// The cost.
-    pub(super) cost: Cost,
 }
 
 /// The state of a charge.
@@ -192,7 +190,7 @@ impl ReplicatedLimit {
     }
 }
 
-impl CounterCharge<'_> {
+impl ReplicatedKey {
     fn counter(&self) -> CounterId {
         self.replicated.counter(self.key)
     }
@@ -264,70 +262,69 @@ impl PendingWrites {
         ShardSequence(shard.sequence.load(Ordering::Acquire))
     }
 
-    /// Adds a charge that a request has made; `seen` is the sequence from before the charge.
+    /// Adds the charge of a key that a request has made; `seen` is the sequence from before the charge.
     pub(super) fn add(
         &self,
-        charge: &CounterCharge<'_>,
+        key: &ReplicatedKey,
+        cost: Cost,
         charge_state: ChargeState,
         seen: ShardSequence,
         at: ClockPair,
     ) -> Enqueued {
-        let shard = self.shard(charge.counter());
+        let units = u64::from(cost.get());
+        let shard = self.shard(key.counter());
         let mut state = lock(&shard.state);
-        let Some(delta) = state.delta(charge, at.here) else {
+        let Some(delta) = state.delta(key, at.here) else {
             drop(state);
-            return self.lose(charge.cost.get().into());
+            self.lose(units);
+            return Enqueued::No;
         };
-        let units = u64::from(charge.cost.get());
         match charge_state {
             ChargeState::Final => delta.add_due(units, at.here),
             ChargeState::Tentative => delta.open = delta.open.saturating_add(units),
         }
-        state.enqueue(charge.counter());
+        state.enqueue(key.counter());
         // Relaxed: the thread that applied the latest answer has released this lock, under which the sequence is even.
         if shard.sequence.load(Ordering::Relaxed) != seen.0 {
-            charge
-                .replicated
-                .view
-                .count(charge.key, charge.cost, at.store);
+            key.replicated.view.count(key.key, cost, at.store);
         }
         Enqueued::Yes
     }
 
-    /// Settles a tentative charge at `due` units.
+    /// Settles a tentative charge of `cost` at `due` units.
     pub(super) fn settle(
         &self,
-        charge: &CounterCharge<'_>,
+        key: &ReplicatedKey,
+        cost: Cost,
         entered: Enqueued,
         due: u64,
         at: ClockPair,
     ) {
-        let mut state = lock(&self.shard(charge.counter()).state);
+        let mut state = lock(&self.shard(key.counter()).state);
         if entered == Enqueued::No && due == 0 {
             return;
         }
-        let Some(delta) = state.delta(charge, at.here) else {
+        let Some(delta) = state.delta(key, at.here) else {
             drop(state);
-            _ = self.lose(due);
-            return;
+            return self.lose(due);
         };
         if entered == Enqueued::Yes {
-            delta.open = delta.open.saturating_sub(charge.cost.get().into());
+            delta.open = delta.open.saturating_sub(cost.get().into());
         }
         match due {
             0 => delta.request_read(at.here),
             units => delta.add_due(units, at.here),
         }
-        state.enqueue(charge.counter());
+        state.enqueue(key.counter());
     }
 
-    /// Queues the counter for a read at the next sync, since another node may have refunded what makes this one refuse. A full queue drops
+    /// Queues the key for a read at the next sync, since another node may have refunded what makes this one refuse. A full queue drops
     /// the request.
-    pub(super) fn queue_read(&self, charge: &CounterCharge<'_>, now: Timestamp) {
-        let mut state = lock(&self.shard(charge.counter()).state);
-        if let Some(delta) = state.delta(charge, now) {
+    pub(super) fn queue_read(&self, key: &ReplicatedKey, now: Timestamp) {
+        let mut state = lock(&self.shard(key.counter()).state);
+        if let Some(delta) = state.delta(key, now) {
             delta.request_read(now);
-            state.enqueue(charge.counter());
+            state.enqueue(key.counter());
         }
     }
 
@@ -461,10 +458,9 @@ impl PendingWrites {
     }
 
     /// Counts units that the store will never get.
-    pub(super) fn lose(&self, units: u64) -> Enqueued {
+    pub(super) fn lose(&self, units: u64) {
         self.lost.fetch_add(units, Ordering::Relaxed);
         self.was_full.notify_one();
-        Enqueued::No
     }
 
     /// Returns the shard of a counter. Limits of one request often have one key: each is in another shard, so that an answer for one does
@@ -478,22 +474,22 @@ impl PendingWrites {
 
 impl ShardState {
     /// Returns the delta of a counter, which it creates if need be; `None` where there is no room.
-    fn delta(&mut self, charge: &CounterCharge<'_>, now: Timestamp) -> Option<&mut PendingDelta> {
+    fn delta(&mut self, key: &ReplicatedKey, now: Timestamp) -> Option<&mut PendingDelta> {
         let full = self.deltas.len() >= bounds::SYNC_KEYS / SHARDS;
-        match self.deltas.entry(charge.counter()) {
+        match self.deltas.entry(key.counter()) {
             Entry::Occupied(known) => {
                 let delta = known.into_mut();
                 // The newest configuration holds.
-                if !Arc::ptr_eq(&delta.replicated, charge.replicated) {
-                    delta.replicated = Arc::clone(charge.replicated);
+                if !Arc::ptr_eq(&delta.replicated, &key.replicated) {
+                    delta.replicated = Arc::clone(&key.replicated);
                 }
-                delta.name = charge.name;
+                delta.name = key.name;
                 Some(delta)
             }
             Entry::Vacant(_) if full => None,
             Entry::Vacant(place) => Some(place.insert(PendingDelta {
-                replicated: Arc::clone(charge.replicated),
-                name: charge.name,
+                replicated: Arc::clone(&key.replicated),
+                name: key.name,
                 due: 0,
                 open: 0,
                 since: now,

@@ -29,30 +29,29 @@ pub(in crate::store) fn at(millis: u64) -> ClockPair {
     ClockPair { here, store: here }
 }
 
-pub(in crate::store) fn share(
-    replicated: &Arc<ReplicatedLimit>,
-    key: u64,
-    units: u32,
-) -> CounterCharge<'_> {
-    CounterCharge {
-        replicated,
+/// The charge of a key.
+pub(in crate::store) type Share = (ReplicatedKey, Cost);
+
+pub(in crate::store) fn share(replicated: &Arc<ReplicatedLimit>, key: u64, units: u32) -> Share {
+    let key = ReplicatedKey {
+        replicated: Arc::clone(replicated),
         key: KeyHash::from_bits(key << 20),
         name: KeyHash::from_bits(key),
-        cost: Cost::new(units).unwrap(),
-    }
+    };
+    (key, Cost::new(units).unwrap())
 }
 
 /// What a request does that is admitted.
 pub(in crate::store) fn charge(
     owed: &PendingWrites,
-    share: &CounterCharge<'_>,
+    (key, cost): &Share,
     stand: ChargeState,
     at: ClockPair,
 ) -> Enqueued {
-    let seen = owed.sequence(share.replicated, share.key);
-    share.replicated.view.count(share.key, share.cost, at.store);
-    share.replicated.own.count(share.key, share.cost, at.here);
-    owed.add(share, stand, seen, at)
+    let seen = owed.sequence(&key.replicated, key.key);
+    key.replicated.view.count(key.key, *cost, at.store);
+    key.replicated.own.count(key.key, *cost, at.here);
+    owed.add(key, *cost, stand, seen, at)
 }
 
 fn state(units: u32) -> RemoteState {
@@ -116,8 +115,8 @@ fn open_costs_are_told_once_they_are_settled() {
         charge(&owed, share, ChargeState::Tentative, at(0));
     }
     assert_eq!(taken(&owed, at(9)), []);
-    for (share, due) in shares.iter().zip([2, 5, 0]) {
-        owed.settle(share, Enqueued::Yes, due, at(1));
+    for ((key, cost), due) in shares.iter().zip([2, 5, 0]) {
+        owed.settle(key, *cost, Enqueued::Yes, due, at(1));
     }
     let mut told = taken(&owed, at(9));
     told.sort_unstable();
@@ -154,16 +153,16 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
     let replicated = replicated(&owed, "one", 100);
     charge(&owed, &share(&replicated, 1, 1), ChargeState::Final, at(0));
     let push = owed.take_due(1, at(0).here).pop().unwrap();
-    let late = share(&replicated, 1, 5);
-    let seen = owed.sequence(late.replicated, late.key);
-    replicated.view.count(late.key, late.cost, at(1).store);
+    let (late, cost) = share(&replicated, 1, 5);
+    let seen = owed.sequence(&replicated, late.key);
+    replicated.view.count(late.key, cost, at(1).store);
     owed.apply_remote(push.counter, &state(1), at(1).store);
     assert_eq!(
         replicated.view.used(late.key, at(1).store),
         1,
         "overwritten"
     );
-    owed.add(&late, ChargeState::Final, seen, at(1));
+    owed.add(&late, cost, ChargeState::Final, seen, at(1));
     assert_eq!(replicated.view.used(late.key, at(1).store), 6);
 }
 
@@ -178,11 +177,11 @@ fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
     );
     charge(&owed, &share(&wide, 1, 1), ChargeState::Final, at(0));
     let push = owed.take_due(1, at(0).here).pop().unwrap();
-    let late = share(&narrow, 1, 1);
-    let seen = owed.sequence(late.replicated, late.key);
-    narrow.view.count(late.key, late.cost, at(1).store);
+    let (late, cost) = share(&narrow, 1, 1);
+    let seen = owed.sequence(&narrow, late.key);
+    narrow.view.count(late.key, cost, at(1).store);
     owed.apply_remote(push.counter, &state(1), at(1).store);
-    owed.add(&late, ChargeState::Final, seen, at(1));
+    owed.add(&late, cost, ChargeState::Final, seen, at(1));
     assert_eq!(narrow.view.used(late.key, at(1).store), 1);
 }
 
@@ -194,23 +193,15 @@ async fn keys_are_bounded() {
     let replicated = replicated(&owed, "one", 100);
     let most = bounds::SYNC_KEYS as u64;
     let entered = (0..2 * most).filter(|key| {
-        let entered = owed.add(
-            &share(&replicated, *key, 1),
-            ChargeState::Final,
-            ShardSequence(0),
-            at(0),
-        );
+        let (key, cost) = share(&replicated, *key, 1);
+        let entered = owed.add(&key, cost, ChargeState::Final, ShardSequence(0), at(0));
         entered == Enqueued::Yes
     });
     assert_eq!(entered.count() as u64, most);
     assert_eq!((owed.backlog().keys as u64, owed.lost()), (most, most));
     owed.was_full().await;
-    let again = owed.add(
-        &share(&replicated, 0, 1),
-        ChargeState::Final,
-        ShardSequence(0),
-        at(0),
-    );
+    let (key, cost) = share(&replicated, 0, 1);
+    let again = owed.add(&key, cost, ChargeState::Final, ShardSequence(0), at(0));
     assert_eq!(again, Enqueued::Yes);
     assert_eq!(owed.lost(), most);
 }
@@ -271,7 +262,7 @@ fn nothing_is_lost_between_threads() {
     });
     assert_eq!(store, 2 * TURNS, "told once each");
     assert_eq!(
-        replicated.view.used(unit.key, at(0).store),
+        replicated.view.used(unit.0.key, at(0).store),
         u64::from(2 * TURNS)
     );
 }

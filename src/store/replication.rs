@@ -342,7 +342,7 @@ impl PendingPush {
 
     /// Drops the push, whose delivery will never be known.
     fn give_up(&self, queues: SyncQueues<'_>) {
-        _ = queues.pending.lose(self.units());
+        queues.pending.lose(self.units());
         if let PushSource::Pending(taken) = &self.source {
             queues.pending.end_flight(taken.counter);
         }

@@ -111,7 +111,7 @@ impl Gateway {
     fn viewed(&self, key: u64, millis: u64) -> u64 {
         self.replicated
             .view
-            .used(share(&self.replicated, key, 1).key, at(millis).store)
+            .used(share(&self.replicated, key, 1).0.key, at(millis).store)
     }
 }
 
@@ -164,8 +164,8 @@ proptest! {
         prop_assert_eq!(counted, charged.values().sum::<u64>());
         for (key, units) in charged {
             for node in &mut nodes {
-                let share = share(&node.replicated, key, 1);
-                node.owed.queue_read(&share, at(1_000).here);
+                let (asked, _) = share(&node.replicated, key, 1);
+                node.owed.queue_read(&asked, at(1_000).here);
                 node.sync(&mut store, Line::Passes, 1_000);
                 prop_assert_eq!(node.viewed(key, 1_000), units);
             }
@@ -266,7 +266,7 @@ fn what_strict_limits_admitted_meanwhile_is_told() {
     let mut store = Store::default();
     for (key, units) in [("few", 3), ("many", 5_000)] {
         let policy = node.replicated.view.policy();
-        let name = KeyName::new("test", share(&node.replicated, 1, 1).name, key);
+        let name = KeyName::new("test", share(&node.replicated, 1, 1).0.name, key);
         node.replay.add(&Ask {
             policy,
             name: &name,

@@ -21,7 +21,7 @@ use sluicegate_limiter::{
 
 use super::Store;
 use super::pending_writes::{
-    ChargeState, ClockPair, CounterCharge, Enqueued, ReplicatedLimit, ShardSequence,
+    ChargeState, ClockPair, Enqueued, ReplicatedKey, ReplicatedLimit, ShardSequence,
 };
 use super::script::{KeyName, settled_units};
 use super::store_check::{
@@ -48,10 +48,9 @@ pub(super) type ReplicatedCheck<'a> = StoreCheck<'a, ReplicatedBackend>;
 #[must_use = "dropped, it leaves everything charged"]
 #[derive(Debug)]
 pub struct ReplicatedCharge {
-    backend: Arc<ReplicatedBackend>,
-    replicated: Arc<ReplicatedLimit>,
-    key: KeyHash,
-    remote_key: Option<KeyHash>,
+    store: Arc<Store>,
+    /// `None` where the key has no name in the store.
+    key: Option<ReplicatedKey>,
     cost: Cost,
     /// Its charges in this node's own table and in the view; `None` once they are settled.
     tables: Option<TableCharges>,
@@ -236,23 +235,14 @@ impl TableDecider<'_> {
 
     /// Charges the check, if it has room.
     fn charge(&self, at: ClockPair) -> (BackendDecision, Option<ReplicatedCharge>) {
-        let StoreCheck {
-            backend,
-            ask,
-            remote_key,
-            ..
-        } = self.check;
-        let seen = backend
-            .store
-            .pending_writes()
-            .sequence(&self.replicated, ask.key);
+        let Ask { key, cost, .. } = self.check.ask;
+        let store = &self.check.backend.store;
+        let seen = store.pending_writes().sequence(&self.replicated, key);
         let (decision, tables) = self.charge_tables(at);
         let charge = tables.map(|tables| ReplicatedCharge {
-            backend: Arc::clone(backend),
-            replicated: Arc::clone(&self.replicated),
-            key: ask.key,
-            remote_key: *remote_key,
-            cost: ask.cost,
+            store: Arc::clone(store),
+            key: self.replicated_key(),
+            cost,
             tables: Some(tables),
             seen,
             made: at,
@@ -301,24 +291,22 @@ impl TableDecider<'_> {
 
     /// Queues a read of a key that is rejected, if another node may have refunded since.
     fn queue_read(&self, answer: &BackendDecision, at: ClockPair) {
-        let StoreCheck {
-            backend,
-            ask,
-            remote_key,
-            ..
-        } = self.check;
+        let backend = self.check.backend;
         if backend.revalidation == Revalidation::EverySecond
             && is_rejection(answer)
-            && let Some(name) = *remote_key
+            && let Some(key) = self.replicated_key()
         {
-            let read = CounterCharge {
-                replicated: &self.replicated,
-                key: ask.key,
-                name,
-                cost: ask.cost,
-            };
-            backend.store.pending_writes().queue_read(&read, at.here);
+            backend.store.pending_writes().queue_read(&key, at.here);
         }
+    }
+
+    /// Returns the key; `None` where it has no name in the store.
+    fn replicated_key(&self) -> Option<ReplicatedKey> {
+        Some(ReplicatedKey {
+            replicated: Arc::clone(&self.replicated),
+            key: self.check.ask.key,
+            name: self.check.remote_key?,
+        })
     }
 }
 
@@ -371,10 +359,10 @@ pub fn reserve_replicated(
 impl ReplicatedCharge {
     /// Marks the charge as one that may still change: it is sent once it is settled, or dropped.
     pub fn open(&mut self) {
-        if let (None, Some(charge)) = (self.open, self.counter_charge()) {
-            let pending_writes = self.backend.store.pending_writes();
+        if let (None, Some(key)) = (self.open, &self.key) {
+            let pending_writes = self.store.pending_writes();
             let state = ChargeState::Tentative;
-            self.open = Some(pending_writes.add(&charge, state, self.seen, self.made));
+            self.open = Some(pending_writes.add(key, self.cost, state, self.seen, self.made));
         }
     }
 
@@ -387,7 +375,7 @@ impl ReplicatedCharge {
         let Some((own, view)) = self.tables.take() else {
             return;
         };
-        let at = self.backend.moments(now);
+        let at = self.store.moments(now);
         if settle != Settle::Keep {
             own.settle_each(at.here, |_| settle);
             view.settle_each(at.store, |_| settle);
@@ -398,33 +386,20 @@ impl ReplicatedCharge {
 
     /// Queues the settled cost for the store.
     fn enqueue(&self, settle: Settle, at: ClockPair) {
-        let pending_writes = self.backend.store.pending_writes();
+        let pending_writes = self.store.pending_writes();
         let units = settled_units(self.cost, settle);
-        let Some(charge) = self.counter_charge() else {
-            // The key has no name in the store, so this node alone counts it.
-            if units > 0 {
-                _ = pending_writes.lose(units.into());
+        match (&self.key, self.open, Cost::new(units)) {
+            (Some(key), Some(entered), _) => {
+                pending_writes.settle(key, self.cost, entered, units.into(), at);
             }
-            return;
-        };
-        match (self.open, Cost::new(units)) {
-            (Some(entered), _) => pending_writes.settle(&charge, entered, units.into(), at),
-            (None, Some(cost)) => {
-                let charge = CounterCharge { cost, ..charge };
-                _ = pending_writes.add(&charge, ChargeState::Final, self.seen, at);
+            (Some(key), None, Some(cost)) => {
+                _ = pending_writes.add(key, cost, ChargeState::Final, self.seen, at);
             }
-            // No other node has heard of the charge.
-            (None, None) => {}
+            // This node alone counts a key without a name in the store.
+            (None, _, Some(_)) => pending_writes.lose(units.into()),
+            // No other node has received the charge.
+            (_, None, None) | (None, Some(_), None) => {}
         }
-    }
-
-    fn counter_charge(&self) -> Option<CounterCharge<'_>> {
-        Some(CounterCharge {
-            replicated: &self.replicated,
-            key: self.key,
-            name: self.remote_key?,
-            cost: self.cost,
-        })
     }
 }
 
