@@ -22,21 +22,10 @@ use sluicegate_limiter::{Cost, Policy, Timestamp};
 use super::pending_writes::{ClockPair, PendingWrites, TakenDelta, cost_of};
 use super::replay_queue::{ReplayDelta, ReplayQueue};
 use super::script::{
-    self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, ScriptAnswer,
+    self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, Reply, ScriptAnswer,
     ScriptResult,
 };
 use sluicegate_redis_link::{StoreError, random};
-
-/// The result of sending one call.
-#[derive(Debug)]
-pub(super) enum Delivery {
-    /// The store answered.
-    Answered(script::Reply),
-    /// The call certainly did nothing: it was not sent, or was refused.
-    NotExecuted,
-    /// The call may have been executed.
-    Unknown,
-}
 
 /// The pushes of a node: their numbers, and those without an answer.
 #[derive(Debug)]
@@ -116,17 +105,6 @@ const PATIENCE: Duration = Duration::from_secs(PUSH_MEMORY.as_secs() - 10);
 /// Units that have waited for longer are sent as far as they still count.
 const LATE: Duration = Duration::from_secs(2);
 
-impl Delivery {
-    /// Returns the delivery of a call with this answer.
-    pub(super) fn of(answer: Result<script::Reply, StoreError>) -> Self {
-        match answer {
-            Ok(reply) => Self::Answered(reply),
-            Err(error) if error.surely_did_not_arrive() => Self::NotExecuted,
-            Err(_) => Self::Unknown,
-        }
-    }
-}
-
 impl Default for SyncSession {
     /// The session of a node with a random id.
     fn default() -> Self {
@@ -181,20 +159,21 @@ impl SyncSession {
         batch
     }
 
-    /// Applies the delivery of `push`, and returns the store's time, if the answer has it.
+    /// Applies the reply to `push`, and returns the store's time, if the reply has it.
     pub(super) fn apply(
         &mut self,
         push: PendingPush,
-        delivery: Delivery,
+        reply: Result<Reply, StoreError>,
         queues: SyncQueues<'_>,
     ) -> Option<Timestamp> {
-        let answer = match delivery {
-            Delivery::Answered(reply) => script::read(&[push.ask()], reply).ok(),
-            Delivery::NotExecuted if push.sent == SendState::NotSent => {
+        let answer = match reply {
+            Ok(reply) => script::read(&[push.ask()], reply).ok(),
+            Err(error) if error.surely_did_not_arrive() && push.sent == SendState::NotSent => {
                 push.put_back(queues);
                 return None;
             }
-            Delivery::NotExecuted | Delivery::Unknown => None,
+            // It may have been executed.
+            Err(_) => None,
         };
         match answer {
             Some(ScriptAnswer::Decided(result)) => {

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 
 use super::super::pending_writes::tests::{at, charge, replicated, share};
 use super::super::pending_writes::{ChargeState, ReplicatedLimit};
-use super::script::Reply;
 use super::*;
 
 /// A store that counts one window of each key, and remembers pushes as the script does.
@@ -94,16 +93,16 @@ impl Gateway {
         let size = batch.len();
         for push in batch {
             let call = self.session.call(&push, at);
-            let fate = match line {
-                Line::Passes => Delivery::Answered(store.run(&call, at.store)),
-                Line::LosesTheCall => Delivery::Unknown,
+            let reply = match line {
+                Line::Passes => Ok(store.run(&call, at.store)),
+                Line::LosesTheCall => Err(StoreError::TimedOut),
                 Line::LosesTheAnswer => {
                     store.run(&call, at.store);
-                    Delivery::Unknown
+                    Err(StoreError::TimedOut)
                 }
-                Line::Refuses => Delivery::NotExecuted,
+                Line::Refuses => Err(StoreError::Unavailable),
             };
-            _ = self.session.apply(push, fate, queues);
+            _ = self.session.apply(push, reply, queues);
         }
         size
     }
@@ -252,7 +251,7 @@ fn a_foreign_key_is_let_go() {
             .batch("test", 1, queues, now, now)
             .pop()
             .unwrap();
-        _ = node.session.apply(push, Delivery::Answered(reply), queues);
+        _ = node.session.apply(push, Ok(reply), queues);
         assert_eq!((node.owed.backlog().keys, node.owed.lost()), (left, lost));
     }
     assert_eq!(node.pushed.foreign(), 1);

@@ -24,7 +24,7 @@ use tracing::{info, warn};
 
 use super::Store;
 use super::change_feed::READ;
-use super::replication::{Delivery, PendingPush, SyncQueues, SyncResult, SyncSession};
+use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
 use super::store_switch::leave;
 use crate::config::rules::Name;
 use crate::in_force::InForce;
@@ -211,7 +211,7 @@ impl Store {
             if answer.is_err() {
                 result = SyncResult::Partial;
             }
-            let of_answer = session.apply(push, Delivery::of(answer), queues);
+            let of_answer = session.apply(push, answer, queues);
             time = time.or(of_answer);
         }
         (result, time)
