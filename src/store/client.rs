@@ -252,14 +252,13 @@ impl Store {
         call: Call,
         again: impl Fn(Timestamp) -> Call,
     ) -> Result<ScriptResult, StoreError> {
-        match self.run_once(asks, call).await? {
+        let mut answer = self.run_once(asks, call).await?;
+        if let ScriptAnswer::Elsewhen(near) = answer {
+            answer = self.run_once(asks, again(near)).await?;
+        }
+        match answer {
             ScriptAnswer::Decided(decided) => Ok(decided),
-            ScriptAnswer::Elsewhen(near) => match self.run_once(asks, again(near)).await? {
-                ScriptAnswer::Decided(decided) => Ok(decided),
-                ScriptAnswer::Elsewhen(_) => Err(StoreError::Unreadable),
-                ScriptAnswer::Foreign(name) => Err(self.foreign(&name)),
-                ScriptAnswer::Emptied => Err(self.emptied()),
-            },
+            ScriptAnswer::Elsewhen(_) => Err(StoreError::Unreadable),
             ScriptAnswer::Foreign(name) => Err(self.foreign(&name)),
             ScriptAnswer::Emptied => Err(self.emptied()),
         }
