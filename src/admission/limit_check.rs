@@ -112,30 +112,29 @@ impl<'a> LimitCheck<'a> {
         self.kind() == BackendKind::Remote
     }
 
-    /// Returns the check for a replicated limit.
+    /// Returns the check for the backend of a replicated limit.
     pub(super) fn replicated(&self) -> Option<StoreCheck<'a, ReplicatedBackend>> {
-        let Backend::Replicated(backend) = &self.active.backend else {
-            return None;
-        };
-        Some(StoreCheck {
-            limit: self.limit,
-            backend,
-            ask: self.ask,
-            remote_key: self.remote_key,
-        })
+        match &self.active.backend {
+            Backend::Replicated(backend) => Some(self.store_check(backend)),
+            Backend::Local | Backend::Remote(_) => None,
+        }
     }
 
-    /// Returns the check for a remote limit.
+    /// Returns the check for the backend of a remote limit.
     pub(super) fn remote(&self) -> Option<StoreCheck<'a, RemoteBackend>> {
-        let Backend::Remote(backend) = &self.active.backend else {
-            return None;
-        };
-        Some(StoreCheck {
+        match &self.active.backend {
+            Backend::Remote(backend) => Some(self.store_check(backend)),
+            Backend::Local | Backend::Replicated(_) => None,
+        }
+    }
+
+    fn store_check<B>(&self, backend: &'a Arc<B>) -> StoreCheck<'a, B> {
+        StoreCheck {
             limit: self.limit,
             backend,
             ask: self.ask,
             remote_key: self.remote_key,
-        })
+        }
     }
 
     /// Returns the decision of the limit as far as this node knows. Charges nothing.

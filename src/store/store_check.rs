@@ -96,13 +96,8 @@ impl BackendVerdict {
 
 impl<B> StoreCheck<'_, B> {
     /// Returns the same ask of another table of this node.
-    pub(super) fn ask_of<'t>(&self, limit: &'t Limit) -> Ask<'t> {
-        Ask {
-            limit,
-            key: self.ask.key,
-            cost: self.ask.cost,
-            payer: self.ask.payer,
-        }
+    pub(super) fn ask_of<'t>(&'t self, limit: &'t Limit) -> Ask<'t> {
+        Ask { limit, ..self.ask }
     }
 
     /// Returns the decision about a key of which only this request is known, at a moment of the table that decides.
