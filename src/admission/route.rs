@@ -18,8 +18,8 @@ pub struct RouteLimits {
     mode: EvaluationMode,
     /// Set if some limit is decided in a store.
     asks_store: bool,
-    /// Set if some limit is replicated.
-    exchanges: bool,
+    /// Set if some limit counts with other nodes.
+    counts_remotely: bool,
     /// Fields in which the origin speaks to the gateway alone.
     confidential: Box<[HeaderName]>,
 }
@@ -78,9 +78,7 @@ impl RouteLimits {
             asks_store: limits
                 .iter()
                 .any(|limit| matches!(limit.backend, Backend::Remote(_))),
-            exchanges: limits
-                .iter()
-                .any(|limit| matches!(limit.backend, Backend::Replicated(_))),
+            counts_remotely: limits.iter().any(|limit| limit.store().is_some()),
             limits: limits.into(),
             fallbacks,
             mode,
@@ -120,7 +118,7 @@ impl RouteLimits {
 
     /// Returns whether some limit counts with other nodes.
     pub(super) fn count_remotely(&self) -> bool {
-        self.asks_store || self.exchanges
+        self.counts_remotely
     }
 
     /// Returns whether all limits apply to every request, so that the policy field can be written before a request comes.
