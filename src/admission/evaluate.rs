@@ -52,41 +52,42 @@ pub struct LimitEvaluation<'a> {
     named: Vec<(u8, Name)>,
 }
 
-impl<'a> LimitEvaluation<'a> {
-    /// Computes the checks of `facts` against each of `limits`.
-    ///
-    /// # Errors
-    /// The admission, where no limit need be asked.
-    pub(super) fn new(
-        limits: &'a RouteLimits,
-        facts: &RequestFacts<'_>,
-        seed: &KeySeed,
-        missing: &mut MissingKeys,
-    ) -> Result<Self, Box<Admission>> {
-        let mut evaluation = Self {
-            limits,
-            checks: ArrayVec::new(),
-            notes: Vec::new(),
-            named: Vec::new(),
-        };
-        // Fallback limits have checks too: whether one of them is asked is known later.
-        for (limit, active) in (0..).zip(limits.iter()) {
-            let check = LimitCheck::new(limit, active, facts, seed, missing);
-            let check = check.and_then(|check| evaluation.in_tier(check, facts));
-            evaluation.checks.push(check);
-        }
-        if missing.refusing().is_some() {
-            return Err(Box::new(Admission::Rejected(Rejection::KeyMissing, None)));
-        }
-        let mut notes = evaluation.notes.iter();
-        if notes.any(|note| note.event == LimitEvent::Blocked) {
-            let report = nothing_asked(evaluation.notes, evaluation.named);
-            let rejection = Rejection::KeyBlocked;
-            return Err(Box::new(Admission::Rejected(rejection, Some(report))));
-        }
-        Ok(evaluation)
+/// Computes the checks of a request against each of `limits`, to be decided by [`LimitEvaluation::decide`]. Parts of keys that the request
+/// lacks are added to `missing`.
+///
+/// # Errors
+/// The admission, where no limit need be asked.
+pub fn plan<'a>(
+    limits: &'a RouteLimits,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+    missing: &mut MissingKeys,
+) -> Result<LimitEvaluation<'a>, Box<Admission>> {
+    let mut evaluation = LimitEvaluation {
+        limits,
+        checks: ArrayVec::new(),
+        notes: Vec::new(),
+        named: Vec::new(),
+    };
+    // Fallback limits have checks too: whether one of them is asked is known later.
+    for (limit, active) in (0..).zip(limits.iter()) {
+        let check = LimitCheck::new(limit, active, facts, seed, missing);
+        let check = check.and_then(|check| evaluation.in_tier(check, facts));
+        evaluation.checks.push(check);
     }
+    if missing.refusing().is_some() {
+        return Err(Box::new(Admission::Rejected(Rejection::KeyMissing, None)));
+    }
+    let mut notes = evaluation.notes.iter();
+    if notes.any(|note| note.event == LimitEvent::Blocked) {
+        let report = nothing_asked(evaluation.notes, evaluation.named);
+        let rejection = Rejection::KeyBlocked;
+        return Err(Box::new(Admission::Rejected(rejection, Some(report))));
+    }
+    Ok(evaluation)
+}
 
+impl<'a> LimitEvaluation<'a> {
     /// Returns the check with the rates of its tier, and records the name of the tier; `None` where the limit is not asked, with a note.
     fn in_tier(
         &mut self,

@@ -42,7 +42,7 @@ use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
 pub use admitted::Admitted;
 pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
-pub use evaluate::LimitEvaluation;
+pub use evaluate::{LimitEvaluation, plan};
 pub use inspect::{KeyState, NamedKey};
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub use key_values::key_values;
@@ -103,19 +103,6 @@ pub fn admit(
             Admission::Rejected(Rejection::ByLimit(rejection), Some(report))
         }
     }
-}
-
-/// Computes the checks of a request against `limits`, to be decided wherever they are decided.
-///
-/// # Errors
-/// The admission, where no limit need be asked.
-pub fn plan<'a>(
-    limits: &'a RouteLimits,
-    facts: &RequestFacts<'_>,
-    seed: &KeySeed,
-    missing: &mut MissingKeys,
-) -> Result<LimitEvaluation<'a>, Box<Admission>> {
-    LimitEvaluation::new(limits, facts, seed, missing)
 }
 
 /// Returns the rejection that [`admit`] would return, if nothing else is to be done about it and the request has all keys. Charges
