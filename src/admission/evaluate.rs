@@ -161,20 +161,17 @@ impl<'a> LimitEvaluation<'a> {
 
     /// Returns the report of a decision over `checks`.
     fn report(self, checks: &LimitChecks<'a>, joint: JointDecision) -> AdmissionReport {
-        let JointDecision { verdict, notes, .. } = joint;
-        let mut report = AdmissionReport {
-            beside: Some(Box::new(ReportDetails {
-                asked: checks.iter().map(|check| check.limit).collect(),
-                tiers: checks.iter().map(|check| check.tier).collect(),
-                named: self.named,
-                notes: self.notes,
-                queues: queues(checks, &verdict),
-                marks: Vec::new(),
-            })),
-            verdict,
+        let mut notes = self.notes;
+        notes.extend(joint.notes);
+        let details = ReportDetails {
+            asked: checks.iter().map(|check| check.limit).collect(),
+            tiers: checks.iter().map(|check| check.tier).collect(),
+            named: self.named,
+            notes,
+            queues: queues(checks, &joint.verdict),
+            marks: Vec::new(),
         };
-        report.note(notes);
-        report
+        AdmissionReport::with_details(joint.verdict, details)
     }
 
     /// Returns the check against the limit at this index of the route, if it applies to the request.
@@ -349,13 +346,11 @@ fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
 /// Returns the report of a request for which no limit was asked; the notes say why.
 #[cold]
 fn nothing_asked(notes: Vec<LimitNote>, named: Vec<(u8, Name)>) -> AdmissionReport {
-    let beside = ReportDetails {
+    let details = ReportDetails {
         notes,
         named,
         ..ReportDetails::default()
     };
-    AdmissionReport {
-        verdict: sluicegate_limiter::peek(&[], Timestamp::default()),
-        beside: Some(Box::new(beside)),
-    }
+    let verdict = sluicegate_limiter::peek(&[], Timestamp::default());
+    AdmissionReport::with_details(verdict, details)
 }

@@ -146,6 +146,11 @@ impl AdmissionReport {
             notes,
             ..ReportDetails::default()
         };
+        Self::with_details(verdict, details)
+    }
+
+    /// Returns the report of a verdict with its details.
+    pub(super) fn with_details(verdict: Verdict, details: ReportDetails) -> Self {
         Self {
             verdict,
             beside: Some(Box::new(details)),
