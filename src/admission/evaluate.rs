@@ -72,7 +72,7 @@ pub fn plan<'a>(
     // Fallback limits have checks too: whether one of them is asked is known later.
     for (limit, active) in (0..).zip(limits.iter()) {
         let check = LimitCheck::new(limit, active, facts, seed, missing);
-        let check = check.and_then(|check| evaluation.in_tier(check, facts));
+        let check = check.and_then(|check| evaluation.apply_tier(check, facts));
         evaluation.checks.push(check);
     }
     if missing.refusing().is_some() {
@@ -89,7 +89,7 @@ pub fn plan<'a>(
 
 impl<'a> LimitEvaluation<'a> {
     /// Returns the check with the rates of its tier, and records the name of the tier; `None` where the limit is not asked, with a note.
-    fn in_tier(
+    fn apply_tier(
         &mut self,
         check: LimitCheck<'a>,
         facts: &RequestFacts<'_>,

@@ -152,7 +152,7 @@ impl ActiveLimit {
         let (Some(store), Some(remote)) = (self.store(), remote) else {
             return;
         };
-        let Some(change) = store.changed_elsewhere(remote, &self.name) else {
+        let Some(change) = store.take_change(remote, &self.name) else {
             return;
         };
         if change == KeyChange::Cleared

@@ -184,14 +184,12 @@ impl<'a> LimitCheck<'a> {
         is_known.then_some(decision)
     }
 
-    /// Returns the rejection by the store that nothing but time can have changed. Charges the limiter of second looks.
-    pub(super) fn cached_rejection(&self, now: Timestamp) -> Option<Decision> {
+    /// Returns the cached rejection of the store, unless a second look at it is due, which this charges.
+    pub(super) fn charge_second_look(&self, now: Timestamp) -> Option<Decision> {
         let Backend::Remote(backend) = &self.active.backend else {
             return None;
         };
-        let known = self.peek(now);
-        let is_cached = backend.skip_remote_call(self.ask.key, &known, now);
-        is_cached.then_some(known)
+        backend.charge_second_look(self.ask.key, self.peek(now), now)
     }
 
     /// Returns whether the limit rejects nobody with this key.
@@ -261,7 +259,7 @@ impl<'a> LimitCheck<'a> {
         if !self.is_in_shadow() {
             return Vec::new();
         }
-        match self.permit() {
+        match self.take_permit() {
             Ok(permit) => transaction.add_permit(permit),
             Err(_) => return vec![self.note(LimitEvent::ShadowRefused)],
         }

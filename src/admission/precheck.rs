@@ -51,7 +51,7 @@ impl LimitCheck<'_> {
     ///
     /// # Errors
     /// The maximum of requests is in flight.
-    pub(super) fn permit(&self) -> Result<Option<Permit>, LimitRejection> {
+    pub(super) fn take_permit(&self) -> Result<Option<Permit>, LimitRejection> {
         let permits = self.active.permits.as_ref();
         permits
             .map(|permits| permits.take(self.ask.key))
@@ -77,8 +77,10 @@ pub(super) fn peek_rejection(checks: &[LimitCheck<'_>], now: Timestamp) -> Optio
 ///
 /// # Errors
 /// The rejection by the first limit whose maximum of requests is in flight.
-pub(super) fn permits(checks: &[LimitCheck<'_>]) -> Result<Vec<Permit>, LimitRejection> {
+pub(super) fn take_permits(checks: &[LimitCheck<'_>]) -> Result<Vec<Permit>, LimitRejection> {
     // Dropped at the first that is rejected, those before it give theirs back.
-    let permits = checks.iter().filter_map(|check| check.permit().transpose());
+    let permits = checks
+        .iter()
+        .filter_map(|check| check.take_permit().transpose());
     permits.collect()
 }

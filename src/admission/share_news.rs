@@ -20,20 +20,20 @@ pub struct OverShare {
 #[derive(Debug, Default)]
 pub struct OverShareLog {
     /// The second of the latest log line; 0 before the first.
-    told: AtomicU64,
+    logged: AtomicU64,
     latest: Mutex<Option<OverShare>>,
 }
 
 impl OverShareLog {
-    /// Records a client over its share. Returns whether that is to be logged, which it is at most once a minute.
-    pub fn is_due(&self, client: IpAddr, now: Timestamp) -> bool {
+    /// Records a client over its share if a line of the log is due, at most once a minute. Returns whether it is.
+    pub fn record_if_due(&self, client: IpAddr, now: Timestamp) -> bool {
         let second = now.as_secs();
         // Relaxed, both: the word guards one line of the log and publishes nothing. The load keeps it shared in a flood.
-        let told = self.told.load(Ordering::Relaxed);
-        let is_fresh = told != 0 && second < told.saturating_add(bounds::SHARE_NEWS_SECONDS);
+        let logged = self.logged.load(Ordering::Relaxed);
+        let is_fresh = logged != 0 && second < logged.saturating_add(bounds::SHARE_NEWS_SECONDS);
         let turn = || {
             let (order, failed) = (Ordering::Relaxed, Ordering::Relaxed);
-            self.told.compare_exchange(told, second, order, failed)
+            self.logged.compare_exchange(logged, second, order, failed)
         };
         if is_fresh || turn().is_err() {
             return false;
@@ -61,11 +61,11 @@ mod tests {
         let client = |last| IpAddr::from([192, 0, 2, last]);
         let at = |seconds| Timestamp::from_secs(1_800_000_000_u64 + seconds);
         assert_eq!(news.latest(), None);
-        assert!(news.is_due(client(1), at(0)));
-        assert!(!(0..60).any(|second| news.is_due(client(2), at(second))));
+        assert!(news.record_if_due(client(1), at(0)));
+        assert!(!(0..60).any(|second| news.record_if_due(client(2), at(second))));
         let told = |client, at| Some(OverShare { client, at });
         assert_eq!(news.latest(), told(client(1), at(0)));
-        assert!(news.is_due(client(3), at(60)));
+        assert!(news.record_if_due(client(3), at(60)));
         assert_eq!(news.latest(), told(client(3), at(60)));
     }
 }

@@ -97,7 +97,7 @@ impl Transaction {
         if let Some(rejection) = precheck::ban(checks, now) {
             return Err(rejection);
         }
-        let permits = precheck::permits(checks)?;
+        let permits = precheck::take_permits(checks)?;
         let mut joint = Self::reserve(checks, now).await?;
         if let Some(transaction) = &mut joint.charged {
             transaction.permits = permits;
@@ -411,7 +411,7 @@ async fn reserve_remote(
     checks: &[LimitCheck<'_>],
     now: Timestamp,
 ) -> Result<JointDecision, LimitRejection> {
-    if let Some(rejected) = cached_rejection(checks, now) {
+    if let Some(rejected) = reject_by_cache(checks, now) {
         return Ok(rejected);
     }
     let is_remote = LimitCheck::is_remote;
@@ -442,11 +442,12 @@ async fn reserve_remote(
     Ok(JointDecision::admitted(verdict, transaction, notes))
 }
 
-/// Returns the rejection by remote limits that the store has rejected before, where it need not be asked again.
-fn cached_rejection(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<JointDecision> {
+/// Returns the rejection by remote limits that the store has rejected before. Charges the second looks that are due: these limits are asked
+/// in the store.
+fn reject_by_cache(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<JointDecision> {
     let cached: ArrayVec<Option<Decision>, MAX_ASKS> = checks
         .iter()
-        .map(|check| check.cached_rejection(now))
+        .map(|check| check.charge_second_look(now))
         .collect();
     if cached.iter().all(Option::is_none) {
         return None;

@@ -49,7 +49,7 @@ fn tell_overflow(active: &ActiveLimit) {
 
 /// Warns that a client invents keys of a limit, or has many.
 fn tell_share(active: &ActiveLimit, client: IpAddr) {
-    if active.share_news.is_due(client, clock::now()) {
+    if active.share_news.record_if_due(client, clock::now()) {
         warn!(
             "limit {}: client {client} has taken more than its share of {} slots, and the table is crowded; its further new keys are \
              refused while that lasts, others find room; if these are many users behind one address, set a larger capacity",

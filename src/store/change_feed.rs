@@ -210,9 +210,10 @@ impl Store {
         }
     }
 
-    /// Returns, once, the change that an operator made at another gateway to a key with this hash in the store.
+    /// Takes the change that an operator made at another gateway to a key with this hash in the store, and drops what this node would send
+    /// about the key.
     #[must_use]
-    pub fn changed_elsewhere(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
+    pub fn take_change(&self, key: KeyHash, limit: &str) -> Option<KeyChange> {
         let changes = &self.shared.changes;
         if !changes.are_open() {
             return None;
@@ -223,7 +224,7 @@ impl Store {
         Some(change)
     }
 
-    /// Returns whether [`Self::changed_elsewhere`] would return a change; `key` is called only where there may be one.
+    /// Returns whether [`Self::take_change`] would return a change; `key` is called only where there may be one.
     #[must_use]
     pub fn knows_change(&self, key: impl FnOnce() -> Option<KeyHash>, limit: &str) -> bool {
         let changes = &self.shared.changes;

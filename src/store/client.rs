@@ -259,8 +259,8 @@ impl Store {
         match answer {
             ScriptAnswer::Decided(decided) => Ok(decided),
             ScriptAnswer::Elsewhen(_) => Err(StoreError::Unreadable),
-            ScriptAnswer::Foreign(name) => Err(self.foreign(&name)),
-            ScriptAnswer::Emptied => Err(self.emptied()),
+            ScriptAnswer::Foreign(name) => Err(self.log_foreign(&name)),
+            ScriptAnswer::Emptied => Err(self.mark_emptied()),
         }
     }
 
@@ -276,14 +276,14 @@ impl Store {
         Ok(answer)
     }
 
-    /// Handles a call that named another epoch and did nothing: until the store is restored it counts as unavailable.
-    fn emptied(&self) -> StoreError {
+    /// Marks the store as emptied, since a call named another epoch and did nothing: until it is restored it counts as unavailable.
+    fn mark_emptied(&self) -> StoreError {
         self.link.was_emptied();
         StoreError::Unavailable
     }
 
     /// Logs once that another program writes under the store's prefix.
-    fn foreign(&self, name: &KeyName) -> StoreError {
+    fn log_foreign(&self, name: &KeyName) -> StoreError {
         // Relaxed: the flag guards one log line and publishes nothing.
         if !self.shared.foreign.swap(true, Ordering::Relaxed) {
             warn!(

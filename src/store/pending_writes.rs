@@ -433,7 +433,7 @@ impl PendingWrites {
     }
 
     /// Waits until the queue was full for a key; returns at once if it was since the last call.
-    pub(super) async fn was_full(&self) {
+    pub(super) async fn wait_until_full(&self) {
         self.was_full.notified().await;
     }
 

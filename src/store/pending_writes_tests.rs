@@ -199,7 +199,7 @@ async fn keys_are_bounded() {
     });
     assert_eq!(entered.count() as u64, most);
     assert_eq!((owed.backlog().keys as u64, owed.lost()), (most, most));
-    owed.was_full().await;
+    owed.wait_until_full().await;
     let (key, cost) = share(&replicated, 0, 1);
     let again = owed.add(&key, cost, ChargeState::Final, ShardSequence(0), at(0));
     assert_eq!(again, Enqueued::Yes);

@@ -362,7 +362,7 @@ impl PushCounters {
     }
 
     /// Records the end of a sync.
-    pub(super) fn ended(&self, session: &SyncSession, result: SyncResult) {
+    pub(super) fn record_end(&self, session: &SyncSession, result: SyncResult) {
         if result == SyncResult::Complete {
             self.syncs.fetch_add(1, Ordering::Relaxed);
         }

@@ -28,7 +28,7 @@ use crate::config::rules::StoreSeed;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends what is unsent to a store that is no longer in force, and closes it.
-pub(super) async fn leave(store: Arc<Store>) {
+pub(super) async fn flush_and_close(store: Arc<Store>) {
     let since = clock::now();
     while clock::since(since) < PATIENCE {
         store.sync().await;
@@ -54,13 +54,13 @@ impl Store {
         shared.pending_writes.backlog().keys + shared.replay_queue.keys() + unanswered
     }
 
-    /// Returns whether the seed of the store is known. Where it is another seed than the names of unsent keys were made with, these are
-    /// dropped and counted: this gateway alone goes on counting them.
-    pub(super) fn knows_names(&self, session: &mut SyncSession, queues: SyncQueues<'_>) -> bool {
+    /// Adopts the seed of the store, and returns whether it is known. Where the names of unsent keys were made with another seed, these
+    /// keys are dropped and their units counted: this gateway alone goes on counting them.
+    pub(super) fn adopt_seed(&self, session: &mut SyncSession, queues: SyncQueues<'_>) -> bool {
         let Some(seed) = Link::seed(self) else {
             return false;
         };
-        let before = self.shared.named_under(seed);
+        let before = self.shared.replace_seed(seed);
         if before.is_some_and(|before| before != seed) {
             session.give_up(queues);
             let lost = queues
@@ -78,7 +78,7 @@ impl Store {
 
 impl StoreState {
     /// Replaces the seed that names are made with, and returns the one before.
-    fn named_under(&self, seed: StoreSeed) -> Option<StoreSeed> {
+    fn replace_seed(&self, seed: StoreSeed) -> Option<StoreSeed> {
         // It is replaced whole, so a poisoned lock still holds one.
         let mut under = self.under.lock().unwrap_or_else(PoisonError::into_inner);
         under.replace(seed)

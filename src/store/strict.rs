@@ -14,7 +14,7 @@
 //! timed out. Both err towards rejecting, and by no more than the calls that were under way.
 //!
 //! Answers may overtake each other on their way into the view. An older one counts less than was charged, and costs one more call; or it
-//! counts more than is left after a refund, which the next revalidation corrects ([`RemoteBackend::skip_remote_call`]).
+//! counts more than is left after a refund, which the next revalidation corrects ([`RemoteBackend::charge_second_look`]).
 
 use std::sync::Arc;
 
@@ -93,15 +93,20 @@ impl RemoteBackend {
         &self.store
     }
 
-    /// Returns whether `cached`, the decision of the view about `key`, is a rejection that needs no call: the store's counts fall with
-    /// time, and the view's with them. Where keys share a counter in the view, it is unknown whose rejection it is.
+    /// Charges a second look at `cached`, the decision of the view about `key`, if it is a rejection and the look is due. Returns the
+    /// decision that the limit comes to without a call: that rejection, unless a look is due. At `None` the caller must call the store.
     ///
-    /// A rejection that may have been refunded, by a response that does not count or by a limit in another slot, is asked about again
-    /// once a second for each key, so that an attack on one key costs the store next to nothing. This charges the counter of these looks:
-    /// a caller that gets `false` must ask the store.
+    /// The store's counts fall with time, and the view's with them, so a rejection needs no call. Where keys share a counter in the view,
+    /// it is unknown whose rejection it is. One that may have been refunded, by a response that does not count or by a limit in another
+    /// slot, is looked at again once a second for each key, so that an attack on one key costs the store next to nothing.
     #[must_use]
-    pub fn skip_remote_call(&self, key: KeyHash, cached: &Decision, now: Timestamp) -> bool {
-        let looks_again = |looks: &Limit| {
+    pub fn charge_second_look(
+        &self,
+        key: KeyHash,
+        cached: Decision,
+        now: Timestamp,
+    ) -> Option<Decision> {
+        let charge = |looks: &Limit| {
             let ask = Ask {
                 limit: looks,
                 key,
@@ -110,14 +115,16 @@ impl RemoteBackend {
             };
             decide(&[ask], now).outcome() == Outcome::Admitted
         };
-        is_own_refusal(cached) && !self.second_looks.as_ref().is_some_and(looks_again)
+        let needs_no_call =
+            is_own_refusal(&cached) && !self.second_looks.as_ref().is_some_and(charge);
+        needs_no_call.then_some(cached)
     }
 
-    /// Returns the same without a charge: [`skip_remote_call`](Self::skip_remote_call) still has its look.
+    /// Returns whether `cached` is a rejection that needs no call, by the rule of [`charge_second_look`](Self::charge_second_look).
     #[must_use]
     pub fn is_cached_rejection(&self, key: KeyHash, cached: &Decision, now: Timestamp) -> bool {
-        let looks_again = |looks: &Limit| looks.peek(key, Cost::ONE, now).is_admitted();
-        is_own_refusal(cached) && !self.second_looks.as_ref().is_some_and(looks_again)
+        let is_due = |looks: &Limit| looks.peek(key, Cost::ONE, now).is_admitted();
+        is_own_refusal(cached) && !self.second_looks.as_ref().is_some_and(is_due)
     }
 }
 

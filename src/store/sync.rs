@@ -25,7 +25,7 @@ use tracing::{info, warn};
 use super::Store;
 use super::change_feed::READ;
 use super::replication::{PendingPush, SyncQueues, SyncResult, SyncSession};
-use super::store_switch::leave;
+use super::store_switch::flush_and_close;
 use crate::config::rules::Name;
 use crate::in_force::InForce;
 use sluicegate_base::clock;
@@ -81,7 +81,7 @@ impl SyncService {
                 && !store.as_ref().is_some_and(|store| store.follows(&old))
             {
                 // It ends by itself, soon; as many of them as there were reloads meanwhile.
-                tokio::spawn(leave(old));
+                tokio::spawn(flush_and_close(old));
             }
             let Some(store) = store else {
                 tokio::time::sleep(LOOK).await;
@@ -92,9 +92,9 @@ impl SyncService {
                 let pause = pause(store.rules().sync_interval, random()).saturating_sub(HURRY);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
-                    () = store.pending_writes().was_full() => {}
+                    () = store.pending_writes().wait_until_full() => {}
                     () = store.epoch_changed() => {}
-                    () = self.replaced(&store) => continue,
+                    () = self.wait_until_replaced(&store) => continue,
                     _ = shutdown.changed() => draining = true,
                 }
             }
@@ -114,7 +114,7 @@ impl SyncService {
     }
 
     /// Waits until another store is in force, or none.
-    async fn replaced(&self, store: &Arc<Store>) {
+    async fn wait_until_replaced(&self, store: &Arc<Store>) {
         let in_force = || {
             let now = self.0.load();
             now.is_some_and(|now| Arc::ptr_eq(&now, store))
@@ -142,7 +142,7 @@ impl Store {
         let mut session = shared.session.lock().await;
         // What was counted comes before what is added.
         let lost = self.new_epochs();
-        if !self.restored(&lost).await {
+        if !self.restore_all(&lost).await {
             return self.recover_later().await;
         }
         let queues = SyncQueues {
@@ -150,14 +150,14 @@ impl Store {
             replay: &shared.replay_queue,
             pushed: &shared.pushed,
         };
-        if !self.knows_names(&mut session, queues) {
+        if !self.adopt_seed(&mut session, queues) {
             if !lost.is_empty() {
                 self.recover_later().await;
             }
             return;
         }
         let result = self.push_all(&mut session, queues, until).await;
-        shared.pushed.ended(&session, result);
+        shared.pushed.record_end(&session, result);
         match result {
             SyncResult::Complete => self.recover(&lost).await,
             SyncResult::Partial if lost.is_empty() => {}
@@ -218,7 +218,7 @@ impl Store {
     }
 
     /// Restores emptied servers as far as this node remembers their counts, and returns whether all nodes have.
-    async fn restored(&self, lost: &[NewEpoch]) -> bool {
+    async fn restore_all(&self, lost: &[NewEpoch]) -> bool {
         let mut all = true;
         for new in lost {
             if !self.has_told(new) && self.restore(new).await {
