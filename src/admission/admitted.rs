@@ -21,7 +21,7 @@ pub struct Admitted {
 
 impl Admitted {
     /// Returns the evidence for a request whose charges stand as they were made.
-    pub(super) const fn settled() -> Self {
+    pub(super) const fn without_charges() -> Self {
         Self { pending: None }
     }
 
@@ -29,7 +29,7 @@ impl Admitted {
     /// that it was given.
     #[must_use]
     pub const fn exempt() -> Self {
-        Self::settled()
+        Self::without_charges()
     }
 
     /// Returns the evidence for a request that holds the charges and permits of a committed transaction.

@@ -79,7 +79,7 @@ pub fn admit(
     missing: &mut MissingKeys,
 ) -> Admission {
     if limits.is_empty() {
-        return Admission::Admitted(Admitted::settled(), None);
+        return Admission::Admitted(Admitted::without_charges(), None);
     }
     if !limits.are_plain() {
         let plan = match plan(limits, facts, seed, missing) {
@@ -94,9 +94,10 @@ pub fn admit(
     let asks = asks(limits, facts, seed, missing);
     let verdict = sluicegate_limiter::decide(&asks, now);
     match verdict.outcome() {
-        Outcome::Admitted => {
-            Admission::Admitted(Admitted::settled(), Some(AdmissionReport::plain(verdict)))
-        }
+        Outcome::Admitted => Admission::Admitted(
+            Admitted::without_charges(),
+            Some(AdmissionReport::plain(verdict)),
+        ),
         Outcome::Refused { ask, rate } => {
             let rejection = rate_limited(&verdict, rate, asked_as(&asks, ask));
             let report = AdmissionReport::plain(verdict);

@@ -71,26 +71,30 @@ impl SettlementRule {
 
     /// Returns the settlement of the charge, and the event to report. Without a response `count_if` counts nothing, and no cost is
     /// reported.
-    pub(super) fn settle(&self, answer: Option<FinalResponse<'_>>) -> (Settle, Option<LimitEvent>) {
-        let by = answer.map(|answer| answer.by);
+    pub(super) fn settlement(
+        &self,
+        response: Option<FinalResponse<'_>>,
+    ) -> (Settle, Option<LimitEvent>) {
+        let by = response.map(|response| response.by);
         if self.counting == CountedRequests::Origin && by == Some(ResponseSource::Cache) {
             return (Settle::Refund, Some(LimitEvent::Released));
         }
         let counts = self.count_if.as_ref().is_none_or(|condition| {
-            answer.is_some_and(|answer| condition.holds(answer.status, answer.fields))
+            response.is_some_and(|response| condition.holds(response.status, response.fields))
         });
         if !counts {
             return (Settle::Refund, Some(LimitEvent::Released));
         }
-        match (&self.reported, answer) {
-            (Some(reported), Some(answer)) => reported.settle(answer.fields),
+        match (&self.reported, response) {
+            (Some(reported), Some(response)) => reported.settlement(response.fields),
             _ => (Settle::Keep, None),
         }
     }
 }
 
 impl ReportedCost {
-    fn settle(&self, fields: &HeaderMap) -> (Settle, Option<LimitEvent>) {
+    /// Returns the settlement at the cost in these fields, and the event to report.
+    fn settlement(&self, fields: &HeaderMap) -> (Settle, Option<LimitEvent>) {
         let mut lines = fields.get_all(&self.by).iter();
         let units = match (lines.next(), lines.next()) {
             (None, _) => return (Settle::Keep, None),
@@ -130,12 +134,12 @@ mod tests {
         for line in lines {
             fields.append(&by, HeaderValue::from_static(line));
         }
-        let settlement = SettlementRule {
+        let rule = SettlementRule {
             count_if: None,
             reported: Some(ReportedCost { by, at_most: 100 }),
             counting: CountedRequests::All,
         };
-        settlement.settle(Some(FinalResponse {
+        rule.settlement(Some(FinalResponse {
             by: ResponseSource::Origin,
             status: StatusCode::OK,
             fields: &fields,

@@ -278,7 +278,7 @@ impl Transaction {
         let [local, replicated, remote] = BackendKind::ALL.map(|kind| -> Settlements {
             let charged = charged.iter().filter(|charged| charged.backend == kind);
             charged
-                .map(|charged| charged.settle(response, &mut notes))
+                .map(|charged| charged.settlement(response, &mut notes))
                 .collect()
         });
         // There is one for each charge.
@@ -302,11 +302,15 @@ impl Transaction {
 
 impl ChargedLimit {
     /// Returns the settlement of the charge by the response, and adds the note about it.
-    fn settle(&self, response: Option<FinalResponse<'_>>, notes: &mut Vec<LimitNote>) -> Settle {
+    fn settlement(
+        &self,
+        response: Option<FinalResponse<'_>>,
+        notes: &mut Vec<LimitNote>,
+    ) -> Settle {
         let Some(rule) = &self.limit.settlement else {
             return Settle::Keep;
         };
-        let (settle, event) = rule.settle(response);
+        let (settle, event) = rule.settlement(response);
         notes.extend(event.and_then(|event| self.note(event)));
         settle
     }
