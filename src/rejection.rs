@@ -1,6 +1,6 @@
 //! Owns the reasons for which admission rejects a request. Each has one status, one outcome in the log and one counter of its limit.
 //!
-//! A leaf: the store and admission make the values, response and record read them, and none of the four sees another for it.
+//! A leaf: the store and admission make the values, response and record read them, and none of the four imports another for it.
 
 mod missing_key;
 
@@ -51,9 +51,9 @@ pub enum RejectionReason {
 }
 
 impl LimitRejection {
-    /// The wait for which a client is asked where nothing tells when a request in flight will end, or when a store will be back.
+    /// The wait of a client where the end of a request in flight, or of an outage of the store, is unknown.
     /// RFC 9110 §10.2.3 allows to leave the field out; but clients that find none mostly try again at once, and one second is the
-    /// least that it can say.
+    /// least value of the field.
     pub const SOON: Duration = Duration::from_secs(1);
 }
 
@@ -75,7 +75,7 @@ impl RejectionReason {
         self.status() == StatusCode::TOO_MANY_REQUESTS
     }
 
-    /// Returns whether the verdict over the limits says how they stand: a ban, a full limit or an absent store leaves that open.
+    /// Returns whether the verdict over the limits has their state: a ban, a full limit or an unavailable store leaves that open.
     #[must_use]
     pub fn shows_standing(self) -> bool {
         matches!(self, Self::RateLimited(_))

@@ -86,7 +86,7 @@ pub fn is_read(method: &Method, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Returns whether Rack, and `cgi.FieldStorage` of Python, read the body as a form because nothing says what it is.
+/// Returns whether Rack, and `cgi.FieldStorage` of Python, read the body as a form because no type is declared.
 fn is_untyped_form(method: &Method, headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).into_iter();
     method == Method::POST && types.all(|field| field.as_bytes().trim_ascii().is_empty())
@@ -110,7 +110,7 @@ fn bytes<'a>(
 ) -> Result<(&'a [u8], BodyKind), MissingReason> {
     match body {
         KnownBody::Whole([]) => return Err(MissingReason::Absent),
-        // The gateway reads the body wherever a key of the route asks for it.
+        // The gateway reads the body wherever a key of the route needs it.
         KnownBody::Unread => return Err(MissingReason::Malformed),
         _ => {}
     }
@@ -152,7 +152,7 @@ pub(super) fn merged<'a>(
     }
     match (reading(headers), body) {
         (Ok(BodyKind::Json), KnownBody::Whole(text)) => value_at(text, &[Arc::from(name)]),
-        // Its beginning alone says nothing of its members.
+        // Its members are unknown where only its beginning is read.
         (Ok(BodyKind::Json), _) => Err(MissingReason::TooLarge),
         (Ok(_), _) => form(body, headers, name),
         (Err(MissingReason::OtherType), KnownBody::Whole(text))
@@ -168,7 +168,7 @@ pub(super) fn merged<'a>(
 }
 
 /// Returns whether some framework reads parameters from a body of this type: Laravel does wherever it finds `/json` or `+json`, and Rails
-/// knows `text/x-json` and `application/jsonrequest`.
+/// for `text/x-json` and `application/jsonrequest`.
 fn may_be_merged(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).into_iter();
     types.any(|field| {

@@ -3,7 +3,7 @@
 //! Limits that may reject are charged in one [`Transaction`], all or none. A limit that marks belongs to it while it has room; once it is
 //! exceeded it is left out, the request is marked, and its fallback limit takes its place. Limits in shadow are charged after the
 //! transaction and each by itself, so that they neither reject nor take anything from the others: a request that is rejected would not
-//! have come so far. They bar nobody: a request that finds no permit there is reported as rejected, and none of their rejections begins a
+//! have come so far. They reject no request: one that finds no permit there is reported as rejected, and none of their rejections begins a
 //! ban.
 //!
 //! A [`LimitEvaluation`] computes the checks of the request at once, and then decides. Deciding waits only where a limit is decided in a
@@ -343,7 +343,7 @@ fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
         .max()
 }
 
-/// Returns the report of a request for which no limit was asked; the notes say why.
+/// Returns the report of a request for which no limit was asked; the notes have the reason.
 #[cold]
 fn nothing_asked(notes: Vec<LimitNote>, named: Vec<(u8, Name)>) -> AdmissionReport {
     let details = ReportDetails {

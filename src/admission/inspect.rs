@@ -96,7 +96,7 @@ impl ActiveLimit {
     }
 
     /// Returns where the key lies in the store; `None` where the limit counts on this gateway alone, where only the hash is known, or
-    /// before the store has said how keys are hashed there.
+    /// before the seed of the store is known.
     fn store_key(&self, named: &NamedKey) -> Option<StoreKey> {
         let hash = self.hash_remote(named)?;
         Some(StoreKey::new(self.store()?, hash, &self.name))
@@ -160,11 +160,11 @@ impl ActiveLimit {
         {
             active.bans.lift(key, now);
         }
-        // The store has the count; until it answers, nothing is known here.
+        // The store has the count, which this node does not know before its next answer.
         _ = self.set_here(key, None, now);
     }
 
-    /// Returns the state of the key; a shared limit asks the store where it can.
+    /// Returns the state of the key, for a shared limit by a call to the store where that is possible.
     pub async fn key_state(&self, named: &NamedKey, now: Timestamp) -> KeyState {
         let key = named.key;
         let (limit, exempt) = match self.judged(key) {

@@ -75,7 +75,7 @@ pub fn normal_value<'a>(
     normal_form::apply(value, &part.normalizers).ok_or(MissingReason::Malformed)
 }
 
-/// The secret under which one process hashes keys: without it nobody can tell which values share a bucket of a table.
+/// The secret under which one process hashes keys: without it no client can compute which values share a bucket of a table.
 #[derive(Clone, Debug)]
 pub struct KeySeed(Seed);
 
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(key(&[("x-other", "a")]), Err(MissingReason::Absent));
     }
 
-    /// Goal: nobody chooses a value that counts with those who have none. Method: the substitutes beside keys of values that look
+    /// Goal: no client chooses a value that counts with requests that have none. Method: the substitutes beside keys of values that look
     /// like them, and beside each other.
     #[test]
     fn a_substitute_is_no_key() {

@@ -91,7 +91,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: an operator recognizes a value, and nobody can use it. Method: a number, a mail address, short values, a long token.
+    /// Goal: an operator recognizes a value, and no reader of the log can use it. Method: a number, a mail address, short values, a long
+    /// token.
     #[test]
     fn most_of_a_value_is_hidden() {
         for (text, shown) in [

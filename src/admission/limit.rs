@@ -59,7 +59,7 @@ pub struct ActiveLimit {
     /// The counters of the rates in shadow, which are only reported.
     pub shadow_rates: Option<Limit>,
     pub(super) overrides: Option<KeyOverrides>,
-    /// The bans of keys that exceeded it; `None` where it bans nobody.
+    /// The bans of keys that exceeded it; `None` where it bans no key.
     pub bans: Option<ActiveBans>,
     /// The permits of requests in flight; `None` where the number has no maximum.
     pub permits: Option<Permits>,

@@ -31,7 +31,7 @@ pub(super) struct LimitCheck<'a> {
     pub(super) ask: Ask<'a>,
     /// The tier of the request.
     pub(super) tier: Option<TierIndex>,
-    /// The key in the store; `None` where the limit does not count there, or before the store has said how keys are hashed.
+    /// The key in the store; `None` where the limit does not count there, or before the seed of the store is known.
     pub(super) remote_key: Option<KeyHash>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> LimitCheck<'a> {
         let Some(TierMatch { index, name }) = found else {
             return Ok(self);
         };
-        // A key that the operator has written in a row is nobody's invention.
+        // A key that the operator has written in a row is not invented by a client.
         let payer = self.ask.payer.filter(|_| name.is_some());
         let overrides = self.active.overrides.as_ref();
         match overrides.and_then(|overrides| overrides.tier(index)) {
@@ -137,7 +137,7 @@ impl<'a> LimitCheck<'a> {
         }
     }
 
-    /// Returns the decision of the limit as far as this node knows. Charges nothing.
+    /// Returns the decision of the limit by the tables of this node. Charges nothing.
     pub(super) fn peek(&self, now: Timestamp) -> Decision {
         if let Some(check) = self.replicated() {
             return check.peek(now);
@@ -152,7 +152,7 @@ impl<'a> LimitCheck<'a> {
         decision.unwrap_or_else(|| limit.peek(key, cost, at))
     }
 
-    /// Returns the decision that the limit will come to at this moment, if no store need be asked or told about it.
+    /// Returns the decision that the limit will come to at this moment, if it needs no call to a store, and nothing is to be sent there.
     pub(super) fn peek_known(&self, now: Timestamp) -> Option<BackendDecision> {
         match &self.active.backend {
             Backend::Local => Some(self.peek_table(now, None)),
@@ -174,7 +174,7 @@ impl<'a> LimitCheck<'a> {
         BackendDecision { decision, by }
     }
 
-    /// Returns the decision if it is a rejection about which no store need be asked.
+    /// Returns the decision if it is a rejection that needs no call to a store.
     pub(super) fn known_rejection(&self, now: Timestamp) -> Option<Decision> {
         let decision = self.peek(now);
         let is_known = match &self.active.backend {
@@ -192,7 +192,7 @@ impl<'a> LimitCheck<'a> {
         backend.charge_second_look(self.ask.key, self.peek(now), now)
     }
 
-    /// Returns whether the limit rejects nobody with this key.
+    /// Returns whether the limit rejects no request with this key.
     pub(super) fn is_in_shadow(&self) -> bool {
         self.active.action == Action::Shadow || !self.active.enforce.takes(self.ask.key)
     }
@@ -269,7 +269,7 @@ impl<'a> LimitCheck<'a> {
         } else {
             self.reserve_in_shadow(transaction, now).await
         };
-        // Without its store, a limit would let nobody pass.
+        // Without its store, the limit would admit nothing.
         let admits = verdict
             .as_ref()
             .is_some_and(|verdict| verdict.outcome() == Outcome::Admitted);
@@ -287,7 +287,7 @@ impl<'a> LimitCheck<'a> {
         notes
     }
 
-    /// Charges a limit that counts with other nodes. Returns its verdict, `None` where it would let nobody pass without its store, and the
+    /// Charges a limit that counts with other nodes. Returns its verdict, `None` where it would admit nothing without its store, and the
     /// source of the decision.
     async fn reserve_in_shadow(
         &self,

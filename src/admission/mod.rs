@@ -107,7 +107,7 @@ pub fn admit(
 }
 
 /// Returns the rejection that [`admit`] would return, if nothing else is to be done about it and the request has all keys. Charges
-/// nothing, takes nothing and bans nobody.
+/// nothing, takes nothing and bans no key.
 #[must_use]
 pub fn peek_rejection(
     limits: &RouteLimits,

@@ -65,8 +65,8 @@ impl ActiveTier {
 }
 
 impl KeyOverrides {
-    /// Returns the overrides in the rules of the limit `name`, whose counters are those of `limit` and whose `own` items tell what clients
-    /// may see of it; `None` where the limit has none. Rows that are the same in `before` are not hashed again.
+    /// Returns the overrides in the rules of the limit `name`, whose counters are those of `limit` and whose `own` items decide what
+    /// clients may see of it; `None` where the limit has none. Rows that are the same in `before` are not hashed again.
     pub(super) fn new(
         name: &str,
         rules: &LimitRules,
@@ -133,7 +133,7 @@ fn hash_rows(rows: &OverrideRows, seed: &KeySeed) -> RowTiers {
         .collect()
 }
 
-/// A hasher of keyed hashes that returns them as they are: nobody can choose keys that meet in one place without knowing the secret.
+/// A hasher of keyed hashes that returns them as they are: no client can choose keys that meet in one place without the secret.
 #[derive(Clone, Copy, Debug, Default)]
 struct AsItIs(u64);
 

@@ -44,7 +44,7 @@ pub(super) fn payer(client: IpAddr, bits: PrefixBits) -> Payer {
 mod tests {
     use super::*;
 
-    /// Goal: a subscriber pays as one, and for nobody else. Method: addresses of one network and of its neighbor, of both families and
+    /// Goal: a subscriber pays as one, and for no other. Method: addresses of one network and of its neighbor, of both families and
     /// with the prefixes of keys.
     #[test]
     fn a_network_pays_as_one() {

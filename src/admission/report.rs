@@ -41,7 +41,7 @@ pub struct ReportDetails {
     pub marks: Vec<OriginMark>,
 }
 
-/// A field that tells the origin of a limit that was exceeded.
+/// A field that shows the origin a limit that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginMark {
     /// The index of the limit on the route.

@@ -20,7 +20,7 @@ pub struct RouteLimits {
     asks_store: bool,
     /// Set if some limit counts with other nodes.
     counts_remotely: bool,
-    /// Fields in which the origin speaks to the gateway alone.
+    /// Fields of the origin that are for the gateway alone.
     confidential: Box<[HeaderName]>,
 }
 

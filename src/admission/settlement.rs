@@ -146,7 +146,7 @@ mod tests {
         }))
     }
 
-    /// Goal: the origin's word within its bounds, and one unit where it says nothing that can be understood. Method: numbers at the
+    /// Goal: the cost that the origin reports, within its bounds, and one unit where the field is malformed. Method: numbers at the
     /// edges, and values that a lenient parser would take.
     #[test]
     fn a_cost_is_read_clamped_or_one() {

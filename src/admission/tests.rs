@@ -292,7 +292,8 @@ fn a_second_limit_in_shadow_refuses_nobody() {
     assert_eq!(refused, [false, true, true]);
 }
 
-/// Goal: routes whose limits are plain are judged straight, and owe nothing. Method: a constant cost is plain, the rest is not.
+/// Goal: routes whose limits are plain are decided by one call, and leave nothing to settle. Method: a constant cost is plain, the rest is
+/// not.
 #[test]
 fn only_limits_that_need_it_are_weighed() {
     let cost = format!("{FIVE}\ncost = 3");
@@ -314,8 +315,8 @@ fn only_limits_that_need_it_are_weighed() {
     }
 }
 
-/// Goal: a refusal is foreseen only of requests that the limit's own rates hold for. Method: a limit with tiers, used up; strangers and
-/// unknown tiers are foreseen, as they are decided, and nothing is charged; known tiers are left to the decision.
+/// Goal: a rejection is predicted only of requests that have the limit's own rates. Method: a limit with tiers, used up; requests without a
+/// tier or with an unknown one get the prediction that is decided, and nothing is charged; those of known tiers get none.
 #[test]
 fn what_tiers_say_is_not_foreseen() {
     let tiers = "tier = \"header.x-plan\"\ntiers = { pro = \"9 per 30d\", free = \"unlimited\" }";
@@ -344,8 +345,8 @@ fn what_tiers_say_is_not_foreseen() {
     assert_eq!(bench.left(), [0, 0]);
 }
 
-/// Goal: a ban and a permit belong to whichever limit is asked, also to one that stands in for another, and what bars a request takes
-/// nothing. Method: a limit that marks, and behind it one that bans; at the ban neither is charged any more.
+/// Goal: a ban and a permit belong to whichever limit is asked, also to one that stands in for another, and a rejection before the limits
+/// takes nothing. Method: a limit that marks, and behind it one that bans; at the ban neither is charged any more.
 #[test]
 fn a_second_limit_bans_when_it_is_asked() {
     let mark = "rates = [\"1 per 30d\"]\naction = \"mark\"\nfallback_limit = \"slow\"";
@@ -370,7 +371,7 @@ fn a_second_limit_bans_when_it_is_asked() {
 }
 
 /// Goal: permits are all or none, and come back with what refuses. Method: two limits in flight, of which the second has no room; then a
-/// rate that has none; a limit in shadow reports and refuses nobody.
+/// rate that has none; a limit in shadow reports and refuses no request.
 #[test]
 fn permits_are_taken_together_and_given_back() {
     let wide = format!("{FIVE}\nconcurrency = 5");

@@ -7,7 +7,7 @@
 //! # Invariants
 //! 1. A [`Transaction`] owns its charges and permits from the moment at which they are made until they are settled. Dropped before it is
 //!    committed it refunds its charges and gives back its permits; dropped afterwards it settles them as for a request without a response.
-//! 2. A replicated charge is opened before the store is asked: other nodes learn of it when it is settled.
+//! 2. A replicated charge is opened before the store is called: it is sent to other nodes when it is settled.
 //!
 //! # Concurrency
 //! Cancelling the future drops the transaction, so all charges that were made by then are refunded. For a call that is under way see
@@ -182,7 +182,7 @@ impl Transaction {
         self.progress
     }
 
-    /// Tells the replicated backend that its charges may still change.
+    /// Opens the replicated charges: they may still change.
     fn open_replicated(&mut self) {
         self.replicated.iter_mut().for_each(ReplicatedCharge::open);
     }
@@ -206,7 +206,7 @@ impl Transaction {
         self
     }
 
-    /// The request goes on: charges of backends in which no limit depends on the response stand.
+    /// Starts the request: charges of backends in which no limit depends on the response stand.
     pub(super) fn start(&mut self) {
         self.progress = RequestProgress::UnderWay;
         for kind in BackendKind::ALL {
@@ -410,7 +410,7 @@ fn reserve_local_and_replicated(
     Ok(JointDecision::admitted(verdict, transaction, notes))
 }
 
-/// Reserves `checks`, of which some are remote: no store is asked about a request that is rejected without it.
+/// Reserves `checks`, of which some are remote: a request that is rejected without the store causes no call.
 async fn reserve_remote(
     checks: &[LimitCheck<'_>],
     now: Timestamp,
@@ -464,7 +464,7 @@ fn reject_by_cache(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<JointDec
     Some(JointDecision::rejected(Verdict::of(decisions), notes))
 }
 
-/// Returns the verdict and the sources of the rejection that [`Transaction::reserve`] would come to, if no store need be asked for it.
+/// Returns the verdict and the sources of the rejection that [`Transaction::reserve`] would come to, if it needs no call to a store.
 pub(super) fn peek_rejection(
     checks: &[LimitCheck<'_>],
     now: Timestamp,

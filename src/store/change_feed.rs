@@ -2,7 +2,7 @@
 //!
 //! Each gateway keeps state of a key that only it can change: that the store had refused the key, what it admitted itself, bans. It finds
 //! them by a hash that other gateways cannot compute. So the name of the key in the store is published; a gateway that reads it drops its
-//! state when the next request with that key comes, and asks the store again.
+//! state when the next request with that key comes, and calls the store again.
 //!
 //! The names lie in a sorted set of the store, by the time of the change there. Each gateway reads once a second what is new.
 //!

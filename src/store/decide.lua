@@ -1,9 +1,9 @@
--- Judges rates where all gateways of a fleet count together: the limiter's algorithms over the fields of a key.
+-- Decides rates where all gateways of a fleet count together: the limiter's algorithms over the fields of a key.
 --
--- One call names one or more keys of one slot and is all or nothing: first everything is read and judged, then everything is
+-- One call names one or more keys of one slot and is all or nothing: first everything is read and decided, then everything is
 -- written. A script runs alone, so nothing comes between. Time is the store's own, read once; whatever a call writes, Redis 5
--- and later and Valkey replicate as effects, not as a script that would be run again. What is judged, and why it is right, is
--- argued beside the algorithms in crates/limiter/src/algorithm and crates/limiter/src/exact; here stands only what is different. The tests
+-- and later and Valkey replicate as effects, not as a script that would be run again. The rules, and why they are right, are
+-- argued beside the algorithms in crates/limiter/src/algorithm and crates/limiter/src/exact; only the differences stand here. The tests
 -- run both beside each other (tests/e2e/store).
 --
 -- Keys
@@ -11,15 +11,15 @@
 --     s  sliding window   second of the latest charge, counted in the window before that second's, counted in that second's
 --     w  fixed window     start in ms, count, 0          f  from the first request     c  of a calendar
 --     i  interval bucket  start of its period in ms, tokens missing then, 0
---     d  debt             ms when nothing is owed any more, ticks of 1/count ms beyond it, generation of undos
+--     d  debt             ms at which the debt ends, ticks of 1/count ms beyond it, generation of undos
 --   A list for a log (exact): a unit an entry, its moment in ms, the latest first. Beside it, only while there is something to
 --     remember, a hash: "spilled" if a forced charge pushed out what still counted.
 --   "#node" in a hash: the number of that node's last push, and the second when it was made.
---   What cannot be read counts as unused and is written over; it takes who may write here to make it so. What lies more than
+--   What cannot be read counts as unused and is written over; only a writer of this store can make it so. What lies more than
 --   a day ahead of now, or of a debt more than the horizon that the call names, is from a clock that stepped back, and counts as unused
---   too. A key of another type is somebody else's: the answer names it, and nothing is written.
---   A key expires when it owes nothing, a second later. No charge lets it expire earlier than one before it: generations and
---   numbers of pushes are remembered for as long as what they are about.
+--   too. A key of another type belongs to another program: the answer names it, and nothing is written.
+--   A key expires a second after it stops counting. No charge lets it expire earlier than one before it: generations and
+--   numbers of pushes are kept as long as their charges.
 --
 -- Numbers
 --   Doubles are exact below 2^53. A period is at most 2678400000 ms (below 2^31.4), counts are below 2^20 (of windows 2^24),
@@ -41,7 +41,7 @@ local second, micros = tonumber(clock[1]), tonumber(clock[2])
 local now = second * SECOND + math.floor(micros / SECOND)
 local now_up = second * SECOND + math.ceil(micros / SECOND)
 local unreadable = 0
--- What ends the judging early, if anything does.
+-- The answer that ends the call early, if any.
 local verdict
 
 local argument, key = 0, 0
@@ -94,7 +94,7 @@ local function subtract(r, am, at, bm, bt)
 end
 
 -- Each kind: how its arguments are read, a rate seen as of now, whether a cost fits, and what a charge or an undo writes to
--- r.raw. `see` is called before `fits` and `charge`; r.due is when what `charge` wrote owes nothing any more.
+-- r.raw. `see` is called before `fits` and `charge`; r.due is when what `charge` wrote stops counting.
 local kinds = {}
 
 kinds.s = {
@@ -207,7 +207,7 @@ kinds.i = {
   end,
 }
 
--- What a debt's fields owe now.
+-- The debt of a field now.
 local function owed(r, raw)
   local ahead = raw[1] - now
   if ahead < 0 or ahead > r.horizon then return 0, 0 end
@@ -256,7 +256,7 @@ kinds.d = {
 }
 
 -- An edit of a period or an algorithm names another field. What the old one counts goes on in the new one, as if all of it
--- was made now: more than the truth, for a short time, never less. Of several it is the one of the next longer period, or of
+-- was made now: more than still counts, for a short time, never less. Of several it is the one of the next longer period, or of
 -- the longest. The old ones go with the first charge, so two gateways of which one is edited earlier count together still.
 local function units_of(kind, period, raw, r)
   local millis = period * SECOND
@@ -319,7 +319,7 @@ local function convert(ask)
   end
 end
 
--- What of a log is in reach: the entry with so many later ones, on top of the list what this call enters.
+-- The entry of a log with so many later ones; what this call enters is on top.
 local function entry(ask, age)
   if age < ask.entered then return ask.at end
   age = age - ask.entered
@@ -336,7 +336,7 @@ local function entry(ask, age)
   end
   return known
 end
--- How many entries are later than a moment, where that is known to be from `low` to `high`: by halving, they are in order.
+-- The number of entries later than a moment, which is from `low` to `high`: by halving, they are in order.
 local function later(ask, moment, low, high)
   high = math.min(high, ask.len)
   low = math.min(low, high)
@@ -380,7 +380,7 @@ local function log_row(ask, row)
     row[#row + 1] = used > 0 and entry(ask, used - 1) or 0
   end
 end
--- Enters the ask's cost on top, as far as it fits into the log; whether that pushes out what counts.
+-- Enters the ask's cost on top, as far as it fits into the log, and records whether that pushes out what counts.
 local function enter(ask)
   local used = later(ask, now - ask.longest, 0, ask.len)
   ask.spilled = used + ask.cost > ask.entries
@@ -411,7 +411,7 @@ local function merged(r, one, other)
   if start - r.period == window then return { one[1], math.max(one[2], other[3]), one[3] } end
   return one
 end
--- When a field owes nothing any more.
+-- When a field stops counting.
 local function due_of(r)
   if r.kind == 's' then return (r.raw[1] - r.raw[1] % r.period + 2 * r.period) * SECOND end
   if r.kind == 'd' then return r.raw[1] + 1 end
@@ -419,7 +419,7 @@ local function due_of(r)
   -- Windows of a calendar may be an hour longer than their period.
   return r.raw[1] + r.millis + (r.kind == 'c' and 3600 * SECOND or 0)
 end
--- Units of the longest log that is told, and its runs: how many units, and the moment of each.
+-- Units of the longest log in the call, and its runs: how many units, and the moment of each.
 local function restore_log(ask)
   local units, runs = 0, nil
   for _, r in ipairs(ask.rates) do
@@ -438,13 +438,13 @@ local function restore(ask)
 end
 
 local mode = text()
--- A store that was emptied judges nothing before the gateways have told it what they know.
+-- A store that was emptied decides nothing before the gateways have restored it.
 if mode == 'guarded' then
   local epoch = text()
   if redis.pcall('GET', next_key()) ~= epoch then return { head(EMPTIED) } end
   mode = text()
 end
--- An operator clears a key: nothing is judged.
+-- An operator clears a key: nothing is decided.
 if mode == 'forget' then
   redis.call('DEL', unpack(KEYS))
   return { head(DONE) }
@@ -503,7 +503,7 @@ local function row_of(ask)
   return row
 end
 
--- Whether every rate has room, each marked if it has not.
+-- Returns true if every rate has room, and marks those that have none.
 local function judge(ask)
   local fits = true
   for _, r in ipairs(ask.rates) do
@@ -582,7 +582,7 @@ if not judged then
 end
 
 -- A write that is refused (read only, out of memory) is the first one, and ends the call with nothing written: commands that
--- take memory come first, and whether there is any is asked once for all of a script.
+-- take memory come first, and Redis checks once a script that there is any.
 local function keep(name, moment)
   local left = moment - now + SLACK
   if redis.call('PTTL', name) < left then redis.call('PEXPIRE', name, decimal(left)) end
@@ -629,7 +629,7 @@ local function write_runs(ask)
   keep(ask.key, latest + ask.longest)
   ask.known, ask.len = {}, math.min(redis.call('LLEN', ask.key), ask.entries)
 end
--- Remembers a push, and forgets what nobody repeats any more.
+-- Records a push, and drops those that no node repeats any more.
 local function remember(ask)
   if ask.is_new_node and redis.call('HLEN', ask.beside) > MANY_PUSHES then
     local all = redis.call('HGETALL', ask.beside)

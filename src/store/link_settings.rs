@@ -9,7 +9,7 @@ use sluicegate_redis_link::{Clock, LibraryName, LinkSettings, Moment, TlsSetting
 
 use crate::config::rules::StoreRules;
 
-/// The name by which servers know the gateway.
+/// The name of the gateway in the lists of clients of servers.
 const LIBRARY: LibraryName = LibraryName {
     name: "sluicegate",
     version: env!("CARGO_PKG_VERSION"),

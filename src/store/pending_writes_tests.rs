@@ -1,4 +1,4 @@
-//! Tests of what is owed to the store, with limits whose counts can be read.
+//! Tests of the queue for the store, with limits whose counts can be read.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ pub(in crate::store) const NOON: Timestamp = Timestamp::from_secs(1_800_014_400)
 
 /// A limit with two tables, of so many a day.
 pub(in crate::store) fn replicated(
-    owed: &PendingWrites,
+    queue: &PendingWrites,
     name: &str,
     count: u32,
 ) -> Arc<ReplicatedLimit> {
     let rate = Rate::new(count, Period::from_secs(86_400).unwrap()).unwrap();
     let limit = || Limit::new(Rates::new([rate]).unwrap(), Capacity::new(1000).unwrap());
     Arc::new(ReplicatedLimit {
-        registered: owed.register(&name.into()),
+        registered: queue.register(&name.into()),
         view: limit(),
         own: limit(),
     })
@@ -43,15 +43,15 @@ pub(in crate::store) fn share(replicated: &Arc<ReplicatedLimit>, key: u64, units
 
 /// What a request does that is admitted.
 pub(in crate::store) fn charge(
-    owed: &PendingWrites,
+    queue: &PendingWrites,
     (key, cost): &Share,
     stand: ChargeState,
     at: ClockPair,
 ) -> Enqueued {
-    let seen = owed.sequence(&key.replicated, key.key);
+    let seen = queue.sequence(&key.replicated, key.key);
     key.replicated.view.count(key.key, *cost, at.store);
     key.replicated.own.count(key.key, *cost, at.here);
-    owed.add(key, *cost, stand, seen, at)
+    queue.add(key, *cost, stand, seen, at)
 }
 
 fn state(units: u32) -> RemoteState {
@@ -62,8 +62,8 @@ fn state(units: u32) -> RemoteState {
     }])
 }
 
-fn taken(owed: &PendingWrites, until: ClockPair) -> Vec<(u64, u64)> {
-    let taken = owed.take_due(100, until.here).into_iter();
+fn taken(queue: &PendingWrites, until: ClockPair) -> Vec<(u64, u64)> {
+    let taken = queue.take_due(100, until.here).into_iter();
     taken
         .map(|taken| (taken.name.bits(), taken.units))
         .collect()
@@ -72,75 +72,78 @@ fn taken(owed: &PendingWrites, until: ClockPair) -> Vec<(u64, u64)> {
 /// Goal: a busy key is one push, limits are apart, and nothing is taken twice. Method: two limits with equal keys, taken up to a moment.
 #[test]
 fn charges_of_a_key_are_merged_and_taken_once() {
-    let owed = PendingWrites::default();
-    let (one, two) = (replicated(&owed, "one", 100), replicated(&owed, "two", 100));
+    let queue = PendingWrites::default();
+    let (one, two) = (
+        replicated(&queue, "one", 100),
+        replicated(&queue, "two", 100),
+    );
     for (replicated, key, units, millis) in [(&one, 1, 2, 0), (&one, 1, 3, 5), (&two, 1, 7, 9)] {
         let share = share(replicated, key, units);
         assert_eq!(
-            charge(&owed, &share, ChargeState::Final, at(millis)),
+            charge(&queue, &share, ChargeState::Final, at(millis)),
             Enqueued::Yes
         );
     }
     assert_eq!(
-        taken(&owed, at(5)),
+        taken(&queue, at(5)),
         [(1, 5)],
         "what began to wait later is left"
     );
-    assert_eq!(taken(&owed, at(9)), [(1, 7)]);
-    assert_eq!(taken(&owed, at(9)), []);
-    assert_eq!(owed.backlog().keys, 2, "they are under way");
+    assert_eq!(taken(&queue, at(9)), [(1, 7)]);
+    assert_eq!(taken(&queue, at(9)), []);
+    assert_eq!(queue.backlog().keys, 2, "they are under way");
 }
 
-/// Goal: the store hears of a key in the order of its pushes. Method: a charge while the key is under way waits until it has come back.
+/// Goal: the store gets the pushes of a key in their order. Method: a charge while the key is under way waits until it has come back.
 #[test]
 fn a_key_that_is_under_way_is_not_taken() {
-    let owed = PendingWrites::default();
-    let replicated = replicated(&owed, "one", 100);
-    charge(&owed, &share(&replicated, 1, 1), ChargeState::Final, at(0));
-    let first = owed.take_due(1, at(0).here).pop().unwrap();
-    charge(&owed, &share(&replicated, 1, 4), ChargeState::Final, at(1));
-    assert_eq!(taken(&owed, at(9)), []);
-    owed.apply_remote(first.counter, &state(1), at(2).store);
-    assert_eq!(taken(&owed, at(9)), [(1, 4)]);
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 100);
+    charge(&queue, &share(&replicated, 1, 1), ChargeState::Final, at(0));
+    let first = queue.take_due(1, at(0).here).pop().unwrap();
+    charge(&queue, &share(&replicated, 1, 4), ChargeState::Final, at(1));
+    assert_eq!(taken(&queue, at(9)), []);
+    queue.apply_remote(first.counter, &state(1), at(2).store);
+    assert_eq!(taken(&queue, at(9)), [(1, 4)]);
 }
 
-/// Goal: what may be given back is not told before it is known. Method: three open costs that come to what was charged, to more, and to
-/// nothing; the last leaves a look.
+/// Goal: a cost that may be refunded is not sent before it is settled. Method: three tentative costs, settled at the charge, at more, and
+/// at nothing; the last queues a read.
 #[test]
-fn open_costs_are_told_once_they_are_settled() {
-    let owed = PendingWrites::default();
-    let replicated = replicated(&owed, "one", 100);
+fn tentative_costs_are_sent_once_they_are_settled() {
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 100);
     let shares = [1, 2, 3].map(|key| share(&replicated, key, 2));
     for share in &shares {
-        charge(&owed, share, ChargeState::Tentative, at(0));
+        charge(&queue, share, ChargeState::Tentative, at(0));
     }
-    assert_eq!(taken(&owed, at(9)), []);
+    assert_eq!(taken(&queue, at(9)), []);
     for ((key, cost), due) in shares.iter().zip([2, 5, 0]) {
-        owed.settle(key, *cost, Enqueued::Yes, due, at(1));
+        queue.settle(key, *cost, Enqueued::Yes, due, at(1));
     }
-    let mut told = taken(&owed, at(9));
-    told.sort_unstable();
-    assert_eq!(told, [(1, 2), (2, 5), (3, 0)]);
+    let mut sent = taken(&queue, at(9));
+    sent.sort_unstable();
+    assert_eq!(sent, [(1, 2), (2, 5), (3, 0)]);
 }
 
-/// Goal: an answer forgets nothing that the store cannot know of, and what it knows counts once. Method: a key charged before its push,
+/// Goal: an answer drops no charge that the store does not have, and one that it has counts once. Method: a key charged before its push,
 /// while that is under way, and with a cost that is open; the view afterwards.
 #[test]
-fn a_view_counts_what_the_store_says_and_what_it_cannot_know() {
-    let owed = PendingWrites::default();
-    let replicated = replicated(&owed, "one", 100);
-    charge(&owed, &share(&replicated, 1, 3), ChargeState::Final, at(0));
+fn a_view_counts_the_answer_and_what_the_store_does_not_have() {
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 100);
+    charge(&queue, &share(&replicated, 1, 3), ChargeState::Final, at(0));
     charge(
-        &owed,
+        &queue,
         &share(&replicated, 1, 2),
         ChargeState::Tentative,
         at(0),
     );
-    let push = owed.take_due(1, at(0).here).pop().unwrap();
+    let push = queue.take_due(1, at(0).here).pop().unwrap();
     assert_eq!(push.units, 3);
-    charge(&owed, &share(&replicated, 1, 4), ChargeState::Final, at(1));
+    charge(&queue, &share(&replicated, 1, 4), ChargeState::Final, at(1));
     // Other nodes have charged ten.
-    owed.apply_remote(push.counter, &state(13), at(2).store);
+    queue.apply_remote(push.counter, &state(13), at(2).store);
     let key = push.counter.key();
     assert_eq!(replicated.view.used(key, at(2).store), 13 + 2 + 4);
     assert_eq!(replicated.own.used(key, at(2).here), 9);
@@ -149,20 +152,20 @@ fn a_view_counts_what_the_store_says_and_what_it_cannot_know() {
 /// Goal: a charge that an answer overwrites before it is entered counts. Method: an adoption between the two steps of a request.
 #[test]
 fn a_charge_that_an_answer_overwrote_counts_again() {
-    let owed = PendingWrites::default();
-    let replicated = replicated(&owed, "one", 100);
-    charge(&owed, &share(&replicated, 1, 1), ChargeState::Final, at(0));
-    let push = owed.take_due(1, at(0).here).pop().unwrap();
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 100);
+    charge(&queue, &share(&replicated, 1, 1), ChargeState::Final, at(0));
+    let push = queue.take_due(1, at(0).here).pop().unwrap();
     let (late, cost) = share(&replicated, 1, 5);
-    let seen = owed.sequence(&replicated, late.key);
+    let seen = queue.sequence(&replicated, late.key);
     replicated.view.count(late.key, cost, at(1).store);
-    owed.apply_remote(push.counter, &state(1), at(1).store);
+    queue.apply_remote(push.counter, &state(1), at(1).store);
     assert_eq!(
         replicated.view.used(late.key, at(1).store),
         1,
         "overwritten"
     );
-    owed.add(&late, cost, ChargeState::Final, seen, at(1));
+    queue.add(&late, cost, ChargeState::Final, seen, at(1));
     assert_eq!(replicated.view.used(late.key, at(1).store), 6);
 }
 
@@ -170,88 +173,88 @@ fn a_charge_that_an_answer_overwrote_counts_again() {
 /// have the same key.
 #[test]
 fn an_answer_for_another_limit_of_the_key_overwrites_nothing() {
-    let owed = PendingWrites::default();
+    let queue = PendingWrites::default();
     let (wide, narrow) = (
-        replicated(&owed, "wide", 100),
-        replicated(&owed, "narrow", 2),
+        replicated(&queue, "wide", 100),
+        replicated(&queue, "narrow", 2),
     );
-    charge(&owed, &share(&wide, 1, 1), ChargeState::Final, at(0));
-    let push = owed.take_due(1, at(0).here).pop().unwrap();
+    charge(&queue, &share(&wide, 1, 1), ChargeState::Final, at(0));
+    let push = queue.take_due(1, at(0).here).pop().unwrap();
     let (late, cost) = share(&narrow, 1, 1);
-    let seen = owed.sequence(&narrow, late.key);
+    let seen = queue.sequence(&narrow, late.key);
     narrow.view.count(late.key, cost, at(1).store);
-    owed.apply_remote(push.counter, &state(1), at(1).store);
-    owed.add(&late, cost, ChargeState::Final, seen, at(1));
+    queue.apply_remote(push.counter, &state(1), at(1).store);
+    queue.add(&late, cost, ChargeState::Final, seen, at(1));
     assert_eq!(narrow.view.used(late.key, at(1).store), 1);
 }
 
-/// Goal: no number of keys fills the memory, and what finds no room is told of. Method: twice as many keys as there may be; then a known
+/// Goal: no number of keys fills the memory, and what finds no room is counted. Method: twice as many keys as there may be; then a known
 /// key, and one after room was made.
 #[tokio::test]
 async fn keys_are_bounded() {
-    let owed = PendingWrites::default();
-    let replicated = replicated(&owed, "one", 100);
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 100);
     let most = bounds::SYNC_KEYS as u64;
     let entered = (0..2 * most).filter(|key| {
         let (key, cost) = share(&replicated, *key, 1);
-        let entered = owed.add(&key, cost, ChargeState::Final, ShardSequence(0), at(0));
+        let entered = queue.add(&key, cost, ChargeState::Final, ShardSequence(0), at(0));
         entered == Enqueued::Yes
     });
     assert_eq!(entered.count() as u64, most);
-    assert_eq!((owed.backlog().keys as u64, owed.lost()), (most, most));
-    owed.wait_until_full().await;
+    assert_eq!((queue.backlog().keys as u64, queue.lost()), (most, most));
+    queue.wait_until_full().await;
     let (key, cost) = share(&replicated, 0, 1);
-    let again = owed.add(&key, cost, ChargeState::Final, ShardSequence(0), at(0));
+    let again = queue.add(&key, cost, ChargeState::Final, ShardSequence(0), at(0));
     assert_eq!(again, Enqueued::Yes);
-    assert_eq!(owed.lost(), most);
+    assert_eq!(queue.lost(), most);
 }
 
 /// Goal: a long outage does not keep keys that no longer count. Method: a key whose window has passed before one whose has not.
 #[test]
 fn keys_of_which_nothing_counts_are_forgotten() {
-    let owed = PendingWrites::default();
-    let replicated = replicated(&owed, "one", 100);
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 100);
     let days = |days: u64| at(days * 86_400_000);
     charge(
-        &owed,
+        &queue,
         &share(&replicated, 1, 1),
         ChargeState::Final,
         days(0),
     );
     charge(
-        &owed,
+        &queue,
         &share(&replicated, 2, 1),
         ChargeState::Final,
         days(3),
     );
-    owed.drop_expired(days(3).here);
-    assert_eq!(taken(&owed, days(3)), [(2, 1)]);
-    assert_eq!(owed.backlog().oldest, None);
+    queue.drop_expired(days(3).here);
+    assert_eq!(taken(&queue, days(3)), [(2, 1)]);
+    assert_eq!(queue.backlog().oldest, None);
 }
 
 /// Goal: the two steps of requests and the adoptions of many answers, all at once, lose no charge. Method: threads that charge one key,
-/// and one that pushes and adopts what a store would say; at the end the view counts no less than all charges.
+/// and one that pushes and adopts the answers of a store; at the end the view counts no less than all charges.
 #[test]
 fn nothing_is_lost_between_threads() {
     const TURNS: u32 = 5_000;
-    let owed = PendingWrites::default();
-    let replicated = replicated(&owed, "one", 1_000_000);
+    let queue = PendingWrites::default();
+    let replicated = replicated(&queue, "one", 1_000_000);
     let unit = share(&replicated, 1, 1);
     let store = std::thread::scope(|scope| {
         let chargers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
                     for _ in 0..TURNS {
-                        charge(&owed, &unit, ChargeState::Final, at(0));
+                        charge(&queue, &unit, ChargeState::Final, at(0));
                     }
                 })
             })
             .collect();
         let mut store = 0;
         let mut push_all = || {
-            for push in owed.take_due(1, at(0).here) {
+            for push in queue.take_due(1, at(0).here) {
                 store += u32::try_from(push.units).unwrap();
-                owed.apply_remote(push.counter, &state(store), at(0).store);
+                queue.apply_remote(push.counter, &state(store), at(0).store);
             }
         };
         while !chargers.iter().all(|charger| charger.is_finished()) {
@@ -260,7 +263,7 @@ fn nothing_is_lost_between_threads() {
         push_all();
         store
     });
-    assert_eq!(store, 2 * TURNS, "told once each");
+    assert_eq!(store, 2 * TURNS, "sent once each");
     assert_eq!(
         replicated.view.used(unit.0.key, at(0).store),
         u64::from(2 * TURNS)

@@ -52,7 +52,7 @@ impl RecoveryCache {
             policy: policy.clone(),
             state: state.clone(),
             at,
-            until: owes_until(policy, state),
+            until: counts_until(policy, state),
         };
         let mut keys = self.lock();
         if let Some(known) = keys.known.get_mut(name) {
@@ -72,8 +72,8 @@ impl RecoveryCache {
     /// Returns the calls that restore every key, for a store whose time is `now`.
     pub(super) fn calls(&self, now: Timestamp) -> Vec<Call> {
         let keys = self.lock();
-        let owing = keys.known.iter().filter(|(_, known)| known.until > now);
-        owing
+        let counting = keys.known.iter().filter(|(_, known)| known.until > now);
+        counting
             .map(|(name, known)| {
                 let (policy, cost) = (&known.policy, Cost::ONE);
                 script::restore(&Ask { policy, name, cost }, &known.state, now)
@@ -100,7 +100,7 @@ impl RememberedKeys {
 }
 
 /// Returns the time after which a key certainly no longer counts.
-fn owes_until(policy: &Policy, state: &RemoteState) -> Timestamp {
+fn counts_until(policy: &Policy, state: &RemoteState) -> Timestamp {
     let rates = policy.rates().iter().zip(state.rates());
     let ends = rates.map(|(rate, state)| {
         let period = Duration::from_secs(rate.period().as_secs().into());
@@ -153,9 +153,10 @@ mod tests {
         memory.learn(&name(bits), &policy(), &used(count, at.as_secs()), at);
     }
 
-    /// Goal: the later of two answers holds, and what owes nothing any more is not told. Method: answers out of order; two windows later.
+    /// Goal: the later of two answers holds, and a key that no longer counts is not restored. Method: answers out of order; two windows
+    /// later.
     #[test]
-    fn what_is_told_is_what_the_store_said_last() {
+    fn a_key_is_restored_to_the_latest_answer() {
         let memory = RecoveryCache::default();
         let later = NOW.saturating_add(Duration::from_secs(1));
         learn(&memory, 1, 3, later);
@@ -177,8 +178,8 @@ mod tests {
         assert_eq!(memory.calls(later), []);
     }
 
-    /// Goal: the memory is bounded, and a flood of keys does not erase what others owe. Method: more keys than there may be, at once and
-    /// after the first ones owe nothing any more.
+    /// Goal: the cache is bounded, and a flood of keys does not evict the counts of others. Method: more keys than there may be, at once
+    /// and after the first ones no longer count.
     #[test]
     fn keys_are_bounded() {
         let memory = RecoveryCache::default();

@@ -2,11 +2,11 @@
 //! transport.
 //!
 //! The due units of a key become one push, with a number of this node's. A push whose answer is lost is sent again as it was, before
-//! anything else of its key; the key in the store remembers the number, so the push counts once however often it arrives
+//! anything else of its key; the key in the store keeps the number, so the push counts once however often it arrives
 //! ([`script::push`]). A push that certainly did not arrive goes back to the queue.
 //!
 //! # Limits
-//! A key remembers a number for [`PUSH_MEMORY`] at least. A push without an answer for nearly as long is given up: it may have been
+//! A key keeps a number for [`PUSH_MEMORY`] at least. A push without an answer for nearly as long is given up: it may have been
 //! charged and may not, and nothing may be charged twice. So an outage costs the store at most what was in flight when it began, and this
 //! node still counts it.
 //!

@@ -1,4 +1,4 @@
-//! Tests of the exchange: nodes, a store that counts, and a line between them that loses what a test wants lost.
+//! Tests of the exchange: nodes, a store that counts, and a line between them that loses what a test chooses.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::super::pending_writes::tests::{at, charge, replicated, share};
 use super::super::pending_writes::{ChargeState, ReplicatedLimit};
 use super::*;
 
-/// A store that counts one window of each key, and remembers pushes as the script does.
+/// A store that counts one window of each key, and keeps the numbers of pushes as the script does.
 #[derive(Default)]
 struct Store {
     counts: HashMap<Vec<u8>, i64>,
@@ -44,7 +44,7 @@ impl Store {
 }
 
 struct Gateway {
-    owed: PendingWrites,
+    pending: PendingWrites,
     replay: ReplayQueue,
     pushed: PushCounters,
     session: SyncSession,
@@ -62,19 +62,19 @@ enum Line {
 
 impl Gateway {
     fn new(node: u64) -> Self {
-        let owed = PendingWrites::default();
+        let pending = PendingWrites::default();
         Self {
-            replicated: replicated(&owed, "otp", 100),
+            replicated: replicated(&pending, "otp", 100),
             session: SyncSession::new(NodeId(node)),
             pushed: PushCounters::default(),
             replay: ReplayQueue::default(),
-            owed,
+            pending,
         }
     }
 
     fn charge(&self, key: u64, units: u32, millis: u64) {
         charge(
-            &self.owed,
+            &self.pending,
             &share(&self.replicated, key, units),
             ChargeState::Final,
             at(millis),
@@ -85,7 +85,7 @@ impl Gateway {
     fn sync(&mut self, store: &mut Store, line: Line, millis: u64) -> usize {
         let at = at(millis);
         let queues = SyncQueues {
-            pending: &self.owed,
+            pending: &self.pending,
             replay: &self.replay,
             pushed: &self.pushed,
         };
@@ -164,16 +164,16 @@ proptest! {
         for (key, units) in charged {
             for node in &mut nodes {
                 let (asked, _) = share(&node.replicated, key, 1);
-                node.owed.queue_read(&asked, at(1_000).here);
+                node.pending.queue_read(&asked, at(1_000).here);
                 node.sync(&mut store, Line::Passes, 1_000);
                 prop_assert_eq!(node.viewed(key, 1_000), units);
             }
         }
-        prop_assert!(nodes.iter().all(|node| node.owed.backlog().keys == 0 && node.owed.lost() == 0));
+        prop_assert!(nodes.iter().all(|node| node.pending.backlog().keys == 0 && node.pending.lost() == 0));
     }
 }
 
-/// Goal: a client that moves to another node meets its count there after one sync. Method: a key known to one node, charged once by
+/// Goal: a client that moves to another node finds its count there after one sync. Method: a key of one node, charged once by
 /// another.
 #[test]
 fn a_push_brings_back_what_others_charged() {
@@ -187,7 +187,7 @@ fn a_push_brings_back_what_others_charged() {
     assert_eq!(two.viewed(1, 1), 91);
 }
 
-/// Goal: a push is not repeated when the store may have forgotten its number. Method: an answer lost, and a minute without the store.
+/// Goal: a push is not repeated when the store may have dropped its number. Method: an answer lost, and a minute without the store.
 #[test]
 fn a_push_without_an_answer_is_given_up_before_it_could_count_twice() {
     let mut node = Gateway::new(1);
@@ -198,14 +198,14 @@ fn a_push_without_an_answer_is_given_up_before_it_could_count_twice() {
     let minute = u64::try_from(PUSH_MEMORY.as_millis()).unwrap();
     assert_eq!(node.sync(&mut store, Line::Passes, minute), 0);
     assert_eq!(store.counts.values().sum::<i64>(), 5);
-    assert_eq!(node.owed.lost(), 5);
-    // What comes after it is told.
+    assert_eq!(node.pending.lost(), 5);
+    // Later charges are sent.
     node.charge(1, 2, minute);
     node.sync(&mut store, Line::Passes, minute);
     assert_eq!(store.counts.values().sum::<i64>(), 7);
 }
 
-/// Goal: after an outage of days the store is told what still counts, not all that was admitted. Method: units of three days ago and of
+/// Goal: after an outage of days the store gets what still counts, not all that was admitted. Method: units of three days ago and of
 /// now, none of them sent before.
 #[test]
 fn what_has_waited_is_told_as_far_as_it_still_counts() {
@@ -219,7 +219,7 @@ fn what_has_waited_is_told_as_far_as_it_still_counts() {
     assert_eq!(store.counts.values().sum::<i64>(), 4);
 }
 
-/// Goal: what nodes admitted beyond a limit is told, once. Method: two nodes that admit sixty each of a hundred.
+/// Goal: what nodes admitted beyond a limit is counted, once. Method: two nodes that admit sixty each of a hundred.
 #[test]
 fn excess_is_counted_where_it_was_charged() {
     let (mut one, mut two) = (Gateway::new(1), Gateway::new(2));
@@ -232,7 +232,7 @@ fn excess_is_counted_where_it_was_charged() {
     assert_eq!(excess, [0, 20]);
 }
 
-/// Goal: a key that somebody else uses holds up nothing. Method: an answer that says so, and one that is no answer at all.
+/// Goal: a key that another program uses holds up nothing. Method: the answer for a foreign key, and a reply that is no answer at all.
 #[test]
 fn a_foreign_key_is_let_go() {
     let mut node = Gateway::new(1);
@@ -242,7 +242,7 @@ fn a_foreign_key_is_let_go() {
     for (reply, left, lost) in [(Reply::Nil, 1, 0), (foreign, 0, 5)] {
         let now = at(0).here;
         let queues = SyncQueues {
-            pending: &node.owed,
+            pending: &node.pending,
             replay: &node.replay,
             pushed: &node.pushed,
         };
@@ -252,13 +252,16 @@ fn a_foreign_key_is_let_go() {
             .pop()
             .unwrap();
         _ = node.session.apply(push, Ok(reply), queues);
-        assert_eq!((node.owed.backlog().keys, node.owed.lost()), (left, lost));
+        assert_eq!(
+            (node.pending.backlog().keys, node.pending.lost()),
+            (left, lost)
+        );
     }
     assert_eq!(node.pushed.foreign(), 1);
 }
 
-/// Goal: what a strict limit admitted while its store was away is told when it is back, once, and no more than fills the limit. Method:
-/// a key with a few units and one with an hour's, over a line that refuses, then loses an answer, then passes.
+/// Goal: what a strict limit admitted while its store was unavailable is sent when it is back, once, and no more than fills the limit.
+/// Method: a key with a few units and one with an hour's, over a line that refuses, then loses an answer, then passes.
 #[test]
 fn what_strict_limits_admitted_meanwhile_is_told() {
     let mut node = Gateway::new(1);

@@ -1,7 +1,7 @@
-//! Builds the calls of the store's script and reads its answers; no other module knows how either is encoded.
+//! Builds the calls of the store's script and reads its answers; no other module depends on their encoding.
 //!
-//! One script makes all decisions ([`TEXT`]). All keys of one call lie in one slot of a Cluster: the caller sees to that by their
-//! [`KeyName`]s, which share a tag then.
+//! One script makes all decisions ([`TEXT`]). All keys of one call lie in one slot of a Cluster: the caller chooses keys whose
+//! [`KeyName`]s share a tag.
 //!
 //! # Calls
 //! - [`decide`] charges all asks, or none.
@@ -77,7 +77,7 @@ pub(super) const fn settled_units(cost: Cost, settle: Settle) -> u32 {
     }
 }
 
-/// A gateway as a key remembers it: a random number of its process.
+/// The identity of a gateway in the keys of the store: a random number of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId(pub u64);
 

@@ -1,6 +1,6 @@
 //! Owns charges in a store that may still change, and settles them in the background.
 //!
-//! The part of a charge in this node's counters is settled at once; the store is corrected by a call in the background. The view forgets
+//! The part of a charge in this node's counters is settled at once; the store is corrected by a call in the background. The view drops
 //! the state of the key, which includes the charge: a cached rejection must be one that the store would repeat.
 //!
 //! A charge that was not sent yet is settled in the queue. A charge that may or may not have arrived stays as it is in the store.

@@ -21,7 +21,7 @@ pub struct StoreCheck<'a, B> {
     pub backend: &'a Arc<B>,
     /// The key in the tables of this node, the cost and the payer, against the cached state of the store with the policy of the key.
     pub ask: Ask<'a>,
-    /// The key in the store; `None` before the store has said how keys are hashed.
+    /// The key in the store; `None` before the seed of the store is known.
     pub remote_key: Option<KeyHash>,
 }
 
@@ -100,7 +100,7 @@ impl<B> StoreCheck<'_, B> {
         Ask { limit, ..self.ask }
     }
 
-    /// Returns the decision about a key of which only this request is known, at a moment of the table that decides.
+    /// Returns the decision about a key that has no counts but this request, at a moment of the table that decides.
     pub(super) fn decision_alone(&self, at: Timestamp) -> Decision {
         let none = RemoteState::default();
         Decision::remote(self.ask.limit.policy(), &none, RemoteOutcome::Peeked, at)

@@ -1,15 +1,15 @@
 //! Decides what becomes of unsent charges when a reload replaces a store, by another or by none.
 //!
 //! Unsent charges follow the counters. Where limits go on in another store in which keys have the same names, the charges are sent there:
-//! no limit asks the old store any more, and it may be replaced because it is dead. Pushes without an answer keep their numbers, so that
-//! a replica that takes its master's place counts them once. The first gateway that comes to an empty store brings the seed of the old
+//! no limit calls the old store any more, and it may be replaced because it failed. Pushes without an answer keep their numbers, so that
+//! a replica that takes its master's place counts them once. The first gateway that reaches an empty store sets the seed of the old
 //! one, so that keys have the same names there; and keys that the old store refused are refused until the new one answers.
 //!
 //! Where no store follows, since `[store]` is gone or keys get other names, the charges are sent to the old store: other gateways may
 //! still count there. It has [`PATIENCE`] for that, in which requests that began before the reload are settled too.
 //!
 //! # Limits
-//! The old store is closed after [`PATIENCE`], whatever is still unsent; a log line says how much.
+//! The old store is closed after [`PATIENCE`], whatever is still unsent; a log line has the number of keys.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

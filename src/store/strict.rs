@@ -2,8 +2,8 @@
 //!
 //! A limit has two tables here. The *view* caches the state of the store: each answer of the store updates the words of its key. It only
 //! saves calls for keys that the store rejects; a key that has room in it is decided in the store. The other table is this node's *own*:
-//! what this node admitted, whoever decided. It decides only while the store cannot be reached, by the limit's counts divided by the number
-//! of nodes ([`fallback`]).
+//! what this node admitted, whatever decided. It decides only while the store cannot be reached, by the limit's counts divided by the
+//! number of nodes ([`fallback`]).
 //!
 //! Checks in other slots take another call. The calls follow each other. The caller holds all charges meanwhile, those of this node and
 //! those of earlier calls, and refunds them when a later call rejects.
@@ -46,12 +46,12 @@ pub struct RemoteBackend {
     second_looks: Option<Limit>,
 }
 
-/// The rule by which cached rejections are asked about again.
+/// The rule by which the store is called again about cached rejections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revalidation {
     /// A rejection holds until time frees the count: no charge is ever refunded.
     Never,
-    /// Every node asks about a rejection again once a second, since charges may be refunded meanwhile.
+    /// Every node calls the store again about a rejection once a second, since charges may be refunded meanwhile.
     EverySecond,
 }
 
@@ -146,7 +146,7 @@ impl RemoteCheck<'_> {
         }
     }
 
-    /// Returns the name of the key in the store; `None` before the store has said how keys are hashed.
+    /// Returns the name of the key in the store; `None` before the seed of the store is known.
     pub(super) fn name(&self) -> Option<KeyName> {
         let (prefix, limit) = (self.backend.store.prefix(), &self.backend.limit);
         Some(KeyName::new(prefix, self.remote_key?, limit))
@@ -161,9 +161,9 @@ impl RemoteCheck<'_> {
         }
     }
 
-    /// Returns what decides where the check is evaluated: nothing, unless the store is spread over slots.
+    /// Returns the hash that decides the slot of the check; `None` where the store has no slots.
     fn slot(&self) -> Option<KeyHash> {
-        // The key is the tag of its name, which decides the slot, and is the same for equal keys of any limits.
+        // The hash is the tag of the name, and is the same for equal keys of any limits.
         self.remote_key.filter(|_| self.backend.store.has_slots())
     }
 

@@ -74,7 +74,7 @@ impl SyncService {
     async fn replicate(&self, shutdown: &mut ShutdownWatch) {
         let mut draining = false;
         let mut met: Option<Arc<Store>> = None;
-        // Until the process ends: who drains is still asked.
+        // Until the process ends: requests come while it drains.
         loop {
             let store = self.0.load();
             if let Some(old) = std::mem::replace(&mut met, store.clone())
@@ -322,7 +322,7 @@ mod tests {
 
     /// Goal: no pause is longer than `sync_interval`, and nodes drift apart. Method: both ends of chance.
     #[test]
-    fn pauses_differ_and_are_never_longer_than_told() {
+    fn pauses_differ_and_are_never_longer_than_configured() {
         let sync = Duration::from_millis(200);
         let pauses = [0, 125, 250, 251, u64::MAX].map(|random| pause(sync, random));
         assert_eq!(pauses[0], Duration::from_millis(150));

@@ -139,7 +139,7 @@ impl ReplicatedCheck<'_> {
         }
     }
 
-    /// Returns the decision if a rejection by it need not be sent to the store, and the key in the store is not needed for it.
+    /// Returns the decision if a rejection by it queues no read, and does not depend on the key in the store.
     #[must_use]
     pub fn peek_rejection(&self, now: Timestamp) -> Option<BackendDecision> {
         let ReplicatedBackend {
@@ -148,7 +148,7 @@ impl ReplicatedCheck<'_> {
             ..
         } = &**self.backend;
         if *revalidation == Revalidation::EverySecond {
-            // A rejection has the store asked about the key.
+            // A rejection queues a read of the key.
             return None;
         }
         let decider = match store.is_up() {

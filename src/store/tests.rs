@@ -1,4 +1,4 @@
-//! What holds while the store is away; what it says itself is asked of real servers, end to end.
+//! Tests of strict limits while the store is unavailable; its own answers are tested with real servers, end to end.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::rejection::LimitRejection;
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const KEY: KeyHash = KeyHash::from_bits(7);
 
-/// A store that was never started, so it is away.
-fn away() -> Arc<Store> {
+/// A store that was never started, so it is unavailable.
+fn unavailable() -> Arc<Store> {
     let text = "[[listener]]\naddress = \"127.0.0.1:80\"\n[store]\nurl = \"redis://127.0.0.1:1\"\n\
         [limit.a]\nkey = \"global\"\nrates = [\"1 per 1s\"]\nstore = \"shared-strict\"\n\
         [[route]]\npath = \"/\"\nlimits = [\"a\"]\nrespond = { status = 200 }\n";
@@ -34,7 +34,7 @@ fn away() -> Arc<Store> {
 struct Bench {
     shared: Arc<RemoteBackend>,
     view: Limit,
-    /// By its failure rule, so that a closed limit is told from the others.
+    /// By its failure rule, so that a closed limit is distinguished from the others.
     limit: u8,
 }
 
@@ -107,18 +107,18 @@ async fn admitted(asks: &[RemoteCheck<'_>]) -> Vec<RemoteCharge> {
     charge
 }
 
-/// Goal: without a store a node judges what it admitted itself, owes it, and settles it. Method: charges that stand, that are given back
-/// and that come to more; then none is left.
+/// Goal: without a store a node decides by what it admitted itself, queues it, and settles it. Method: charges that stand, that are given
+/// back and that come to more; then none is left.
 #[tokio::test]
-async fn a_node_alone_judges_its_share_and_owes_it() {
-    let store = away();
+async fn a_node_alone_decides_by_its_share_and_queues_it() {
+    let store = unavailable();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
     let units = || -> u64 {
         store
             .replay_queue()
             .take(9)
             .iter()
-            .map(|(_, debt)| debt.units)
+            .map(|(_, delta)| delta.units)
             .sum()
     };
     drop(admitted(&[limit.ask()]).await);
@@ -133,12 +133,12 @@ async fn a_node_alone_judges_its_share_and_owes_it() {
     assert_eq!((limit.left(), units()), (0, 0));
 }
 
-/// Goal: nothing is counted twice. Method: a charge of which nobody knows whether it arrived is owed to nobody; one that surely did not is.
+/// Goal: nothing is counted twice. Method: a charge that may have arrived is not queued; one that surely did not is.
 #[tokio::test]
-async fn what_may_have_arrived_is_not_told_again() {
-    let store = away();
+async fn what_may_have_arrived_is_not_sent_again() {
+    let store = unavailable();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
-    for (error, owed) in [
+    for (error, queued) in [
         (StoreError::TimedOut, 0),
         (StoreError::ConnectionLost, 0),
         (StoreError::Unavailable, 1),
@@ -148,7 +148,7 @@ async fn what_may_have_arrived_is_not_told_again() {
         let mut charge = Vec::new();
         let verdict = fallback::reserve(&group, &error, &mut charge, NOW);
         assert!(verdict.expect("it is not closed").is_charged, "{error:?}");
-        assert_eq!(store.replay_queue().keys(), owed, "{error:?}");
+        assert_eq!(store.replay_queue().keys(), queued, "{error:?}");
     }
 }
 
@@ -156,7 +156,7 @@ async fn what_may_have_arrived_is_not_told_again() {
 /// is closed, in either order.
 #[tokio::test]
 async fn limits_are_charged_together_without_a_store() {
-    let store = away();
+    let store = unavailable();
     let wide = Bench::new(&store, "wide", 9, OnStoreFailure::Local);
     let narrow = Bench::new(&store, "narrow", 1, OnStoreFailure::Local);
     let open = Bench::new(&store, "open", 1, OnStoreFailure::Open);
@@ -180,7 +180,7 @@ async fn limits_are_charged_together_without_a_store() {
 /// Goal: a caller that stops waiting can refund everything. Method: the charges of three calls in one owner, refunded together.
 #[tokio::test]
 async fn charges_of_several_calls_are_refunded_together() {
-    let store = away();
+    let store = unavailable();
     let limit = Bench::new(&store, "a", 3, OnStoreFailure::Local);
     let mut charge = Vec::new();
     for _ in 0..3 {
