@@ -52,8 +52,8 @@ pub struct LimitEvaluation<'a> {
     named: Vec<(u8, Name)>,
 }
 
-/// Computes the checks of a request against each of `limits`, to be decided by [`LimitEvaluation::decide`]. Parts of keys that the request
-/// lacks are added to `missing`.
+/// Computes the checks of a request against each of `limits`, to be decided by [`LimitEvaluation::decide`], and repeats what operators have
+/// changed of its keys at other gateways. Parts of keys that the request lacks are added to `missing`.
 ///
 /// # Errors
 /// The admission, where no limit need be asked.
@@ -72,6 +72,7 @@ pub fn plan<'a>(
     // Fallback limits have checks too: whether one of them is asked is known later.
     for (limit, active) in (0..).zip(limits.iter()) {
         let check = LimitCheck::new(limit, active, facts, seed, missing);
+        let check = check.inspect(|check| check.catch_up(facts.now));
         let check = check.and_then(|check| evaluation.apply_tier(check, facts));
         evaluation.checks.push(check);
     }

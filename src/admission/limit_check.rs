@@ -46,15 +46,18 @@ impl<'a> LimitCheck<'a> {
         missing: &mut MissingKeys,
     ) -> Option<Self> {
         let key = request_key(usize::from(limit), active, facts, seed, missing)?;
-        let remote_key = active.remote_key(facts, key.by);
-        active.catch_up_with(key.key, remote_key, facts.now);
         Some(Self {
             limit,
             active,
             ask: active.ask(&key, facts),
             tier: None,
-            remote_key,
+            remote_key: active.remote_key(facts, key.by),
         })
+    }
+
+    /// Repeats the change of the key that an operator has made at another gateway since the last request with it came here.
+    pub(super) fn catch_up(&self, now: Timestamp) {
+        (self.active).catch_up_with(self.ask.key, self.remote_key, now);
     }
 
     /// Returns the tier of the request.
