@@ -1,6 +1,6 @@
 //! Computes the advice for a limit whose table was too small, for all or for one client (contract C3: honest at the bound).
 
-use super::view::LimitView;
+use super::limit_view::LimitView;
 
 /// The largest capacity that can be configured.
 const LARGEST: u64 = 1 << 30;
@@ -56,8 +56,8 @@ pub(super) fn share(limit: &LimitView) -> Option<String> {
 mod tests {
     use sluicegate_limiter::{Capacity, Timestamp};
 
+    use super::super::limit_view::ShareView;
     use super::super::tests::limit_view;
-    use super::super::view::ShareView;
     use super::*;
     use crate::admission::OverShare;
 

@@ -12,11 +12,12 @@ use tracing::{info, warn};
 use super::cache::CacheView;
 use super::certificates::CertificateView;
 use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
+use super::limit_view::{BansView, LimitView, PermitsView, ShareView};
+use super::origin_view::{OriginView, ServerView};
 use super::origins::ServerCommand;
 use super::view::{
-    AcmeView, AdminView, BannedKeysView, BansView, ConfigurationView, ConnectionsView, LimitView,
-    OriginView, PermitsView, ProcessTimes, ReadyState, ReloadView, ServerView, ShareView,
-    TopKeysView,
+    AcmeView, AdminView, BannedKeysView, ConfigurationView, ConnectionsView, ProcessTimes,
+    ReadyState, ReloadView, TopKeysView,
 };
 use crate::acme::OrderOutcome;
 use crate::admission::{ActiveBans, ActiveLimit, NamedKey};

@@ -3,7 +3,8 @@
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use super::certificates::expiry;
-use super::view::{AdminView, BansView, LimitView, PermitsView};
+use super::limit_view::{BansView, LimitView, PermitsView};
+use super::view::AdminView;
 use super::{acme, cache, connections, origins, pending_writes, replication, store};
 use crate::record::families;
 

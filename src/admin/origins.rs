@@ -11,7 +11,8 @@ use http::header::ALLOW;
 use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use super::view::{AdminView, OriginView, ServerView};
+use super::origin_view::{OriginView, ServerView};
+use super::view::AdminView;
 use super::{AdminPage, JSON, audit};
 use crate::config::rules::Role;
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};

@@ -12,6 +12,8 @@ use sluicegate_limiter::{
 };
 use sluicegate_redis_link::LinkStatus;
 
+use super::limit_view::{BansView, LimitView, PermitsView};
+use super::origin_view::{OriginView, ServerView};
 use super::view::*;
 use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules};

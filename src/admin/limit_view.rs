@@ -1,0 +1,179 @@
+//! Samples a limit for the admin pages: its table, its bans, its requests in flight.
+
+use std::sync::Arc;
+
+use sluicegate_limiter::{
+    BanRules, BanStats, Bans, Capacity, Concurrency, Limit, OverflowPeriod, Permits, Rates,
+    Timestamp,
+};
+
+use crate::admission::OverShare;
+use crate::config::rules::Name;
+use crate::config::{Action, Share, algorithm_name};
+use crate::state::Persistence;
+
+/// A limit, sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitView {
+    /// Its name.
+    pub name: Name,
+    /// Its key as one would write it in the configuration.
+    pub key: String,
+    /// Its algorithm, as the configuration names it.
+    pub algorithm: &'static str,
+    /// Its rates.
+    pub rates: Rates,
+    /// Its action on a request that exceeds it, as the configuration names it.
+    pub action: &'static str,
+    /// The share of keys that it is enforced for, as one would write it in the configuration.
+    pub enforce: String,
+    /// Rates that are only reported; `None` where there are none.
+    pub shadow_rates: Option<Rates>,
+    /// Keys that its table is made for.
+    pub capacity: Capacity,
+    /// Active keys.
+    pub keys: u64,
+    /// Keys that fit in its table.
+    pub slots: u64,
+    /// Memory of its table.
+    pub bytes: u64,
+    /// Set while some key shares an overflow counter.
+    pub overflow_active: bool,
+    /// The period in which new keys share counters; `None` when none do.
+    pub overflow: Option<OverflowPeriod>,
+    /// The new keys, of 1000 that find a slot, that begin with the counts of others.
+    pub overflow_affected: u64,
+    /// Decisions over keys that share counters, since the limit exists.
+    pub overflow_decisions: u64,
+    /// The part of these decisions that was made before the present capacity was set.
+    pub overflow_decisions_before: u64,
+    /// The part of these decisions that rejected.
+    pub overflow_refused: u64,
+    /// The share of its slots that one client may take; `None` where clients cannot invent keys.
+    pub share: Option<ShareView>,
+    /// Slots given to another key after the counts of their own had expired.
+    pub slots_reused: u64,
+    /// The persistence of its counters.
+    pub persistence: Persistence,
+    /// Its bans; `None` without `ban`.
+    pub bans: Option<BansView>,
+    /// Its requests in flight; `None` without `concurrency`.
+    pub permits: Option<PermitsView>,
+}
+
+/// The bans of a limit, sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BansView {
+    /// The durations and the factor.
+    pub rules: BanRules,
+    /// Keys that are banned, or whose bans are remembered.
+    pub keys: u64,
+    /// Keys that fit in their table.
+    pub slots: u64,
+    /// The counts since the start.
+    pub tallies: BanStats,
+    /// Memory of their table.
+    pub bytes: u64,
+    /// The persistence of its bans.
+    pub persistence: Persistence,
+}
+
+/// The share of a limit's slots that one client may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareView {
+    /// The slots that one client may take, however crowded the table is.
+    pub slots: u64,
+    /// Rejections of new keys of clients that had taken their share.
+    pub refused: u64,
+    /// The client that the process log named last.
+    pub latest: Option<OverShare>,
+}
+
+/// The requests in flight of a limit, sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PermitsView {
+    /// The maximum of requests in flight of one key.
+    pub max: Concurrency,
+    /// Keys that have requests in flight.
+    pub keys: u64,
+    /// Keys that fit in their table.
+    pub slots: u64,
+    /// Rejections of keys that share counters, perhaps because of others.
+    pub overflow_refused: u64,
+    /// Memory of their table.
+    pub bytes: u64,
+}
+
+impl BansView {
+    /// Samples `bans` at `now`.
+    #[must_use]
+    pub fn sample(bans: &Bans, persistence: &Persistence, now: Timestamp) -> Self {
+        let occupancy = bans.occupancy(now);
+        Self {
+            rules: *bans.rules(),
+            keys: occupancy.live,
+            slots: occupancy.slots,
+            tallies: bans.stats(),
+            bytes: bans.bytes() as u64,
+            persistence: persistence.clone(),
+        }
+    }
+}
+
+impl PermitsView {
+    /// Samples `permits`.
+    #[must_use]
+    pub fn sample(permits: &Permits) -> Self {
+        let occupancy = permits.occupancy();
+        Self {
+            max: permits.max(),
+            keys: occupancy.live,
+            slots: occupancy.slots,
+            overflow_refused: permits.stats().refused_in_overflow,
+            bytes: permits.bytes() as u64,
+        }
+    }
+}
+
+impl LimitView {
+    /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration. It rejects and does nothing else, unless the
+    /// caller adds otherwise.
+    #[must_use]
+    pub fn sample(
+        name: &Name,
+        key: String,
+        (limit, persistence): (&Limit, &Persistence),
+        now: Timestamp,
+    ) -> Self {
+        let occupancy = limit.occupancy(now);
+        let tallies = limit.stats();
+        Self {
+            name: Arc::clone(name),
+            key,
+            algorithm: algorithm_name(limit.policy().algorithm()),
+            rates: limit.rates().clone(),
+            action: Action::Reject.name(),
+            enforce: Share::ALL.to_string(),
+            shadow_rates: None,
+            capacity: limit.capacity(),
+            keys: occupancy.live,
+            slots: occupancy.slots,
+            bytes: limit.bytes() as u64,
+            overflow_active: occupancy.in_overflow > 0,
+            overflow: limit.overflow(now),
+            overflow_affected: limit.overflow_false_positives(now),
+            overflow_decisions: tallies.in_overflow(),
+            overflow_decisions_before: tallies.in_overflow_before,
+            overflow_refused: tallies.refused_in_overflow,
+            share: limit.share().map(|slots| ShareView {
+                slots,
+                refused: tallies.refused_over_share,
+                latest: None,
+            }),
+            slots_reused: tallies.slots_reused,
+            persistence: persistence.clone(),
+            bans: None,
+            permits: None,
+        }
+    }
+}
