@@ -1,11 +1,24 @@
 //! Shows the state of ordered certificates, in `/status` and `/metrics`.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use super::view::AcmeView;
-use crate::acme::RenewalStatus;
+use crate::acme::{AcmeState, OrderOutcome, RenewalStatus};
+use crate::config::rules::Rules;
 use crate::rfc3339;
+
+/// The certificates that are ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AcmeView {
+    /// The URL of the ACME server's directory.
+    pub directory: Arc<str>,
+    /// Their states, by name.
+    pub statuses: Vec<RenewalStatus>,
+    /// Orders since the start, by result.
+    pub orders: [(OrderOutcome, u64); OrderOutcome::ALL.len()],
+}
 
 /// The `acme` of `/status`.
 #[derive(Serialize)]
@@ -22,6 +35,18 @@ struct CertificateOrderSection {
     next_order: String,
     failures: u32,
     error: Option<String>,
+}
+
+impl AcmeView {
+    /// Samples `state`; `None` where no certificate is ordered.
+    pub(super) fn of(state: &AcmeState, rules: &Rules) -> Option<Self> {
+        let rules = rules.acme.as_ref()?;
+        Some(Self {
+            directory: Arc::clone(&rules.directory),
+            statuses: state.statuses(),
+            orders: OrderOutcome::ALL.map(|outcome| (outcome, state.orders(outcome))),
+        })
+    }
 }
 
 impl AcmeSection {
@@ -89,7 +114,6 @@ mod tests {
     use sluicegate_limiter::Timestamp;
 
     use super::*;
-    use crate::acme::OrderOutcome;
     use crate::config::rules::NameSet;
     use sluicegate_base::pki::Validity;
 

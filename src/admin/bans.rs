@@ -8,25 +8,29 @@ use std::net::SocketAddr;
 use http::StatusCode;
 use http::header::ALLOW;
 use serde::Serialize;
-use sluicegate_limiter::{BannedKey, KeyHash, Timestamp};
+use sluicegate_base::clock;
+use sluicegate_limiter::{ActiveBan, BannedKey, KeyHash, Timestamp};
+use tracing::warn;
 
+use super::key_edit::wait_for;
+use super::limit_view::BansView;
 use super::status::BansSection;
 use super::top::seconds;
-use super::view::{AdminView, BannedKeysView};
-use super::{AdminPage, JSON, audit};
+use super::{AdminPage, JSON, audit, limit_named};
+use crate::admission::{ActiveBans, NamedKey};
+use crate::process::GatewayProcess;
 use crate::rfc3339;
+use crate::store::KeyChange;
 
-/// The page of `/limits/NAME/bans`.
-pub(super) fn page(limit: &str, now: Timestamp, view: &BannedKeysView) -> AdminPage {
+/// The page of `/limits/NAME/bans` with up to `most` keys, those with the longest ban first. Walks the whole table.
+pub(super) fn page(limit: &str, active: &ActiveBans, most: usize) -> AdminPage {
+    let now = clock::now();
+    let keys = active.bans.top(most, now);
     AdminPage::json(&BansPage {
         limit,
         at: rfc3339::format(now),
-        ban: BansSection::of(&view.bans),
-        keys: view
-            .keys
-            .iter()
-            .map(|key| BannedKeyRow::of(key, now))
-            .collect(),
+        ban: BansSection::of(&BansView::of(active, now)),
+        keys: keys.iter().map(|key| BannedKeyRow::of(key, now)).collect(),
     })
 }
 
@@ -91,9 +95,25 @@ impl BanLift {
         Self { peer, ..self }
     }
 
+    /// Lifts the ban. `None` where there is no such limit, or it has no `ban`; `Some(None)` where no ban was in force.
+    fn lift(&self, process: &GatewayProcess) -> Option<Option<ActiveBan>> {
+        let active = limit_named(process, &self.limit)?;
+        let lifted = active.bans.as_ref()?.bans.lift(self.key, clock::now());
+        // The used units would ban the key again with its next request.
+        let named = NamedKey::of_hash(self.key);
+        let clear = active.set_key(&named, None, KeyChange::Cleared, clock::now());
+        if let Some(Err(why)) = wait_for(clear) {
+            let limit = &self.limit;
+            warn!(
+                "limit {limit}: the counters of a key whose ban is lifted stay in the store: {why}"
+            );
+        }
+        Some(lifted)
+    }
+
     /// Lifts the ban and returns the page with the ban that was in force.
-    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
-        let Some(lifted) = view.lift_ban(&self.limit, self.key) else {
+    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+        let Some(lifted) = self.lift(process) else {
             return no_bans();
         };
         let key = format!("{:016x}", self.key.bits());
@@ -152,7 +172,37 @@ pub(super) fn no_token() -> AdminPage {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
     use super::*;
+
+    /// Goal: a key whose ban has ended is shown with the level of its next one. Method: the rows of a key with and without a ban in force.
+    #[test]
+    fn a_row_shows_the_rest_of_a_ban() {
+        let left = Duration::from_secs(600);
+        for (banned, left, until) in [
+            (
+                Some(ActiveBan { left, level: 2 }),
+                600.0,
+                json!("1970-01-01T00:10:07.000Z"),
+            ),
+            (None, 0.0, json!(null)),
+        ] {
+            let key = KeyHash::from_bits(0xabcc);
+            let offender = BannedKey {
+                key,
+                level: 2,
+                banned,
+            };
+            let row = BannedKeyRow::of(&offender, Timestamp::from_secs(7));
+            assert_eq!(
+                serde_json::to_value(row).expect("numbers and text"),
+                json!({ "key": "000000000000abcc", "level": 2, "left": left, "until": until })
+            );
+        }
+    }
 
     /// Goal: a slip pardons nobody. Method: paths around the right one.
     #[test]

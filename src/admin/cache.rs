@@ -9,14 +9,15 @@ use http::header::ALLOW;
 use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use super::view::AdminView;
 use super::{AdminPage, JSON, audit};
-use crate::cache::memory_storage::{StorageStats, StorageUsage};
+use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
+use crate::process::GatewayProcess;
+use crate::snapshot::Snapshot;
 
 /// The state of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheView {
+pub(super) struct CacheView {
     /// The memory in use.
     pub filled: StorageUsage,
     /// Responses evicted to make room for others.
@@ -34,19 +35,19 @@ pub struct CacheView {
 }
 
 impl CacheView {
-    /// Samples the counters.
-    #[must_use]
-    pub fn of(filled: StorageUsage, tallies: &StorageStats) -> Self {
+    /// Samples `storage`; `None` where no route of `snapshot` caches.
+    pub(super) fn of(storage: &MemoryStorage, snapshot: &Snapshot) -> Option<Self> {
         use std::sync::atomic::Ordering::Relaxed;
-        Self {
-            filled,
+        let tallies = &storage.stats;
+        snapshot.stores.then(|| Self {
+            filled: storage.usage(),
             evicted: tallies.evicted.load(Relaxed),
             store_aborted: tallies.abandoned.load(Relaxed),
             purged: tallies.purged.load(Relaxed),
             invalidated: tallies.invalidated.load(Relaxed),
             coalesced: tallies.waited.load(Relaxed),
             refreshes: tallies.refreshed.load(Relaxed),
-        }
+        })
     }
 }
 
@@ -187,9 +188,9 @@ fn decoded(text: &str) -> Option<String> {
 pub(super) fn page(
     purge: &PurgeScope,
     peer: Option<SocketAddr>,
-    view: &dyn AdminView,
+    process: &GatewayProcess,
 ) -> AdminPage {
-    let purged = view.purge(purge);
+    let purged = process.shared.cache.storage.purge(purge);
     let act = format_args!("took {purged} stored answers away");
     audit::note(&"cache", peer, &act);
     AdminPage::json(&serde_json::json!({ "purged": purged }))

@@ -12,7 +12,7 @@ use crate::snapshot::Snapshot;
 
 /// A certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateView {
+pub(super) struct CertificateView {
     /// The listener that serves it; `None` where it came at run time, for all.
     pub listener: Option<SocketAddr>,
     /// The names that it is served for.
@@ -33,8 +33,7 @@ pub(super) struct CertificateSection {
 
 impl CertificateView {
     /// Returns every certificate of `snapshot`, those of its listeners first.
-    #[must_use]
-    pub fn all(snapshot: &Snapshot) -> Vec<Self> {
+    pub(super) fn all(snapshot: &Snapshot) -> Vec<Self> {
         let mut all = Vec::new();
         for (address, listener) in &snapshot.listeners {
             let tls = listener.rules.tls.iter();

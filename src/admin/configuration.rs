@@ -2,12 +2,34 @@
 //!
 //! A reload needs no token where none is set: it gives no access, since the file decides the result.
 
+use std::path::PathBuf;
+
 use http::{Method, StatusCode};
 use serde::Serialize;
+use sluicegate_base::bounds::RELOAD_PATIENCE;
+use sluicegate_limiter::Timestamp;
 
-use super::view::{AdminView, ReloadView};
 use super::{AdminPage, JSON};
+use crate::config::rules::BrokenFile;
+use crate::explain::RouteExplained;
+use crate::process::{GatewayProcess, ReloadReport, Reloader};
 use crate::rfc3339;
+use crate::snapshot::Snapshot;
+
+/// The configuration in use.
+#[derive(Clone, Debug)]
+pub(super) struct ConfigurationView {
+    /// Its file.
+    pub file: PathBuf,
+    /// 1 for the first, one more for each that replaced it.
+    pub generation: u64,
+    /// The time since which it is in use.
+    pub loaded_at: Timestamp,
+    /// The last attempt to replace it; `None` when there was none.
+    pub last_reload: Option<ReloadReport>,
+    /// Files that are broken.
+    pub broken_files: Vec<BrokenFile>,
+}
 
 /// A `POST /reload`.
 #[derive(Debug)]
@@ -15,7 +37,7 @@ pub(super) struct ReloadOrder;
 
 #[derive(Serialize)]
 struct ConfigurationPage<'a> {
-    file: Option<String>,
+    file: String,
     generation: u64,
     configuration: &'a serde_json::Value,
 }
@@ -34,32 +56,50 @@ pub(super) struct ReloadSection {
     changes: Vec<String>,
 }
 
-impl ReloadSection {
-    pub(super) fn of(view: ReloadView) -> Self {
-        let result = if view.result.is_ok() { "ok" } else { "failed" };
+impl ConfigurationView {
+    /// Samples the configuration of `snapshot`, which `reloader` put in force.
+    pub(super) fn of(reloader: &Reloader, snapshot: &Snapshot) -> Self {
         Self {
-            at: rfc3339::format(view.at),
-            result,
-            error: view.result.err(),
-            changes: view.changes,
+            file: reloader.file().to_owned(),
+            generation: snapshot.generation,
+            loaded_at: snapshot.compiled_at,
+            last_reload: reloader.last_reload(),
+            broken_files: snapshot.rules.broken_files(),
+        }
+    }
+}
+
+impl ReloadSection {
+    pub(super) fn of(report: ReloadReport) -> Self {
+        let failed = report.error.is_some();
+        Self {
+            at: rfc3339::format(report.at),
+            result: if failed { "failed" } else { "ok" },
+            error: report.error,
+            changes: report.changes,
         }
     }
 }
 
 /// Returns the page of `/config`: the configuration as written, without secrets.
-pub(super) fn page(view: &dyn AdminView) -> AdminPage {
-    let configuration = view.configuration();
+pub(super) fn page(process: &GatewayProcess) -> AdminPage {
+    let snapshot = process.shared.snapshot();
     AdminPage::json(&ConfigurationPage {
-        file: configuration.file.map(|file| file.display().to_string()),
-        generation: configuration.generation,
-        configuration: &view.written(),
+        file: process.reloader.file().display().to_string(),
+        generation: snapshot.generation,
+        configuration: &snapshot.rules.written.for_readers(),
     })
 }
 
 /// Returns the page of `/routes`.
-pub(super) fn routes(view: &dyn AdminView) -> AdminPage {
-    let routes = view.routes_explained();
-    AdminPage::json(&RoutesPage { routes })
+pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
+    let snapshot = process.shared.snapshot();
+    let rules = &snapshot.rules;
+    let explained = (rules.routes.iter())
+        .map(|route| serde_json::to_value(RouteExplained::without_secrets(route, rules)));
+    AdminPage::json(&RoutesPage {
+        routes: explained.filter_map(Result::ok).collect(),
+    })
 }
 
 impl ReloadOrder {
@@ -76,12 +116,14 @@ impl ReloadOrder {
     }
 
     /// Reloads and returns the page with the result.
-    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
-        let Some(report) = view.reload() else {
+    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+        let reloader = &process.reloader;
+        let ended = reloader.requests.wish(RELOAD_PATIENCE);
+        let Some(report) = reloader.last_reload().filter(|_| ended) else {
             let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
             return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);
         };
-        let failed = report.result.is_err();
+        let failed = report.error.is_some();
         let mut page = AdminPage::json(&ReloadSection::of(report));
         if failed {
             page.status = StatusCode::UNPROCESSABLE_ENTITY;

@@ -6,10 +6,12 @@ use crate::budgets::{
     ConnectionCaps, ConnectionLimitExceeded, ConnectionTallies, RequestCap, RequestCaps,
     RequestTallies, UnreadCap, UnreadTallies,
 };
+use crate::config::rules::Rules;
+use crate::process::SharedState;
 
 /// Connections of clients, as an operator sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionsView {
+pub(super) struct ConnectionsView {
     /// The counts of connections.
     pub tallies: ConnectionTallies,
     /// The caps on connections.
@@ -24,16 +26,24 @@ pub struct ConnectionsView {
     pub most_unread: u64,
 }
 
-/// Returns the metrics of connections; none where no listener is open.
-pub(super) fn families(view: Option<ConnectionsView>) -> Vec<SampledFamily> {
-    let Some(view) = view else {
-        return Vec::new();
-    };
-    let mut families = Vec::with_capacity(9);
-    families.extend(of_connections(&view));
-    families.extend(of_requests(&view));
-    families.extend(of_unread(&view));
-    families
+impl ConnectionsView {
+    /// Samples the budgets of `shared`, whose caps follow `rules`.
+    pub(super) fn of(shared: &SharedState, rules: &Rules) -> Self {
+        Self {
+            tallies: shared.connection_limiter.tallies(),
+            caps: shared.connection_limiter.caps(&rules.server.defence),
+            requests: shared.origin_requests.tallies(),
+            request_caps: shared.origin_requests.caps(rules),
+            unread: shared.unread_answers.tallies(),
+            most_unread: shared.unread_answers.most(rules),
+        }
+    }
+}
+
+/// Returns the metrics of connections.
+pub(super) fn families(view: &ConnectionsView) -> impl Iterator<Item = SampledFamily> {
+    let families = of_connections(view).into_iter();
+    families.chain(of_requests(view)).chain(of_unread(view))
 }
 
 fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {

@@ -6,8 +6,34 @@
 
 use http::StatusCode;
 
-use super::view::ReadyState;
 use super::{AdminPage, TEXT};
+use crate::process::{GatewayProcess, Phase};
+
+/// The readiness of the gateway for new requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadyState {
+    /// New requests are welcome.
+    Ready,
+    /// No configuration is in use yet.
+    Starting,
+    /// The store was not reached yet, and is required.
+    StoreNotReached,
+    /// The process is about to end.
+    Draining,
+}
+
+impl ReadyState {
+    pub(super) fn of(process: &GatewayProcess) -> Self {
+        match process.lifecycle.phase() {
+            Phase::Starting => Self::Starting,
+            Phase::Serving if !process.lifecycle.is_store_ready(&process.shared.snapshot()) => {
+                Self::StoreNotReached
+            }
+            Phase::Serving => Self::Ready,
+            Phase::Draining => Self::Draining,
+        }
+    }
+}
 
 /// Returns the page of `/readyz`.
 pub(super) fn ready(readiness: ReadyState) -> AdminPage {

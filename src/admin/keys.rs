@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use sluicegate_limiter::{Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::top::seconds;
-use super::view::AdminView;
-use super::{AdminPage, JSON, RequestSource, audit};
+use super::{AdminPage, JSON, RequestSource, audit, key_edit};
 use crate::admission::KeyState;
 use crate::config::read_duration;
+use crate::process::GatewayProcess;
 use crate::rfc3339;
 
 /// The maximum of values of a key; no key has more parts.
@@ -37,7 +37,7 @@ pub(super) struct KeyRequest {
 
 /// The key that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySelector {
+pub(super) enum KeySelector {
     /// By its hash.
     Hash(KeyHash),
     /// By its values, one for each part.
@@ -46,7 +46,7 @@ pub enum KeySelector {
 
 /// The change that a request makes to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyEdit {
+pub(super) enum KeyEdit {
     /// No change.
     Look,
     /// Its counters and its ban are cleared.
@@ -59,7 +59,7 @@ pub enum KeyEdit {
 
 /// The state of a key, after the change.
 #[derive(Clone, Debug)]
-pub struct KeyView {
+pub(super) struct KeyView {
     /// Its hash, as the access log has it.
     pub key: KeyHash,
     /// Its counters and its ban.
@@ -72,7 +72,7 @@ pub struct KeyView {
 
 /// The reason why a key has no state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyRequestError {
+pub(super) enum KeyRequestError {
     /// There is no such limit.
     NoLimit,
     /// The values do not make a key of the limit.
@@ -90,7 +90,7 @@ pub enum KeyRequestError {
 }
 
 /// The state of a key, or the reason why there is none.
-pub type KeyResult = Result<KeyView, KeyRequestError>;
+pub(super) type KeyResult = Result<KeyView, KeyRequestError>;
 
 /// The body of PUT.
 #[derive(Deserialize)]
@@ -160,9 +160,9 @@ impl KeyRequest {
     }
 
     /// Runs the request and returns the page with the key's state after it. A change leaves a line in the process log.
-    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
+    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
         let limit = format!("limit {}", self.limit);
-        let shown = match view.key(&self.limit, &self.which, &self.change) {
+        let shown = match key_edit::edit(process, &self.limit, &self.which, self.change) {
             Ok(shown) => shown,
             Err(error) => {
                 let (status, why) = error.said();

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use sluicegate_limiter::{
-    BanRules, BanStats, Bans, Capacity, Concurrency, Limit, OverflowPeriod, Permits, Rates,
-    Timestamp,
+    BanRules, BanStats, Capacity, Concurrency, OverflowPeriod, Permits, Rates, Timestamp,
 };
 
-use crate::admission::OverShare;
+use crate::admission::{ActiveBans, ActiveLimit, OverShare};
+use crate::config::algorithm_name;
 use crate::config::rules::Name;
-use crate::config::{Action, Share, algorithm_name};
 use crate::state::Persistence;
 
 /// A limit, sampled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LimitView {
+pub(super) struct LimitView {
     /// Its name.
     pub name: Name,
     /// Its key as one would write it in the configuration.
@@ -63,7 +62,7 @@ pub struct LimitView {
 
 /// The bans of a limit, sampled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BansView {
+pub(super) struct BansView {
     /// The durations and the factor.
     pub rules: BanRules,
     /// Keys that are banned, or whose bans are remembered.
@@ -80,7 +79,7 @@ pub struct BansView {
 
 /// The share of a limit's slots that one client may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShareView {
+pub(super) struct ShareView {
     /// The slots that one client may take, however crowded the table is.
     pub slots: u64,
     /// Rejections of new keys of clients that had taken their share.
@@ -91,7 +90,7 @@ pub struct ShareView {
 
 /// The requests in flight of a limit, sampled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PermitsView {
+pub(super) struct PermitsView {
     /// The maximum of requests in flight of one key.
     pub max: Concurrency,
     /// Keys that have requests in flight.
@@ -105,9 +104,9 @@ pub struct PermitsView {
 }
 
 impl BansView {
-    /// Samples `bans` at `now`.
-    #[must_use]
-    pub fn sample(bans: &Bans, persistence: &Persistence, now: Timestamp) -> Self {
+    /// Samples `active` at `now`.
+    pub(super) fn of(active: &ActiveBans, now: Timestamp) -> Self {
+        let bans = &active.bans;
         let occupancy = bans.occupancy(now);
         Self {
             rules: *bans.rules(),
@@ -115,15 +114,14 @@ impl BansView {
             slots: occupancy.slots,
             tallies: bans.stats(),
             bytes: bans.bytes() as u64,
-            persistence: persistence.clone(),
+            persistence: active.survival.clone(),
         }
     }
 }
 
 impl PermitsView {
     /// Samples `permits`.
-    #[must_use]
-    pub fn sample(permits: &Permits) -> Self {
+    pub(super) fn of(permits: &Permits) -> Self {
         let occupancy = permits.occupancy();
         Self {
             max: permits.max(),
@@ -136,44 +134,40 @@ impl PermitsView {
 }
 
 impl LimitView {
-    /// Samples `limit` at `now`; `key` is its key as one would write it in the configuration. It rejects and does nothing else, unless the
-    /// caller adds otherwise.
-    #[must_use]
-    pub fn sample(
-        name: &Name,
-        key: String,
-        (limit, persistence): (&Limit, &Persistence),
-        now: Timestamp,
-    ) -> Self {
-        let occupancy = limit.occupancy(now);
+    /// Samples `active` at `now`.
+    pub(super) fn of(active: &ActiveLimit, now: Timestamp) -> Self {
+        let limit = &active.limit;
+        let moment = active.moment(now);
+        let occupancy = limit.occupancy(moment);
         let tallies = limit.stats();
+        let shadow_rates = active.shadow_rates.as_ref();
         Self {
-            name: Arc::clone(name),
-            key,
+            name: Arc::clone(&active.name),
+            key: active.key.to_string(),
             algorithm: algorithm_name(limit.policy().algorithm()),
             rates: limit.rates().clone(),
-            action: Action::Reject.name(),
-            enforce: Share::ALL.to_string(),
-            shadow_rates: None,
+            action: active.action.name(),
+            enforce: active.enforce.to_string(),
+            shadow_rates: shadow_rates.map(|limit| limit.rates().clone()),
             capacity: limit.capacity(),
             keys: occupancy.live,
             slots: occupancy.slots,
             bytes: limit.bytes() as u64,
             overflow_active: occupancy.in_overflow > 0,
-            overflow: limit.overflow(now),
-            overflow_affected: limit.overflow_false_positives(now),
+            overflow: limit.overflow(moment),
+            overflow_affected: limit.overflow_false_positives(moment),
             overflow_decisions: tallies.in_overflow(),
             overflow_decisions_before: tallies.in_overflow_before,
             overflow_refused: tallies.refused_in_overflow,
             share: limit.share().map(|slots| ShareView {
                 slots,
                 refused: tallies.refused_over_share,
-                latest: None,
+                latest: active.share_news.latest(),
             }),
             slots_reused: tallies.slots_reused,
-            persistence: persistence.clone(),
-            bans: None,
-            permits: None,
+            persistence: active.survival.clone(),
+            bans: (active.bans.as_ref()).map(|bans| BansView::of(bans, now)),
+            permits: active.permits.as_ref().map(PermitsView::of),
         }
     }
 }

@@ -1,30 +1,37 @@
 //! Collects the families of `/metrics`: those of the recorder, and those that are sampled at the scrape.
 
-use sluicegate_telemetry::exposition::SampledFamily;
+use http::StatusCode;
+use sluicegate_telemetry::exposition::{CONTENT_TYPE, SampledFamily};
 
 use super::certificates::expiry;
+use super::configuration::ConfigurationView;
 use super::limit_view::{BansView, LimitView, PermitsView};
-use super::view::AdminView;
-use super::{acme, cache, connections, origins, pending_writes, replication, store};
+use super::snapshot::{AdminSnapshot, ProcessTimes};
+use super::{AdminPage, acme, cache, connections, origins, pending_writes, replication, store};
 use crate::record::families;
+use crate::state::DirectoryHealth;
+
+/// Returns the page of `/metrics`.
+pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
+    AdminPage::new(StatusCode::OK, CONTENT_TYPE, text(sampled))
+}
 
 /// Returns the text of `/metrics`.
-pub(super) fn text(view: &dyn AdminView) -> Vec<u8> {
-    let mut all = families::families(view.recorder());
-    let sampled = view.limits();
-    all.extend(connections::families(view.connections()));
-    all.extend(limits(&sampled));
-    all.extend(bans(&sampled));
-    all.extend(in_flight(&sampled));
-    all.extend(configuration(view));
-    all.extend(state(view));
-    all.extend(store::families(view.store()));
-    all.extend(pending_writes::families(view.remote_write_stats()));
-    all.extend(replication::families(view.replication_stats()));
-    all.extend(cache::families(view.cache()));
-    all.extend(acme::families(view.acme()));
-    all.push(expiry(&view.certificates(), view.times().wall));
-    all.extend(origins::families(&view.origins()));
+fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
+    let mut all = families::families(sampled.recorder);
+    all.extend(connections::families(&sampled.connections));
+    all.extend(limits(&sampled.limits));
+    all.extend(bans(&sampled.limits));
+    all.extend(in_flight(&sampled.limits));
+    all.extend(configuration(&sampled.configuration));
+    all.extend(state(sampled.times, sampled.state));
+    all.extend(store::families(sampled.store));
+    all.extend(pending_writes::families(sampled.remote_writes));
+    all.extend(replication::families(sampled.replication));
+    all.extend(cache::families(sampled.cache));
+    all.extend(acme::families(sampled.acme));
+    all.push(expiry(&sampled.certificates, sampled.times.wall));
+    all.extend(origins::families(&sampled.origins));
     families::text(all)
 }
 
@@ -159,11 +166,9 @@ fn in_flight(limits: &[LimitView]) -> [SampledFamily; 2] {
     ]
 }
 
-fn configuration(view: &dyn AdminView) -> [SampledFamily; 3] {
-    let configuration = view.configuration();
-    let success = configuration
-        .last_reload
-        .is_none_or(|reload| reload.result.is_ok());
+fn configuration(configuration: &ConfigurationView) -> [SampledFamily; 3] {
+    let last_reload = configuration.last_reload.as_ref();
+    let success = last_reload.is_none_or(|report| report.error.is_none());
     let mut broken = SampledFamily::gauge(
         "sluicegate_config_file_broken",
         "1 for each list, limit with overrides or [jwt] whose file is broken.",
@@ -192,8 +197,7 @@ fn configuration(view: &dyn AdminView) -> [SampledFamily; 3] {
     ]
 }
 
-fn state(view: &dyn AdminView) -> [SampledFamily; 2] {
-    let times = view.times();
+fn state(times: ProcessTimes, directory: Option<DirectoryHealth>) -> [SampledFamily; 2] {
     let ahead = times.now.as_nanos() as f64 - times.wall.as_nanos() as f64;
     let errors = SampledFamily::counter(
         "sluicegate_state_errors_total",
@@ -205,7 +209,7 @@ fn state(view: &dyn AdminView) -> [SampledFamily; 2] {
             "How far the limits' time is ahead of the wall clock; behind where negative.",
         )
         .series(&[], ahead / 1e9),
-        match view.state() {
+        match directory {
             Some(condition) => errors.series(&[], condition.troubles),
             None => errors,
         },

@@ -1,13 +1,15 @@
 //! Serves the operator: `/metrics`, `/healthz`, `/readyz`, `/status`, and what is below `/limits` and `/origins`, on a listener of
 //! their own.
 //!
-//! [`answer`] is pure: a request's head and a view of the running gateway in, a whole response out, or a [`TableWalk`] that makes one
-//! where that takes longer than other requests should wait. The probes are open to every peer of the listener; all other paths need the
+//! [`answer`] knows no sockets: a request's head and the running gateway in, a whole response out, or a [`TableWalk`] that makes one
+//! where that takes longer than other requests should wait. `/status` and `/metrics` are functions of plain values, an
+//! `AdminSnapshot`; each other endpoint reads or changes the one part of the process that it is about. The probes are open to every peer of the listener; all other paths need the
 //! token where one is configured, and check it first, so that a client without it does not even learn which paths exist. All of them only
 //! read, but for lifting a ban, changes of a key, a purge of the cache, the drain of a server, and a reload.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER,
@@ -21,33 +23,36 @@ mod acme;
 mod advice;
 mod audit;
 mod bans;
-pub mod cache;
+mod cache;
 mod certificates;
 mod configuration;
 mod connections;
-mod gateway;
 mod health;
-pub mod keys;
-pub mod limit_view;
+mod key_edit;
+mod keys;
+mod limit_view;
 mod metrics;
-pub mod origin_view;
+mod origin_view;
 mod origins;
 mod pending_writes;
 mod replication;
+mod snapshot;
 mod status;
 mod store;
 mod token;
 mod top;
-pub mod view;
 
+use crate::admission::ActiveLimit;
 use crate::cache::purge::PurgeScope;
+use crate::process::GatewayProcess;
 use bans::BanLift;
 use configuration::ReloadOrder;
+use health::ReadyState;
 use keys::KeyRequest;
 use origins::AddressedCommand;
+use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
-use view::AdminView;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -89,13 +94,13 @@ pub struct RequestSource {
 impl TableWalk {
     /// Walks and returns the response.
     #[must_use]
-    pub fn run(&self, view: &dyn AdminView) -> Response<Vec<u8>> {
+    pub fn run(&self, process: &GatewayProcess) -> Response<Vec<u8>> {
         let page = match &self.errand {
-            AdminAction::Look(question) => question.page(view),
-            AdminAction::Lift(pardon) => pardon.page(view),
-            AdminAction::Purge(purge, peer) => cache::page(purge, *peer, view),
-            AdminAction::Key(request) => request.page(view),
-            AdminAction::Reload(order) => order.page(view),
+            AdminAction::Look(question) => question.page(process),
+            AdminAction::Lift(pardon) => pardon.page(process),
+            AdminAction::Purge(purge, peer) => cache::page(purge, *peer, process),
+            AdminAction::Key(request) => request.page(process),
+            AdminAction::Reload(order) => order.page(process),
         };
         dressed(page, &self.method)
     }
@@ -112,9 +117,9 @@ impl TableWalk {
 
 /// Answers `request`. The body of a response is empty for HEAD, while `Content-Length` tells what GET would get.
 #[must_use]
-pub fn answer(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminResponse {
+pub fn answer(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminResponse {
     let method = &request.method;
-    match page(request, sender, view) {
+    match page(request, sender, process) {
         AdminTask::Show(page) => AdminResponse::Ready(dressed(page, method)),
         AdminTask::Walk(errand) => AdminResponse::Walk(TableWalk {
             errand,
@@ -195,12 +200,12 @@ enum AdminTask {
     Walk(AdminAction),
 }
 
-fn page(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminTask {
+fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     let path = request.uri.path();
     let open = matches!(path, "/healthz" | "/readyz");
     if !open
         && token::check(
-            view.token().as_deref(),
+            token_of(process).as_deref(),
             request.headers.get_all(AUTHORIZATION),
         ) == TokenAccess::Denied
     {
@@ -208,34 +213,28 @@ fn page(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
         let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
         return AdminTask::Show(page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\""));
     }
-    let make: fn(&dyn AdminView) -> AdminPage = match path {
-        "/metrics" => |view| {
-            AdminPage::new(
-                StatusCode::OK,
-                sluicegate_telemetry::exposition::CONTENT_TYPE,
-                metrics::text(view),
-            )
-        },
+    let make: fn(&GatewayProcess) -> AdminPage = match path {
+        "/metrics" => |process| metrics::page(AdminSnapshot::of(process)),
         "/healthz" => |_| AdminPage::new(StatusCode::OK, TEXT, &b"ok"[..]),
-        "/readyz" => |view| health::ready(view.readiness()),
-        "/status" => |view| status::page(view),
-        "/origins" => |view| origins::page(view),
-        "/config" => |view| configuration::page(view),
-        "/routes" => |view| configuration::routes(view),
-        _ => return walk(request, sender, view),
+        "/readyz" => |process| health::ready(ReadyState::of(process)),
+        "/status" => |process| status::page(AdminSnapshot::of(process)),
+        "/origins" => origins::page,
+        "/config" => configuration::page,
+        "/routes" => configuration::routes,
+        _ => return walk(request, sender, process),
     };
     if is_reading(&request.method) {
-        AdminTask::Show(make(view))
+        AdminTask::Show(make(process))
     } else {
         AdminTask::Show(only_reading())
     }
 }
 
-fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminTask {
+fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     if let Some(asked) = KeyRequest::of(request, sender) {
         return match asked {
             // A change of a key admits or rejects a client.
-            Ok(asked) if asked.is_change() && view.token().is_none() => {
+            Ok(asked) if asked.is_change() && token_of(process).is_none() => {
                 AdminTask::Show(keys::no_token())
             }
             Ok(asked) => AdminTask::Walk(AdminAction::Key(asked)),
@@ -252,8 +251,8 @@ fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
         return AdminTask::Show(match asked {
             Ok(_) if request.method != Method::POST => origins::only_orders(),
             // A drain affects every client, so reaching the listener is not enough.
-            Ok(_) if view.token().is_none() => origins::no_token(),
-            Ok(instruction) => instruction.page(sender.peer, view),
+            Ok(_) if token_of(process).is_none() => origins::no_token(),
+            Ok(instruction) => instruction.page(sender.peer, process),
             Err(misasked) => misasked.page(),
         });
     }
@@ -261,7 +260,7 @@ fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
         return match asked {
             Ok(_) if request.method != Method::DELETE => AdminTask::Show(bans::only_pardons()),
             // Lifting a ban admits a client, so reaching the listener is not enough.
-            Ok(_) if view.token().is_none() => AdminTask::Show(bans::no_token()),
+            Ok(_) if token_of(process).is_none() => AdminTask::Show(bans::no_token()),
             Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon.asked_by(sender.peer))),
             Err(misasked) => AdminTask::Show(misasked.page()),
         };
@@ -269,7 +268,7 @@ fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
     if let Some(asked) = cache::purge_of(request.uri.path(), request.uri.query()) {
         return match asked {
             _ if request.method != Method::POST => AdminTask::Show(cache::only_posts()),
-            _ if view.token().is_none() => AdminTask::Show(cache::no_token()),
+            _ if token_of(process).is_none() => AdminTask::Show(cache::no_token()),
             Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge, sender.peer)),
             Err(unnamed) => AdminTask::Show(unnamed.page()),
         };
@@ -292,6 +291,16 @@ fn walk(request: &Parts, sender: &RequestSource, view: &dyn AdminView) -> AdminT
             ))
         }
     }
+}
+
+/// Returns the content of `[admin] token_file`; `None` where none is configured.
+fn token_of(process: &GatewayProcess) -> Option<Arc<str>> {
+    process.shared.snapshot().rules.admin.token_file.clone()
+}
+
+/// Returns a handle of the limit of this name alone: a walk through its table may outlast a reload and must keep no snapshot alive.
+fn limit_named(process: &GatewayProcess, name: &str) -> Option<Arc<ActiveLimit>> {
+    process.shared.snapshot().limits.get(name).map(Arc::clone)
 }
 
 fn is_reading(method: &Method) -> bool {

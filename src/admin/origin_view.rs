@@ -1,15 +1,17 @@
-//! Holds the sampled state of an origin and its servers for the admin pages.
+//! Samples an origin and its servers for the admin pages.
 
 use std::net::SocketAddr;
 
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::{Name, Role, Weight};
-use crate::origin::{AttemptOutcome, FailureKind, LatestFailure, ServerStatus};
+use crate::origin::{
+    AttemptOutcome, FailureKind, LatestFailure, OriginServer, ServerPool, ServerStatus,
+};
 
 /// An origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OriginView {
+pub(super) struct OriginView {
     /// Its name.
     pub name: Name,
     /// Its servers.
@@ -32,7 +34,7 @@ pub struct OriginView {
 
 /// A server of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerView {
+pub(super) struct ServerView {
     /// Its address.
     pub address: SocketAddr,
     /// Its state, which decides whether it gets requests.
@@ -57,4 +59,47 @@ pub struct ServerView {
     pub failures: [u64; FailureKind::ALL.len()],
     /// The latest failure without a response, with its cause.
     pub last_error: Option<LatestFailure>,
+}
+
+impl OriginView {
+    /// Samples `pool` at `now`.
+    pub(super) fn of(pool: &ServerPool, now: Timestamp) -> Self {
+        let queue = pool.queue.as_ref();
+        let servers = pool.servers();
+        Self {
+            name: pool.name.clone(),
+            servers: servers
+                .iter()
+                .map(|server| ServerView::of(server, now))
+                .collect(),
+            retries: pool.budget.retries(),
+            retries_not_granted: pool.budget.exhausted(),
+            pending: queue.map_or(0, |queue| queue.waiting()),
+            refused: queue.map_or(0, |queue| queue.refused()),
+            unresolved: pool.unresolved(),
+            failures: pool.failures.totals(),
+            last_error: pool.failures.latest(),
+        }
+    }
+}
+
+impl ServerView {
+    /// Samples `server` at `now`.
+    pub(super) fn of(server: &OriginServer, now: Timestamp) -> Self {
+        let server_state = &server.server_state;
+        Self {
+            address: server.address,
+            state: server.state(now),
+            weight: server.weight,
+            role: server.role,
+            in_flight: server_state.in_flight(),
+            connections: server.open_connections(),
+            outcomes: AttemptOutcome::ALL.map(|outcome| server_state.count(outcome)),
+            ejections: server_state.ejections(),
+            health_changes: server_state.health_changes(),
+            last_failure: server_state.last_failure(),
+            failures: server_state.failure_log.totals(),
+            last_error: server_state.failure_log.latest(),
+        }
+    }
 }

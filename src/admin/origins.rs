@@ -9,20 +9,27 @@ use std::net::SocketAddr;
 use http::StatusCode;
 use http::header::ALLOW;
 use serde::Serialize;
+use sluicegate_base::clock;
 use sluicegate_telemetry::exposition::SampledFamily;
+use tracing::info;
 
 use super::origin_view::{OriginView, ServerView};
-use super::view::AdminView;
 use super::{AdminPage, JSON, audit};
 use crate::config::rules::Role;
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};
+use crate::process::GatewayProcess;
 use crate::rfc3339;
 
 /// The page of `/origins`.
-pub(super) fn page(view: &dyn AdminView) -> AdminPage {
-    let origins = view.origins().into_iter().map(OriginSection::of);
+pub(super) fn page(process: &GatewayProcess) -> AdminPage {
+    let now = clock::now();
+    let snapshot = process.shared.snapshot();
+    let views = snapshot
+        .pools
+        .values()
+        .map(|pool| OriginView::of(pool, now));
     AdminPage::json(&OriginsPage {
-        origins: origins.collect(),
+        origins: views.map(OriginSection::of).collect(),
     })
 }
 
@@ -117,7 +124,7 @@ impl OriginServerSection {
 
 /// The operator's command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerCommand {
+enum ServerCommand {
     /// Keeps new requests from the server.
     Drain,
     /// Sends requests to the server again.
@@ -160,9 +167,29 @@ impl AddressedCommand {
         }))
     }
 
+    /// Runs the command and returns the server's state after it. `None` where there is no such server.
+    fn run(&self, process: &GatewayProcess) -> Option<ServerView> {
+        let origin = &self.origin;
+        let snapshot = process.shared.snapshot();
+        let servers = snapshot.pools.get(origin.as_str())?.servers();
+        let server = servers.iter().find(|each| each.address == self.server)?;
+        let now = clock::now();
+        let (changed, done) = match self.order {
+            ServerCommand::Drain => (server.server_state.drain(), "drains"),
+            ServerCommand::Undrain => (server.server_state.undrain(now), "is asked again"),
+        };
+        if changed {
+            info!(
+                "origin {origin}: by the operator's word server {} {done}",
+                server.address
+            );
+        }
+        Some(ServerView::of(server, now))
+    }
+
     /// Runs the command and returns the page with the server's state after it.
-    pub(super) fn page(&self, peer: Option<SocketAddr>, view: &dyn AdminView) -> AdminPage {
-        let Some(server) = view.command_server(&self.origin, self.server, self.order) else {
+    pub(super) fn page(&self, peer: Option<SocketAddr>, process: &GatewayProcess) -> AdminPage {
+        let Some(server) = self.run(process) else {
             let error =
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
             return AdminPage::new(StatusCode::NOT_FOUND, JSON, error);

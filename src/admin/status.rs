@@ -4,17 +4,16 @@
 //! renamed is written under both names for one version.
 
 use serde::Serialize;
-use sluicegate_limiter::Timestamp;
 
 use super::acme::AcmeSection;
 use super::cache::CacheSection;
 use super::certificates::CertificateSection;
-use super::configuration::ReloadSection;
+use super::configuration::{ConfigurationView, ReloadSection};
 use super::limit_view::{BansView, LimitView, PermitsView, ShareView};
 use super::origins::OriginSection;
 use super::replication::ReplicationSection;
+use super::snapshot::AdminSnapshot;
 use super::store::StoreSection;
-use super::view::{AdminView, ConfigurationView};
 use super::{AdminPage, advice};
 use crate::config::MemoryPlan;
 use crate::record::access_log::AccessLogCounts;
@@ -22,31 +21,31 @@ use crate::rfc3339;
 use crate::state::{DirectoryHealth, Persistence};
 
 /// Returns the page of `/status`.
-pub(super) fn page(view: &dyn AdminView) -> AdminPage {
-    let times = view.times();
-    let replication = view.replication_stats().map(ReplicationSection::of);
+pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
+    let times = sampled.times;
+    let replication = sampled.replication.map(ReplicationSection::of);
     let status = StatusPage {
         version: env!("CARGO_PKG_VERSION"),
         started: rfc3339::format(times.started),
         uptime: times.now.saturating_since(times.started).as_secs(),
-        configuration: ConfigurationSection::of(view.configuration()),
-        routes: view.routes(),
-        requests_in_flight: view.recorder().metrics.requests_in_flight(),
-        memory: view.memory(),
-        limits: view.limits().into_iter().map(LimitSection::of).collect(),
-        state: view.state().map(StateSection::of),
-        store: view.store().map(StoreSection::of),
+        configuration: ConfigurationSection::of(sampled.configuration),
+        routes: sampled.routes,
+        requests_in_flight: sampled.recorder.metrics.requests_in_flight(),
+        memory: sampled.memory,
+        limits: sampled.limits.into_iter().map(LimitSection::of).collect(),
+        state: sampled.state.map(StateSection::of),
+        store: sampled.store.map(StoreSection::of),
         exchange: replication.clone(),
         replication,
-        cache: view.cache().map(CacheSection::from),
-        acme: view.acme().map(AcmeSection::of),
-        origins: view.origins().into_iter().map(OriginSection::of).collect(),
-        certificates: view
-            .certificates()
-            .into_iter()
+        cache: sampled.cache.map(CacheSection::from),
+        acme: sampled.acme.map(AcmeSection::of),
+        origins: (sampled.origins.into_iter())
+            .map(OriginSection::of)
+            .collect(),
+        certificates: (sampled.certificates.into_iter())
             .map(|certificate| CertificateSection::of(certificate, times.wall))
             .collect(),
-        access_log: AccessLogSection::of(view.recorder().log.counts()),
+        access_log: AccessLogSection::of(sampled.recorder.log.counts()),
     };
     AdminPage::json(&status)
 }
@@ -59,7 +58,7 @@ struct StatusPage {
     configuration: ConfigurationSection,
     routes: usize,
     requests_in_flight: u64,
-    memory: Option<MemoryPlan>,
+    memory: MemoryPlan,
     limits: Vec<LimitSection>,
     state: Option<StateSection>,
     store: Option<StoreSection>,
@@ -75,9 +74,9 @@ struct StatusPage {
 
 #[derive(Serialize)]
 struct ConfigurationSection {
-    file: Option<String>,
+    file: String,
     generation: u64,
-    loaded_at: Option<String>,
+    loaded_at: String,
     last_reload: Option<ReloadSection>,
     pending_restart: Vec<String>,
     broken_files: Vec<String>,
@@ -170,13 +169,14 @@ struct AccessLogSection {
 
 impl ConfigurationSection {
     fn of(view: ConfigurationView) -> Self {
-        let time = |at: Timestamp| rfc3339::format(at);
+        let last_reload = view.last_reload;
         Self {
-            file: view.file.map(|file| file.display().to_string()),
+            file: view.file.display().to_string(),
             generation: view.generation,
-            loaded_at: view.loaded_at.map(time),
-            last_reload: view.last_reload.map(ReloadSection::of),
-            pending_restart: view.pending_restart,
+            loaded_at: rfc3339::format(view.loaded_at),
+            pending_restart: (last_reload.as_ref())
+                .map_or_else(Vec::new, |report| report.pending_restart.clone()),
+            last_reload: last_reload.map(ReloadSection::of),
             broken_files: view
                 .broken_files
                 .iter()

@@ -1,162 +1,88 @@
 //! The admin endpoints answer as `docs/operations/admin-api.md` says.
 
-use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
+use sluicegate_base::clock;
 use sluicegate_limiter::{
-    ActiveBan, Ask, BanFactor, BanRules, BanStats, BannedKey, Capacity, Concurrency, Cost, KeyHash,
-    Limit, Outcome, OverflowPeriod, Period, Rate, Rates, Seed, Timestamp, decide,
+    Ask, BanFactor, BanRules, BanStats, Capacity, Concurrency, Cost, KeyHash, Outcome,
+    OverflowPeriod, Period, Rate, Rates, Seed, Timestamp, decide,
 };
-use sluicegate_redis_link::LinkStatus;
 
 use super::limit_view::{BansView, LimitView, PermitsView};
-use super::origin_view::{OriginView, ServerView};
-use super::view::*;
+use super::snapshot::ProcessTimes;
 use super::*;
+use crate::admission::KeySeed;
+use crate::budgets::OpenFiles;
 use crate::config::rules::{AccessLogTarget, LogRules};
+use crate::config::{no_review, parse};
+use crate::process::{Phase, ReloadReport};
 use crate::record::RequestRecorder;
 use crate::record::access_log::AccessLog;
 use crate::record::metrics::RequestMetrics;
-use crate::state::{DirectoryHealth, Persistence};
-use crate::store::{RemoteWriteStats, ReplicationStats};
+use crate::state::{CounterStorage, DirectoryHealth, Persistence, PersistenceMode};
 
 const STARTED: Timestamp = Timestamp::from_secs(1_795_245_038);
 
-/// A gateway to vary.
-struct FakeGateway {
-    token: Option<Arc<str>>,
-    readiness: ReadyState,
-    last_reload: Option<ReloadView>,
-    recorder: RequestRecorder,
+/// A route whose limit `otp` bans for ten minutes at first.
+const CONFIGURATION: &str = "
+    listener = [{ address = '127.0.0.1:8080' }]
+    route = [{ path = '/*', limits = ['otp'], respond = { status = 200 } }]
+    [limit.otp]
+    key = 'client.ip'
+    rates = ['5 per 3s', '20 per 1m']
+    capacity = 1024
+    ban = { for = '10m', factor = 2, max = '24h' }
+";
+
+/// A gateway of [`CONFIGURATION`], with this token of the operator.
+pub(super) fn gateway(token: Option<&str>) -> GatewayProcess {
+    let mut rules = parse("gateway.toml", CONFIGURATION, no_review)
+        .expect("a configuration")
+        .rules;
+    rules.admin.token_file = token.map(Arc::from);
+    let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
+    let recorder = RequestRecorder::new(Arc::new(RequestMetrics::new()), log);
+    let (storage, seed) = CounterStorage::open(PersistenceMode::Process).expect("a random source");
+    let (seed, files) = (KeySeed::from_seed(seed), OpenFiles::default());
+    GatewayProcess::new(
+        Path::new("/etc/sluicegate/gateway.toml"),
+        rules,
+        recorder,
+        storage,
+        seed,
+        files,
+    )
 }
 
-impl FakeGateway {
-    fn new() -> Self {
-        let log = AccessLog::start(&LogRules::to(AccessLogTarget::Off)).expect("nothing is opened");
-        let recorder = RequestRecorder::new(Arc::new(RequestMetrics::new()), log);
-        Self {
-            token: None,
-            readiness: ReadyState::Ready,
-            last_reload: None,
-            recorder,
-        }
-    }
-}
-
-impl AdminView for FakeGateway {
-    fn token(&self) -> Option<Arc<str>> {
-        self.token.clone()
-    }
-
-    fn readiness(&self) -> ReadyState {
-        self.readiness
-    }
-
-    fn times(&self) -> ProcessTimes {
-        ProcessTimes {
+/// A sample with something in every part, after this reload.
+fn sampled(process: &GatewayProcess, last_reload: Option<ReloadReport>) -> AdminSnapshot<'_> {
+    let mut sampled = AdminSnapshot {
+        times: ProcessTimes {
             started: STARTED,
             now: STARTED.saturating_add(Duration::from_secs(90)),
             wall: STARTED.saturating_add(Duration::from_millis(92_500)),
-        }
-    }
-
-    fn configuration(&self) -> ConfigurationView {
-        ConfigurationView {
-            file: Some("/etc/sluicegate/gateway.toml".into()),
-            generation: 3,
-            loaded_at: Some(STARTED),
-            broken_files: Vec::new(),
-            last_reload: self.last_reload.clone(),
-            pending_restart: vec!["server.threads".to_owned()],
-        }
-    }
-
-    fn limits(&self) -> Vec<LimitView> {
-        vec![limit_view("otp")]
-    }
-
-    fn top(&self, limit: &str, most: usize) -> Option<TopKeysView> {
-        (limit == "otp").then(|| TopKeysView {
-            limit: limit_view("otp"),
-            ages: used_limit().ages(STARTED),
-            fullest: used_limit().top(most, STARTED),
-        })
-    }
-
-    fn bans(&self, limit: &str, most: usize) -> Option<BannedKeysView> {
-        let offender = |bits, left: Option<u64>| BannedKey {
-            key: KeyHash::from_bits(bits),
-            level: 2,
-            banned: left.map(|left| ActiveBan {
-                left: Duration::from_secs(left),
-                level: 2,
-            }),
-        };
-        (limit == "otp").then(|| BannedKeysView {
-            bans: bans_view(),
-            keys: [offender(0xabcc, Some(600)), offender(0xabce, None)][..most.min(2)].to_vec(),
-        })
-    }
-
-    fn lift_ban(&self, limit: &str, key: KeyHash) -> Option<Option<ActiveBan>> {
-        let known = key == KeyHash::from_bits(0xabcc);
-        (limit == "otp").then(|| {
-            known.then_some(ActiveBan {
-                left: Duration::from_secs(600),
-                level: 2,
-            })
-        })
-    }
-
-    fn state(&self) -> Option<DirectoryHealth> {
-        Some(DirectoryHealth {
+        },
+        routes: 2,
+        limits: vec![limit_view("otp")],
+        origins: origins::tests::seen(),
+        state: Some(DirectoryHealth {
             path: "/var/lib/sluicegate/state".into(),
             trouble: None,
             troubles: 3,
-        })
-    }
-
-    fn remote_write_stats(&self) -> Option<RemoteWriteStats> {
-        Some(super::pending_writes::tests::four())
-    }
-
-    fn replication_stats(&self) -> Option<ReplicationStats> {
-        Some(super::replication::tests::behind())
-    }
-
-    fn store(&self) -> Option<LinkStatus> {
-        Some(super::store::tests::back(STARTED))
-    }
-
-    fn origins(&self) -> Vec<OriginView> {
-        origins::tests::seen()
-    }
-
-    fn command_server(
-        &self,
-        origin: &str,
-        server: SocketAddr,
-        _: origins::ServerCommand,
-    ) -> Option<ServerView> {
-        let (app, mut servers) = (origin == "app", origins::tests::seen().remove(0).servers);
-        servers.retain(|each| app && each.address == server);
-        servers.pop()
-    }
-
-    fn key(&self, _: &str, _: &keys::KeySelector, _: &keys::KeyEdit) -> keys::KeyResult {
-        Err(keys::KeyRequestError::NoLimit)
-    }
-
-    fn routes(&self) -> usize {
-        2
-    }
-
-    fn recorder(&self) -> &RequestRecorder {
-        &self.recorder
-    }
+        }),
+        store: Some(store::tests::back(STARTED)),
+        remote_writes: Some(pending_writes::tests::four()),
+        replication: Some(replication::tests::behind()),
+        ..AdminSnapshot::of(process)
+    };
+    sampled.configuration.generation = 3;
+    sampled.configuration.loaded_at = STARTED;
+    sampled.configuration.last_reload = last_reload;
+    sampled
 }
 
 /// A limit of 1,024 keys that once was full.
@@ -214,27 +140,27 @@ fn bans_view() -> BansView {
     }
 }
 
-/// A limit that one client has used twice, another once.
-fn used_limit() -> Limit {
-    let limit = Limit::new(limit_view("otp").rates, limit_view("otp").capacity);
+/// The limit `otp` of the process, which one client has used twice at `now`, another once.
+pub(super) fn used_limit(process: &GatewayProcess, now: Timestamp) -> Arc<ActiveLimit> {
+    let active = limit_named(process, "otp").expect("the limit");
     for client in ["greedy", "modest", "greedy"] {
         let key = Seed::from_bytes([1; 16])
             .hasher()
             .part(client.as_bytes())
             .finish();
         let ask = Ask {
-            limit: &limit,
+            limit: &active.limit,
             key,
             cost: Cost::ONE,
             payer: None,
         };
-        assert_eq!(decide(&[ask], STARTED).outcome(), Outcome::Admitted);
+        assert_eq!(decide(&[ask], now).outcome(), Outcome::Admitted);
     }
-    limit
+    active
 }
 
 fn send(
-    gateway: &FakeGateway,
+    gateway: &GatewayProcess,
     method: &str,
     path: &str,
     authorization: Option<&str>,
@@ -256,12 +182,27 @@ fn send(
     )
 }
 
-fn get(gateway: &FakeGateway, path: &str) -> (StatusCode, String) {
+fn get(gateway: &GatewayProcess, path: &str) -> (StatusCode, String) {
     let (status, _, body) = send(gateway, "GET", path, None);
     (status, body)
 }
 
-/// Goal: the probes tell life from readiness. Method: each state of readiness.
+/// Bans a key of the limit `otp` for ten minutes.
+fn ban(gateway: &GatewayProcess, key: u64) {
+    let active = limit_named(gateway, "otp").expect("the limit");
+    let bans = &active.bans.as_ref().expect("it bans").bans;
+    let length = Duration::from_secs(600);
+    let begun = bans.ban(KeyHash::from_bits(key), length, clock::now());
+    assert!(begun.banned().is_some());
+}
+
+/// Asserts that a ban of ten minutes has just begun.
+fn assert_ten_minutes(left: &Value) {
+    let left = left.as_f64().expect("seconds");
+    assert!((500.0..=600.0).contains(&left), "{left}");
+}
+
+/// Goal: the probes tell life from readiness. Method: each state of readiness, and those that a process without a store passes.
 #[test]
 fn a_draining_gateway_is_healthy_but_not_ready() {
     for (readiness, status, begins) in [
@@ -270,39 +211,39 @@ fn a_draining_gateway_is_healthy_but_not_ready() {
         (ReadyState::StoreNotReached, 503, "starting: the store"),
         (ReadyState::Draining, 503, "draining: "),
     ] {
-        let gateway = FakeGateway {
-            readiness,
-            ..FakeGateway::new()
-        };
-        assert_eq!(get(&gateway, "/healthz"), (StatusCode::OK, "ok".to_owned()));
-        let (ready, body) = get(&gateway, "/readyz");
-        assert_eq!(ready.as_u16(), status);
+        let page = health::ready(readiness);
+        assert_eq!(page.status.as_u16(), status);
+        let body = String::from_utf8_lossy(&page.body);
         assert!(body.starts_with(begins), "{body}");
+    }
+    let gateway = gateway(None);
+    for (phase, status) in [
+        (Phase::Starting, 503),
+        (Phase::Serving, 200),
+        (Phase::Draining, 503),
+    ] {
+        gateway.lifecycle.enter(phase);
+        assert_eq!(get(&gateway, "/healthz"), (StatusCode::OK, "ok".to_owned()));
+        assert_eq!(get(&gateway, "/readyz").0.as_u16(), status, "{phase:?}");
     }
 }
 
 /// Goal: the status has the documented shape. Method: the whole of the object.
 #[test]
 fn the_status_has_the_documented_shape() {
-    let error = "line 3: unknown key".to_owned();
-    let last_reload = Some(ReloadView {
+    let last_reload = Some(ReloadReport {
         at: Timestamp::from_secs(0),
-        result: Err(error),
+        error: Some("line 3: unknown key".to_owned()),
+        pending_restart: vec!["server.threads".to_owned()],
         changes: Vec::new(),
     });
-    let gateway = FakeGateway {
-        last_reload,
-        ..FakeGateway::new()
-    };
-    let (status, headers, body) = send(&gateway, "GET", "/status", None);
+    let page = status::page(sampled(&gateway(None), last_reload));
     assert_eq!(
-        (status, &headers[CONTENT_TYPE]),
-        (
-            StatusCode::OK,
-            &HeaderValue::from_static("application/json")
-        )
+        (page.status, page.content_type),
+        (StatusCode::OK, "application/json")
     );
-    let mut object: Value = serde_json::from_str(&body).expect("the status is JSON");
+    let mut object: Value = serde_json::from_slice(&page.body).expect("the status is JSON");
+    assert!(object["memory"].take()["total"].is_u64());
     let rates = object["limits"][0]["rates"].take();
     assert_eq!(rates.as_array().map(Vec::len), Some(2), "{rates}");
     assert_eq!(
@@ -350,13 +291,9 @@ fn the_status_has_the_documented_shape() {
 /// Goal: the scrape holds the sampled metrics, and every metric is documented. Method: samples, and the operator's guide.
 #[test]
 fn the_scrape_holds_every_documented_metric() {
-    let gateway = FakeGateway::new();
-    let (_, headers, text) = send(&gateway, "GET", "/metrics", None);
-    assert!(
-        headers[CONTENT_TYPE]
-            .as_bytes()
-            .starts_with(b"text/plain; version=0.0.4")
-    );
+    let page = metrics::page(sampled(&gateway(None), None));
+    assert!(page.content_type.starts_with("text/plain; version=0.0.4"));
+    let text = String::from_utf8(page.body.into_owned()).expect("the scrape is text");
     for sample in [
         "sluicegate_limit_keys{limit=\"otp\"} 512",
         "sluicegate_limit_overflow_refused_total{limit=\"otp\"} 4",
@@ -395,10 +332,8 @@ fn the_scrape_holds_every_documented_metric() {
 /// Goal: the token guards all but the probes, before anything is told. Method: every path with, without and with a wrong one.
 #[test]
 fn only_the_probes_are_open_without_the_token() {
-    let gateway = FakeGateway {
-        token: Some(Arc::from("s3cret")),
-        ..FakeGateway::new()
-    };
+    let gateway = gateway(Some("s3cret"));
+    gateway.lifecycle.enter(Phase::Serving);
     for path in "/metrics /status /config /routes /reload /limits/otp/top /limits/otp/bans /absent"
         .split(' ')
     {
@@ -421,7 +356,7 @@ fn only_the_probes_are_open_without_the_token() {
 /// Goal: mistakes are told apart and corrected. Method: another path, another method, and HEAD.
 #[test]
 fn other_paths_and_methods_are_told_what_there_is() {
-    let gateway = FakeGateway::new();
+    let gateway = gateway(None);
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
     let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /limits/NAME/top /limits/NAME/bans \
@@ -450,13 +385,7 @@ fn other_paths_and_methods_are_told_what_there_is() {
 /// Goal: a sample reads the limit itself. Method: a table of 1,024 keys that two clients have used.
 #[test]
 fn a_sample_shows_what_the_limit_holds() {
-    let limit = used_limit();
-    let view = LimitView::sample(
-        &Arc::from("otp"),
-        "client.ip".to_owned(),
-        (&limit, &Persistence::unasked()),
-        STARTED,
-    );
+    let view = LimitView::of(&used_limit(&gateway(None), STARTED), STARTED);
     assert_eq!(
         (view.keys, view.capacity.keys(), view.overflow_active),
         (2, 1_024, false)
@@ -467,45 +396,10 @@ fn a_sample_shows_what_the_limit_holds() {
     );
 }
 
-/// Goal: an operator sees who is nearest to a limit, and nobody's address. Method: two clients; the whole of the object, then one key.
-#[test]
-fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
-    let gateway = FakeGateway::new();
-    let (status, body) = get(&gateway, "/limits/otp/top");
-    assert_eq!(status, StatusCode::OK);
-    let mut object: Value = serde_json::from_str(&body).expect("the top is JSON");
-    let keys = object["top"].take();
-    assert_eq!(
-        object,
-        json!({
-            "limit": "otp", "at": "2026-11-21T07:12:08.000Z", "capacity": 1024, "keys": 512,
-            "overflow": {
-                "active": true, "since": "2026-11-21T07:10:00.000Z", "until": "2026-11-21T07:12:00.000Z", "affected": 0.03,
-                "decisions": 9, "refused": 4, "advice": 2048
-            },
-            "ages": { "oldest": 0.0, "keys": [2] }, "top": null,
-        })
-    );
-    let used: Vec<_> = keys
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|key| &key["used"])
-        .collect();
-    assert_eq!(used, [&json!(0.4), &json!(0.2)], "{keys}");
-    assert_eq!(keys[0]["key"].as_str().map(str::len), Some(16));
-    assert_eq!(keys[0]["refused"], json!(false));
-    assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
-    assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
-    let (_, body) = get(&gateway, "/limits/otp/top?n=1");
-    let one: Value = serde_json::from_str(&body).expect("the top is JSON");
-    assert_eq!(one["top"].as_array().map(Vec::len), Some(1));
-}
-
-/// Goal: a question that cannot be answered says why. Method: another limit, another number, another method.
+/// Goal: a question that cannot be answered says why. Method: another limit, another number, another method, and a right one.
 #[test]
 fn a_wrong_question_about_a_limit_is_told_what_is_right() {
-    let gateway = FakeGateway::new();
+    let gateway = gateway(None);
     for (method, path, status, says) in [
         (
             "GET",
@@ -520,6 +414,7 @@ fn a_wrong_question_about_a_limit_is_told_what_is_right() {
             "a number from 1 to 1000",
         ),
         ("DELETE", "/limits/otp/top", 405, "GET or HEAD"),
+        ("GET", "/limits/otp/top?n=1", 200, "\"top\": ["),
     ] {
         let (got, _, body) = send(&gateway, method, path, None);
         assert_eq!(got.as_u16(), status, "{path}");
@@ -534,7 +429,7 @@ fn a_second_walk_is_put_off() {
         .body(())
         .expect("a request")
         .into_parts();
-    let AdminResponse::Walk(walk) = answer(&parts, &RequestSource::default(), &FakeGateway::new())
+    let AdminResponse::Walk(walk) = answer(&parts, &RequestSource::default(), &gateway(None))
     else {
         panic!("the top is read by a walk");
     };
@@ -547,29 +442,27 @@ fn a_second_walk_is_put_off() {
 /// configured, by another method, of nobody, and right.
 #[test]
 fn bans_are_shown_and_lifted() {
-    let open = FakeGateway::new();
+    let open = gateway(None);
+    ban(&open, 0xabcc);
     let (status, body) = get(&open, "/limits/otp/bans?n=2");
-    let page: Value = serde_json::from_str(&body).expect("JSON");
+    let mut page: Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!(status, StatusCode::OK);
     assert_eq!(
         (&page["limit"], &page["ban"]["begun"]),
-        (&json!("otp"), &json!(5))
+        (&json!("otp"), &json!(1))
     );
+    assert!(page["keys"][0]["until"].take().is_string());
+    assert_ten_minutes(&page["keys"][0]["left"].take());
     assert_eq!(
         page["keys"],
-        json!([
-            { "key": "000000000000abcc", "level": 2, "left": 600.0, "until": "2026-11-21T07:22:08.000Z" },
-            { "key": "000000000000abce", "level": 2, "left": 0.0, "until": null },
-        ])
+        json!([{ "key": "000000000000abcc", "level": 1, "left": null, "until": null }])
     );
     assert_eq!(get(&open, "/limits/absent/bans").0, StatusCode::NOT_FOUND);
     let path = "/limits/otp/bans/000000000000abcc";
     assert_eq!(send(&open, "DELETE", path, None).0, StatusCode::FORBIDDEN);
 
-    let guarded = FakeGateway {
-        token: Some(Arc::from("s3cret")),
-        ..FakeGateway::new()
-    };
+    let guarded = gateway(Some("s3cret"));
+    ban(&guarded, 0xabcc);
     let ask = |method, path| send(&guarded, method, path, Some("Bearer s3cret"));
     let (status, headers, _) = ask("GET", path);
     assert_eq!(
@@ -582,11 +475,12 @@ fn bans_are_shown_and_lifted() {
     let denied = send(&guarded, "DELETE", path, None).0;
     assert_eq!(denied, StatusCode::UNAUTHORIZED);
     let (status, _, body) = ask("DELETE", path);
-    let pardoned: Value = serde_json::from_str(&body).expect("JSON");
+    let mut pardoned: Value = serde_json::from_str(&body).expect("JSON");
     assert_eq!(status, StatusCode::OK);
+    assert_ten_minutes(&pardoned["left"].take());
     assert_eq!(
         pardoned,
-        json!({ "limit": "otp", "key": "000000000000abcc", "lifted": true, "level": 2, "left": 600.0 })
+        json!({ "limit": "otp", "key": "000000000000abcc", "lifted": true, "level": 1, "left": null })
     );
     let (_, _, body) = ask("DELETE", "/limits/otp/bans/0000000000000002");
     assert!(body.contains("\"lifted\": false"), "{body}");

@@ -9,11 +9,14 @@ use std::time::Duration;
 use http::StatusCode;
 use serde::Serialize;
 use sluicegate_base::bounds;
-use sluicegate_limiter::{KeyUsage, RateStatus};
+use sluicegate_base::clock;
+use sluicegate_limiter::{KeyUsage, RateStatus, Timestamp};
 
+use super::limit_view::LimitView;
 use super::status::OverflowSection;
-use super::view::{AdminView, TopKeysView};
-use super::{AdminPage, JSON, bans};
+use super::{AdminPage, JSON, bans, limit_named};
+use crate::admission::ActiveLimit;
+use crate::process::GatewayProcess;
 use crate::rfc3339;
 
 /// The number of keys that are shown by default.
@@ -67,24 +70,21 @@ impl TopQuery {
     }
 
     /// Walks the table and returns the page.
-    pub(super) fn page(&self, view: &dyn AdminView) -> AdminPage {
-        let now = view.times().now;
-        let page = match self.about {
-            TopSubject::Fullest => view
-                .top(&self.limit, self.most)
-                .map(|top| AdminPage::json(&TopPage::of(rfc3339::format(now), top))),
-            TopSubject::Banned => view
-                .bans(&self.limit, self.most)
-                .map(|banned| bans::page(&self.limit, now, &banned)),
-        };
-        match (page, self.about) {
-            (Some(page), _) => page,
-            (None, TopSubject::Banned) => bans::no_bans(),
-            (None, TopSubject::Fullest) => AdminPage::new(
-                StatusCode::NOT_FOUND,
-                JSON,
-                &br#"{"error":"no such limit; /status names them"}"#[..],
-            ),
+    pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
+        let active = limit_named(process, &self.limit);
+        match self.about {
+            TopSubject::Fullest => match active {
+                Some(active) => AdminPage::json(&TopPage::of(&active, self.most, clock::now())),
+                None => AdminPage::new(
+                    StatusCode::NOT_FOUND,
+                    JSON,
+                    &br#"{"error":"no such limit; /status names them"}"#[..],
+                ),
+            },
+            TopSubject::Banned => match active.as_ref().and_then(|active| active.bans.as_ref()) {
+                Some(banned) => bans::page(&self.limit, banned, self.most),
+                None => bans::no_bans(),
+            },
         }
     }
 }
@@ -135,19 +135,18 @@ struct TopRate {
 }
 
 impl TopPage {
-    fn of(at: String, top: TopKeysView) -> Self {
-        let TopKeysView {
-            limit,
-            ages,
-            fullest,
-        } = top;
+    /// Samples the limit at `now`, with up to `most` of its keys, fullest first.
+    fn of(active: &ActiveLimit, most: usize, now: Timestamp) -> Self {
+        let view = LimitView::of(active, now);
+        let moment = active.moment(now);
+        let fullest = active.limit.top(most, moment);
         Self {
-            limit: limit.name.to_string(),
-            at,
-            capacity: limit.capacity.keys(),
-            keys: limit.keys,
-            overflow: OverflowSection::of(&limit),
-            ages: ages.map(KeyAges::of),
+            limit: view.name.to_string(),
+            at: rfc3339::format(now),
+            capacity: view.capacity.keys(),
+            keys: view.keys,
+            overflow: OverflowSection::of(&view),
+            ages: active.limit.ages(moment).map(KeyAges::of),
             top: fullest.iter().map(TopKey::of).collect(),
         }
     }
@@ -194,7 +193,42 @@ pub(super) fn seconds(time: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{gateway, used_limit};
     use super::*;
+
+    /// Goal: an operator sees who is nearest to a limit, and nobody's address. Method: two clients; the whole of the object, then one
+    /// key.
+    #[test]
+    fn the_top_of_a_limit_shows_its_fullest_keys_as_hashes() {
+        let (process, now) = (gateway(None), Timestamp::from_secs(1_795_245_038));
+        let active = used_limit(&process, now);
+        let mut object = serde_json::to_value(TopPage::of(&active, 20, now)).expect("JSON");
+        let keys = object["top"].take();
+        assert_eq!(
+            object,
+            json!({
+                "limit": "otp", "at": "2026-11-21T07:10:38.000Z", "capacity": 1024, "keys": 2,
+                "overflow": {
+                    "active": false, "since": null, "until": null, "affected": 0.0, "decisions": 0, "refused": 0, "advice": null
+                },
+                "ages": { "oldest": 0.0, "keys": [2] }, "top": null,
+            })
+        );
+        let used: Vec<_> = keys
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|key| &key["used"])
+            .collect();
+        assert_eq!(used, [&json!(0.4), &json!(0.2)], "{keys}");
+        assert_eq!(keys[0]["key"].as_str().map(str::len), Some(16));
+        assert_eq!(keys[0]["refused"], json!(false));
+        assert_eq!(keys[0]["rates"][0]["rate"], json!("5 per 3s"));
+        assert_eq!(keys[0]["rates"][0]["remaining"], json!(3));
+        assert_eq!(TopPage::of(&active, 1, now).top.len(), 1);
+    }
 
     /// Goal: what is asked is bounded, and a slip is told rather than guessed at. Method: paths and queries around the right ones.
     #[test]

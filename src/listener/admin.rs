@@ -99,7 +99,7 @@ impl AdminApp {
                 .await
                 .unwrap_or_default(),
         };
-        let walk = match answer(session.req_header(), &sender, &*self.process) {
+        let walk = match answer(session.req_header(), &sender, &self.process) {
             AdminResponse::Ready(response) => return response,
             AdminResponse::Walk(walk) => Arc::new(walk),
         };
@@ -110,7 +110,7 @@ impl AdminApp {
         // the walk runs to its end, and no other begins before that.
         let (process, walking) = (Arc::clone(&self.process), Arc::clone(&walk));
         let response = tokio::task::spawn_blocking(move || {
-            let response = walking.run(&*process);
+            let response = walking.run(&process);
             drop(turn);
             response
         });

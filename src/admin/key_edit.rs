@@ -1,0 +1,97 @@
+//! Finds the key of a limit that a request names, and changes it: its counters, here or in the store, and its ban.
+
+use sluicegate_base::clock;
+use sluicegate_limiter::{KeyHash, Timestamp};
+
+use super::keys::{KeyEdit, KeyRequestError, KeyResult, KeySelector, KeyView};
+use super::limit_named;
+use crate::admission::{ActiveLimit, NamedKey};
+use crate::process::GatewayProcess;
+use crate::store::KeyChange;
+
+/// Changes a key of the limit of this name and returns its state after that. Waits for the store where the limit counts there.
+///
+/// # Errors
+/// The reason why the key has no state or cannot be changed.
+pub(super) fn edit(
+    process: &GatewayProcess,
+    limit: &str,
+    which: &KeySelector,
+    change: KeyEdit,
+) -> KeyResult {
+    let active = limit_named(process, limit).ok_or(KeyRequestError::NoLimit)?;
+    let named = match which {
+        KeySelector::Hash(key) => NamedKey::of_hash(*key),
+        KeySelector::Values(values) => active
+            .name_key(values, &process.shared.seed)
+            .map_err(KeyRequestError::BadValues)?,
+    };
+    let now = clock::now();
+    active.catch_up(&named, now);
+    let was_banned = is_banned(&active, named.key, now);
+    apply(&active, &named, change, now)?;
+    let now = clock::now();
+    Ok(KeyView {
+        key: named.key,
+        state: wait_for(active.key_state(&named, now)).ok_or_else(no_runtime)?,
+        now,
+        was_banned,
+    })
+}
+
+fn apply(
+    active: &ActiveLimit,
+    named: &NamedKey,
+    change: KeyEdit,
+    now: Timestamp,
+) -> Result<(), KeyRequestError> {
+    let bans = active.bans.as_ref().map(|active| &active.bans);
+    match change {
+        KeyEdit::Look => return Ok(()),
+        KeyEdit::Ban(length) => {
+            let bans = bans.ok_or(KeyRequestError::NoBan)?;
+            let max = bans.rules().max();
+            if length > max {
+                return Err(KeyRequestError::LongBan(max));
+            }
+            let begun = bans.ban(named.key, length, now).banned();
+            return begun.map(drop).ok_or(KeyRequestError::NoRoom);
+        }
+        KeyEdit::Clear | KeyEdit::Use(_) => {}
+    }
+    if active.is_shared() && !active.reaches_store(named) {
+        return Err(match named.is_by_values() {
+            false => KeyRequestError::NeedsValues,
+            true => KeyRequestError::Store("it was not reached yet".to_owned()),
+        });
+    }
+    let told = match change {
+        KeyEdit::Clear => KeyChange::Cleared,
+        KeyEdit::Look | KeyEdit::Use(_) | KeyEdit::Ban(_) => KeyChange::Set,
+    };
+    if told == KeyChange::Cleared
+        && let Some(bans) = bans
+    {
+        bans.lift(named.key, now);
+    }
+    let set = active.set_key(named, change.used(), told, now);
+    wait_for(set)
+        .ok_or_else(no_runtime)?
+        .map(drop)
+        .map_err(KeyRequestError::Store)
+}
+
+fn no_runtime() -> KeyRequestError {
+    KeyRequestError::Store("it cannot be asked here".to_owned())
+}
+
+fn is_banned(active: &ActiveLimit, key: KeyHash, now: Timestamp) -> bool {
+    let bans = active.bans.as_ref();
+    bans.is_some_and(|active| active.bans.active(key, now).is_some())
+}
+
+/// Waits for a future that may call the store, on a thread for blocking work; `None` on a thread that belongs to no runtime.
+pub(super) fn wait_for<T>(work: impl Future<Output = T>) -> Option<T> {
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    Some(runtime.block_on(work))
+}
