@@ -5,8 +5,9 @@
 
 use std::net::SocketAddr;
 
-use http::StatusCode;
 use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::clock;
 use sluicegate_limiter::{ActiveBan, BannedKey, KeyHash, Timestamp};
@@ -16,7 +17,7 @@ use super::key_edit::wait_for;
 use super::limit_view::BansView;
 use super::status::BansSection;
 use super::top::seconds;
-use super::{AdminPage, JSON, audit, limit_named};
+use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, limit_named, token_of};
 use crate::admission::{ActiveBans, NamedKey};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
@@ -72,11 +73,26 @@ pub(super) struct BanLift {
 
 /// The path does not end in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadKey;
+struct BadKey;
+
+/// Returns the task of lifting a ban; `None` where the path is another one.
+pub(super) fn task(
+    request: &Parts,
+    sender: &RequestSource,
+    process: &GatewayProcess,
+) -> Option<AdminTask> {
+    Some(match BanLift::of(request.uri.path())? {
+        Ok(_) if request.method != Method::DELETE => AdminTask::Show(only_pardons()),
+        // Lifting a ban admits a client, so reaching the listener is not enough.
+        Ok(_) if token_of(process).is_none() => AdminTask::Show(no_token()),
+        Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon.asked_by(sender.peer))),
+        Err(misasked) => AdminTask::Show(misasked.page()),
+    })
+}
 
 impl BanLift {
     /// Parses the key of a path; `None` when it is another path.
-    pub(super) fn of(path: &str) -> Option<Result<Self, BadKey>> {
+    fn of(path: &str) -> Option<Result<Self, BadKey>> {
         let (limit, key) = path.strip_prefix("/limits/")?.split_once("/bans/")?;
         if limit.is_empty() || limit.contains('/') {
             return None;
@@ -91,7 +107,7 @@ impl BanLift {
     }
 
     /// Adds the peer that asks for it.
-    pub(super) fn asked_by(self, peer: Option<SocketAddr>) -> Self {
+    fn asked_by(self, peer: Option<SocketAddr>) -> Self {
         Self { peer, ..self }
     }
 
@@ -145,7 +161,7 @@ struct BanLiftPage<'a> {
 }
 
 impl BadKey {
-    pub(super) fn page(self) -> AdminPage {
+    fn page(self) -> AdminPage {
         let error = &br#"{"error":"a key is written as 16 hex digits, as /limits/NAME/bans and the access log show it"}"#[..];
         AdminPage::new(StatusCode::BAD_REQUEST, JSON, error)
     }
@@ -158,14 +174,14 @@ pub(super) fn no_bans() -> AdminPage {
 }
 
 /// Returns the page for a ban that is read instead of lifted.
-pub(super) fn only_pardons() -> AdminPage {
+fn only_pardons() -> AdminPage {
     let error =
         &br#"{"error":"a ban can only be lifted: DELETE; /limits/NAME/bans shows them"}"#[..];
     AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "DELETE")
 }
 
 /// Returns the page that asks for a token: without one no peer can prove that it may lift a ban.
-pub(super) fn no_token() -> AdminPage {
+fn no_token() -> AdminPage {
     let error = &br#"{"error":"only who has a token may lift a ban; set [admin] token_file"}"#[..];
     AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }

@@ -4,12 +4,13 @@
 
 use std::net::SocketAddr;
 
-use http::StatusCode;
 use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
-use super::{AdminPage, JSON, audit};
+use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
 use crate::process::GatewayProcess;
@@ -148,11 +149,23 @@ pub(super) fn families(view: Option<CacheView>) -> Vec<SampledFamily> {
 
 /// A query that names nothing to purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadPurge;
+struct BadPurge;
 
-/// Parses a purge; `None` when it is another path.
-pub(super) fn purge_of(path: &str, query: Option<&str>) -> Option<Result<PurgeScope, BadPurge>> {
-    (path == "/cache/purge").then(|| purge(query.unwrap_or_default()))
+/// Returns the task of a purge; `None` where the path is another one.
+pub(super) fn task(
+    request: &Parts,
+    sender: &RequestSource,
+    process: &GatewayProcess,
+) -> Option<AdminTask> {
+    if request.uri.path() != "/cache/purge" {
+        return None;
+    }
+    Some(match purge(request.uri.query().unwrap_or_default()) {
+        _ if request.method != Method::POST => AdminTask::Show(only_posts()),
+        _ if token_of(process).is_none() => AdminTask::Show(no_token()),
+        Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge, sender.peer)),
+        Err(unnamed) => AdminTask::Show(unnamed.page()),
+    })
 }
 
 fn purge(query: &str) -> Result<PurgeScope, BadPurge> {
@@ -198,7 +211,7 @@ pub(super) fn page(
 
 impl BadPurge {
     /// Returns the page that explains the query.
-    pub(super) fn page(self) -> AdminPage {
+    fn page(self) -> AdminPage {
         let error = concat!(
             r#"{"error":"name what to purge: ?url=http://example.com/a, ?prefix=http://example.com/a or ?all; "#,
             r#"percent-encode & in a URL as %26, and % as %25"}"#
@@ -208,13 +221,13 @@ impl BadPurge {
 }
 
 /// Returns the page that asks for a token: without one no peer may empty the cache.
-pub(super) fn no_token() -> AdminPage {
+fn no_token() -> AdminPage {
     let error = &br#"{"error":"only who has a token may purge; set [admin] token_file"}"#[..];
     AdminPage::new(StatusCode::FORBIDDEN, JSON, error)
 }
 
 /// Returns the page that asks for POST.
-pub(super) fn only_posts() -> AdminPage {
+fn only_posts() -> AdminPage {
     let error = &br#"{"error":"a purge is asked for by POST"}"#[..];
     AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
 }

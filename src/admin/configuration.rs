@@ -4,12 +4,14 @@
 
 use std::path::PathBuf;
 
+use http::header::ALLOW;
+use http::request::Parts;
 use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::bounds::RELOAD_PATIENCE;
 use sluicegate_limiter::Timestamp;
 
-use super::{AdminPage, JSON};
+use super::{AdminAction, AdminPage, AdminTask, JSON};
 use crate::config::rules::BrokenFile;
 use crate::explain::RouteExplained;
 use crate::process::{GatewayProcess, ReloadReport, Reloader};
@@ -102,19 +104,19 @@ pub(super) fn routes(process: &GatewayProcess) -> AdminPage {
     })
 }
 
-impl ReloadOrder {
-    /// Parses a reload; an error page where the method is another one.
-    pub(super) fn of(path: &str, method: &Method) -> Option<Result<Self, AdminPage>> {
-        (path == "/reload").then(|| {
-            if method == Method::POST {
-                return Ok(Self);
-            }
-            let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
-            let page = AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
-            Err(page.with(http::header::ALLOW, "POST"))
-        })
-    }
+/// Returns the task of a reload; `None` where the path is another one.
+pub(super) fn task(request: &Parts) -> Option<AdminTask> {
+    (request.uri.path() == "/reload").then(|| {
+        if request.method == Method::POST {
+            return AdminTask::Walk(AdminAction::Reload(ReloadOrder));
+        }
+        let error = &br#"{"error":"a reload is asked for by POST"}"#[..];
+        let page = AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error);
+        AdminTask::Show(page.with(ALLOW, "POST"))
+    })
+}
 
+impl ReloadOrder {
     /// Reloads and returns the page with the result.
     pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
         let reloader = &process.reloader;

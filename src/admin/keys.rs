@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sluicegate_limiter::{Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::top::seconds;
-use super::{AdminPage, JSON, RequestSource, audit, key_edit};
+use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, key_edit, token_of};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::process::GatewayProcess;
@@ -126,9 +126,25 @@ impl TryFrom<serde_json::Number> for UsedUnits {
     }
 }
 
+/// Returns the task of a request about a key; `None` where its path is another one.
+pub(super) fn task(
+    request: &Parts,
+    sender: &RequestSource,
+    process: &GatewayProcess,
+) -> Option<AdminTask> {
+    Some(match KeyRequest::of(request, sender)? {
+        // A change of a key admits or rejects a client.
+        Ok(asked) if asked.is_change() && token_of(process).is_none() => {
+            AdminTask::Show(no_token())
+        }
+        Ok(asked) => AdminTask::Walk(AdminAction::Key(asked)),
+        Err(page) => AdminTask::Show(page),
+    })
+}
+
 impl KeyRequest {
     /// Parses a request about a key; `None` where its path is another one.
-    pub(super) fn of(request: &Parts, sender: &RequestSource) -> Option<Result<Self, AdminPage>> {
+    fn of(request: &Parts, sender: &RequestSource) -> Option<Result<Self, AdminPage>> {
         let (limit, rest) = request
             .uri
             .path()
@@ -155,7 +171,7 @@ impl KeyRequest {
     }
 
     /// Returns whether the request changes the key.
-    pub(super) fn is_change(&self) -> bool {
+    fn is_change(&self) -> bool {
         self.change != KeyEdit::Look
     }
 
@@ -192,9 +208,7 @@ impl KeyRequest {
             KeyEdit::Ban(length) => format!("banned for {} s {key}{reason}", length.as_secs()),
         }
     }
-}
 
-impl KeyRequest {
     /// Returns the change that failed, for the process log.
     fn attempt(&self) -> String {
         let key = self.which.shown();
@@ -254,7 +268,7 @@ fn error_page(status: StatusCode, error: &str) -> AdminPage {
 }
 
 /// Returns the page that asks for a token: without one no peer can prove that it may change a key.
-pub(super) fn no_token() -> AdminPage {
+fn no_token() -> AdminPage {
     error_page(
         StatusCode::FORBIDDEN,
         "only who has a token may change a key; set [admin] token_file",

@@ -3,9 +3,11 @@
 //!
 //! [`answer`] knows no sockets: a request's head and the running gateway in, a whole response out, or a [`TableWalk`] that makes one
 //! where that takes longer than other requests should wait. `/status` and `/metrics` are functions of plain values, an
-//! `AdminSnapshot`; each other endpoint reads or changes the one part of the process that it is about. The probes are open to every peer of the listener; all other paths need the
-//! token where one is configured, and check it first, so that a client without it does not even learn which paths exist. All of them only
-//! read, but for lifting a ban, changes of a key, a purge of the cache, the drain of a server, and a reload.
+//! `AdminSnapshot`; each other endpoint reads or changes the one part of the process that it is about.
+//!
+//! The probes are open to every peer of the listener; all other paths need the token where one is configured, and check it first, so
+//! that a client without it does not even learn which paths exist. All of them only read, but for lifting a ban, changes of a key, a
+//! purge of the cache, the drain of a server, and a reload.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -49,7 +51,6 @@ use bans::BanLift;
 use configuration::ReloadOrder;
 use health::ReadyState;
 use keys::KeyRequest;
-use origins::AddressedCommand;
 use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
@@ -230,67 +231,25 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
     }
 }
 
+/// Finds the endpoint below `/limits`, `/origins`, `/cache` and `/reload` that the path names.
 fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
-    if let Some(asked) = KeyRequest::of(request, sender) {
-        return match asked {
-            // A change of a key admits or rejects a client.
-            Ok(asked) if asked.is_change() && token_of(process).is_none() => {
-                AdminTask::Show(keys::no_token())
-            }
-            Ok(asked) => AdminTask::Walk(AdminAction::Key(asked)),
-            Err(page) => AdminTask::Show(page),
-        };
-    }
-    if let Some(asked) = ReloadOrder::of(request.uri.path(), &request.method) {
-        return match asked {
-            Ok(order) => AdminTask::Walk(AdminAction::Reload(order)),
-            Err(page) => AdminTask::Show(page),
-        };
-    }
-    if let Some(asked) = AddressedCommand::of(request.uri.path()) {
-        return AdminTask::Show(match asked {
-            Ok(_) if request.method != Method::POST => origins::only_orders(),
-            // A drain affects every client, so reaching the listener is not enough.
-            Ok(_) if token_of(process).is_none() => origins::no_token(),
-            Ok(instruction) => instruction.page(sender.peer, process),
-            Err(misasked) => misasked.page(),
-        });
-    }
-    if let Some(asked) = BanLift::of(request.uri.path()) {
-        return match asked {
-            Ok(_) if request.method != Method::DELETE => AdminTask::Show(bans::only_pardons()),
-            // Lifting a ban admits a client, so reaching the listener is not enough.
-            Ok(_) if token_of(process).is_none() => AdminTask::Show(bans::no_token()),
-            Ok(pardon) => AdminTask::Walk(AdminAction::Lift(pardon.asked_by(sender.peer))),
-            Err(misasked) => AdminTask::Show(misasked.page()),
-        };
-    }
-    if let Some(asked) = cache::purge_of(request.uri.path(), request.uri.query()) {
-        return match asked {
-            _ if request.method != Method::POST => AdminTask::Show(cache::only_posts()),
-            _ if token_of(process).is_none() => AdminTask::Show(cache::no_token()),
-            Ok(purge) => AdminTask::Walk(AdminAction::Purge(purge, sender.peer)),
-            Err(unnamed) => AdminTask::Show(unnamed.page()),
-        };
-    }
-    match TopQuery::of(request.uri.path(), request.uri.query()) {
-        Some(_) if !is_reading(&request.method) => AdminTask::Show(only_reading()),
-        Some(Ok(question)) => AdminTask::Walk(AdminAction::Look(question)),
-        Some(Err(misasked)) => AdminTask::Show(misasked.page()),
-        None => {
-            let paths = concat!(
-                r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-                r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
-                r#""/limits/NAME/keys?value=VALUE","#,
-                r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
-            );
-            AdminTask::Show(AdminPage::new(
-                StatusCode::NOT_FOUND,
-                JSON,
-                paths.as_bytes(),
-            ))
-        }
-    }
+    keys::task(request, sender, process)
+        .or_else(|| configuration::task(request))
+        .or_else(|| origins::task(request, sender, process))
+        .or_else(|| bans::task(request, sender, process))
+        .or_else(|| cache::task(request, sender, process))
+        .or_else(|| top::task(request))
+        .unwrap_or_else(|| AdminTask::Show(no_such_path()))
+}
+
+fn no_such_path() -> AdminPage {
+    let paths = concat!(
+        r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
+        r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
+        r#""/limits/NAME/keys?value=VALUE","#,
+        r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
+    );
+    AdminPage::new(StatusCode::NOT_FOUND, JSON, paths.as_bytes())
 }
 
 /// Returns the content of `[admin] token_file`; `None` where none is configured.

@@ -6,15 +6,16 @@
 
 use std::net::SocketAddr;
 
-use http::StatusCode;
 use http::header::ALLOW;
+use http::request::Parts;
+use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_base::clock;
 use sluicegate_telemetry::exposition::SampledFamily;
 use tracing::info;
 
 use super::origin_view::{OriginView, ServerView};
-use super::{AdminPage, JSON, audit};
+use super::{AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
 use crate::config::rules::Role;
 use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};
 use crate::process::GatewayProcess;
@@ -133,7 +134,7 @@ enum ServerCommand {
 
 /// A command and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AddressedCommand {
+struct AddressedCommand {
     origin: String,
     server: SocketAddr,
     order: ServerCommand,
@@ -141,11 +142,28 @@ pub(super) struct AddressedCommand {
 
 /// The path does not name a server by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadAddress;
+struct BadAddress;
+
+/// Runs the command that a request names; `None` where its path is another one.
+pub(super) fn task(
+    request: &Parts,
+    sender: &RequestSource,
+    process: &GatewayProcess,
+) -> Option<AdminTask> {
+    Some(AdminTask::Show(
+        match AddressedCommand::of(request.uri.path())? {
+            Ok(_) if request.method != Method::POST => only_orders(),
+            // A drain affects every client, so reaching the listener is not enough.
+            Ok(_) if token_of(process).is_none() => no_token(),
+            Ok(instruction) => instruction.page(sender.peer, process),
+            Err(misasked) => misasked.page(),
+        },
+    ))
+}
 
 impl AddressedCommand {
     /// Parses the command of a path; `None` when it is another path.
-    pub(super) fn of(path: &str) -> Option<Result<Self, BadAddress>> {
+    fn of(path: &str) -> Option<Result<Self, BadAddress>> {
         let (origin, rest) = path.strip_prefix("/origins/")?.split_once("/servers/")?;
         let (server, order) = rest.split_once('/')?;
         let order = match order {
@@ -188,7 +206,7 @@ impl AddressedCommand {
     }
 
     /// Runs the command and returns the page with the server's state after it.
-    pub(super) fn page(&self, peer: Option<SocketAddr>, process: &GatewayProcess) -> AdminPage {
+    fn page(&self, peer: Option<SocketAddr>, process: &GatewayProcess) -> AdminPage {
         let Some(server) = self.run(process) else {
             let error =
                 &br#"{"error":"no such origin, or no such server of it; /origins names them"}"#[..];
@@ -215,7 +233,7 @@ struct CommandPage<'a> {
 }
 
 impl BadAddress {
-    pub(super) fn page(self) -> AdminPage {
+    fn page(self) -> AdminPage {
         let error =
             &br#"{"error":"a server is named by its address and port, as /origins shows it"}"#[..];
         AdminPage::new(StatusCode::BAD_REQUEST, JSON, error)
@@ -223,13 +241,13 @@ impl BadAddress {
 }
 
 /// Returns the page for a command that is read instead of posted.
-pub(super) fn only_orders() -> AdminPage {
+fn only_orders() -> AdminPage {
     let error = &br#"{"error":"a server is drained by POST; /origins shows how it stands"}"#[..];
     AdminPage::new(StatusCode::METHOD_NOT_ALLOWED, JSON, error).with(ALLOW, "POST")
 }
 
 /// Returns the page that asks for a token: without one no peer can prove that it may command servers.
-pub(super) fn no_token() -> AdminPage {
+fn no_token() -> AdminPage {
     let error =
         &br#"{"error":"only who has a token may drain a server; set [admin] token_file"}"#[..];
     AdminPage::new(StatusCode::FORBIDDEN, JSON, error)

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use http::request::Parts;
 use serde::Serialize;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
@@ -14,7 +15,7 @@ use sluicegate_limiter::{KeyUsage, RateStatus, Timestamp};
 
 use super::limit_view::LimitView;
 use super::status::OverflowSection;
-use super::{AdminPage, JSON, bans, limit_named};
+use super::{AdminAction, AdminPage, AdminTask, JSON, bans, is_reading, limit_named, only_reading};
 use crate::admission::ActiveLimit;
 use crate::process::GatewayProcess;
 use crate::rfc3339;
@@ -41,11 +42,22 @@ enum TopSubject {
 
 /// The reason why there is no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadQuery;
+struct BadQuery;
+
+/// Returns the task of a query; `None` where the path is another one.
+pub(super) fn task(request: &Parts) -> Option<AdminTask> {
+    Some(
+        match TopQuery::of(request.uri.path(), request.uri.query())? {
+            _ if !is_reading(&request.method) => AdminTask::Show(only_reading()),
+            Ok(question) => AdminTask::Walk(AdminAction::Look(question)),
+            Err(misasked) => AdminTask::Show(misasked.page()),
+        },
+    )
+}
 
 impl TopQuery {
     /// Parses the query of a path; `None` when it is another path.
-    pub(super) fn of(path: &str, query: Option<&str>) -> Option<Result<Self, BadQuery>> {
+    fn of(path: &str, query: Option<&str>) -> Option<Result<Self, BadQuery>> {
         let (limit, about) = match path.strip_prefix("/limits/")?.split_once('/')? {
             (limit, "top") => (limit, TopSubject::Fullest),
             (limit, "bans") => (limit, TopSubject::Banned),
@@ -90,7 +102,7 @@ impl TopQuery {
 }
 
 impl BadQuery {
-    pub(super) fn page(self) -> AdminPage {
+    fn page(self) -> AdminPage {
         let error = format!(
             r#"{{"error":"what may follow the question mark is n= and a number from 1 to {}"}}"#,
             bounds::TOP_KEYS
