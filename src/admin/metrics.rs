@@ -20,7 +20,8 @@ pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
 fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     let mut all = families::families(sampled.recorder);
     all.extend(connections::families(&sampled.connections));
-    all.extend(limits(&sampled.limits));
+    all.extend(tables(&sampled.limits));
+    all.extend(pressure(&sampled.limits));
     all.extend(bans(&sampled.limits));
     all.extend(in_flight(&sampled.limits));
     all.extend(configuration(&sampled.configuration));
@@ -35,61 +36,70 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     families::text(all)
 }
 
-fn limits(limits: &[LimitView]) -> [SampledFamily; 8] {
-    let each = |mut family: SampledFamily, value: fn(&LimitView) -> u64| {
-        for limit in limits {
-            family.push(&[("limit", &*limit.name)], value(limit));
-        }
-        family
-    };
+/// Returns the metrics of the size of each limit's table.
+fn tables(limits: &[LimitView]) -> [SampledFamily; 3] {
     [
-        each(
+        of_limits(
+            limits,
             SampledFamily::gauge("sluicegate_limit_keys", "Keys that owe something, sampled."),
             |limit| limit.keys,
         ),
-        each(
+        of_limits(
+            limits,
             SampledFamily::gauge(
                 "sluicegate_limit_slots",
                 "Keys that fit in the limit's table.",
             ),
             |limit| limit.slots,
         ),
-        each(
+        of_limits(
+            limits,
             SampledFamily::gauge(
                 "sluicegate_limit_bytes",
                 "Memory of the limit's table, in bytes.",
             ),
             |limit| limit.bytes,
         ),
-        each(
+    ]
+}
+
+/// Returns the metrics that show whether the tables are large enough, and whether they outlive the process.
+fn pressure(limits: &[LimitView]) -> [SampledFamily; 5] {
+    [
+        of_limits(
+            limits,
             SampledFamily::counter(
                 "sluicegate_limit_overflow_decisions_total",
                 "Decisions over keys that were counted together because the table was full: raise capacity.",
             ),
             |limit| limit.overflow_decisions,
         ),
-        each(
+        of_limits(
+            limits,
             SampledFamily::counter(
                 "sluicegate_limit_overflow_refused_total",
                 "Those of them that refused.",
             ),
             |limit| limit.overflow_refused,
         ),
-        each(
+        of_limits(
+            limits,
             SampledFamily::counter(
                 "sluicegate_limit_share_refused_total",
                 "Refusals of new keys whose client had taken more than its share of the slots.",
             ),
             |limit| limit.share.as_ref().map_or(0, |share| share.refused),
         ),
-        each(
+        of_limits(
+            limits,
             SampledFamily::counter(
                 "sluicegate_limit_slots_reused_total",
                 "Slots given to another key once their own owed nothing.",
             ),
             |limit| limit.slots_reused,
         ),
-        each(
+        of_limits(
+            limits,
             SampledFamily::gauge(
                 "sluicegate_limit_persistent",
                 "Whether the limit's counters outlive the process.",
@@ -97,6 +107,18 @@ fn limits(limits: &[LimitView]) -> [SampledFamily; 8] {
             |limit| u64::from(limit.persistence.file().is_some()),
         ),
     ]
+}
+
+/// Adds a sample for each limit to `family`.
+fn of_limits(
+    limits: &[LimitView],
+    mut family: SampledFamily,
+    value: fn(&LimitView) -> u64,
+) -> SampledFamily {
+    for limit in limits {
+        family.push(&[("limit", &*limit.name)], value(limit));
+    }
+    family
 }
 
 /// Returns the metrics of limits with `ban`.

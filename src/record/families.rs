@@ -22,7 +22,7 @@ pub(crate) fn text(families: impl IntoIterator<Item = SampledFamily>) -> Vec<u8>
 
 /// Returns the families of the recorder and of the process.
 pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
-    let mut all = requests(recorder);
+    let mut all = requests(&recorder.metrics);
     all.extend(store(&recorder.metrics.store));
     all.extend(recorder.metrics.handshakes.families());
     all.push(recorder.metrics.proxy_headers.family());
@@ -41,8 +41,16 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     all
 }
 
-fn requests(recorder: &RequestRecorder) -> Vec<SampledFamily> {
-    let metrics = &recorder.metrics;
+fn requests(metrics: &RequestMetrics) -> Vec<SampledFamily> {
+    let mut all = Vec::from(by_route(metrics));
+    all.push(decisions(metrics));
+    all.extend(limits(metrics));
+    all.extend(gateway(metrics));
+    all
+}
+
+/// Returns the counts of each route.
+fn by_route(metrics: &RequestMetrics) -> [SampledFamily; 3] {
     let mut requests = SampledFamily::counter(
         "sluicegate_requests_total",
         "Requests, by what became of them. The route is empty where none matched.",
@@ -83,11 +91,20 @@ fn requests(recorder: &RequestRecorder) -> Vec<SampledFamily> {
             );
         }
     }
+    [requests, cache, durations]
+}
+
+fn decisions(metrics: &RequestMetrics) -> SampledFamily {
     let mut decisions = SampledFamily::histogram(
         "sluicegate_limits_duration_seconds",
         "What the decision over all limits of a request took.",
     );
     decisions.push_histogram(&[], &metrics.read_decisions(), &DECISION_BOUNDS, 1e9);
+    decisions
+}
+
+/// Returns the counts that no route has.
+fn gateway(metrics: &RequestMetrics) -> [SampledFamily; 3] {
     let in_flight = SampledFamily::gauge(
         "sluicegate_requests_in_flight",
         "Requests that began and did not end.",
@@ -105,10 +122,7 @@ fn requests(recorder: &RequestRecorder) -> Vec<SampledFamily> {
         "Connections of HTTP/2 that were ended because their client only made work: requests given up, streams reset, empty frames.",
     );
     abuse.push(&[], metrics.abuse.read());
-    let mut all = vec![requests, cache, durations, decisions];
-    all.extend(limits(metrics));
-    all.extend([in_flight, reloads, abuse]);
-    all
+    [in_flight, reloads, abuse]
 }
 
 /// Returns the counters of each limit on each route.
