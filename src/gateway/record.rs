@@ -45,8 +45,6 @@ impl Gateway {
             values(request, context, usize::from(by.limit))
         });
         self.0.record(&Outcome {
-            arrived: context.arrived,
-            request_id: context.request_id,
             trace: context.trace,
             client: context.client.map(|(address, _)| address),
             peer: context.peer.map(|peer| peer.ip()),
@@ -54,7 +52,6 @@ impl Gateway {
             method: head.method.as_str().as_bytes(),
             host: without_port(request.host()).as_bytes(),
             target: request.target.as_bytes(),
-            protocol: protocol(head.version),
             fields: Some(&head.headers),
             route: located.map(|located| &located.route.metrics),
             verdict: report.map(|report| &report.verdict),
@@ -74,6 +71,7 @@ impl Gateway {
             origin: (context.forwarded_if_any()).and_then(ForwardedRequest::origin_use),
             failure: context.cause.as_ref().and_then(|cause| cause.failure),
             reason: context.cause.as_ref().map(|cause| &*cause.reason),
+            ..Outcome::unhandled(context.arrived, context.request_id, protocol(head.version))
         });
     }
 }

@@ -164,8 +164,6 @@ impl RejectionRepeater {
         });
         let request_id = answer.request_id;
         shared.record(&Outcome {
-            arrived: answer.arrived,
-            request_id,
             trace: TraceContext::begin(&snapshot.rules, self.peer, &plain.fields, request_id),
             client: Some(located.client.address),
             peer: Some(self.peer),
@@ -173,7 +171,6 @@ impl RejectionRepeater {
             method: plain.method.as_str().as_bytes(),
             host: located.host.as_bytes(),
             target: plain.target.as_bytes(),
-            protocol: "HTTP/1.1",
             fields: Some(&plain.fields),
             route: Some(&located.route.metrics),
             verdict: report.map(|report| &report.verdict),
@@ -185,15 +182,11 @@ impl RejectionRepeater {
                 RequestDisposition::rejected_by_limit(rejection.reason)
             }),
             status: answer.status.as_u16(),
-            gaps: &[],
             bytes_received: plain.body_bytes as u64,
             bytes_sent: answer.bytes as u64,
             total: clock::since(answer.arrived),
             decision: answer.decision,
-            cache: None,
-            origin: None,
-            failure: None,
-            reason: None,
+            ..Outcome::unhandled(answer.arrived, request_id, "HTTP/1.1")
         });
     }
 }

@@ -85,16 +85,12 @@ impl Example<'_> {
         let rejection = self.rejection.or(by_rate);
         let refused = by_rate.is_some();
         Outcome {
-            arrived: NOW,
-            request_id: RequestId::from_bits(0xabc),
-            trace: None,
             client: self.client,
             peer: Some(Ipv6Addr::LOCALHOST.into()),
             secured: self.secured,
             method: self.method,
             host: self.host,
             target: self.target,
-            protocol: "HTTP/1.1",
             fields: self.fields,
             route: self.route,
             verdict: self.verdict,
@@ -118,6 +114,7 @@ impl Example<'_> {
             origin: self.origin,
             failure: self.reason.map(|_| "truncated"),
             reason: self.reason,
+            ..Outcome::unhandled(NOW, RequestId::from_bits(0xabc), "HTTP/1.1")
         }
     }
 }

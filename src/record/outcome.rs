@@ -77,9 +77,11 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Returns the outcome of a request that was rejected before its head was understood.
+    /// Returns the outcome of a request that no stage has handled: each field has the value of a request without that stage.
+    ///
+    /// Every other outcome is this one with the fields that its stages found, so a new field has its default here.
     #[must_use]
-    pub fn rejected(arrived: Timestamp, request_id: RequestId, protocol: &'static str) -> Self {
+    pub fn unhandled(arrived: Timestamp, request_id: RequestId, protocol: &'static str) -> Self {
         Self {
             arrived,
             request_id,
@@ -99,7 +101,7 @@ impl Outcome<'_> {
             gaps: &[],
             rejection: None,
             key_values: &[],
-            disposition: RequestDisposition::Rejected,
+            disposition: RequestDisposition::Internal,
             status: 0,
             bytes_received: 0,
             bytes_sent: 0,
@@ -109,6 +111,15 @@ impl Outcome<'_> {
             origin: None,
             failure: None,
             reason: None,
+        }
+    }
+
+    /// Returns the outcome of a request that was rejected before its head was understood.
+    #[must_use]
+    pub fn rejected(arrived: Timestamp, request_id: RequestId, protocol: &'static str) -> Self {
+        Self {
+            disposition: RequestDisposition::Rejected,
+            ..Self::unhandled(arrived, request_id, protocol)
         }
     }
 
