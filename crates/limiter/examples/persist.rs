@@ -1,6 +1,6 @@
 //! Shows counters that outlive the process: run it again, and kill it where you like.
 //!
-//! Run with `cargo run -p sluicegate-limiter --features mmap --example survive [DIRECTORY]`. Each run asks ten times for
+//! Run with `cargo run -p sluicegate-limiter --features mmap --example persist [DIRECTORY]`. Each run asks ten times for
 //! the same client, who may ask 25 times in ten minutes; from the third run on it is refused.
 
 use std::error::Error;
