@@ -1,10 +1,14 @@
 //! Sluicegate: an L7 reverse proxy and edge gateway that decides, per route and per client, how much may pass.
 //!
+//! This is the library of the program `sluicegate`, not an interface for other programs: [`cli`] parses the command line, [`server`] starts
+//! and stops the process, and [`admin`] serves its operator. The parts that are useful without the gateway are crates below `crates/`.
+//!
 //! # The life of a request
 //!
-//! Bytes arrive at a [`listener`], which hands the request to the [`gateway`]: the table of contents, one phase, one call into a
-//! stage. Who asks is the [`client`], what for the [`route`]; [`admission`] decides whether it may pass, the [`origin`] is where it
-//! goes, the [`response`] is what is answered, and the [`record`] what is remembered. Each request sees one [`snapshot`].
+//! A [`listener`] reads the request and hands it to the [`gateway`], which calls one stage after the other: [`client`] finds the client's
+//! address, [`route`] finds the route, [`admission`] checks the limits, [`origin`] chooses a server, [`response`] makes the answer, and
+//! [`record`] writes log and metrics. Each request uses one [`snapshot`] of the configuration from its start to its end.
+//! `ARCHITECTURE.md` follows a request through the files.
 #![forbid(unsafe_code)]
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]

@@ -1,11 +1,11 @@
 //! The values that the configuration and the stages of the gateway share.
 //!
-//! What a request says is compared in one normal form, by the text of a rule and by a request: a [`path`], a [`host`], an
-//! [`address`], a value of a key ([`normal_form`], [`telephony`]). Rules hold what is checked when they are read: certificates
-//! and trust anchors ([`pki`]), the keys that verify tokens ([`jwt`]), texts that no log may show ([`secret`]). [`bounds`] has every cap
-//! that a client could press against, [`clock`] the only readings of clocks.
+//! Rules and requests are compared in one normal form: a [`path`], a [`host`], an [`address`], the value of a key ([`normal_form`],
+//! [`telephony`]). Rules hold values that were checked when the configuration was read: certificates and trust anchors ([`pki`]), the keys
+//! that verify tokens ([`jwt`]), texts that no log may show ([`secret`]). [`proxy_fields`] names the fields that only a proxy may write.
+//! [`bounds`] has every cap on the growth that a client can cause, and [`clock`] is the only reader of clocks.
 //!
-//! Nothing here opens a connection, and nothing here knows a limit or a route.
+//! The crate opens no connection, and knows neither limits nor routes.
 #![forbid(unsafe_code)]
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]

@@ -30,7 +30,8 @@
 //! A field with `#[part]` has the keys that its type declares, in the same table. `#[part(read = …, keys = …)]` names the two functions
 //! for a type that is made from those keys: `fn(&TableSection<'_>) -> Option<T>` and `fn() -> Vec<KeyDeclaration>`.
 //!
-//! The derived code names `TableSection`, `TableDeclaration` and `KeyDeclaration` by their paths in the gateway, where alone it is used.
+//! The derived code names `TableSection`, `TableDeclaration` and `KeyDeclaration` by their paths in `sluicegate-config`, the only crate
+//! that can use it.
 //!
 //! # Errors
 //! A field without an attribute, without a comment, or with an unknown word in the attribute does not compile.

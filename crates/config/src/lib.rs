@@ -1,8 +1,24 @@
-//! From text to rules: what the operator wrote becomes typed values, or a list of everything that is wrong with it.
+//! The configuration of the gateway: text becomes typed rules, or a list of everything that is wrong with it.
 //!
-//! [`parse`] reads TOML into a tree that knows where everything stands; `tables` walks it, one file a table; `field` and
-//! `section` turn what is written into values and record every problem; `references` and a [`RouteReview`] check the tables together.
-//! What comes out, [`rules::Rules`], is not checked again by anybody.
+//! [`parse`] reads TOML into a tree that has the place of every value; `tables` walks it, one file a table; `field` and `section` turn
+//! texts into values and record every problem; `references` and a [`RouteReview`] check the tables together. The result,
+//! [`rules::Rules`], needs no further check. [`load`] does the same with a file and those that it includes, [`schema()`] describes every
+//! key, and [`MemoryPlan`] adds up the memory that the rules may take.
+//!
+//! # Example
+//!
+//! ```
+//! use sluicegate_config::{no_review, parse};
+//!
+//! let text = "
+//!     listener = [{ address = '127.0.0.1:8080' }]
+//!     route = [{ path = '/*', limits = ['otp'], respond = { status = 200 } }]
+//!     limit.otp = { key = 'client.ip', rates = ['5 per 3s', '20 per 1m'] }
+//! ";
+//! let rules = parse("gateway.toml", text, no_review)?.rules;
+//! assert_eq!(rules.limits["otp"].policy.rates().iter().count(), 2);
+//! # Ok::<(), sluicegate_config::Problems>(())
+//! ```
 //!
 //! # Errors
 //!

@@ -10,6 +10,23 @@
 //!   field.
 //!
 //! The crate reads no clock, allocates nothing but the ranges of fields, and waits for nothing.
+//!
+//! # Example
+//! ```
+//! use sluicegate_http1::{BodyFraming, HeadError, HeadLimits, HeadProgress, RequestHead, RuleViolation};
+//!
+//! let limits = HeadLimits { bytes: 16 * 1024, fields: 100, target: 8 * 1024 };
+//! let mut head = RequestHead::new();
+//!
+//! let read = b"POST /a HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello";
+//! assert_eq!(head.parse(read, &limits), Ok(HeadProgress::Whole(53)));
+//! assert_eq!(head.framing(), BodyFraming::Length(5));
+//!
+//! // Two framings: one server would end the body by the first, another by the second.
+//! head.clear();
+//! let read = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
+//! assert_eq!(head.parse(read, &limits), Err(HeadError::Rule(RuleViolation::TwoFramings)));
+//! ```
 #![forbid(unsafe_code)]
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]

@@ -1,12 +1,12 @@
-//! The decision core of Sluicegate: may this request pass, how much is left, and when to come back.
+//! A keyed rate limiter: whether a request may pass, how much is left, and when to retry.
 //!
-//! A [`Limit`] is a [`Policy`], one to four [`Rates`] and how they are judged, with the counters of all its keys in a
-//! table whose memory is fixed when it is made. [`decide`](fn@decide) takes what one request asks of up to eight limits and charges
-//! all of it or nothing; [`reserve`] takes it until the cost is known. There is no I/O here, no clock and no thread: time is
-//! an argument, keys come as keyed hashes, and anything that counts can be tested without waiting.
+//! A [`Limit`] has a [`Policy`], which is an [`Algorithm`] with one to four [`Rates`], and the counters of all its keys in a table whose
+//! memory is fixed when it is made. [`decide`](fn@decide) charges one request against up to eight limits, all of them or none, and
+//! returns a [`Verdict`]; [`reserve`] does so for a cost that is known later. The crate has no I/O, no clock and no thread: time is an
+//! argument and keys are keyed hashes, so a test needs no waiting.
 //!
-//! Beside limits there are [`Permits`], how many requests of a key may be in flight, and [`Bans`], refusals that outlast the
-//! rate and grow with each repeat. They keep a word a key in the same kind of table.
+//! [`Permits`] bound the requests of a key that are in flight, and [`Bans`] refuse a key for longer than the rate does, and for longer with
+//! each repeat. Both keep one word for each key in the same kind of table.
 //!
 //! # Example
 //! ```
@@ -29,7 +29,7 @@
 //! let refused = decide(&[ask], now);
 //! assert_eq!(refused.outcome(), Outcome::Refused { ask: 0, rate: 0 });
 //!
-//! // The wait is true: the window ends in 10 s, and with the first millisecond of the next one less than two of it count.
+//! // The wait is exact: the window ends in 10 s, and after the first millisecond of the next one less than 2 of its requests count.
 //! let wait = refused.retry_after().expect("it was refused");
 //! assert_eq!(wait.as_millis(), 10_001);
 //! assert_eq!(decide(&[ask], now.saturating_add(wait)).outcome(), Outcome::Admitted);
@@ -37,7 +37,7 @@
 //! ```
 //!
 //! # Layers
-//! A module uses modules of its own layer's left and of the layers above it in this list, never one below:
+//! A module imports only modules to its left in its own row, and modules of the rows above:
 //!
 //! | layer | modules |
 //! |---|---|

@@ -4,8 +4,27 @@
 //! with a [`Reply`] or with a [`StoreError`] that says whether the server may have executed it. Connecting, TLS, Sentinels, the map of a
 //! Cluster and the recovery of a lost server happen on threads of the link, so that no caller ever waits for them.
 //!
-//! Beside calls a link keeps what processes that share a server need: how many there are ([`Link::nodes`]), one random seed that all
-//! of them hash keys under ([`Link::seed`]), and a marker that tells a server that has lost its data ([`Link::new_epochs`]).
+//! Processes that share a server also share three facts over their links: the number of processes ([`Link::nodes`]), one random seed
+//! under which all of them hash keys ([`Link::seed`]), and a marker that shows that the server has lost its data ([`Link::new_epochs`]).
+//!
+//! - [`LinkSettings`] name the servers ([`Topology`]), the [`Login`], TLS and the timeouts.
+//! - A [`LinkObserver`] counts calls and events, and a [`Clock`] gives the time: the crate reads no clock.
+//! - [`check`] tests a server for an operator.
+//!
+//! # Example
+//! ```
+//! use sluicegate_redis_link::{Call, Link, Reply, StoreError};
+//!
+//! /// Runs the script of the link for one key. `None`: the script returned no number.
+//! async fn visits(link: &Link) -> Result<Option<i64>, StoreError> {
+//!     let keys = vec![b"visits".to_vec()];
+//!     match link.run(Call { keys, args: Vec::new() }).await? {
+//!         Reply::Integer(count) => Ok(Some(count)),
+//!         _ => Ok(None),
+//!     }
+//! }
+//! ```
+//! The README makes a link, too.
 //!
 //! # Limits
 //! The link opens one connection to each server with keys. `bounds.rs` bounds what waits for it.
