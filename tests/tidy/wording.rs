@@ -19,9 +19,9 @@ struct Ceilings {
 const CEILINGS: &[Ceilings] = &[
     Ceilings {
         folder: "src",
-        one_word: 115,
+        one_word: 111,
         openings: 0,
-        twice: 8,
+        twice: 0,
     },
     Ceilings {
         folder: "crates/base/src",
@@ -37,8 +37,8 @@ const CEILINGS: &[Ceilings] = &[
     },
     Ceilings {
         folder: "crates/limiter/src",
-        one_word: 185,
-        openings: 5,
+        one_word: 178,
+        openings: 0,
         twice: 0,
     },
     Ceilings {
