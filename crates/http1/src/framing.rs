@@ -1,7 +1,7 @@
 //! Decides how the body of a message is framed: once, by one enum for requests and responses.
 
 use crate::fields::HeaderField;
-use crate::framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use crate::framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 use crate::version::HttpVersion;
 use crate::violation::RuleViolation;
 
@@ -39,7 +39,7 @@ impl FramingFields {
     /// Adds a field if it frames the message.
     ///
     /// # Errors
-    /// It is malformed, or contradicts an earlier field.
+    /// It is malformed, contradicts an earlier field, or has a name that some recipients take for that of a framing field.
     pub(crate) fn add(&mut self, field: HeaderField<'_>) -> Result<(), RuleViolation> {
         // The length first: most fields differ from both in it.
         match field.name.len() {
@@ -59,6 +59,7 @@ impl FramingFields {
                 }
                 self.is_chunked = true;
             }
+            _ if is_framing_lookalike(field.name) => return Err(RuleViolation::FramingName),
             _ => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Owns what the heads of requests and responses have in common: bounds, progress and errors.
+//! Owns what the heads of requests and responses have in common: bounds, progress, stages and errors.
 
 use std::error::Error;
 use std::fmt;
@@ -43,6 +43,17 @@ pub enum HeadProgress {
     Partial,
     /// A whole head of so many bytes, with the empty line.
     Whole(usize),
+}
+
+/// The part of a head that is expected next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HeadStage {
+    /// The request line or status line.
+    #[default]
+    StartLine,
+    Fields,
+    /// The end; further bytes belong to the body.
+    Over,
 }
 
 /// A head that cannot be served.

@@ -1,5 +1,7 @@
 //! Splits the bytes of a head into lines.
 
+use crate::fields;
+use crate::head::HeadProgress;
 use crate::violation::RuleViolation;
 
 /// An iterator over the lines of some bytes.
@@ -36,6 +38,28 @@ impl<'a> LineScanner<'a> {
             // A bare carriage return is valid in no method, target, version, name or value.
             [text @ .., b'\r', b'\n'] => Ok(HeadLine::Whole(text)),
             _ => Err(RuleViolation::LineEnd),
+        }
+    }
+
+    /// Passes each field line with its position to `add`, up to the empty line that ends a head. Afterwards [`at`](Self::at) is the
+    /// position behind the lines that were whole.
+    ///
+    /// # Errors
+    /// That of `add`, or a line is malformed as far as it is here.
+    pub(crate) fn fields(
+        &mut self,
+        mut add: impl FnMut(&'a [u8], usize) -> Result<(), RuleViolation>,
+    ) -> Result<HeadProgress, RuleViolation> {
+        loop {
+            let start = self.at;
+            match self.next()? {
+                HeadLine::Partial(line) => {
+                    fields::check_beginning(line)?;
+                    return Ok(HeadProgress::Partial);
+                }
+                HeadLine::Whole([]) => return Ok(HeadProgress::Whole(self.at)),
+                HeadLine::Whole(line) => add(line, start)?,
+            }
         }
     }
 }

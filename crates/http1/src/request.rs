@@ -6,10 +6,9 @@
 //! are rejected at once rather than at a timeout.
 
 use crate::bytes::is_token;
-use crate::fields::{self, ByteRange, FieldLines};
+use crate::fields::{ByteRange, FieldLines};
 use crate::framing::{BodyFraming, FramingFields};
-use crate::framing_names::is_framing_lookalike;
-use crate::head::{HeadError, HeadLimits, HeadProgress};
+use crate::head::{HeadError, HeadLimits, HeadProgress, HeadStage};
 use crate::lines::{HeadLine, LineScanner};
 use crate::request_line::{self, first_words, leading_line_end};
 use crate::target::{AbsoluteTarget, RequestTarget};
@@ -51,16 +50,6 @@ pub struct RequestHead {
     framing: Option<BodyFraming>,
     hosts: usize,
     host: ByteRange,
-}
-
-/// The part of a head that is expected next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum HeadStage {
-    #[default]
-    RequestLine,
-    Fields,
-    /// The end; further bytes belong to the body.
-    Over,
 }
 
 /// The form of a target, RFC 9112 §3.2.
@@ -157,7 +146,7 @@ impl RequestHead {
     }
 
     fn parse_lines(&mut self, read: &[u8], most: usize) -> Result<HeadProgress, RuleViolation> {
-        if self.stage == HeadStage::RequestLine {
+        if self.stage == HeadStage::StartLine {
             let start = leading_line_end(read);
             let mut lines = LineScanner::new(read, start);
             match lines.next()? {
@@ -170,22 +159,15 @@ impl RequestHead {
             self.parsed = lines.at;
             self.stage = HeadStage::Fields;
         }
-        let mut lines = LineScanner::new(read, self.parsed);
-        while self.stage == HeadStage::Fields {
-            let start = lines.at;
-            match lines.next()? {
-                HeadLine::Partial(line) => {
-                    fields::check_beginning(line)?;
-                    self.parsed = start;
-                    return Ok(HeadProgress::Partial);
-                }
-                HeadLine::Whole([]) => {
-                    self.end(read)?;
-                    self.parsed = lines.at;
-                    self.stage = HeadStage::Over;
-                }
-                HeadLine::Whole(line) => self.field(line, start, most)?,
+        if self.stage == HeadStage::Fields {
+            let mut lines = LineScanner::new(read, self.parsed);
+            let progress = lines.fields(|line, start| self.field(line, start, most))?;
+            self.parsed = lines.at;
+            if progress == HeadProgress::Partial {
+                return Ok(progress);
             }
+            self.end(read)?;
+            self.stage = HeadStage::Over;
         }
         Ok(HeadProgress::Whole(self.parsed))
     }
@@ -230,11 +212,7 @@ impl RequestHead {
             self.host = value;
             return Ok(());
         }
-        self.framing_fields.add(field)?;
-        if is_framing_lookalike(field.name) {
-            return Err(RuleViolation::FramingName);
-        }
-        Ok(())
+        self.framing_fields.add(field)
     }
 
     /// Checks the fields together. RFC 9112 §3.2: HTTP/1.1 has exactly one `Host`.
@@ -272,7 +250,7 @@ impl RequestHead {
         // Only a head that is longer can have such a target.
         if read.len() > limits.target {
             let target = match self.stage {
-                HeadStage::RequestLine => first_words(read).1.len(),
+                HeadStage::StartLine => first_words(read).1.len(),
                 HeadStage::Fields | HeadStage::Over => self.target.len(),
             };
             if target > limits.target {
@@ -286,8 +264,10 @@ impl RequestHead {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::framing_names::is_framing_lookalike;
 
     const LIMITS: HeadLimits = HeadLimits {
         bytes: 1024,
