@@ -53,6 +53,7 @@ const fn rule_name(rule: RuleViolation) -> &'static str {
         RuleViolation::NotHttp => "not-http",
         RuleViolation::LineEnd => "line-end",
         RuleViolation::RequestLine => "request-line",
+        RuleViolation::StatusLine => "status-line",
         RuleViolation::Method => "method",
         RuleViolation::Connect => "connect",
         RuleViolation::Version => "version",
@@ -81,6 +82,9 @@ const fn rule_detail(rule: RuleViolation) -> &'static str {
         RuleViolation::LineEnd => "a line of the request head does not end in CR LF",
         RuleViolation::RequestLine => {
             "the request line is not a method, a target and a version with one space between each"
+        }
+        RuleViolation::StatusLine => {
+            "the status line is not a version, a status from 100 to 599 and a reason with one space between each"
         }
         RuleViolation::Method => "the method is not a token",
         RuleViolation::Connect => "this server opens no tunnels: CONNECT is not served",

@@ -14,16 +14,18 @@ pub enum BodyFraming {
     Length(u64),
     /// Chunks follow, whose end [`crate::ChunkDecoder`] finds.
     Chunked,
+    /// All bytes until the end of the connection follow. Only responses have this framing.
+    UntilClose,
 }
 
 impl BodyFraming {
-    /// Returns how many bytes the body has; `None` where only its bytes say so.
+    /// Returns how many bytes the body has; `None` where only its bytes or their end say so.
     #[must_use]
     pub const fn length(self) -> Option<u64> {
         match self {
             Self::None => Some(0),
             Self::Length(bytes) => Some(bytes),
-            Self::Chunked => None,
+            Self::Chunked | Self::UntilClose => None,
         }
     }
 }
@@ -65,14 +67,35 @@ impl FramingFields {
         Ok(())
     }
 
-    /// Returns the framing of a request. RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0.
+    /// Returns the framing of a request. RFC 9112 §6.3: without a framing field it has no body.
     pub(crate) fn of_request(self, version: HttpVersion) -> Result<BodyFraming, RuleViolation> {
+        Ok(self.declared(version)?.unwrap_or(BodyFraming::None))
+    }
+
+    /// Returns the framing of a response to any method but HEAD.
+    pub(crate) fn of_response(
+        self,
+        version: HttpVersion,
+        status: u16,
+    ) -> Result<BodyFraming, RuleViolation> {
+        let declared = self.declared(version)?;
+        match (status, declared) {
+            // RFC 9112 §6.1: these have no body that could be encoded.
+            (100..200 | 204, Some(BodyFraming::Chunked)) => Err(RuleViolation::TransferEncoding),
+            // §6.3: these end with their head, whatever its fields say.
+            (100..200 | 204 | 304, _) => Ok(BodyFraming::None),
+            // §6.3: a body without a framing field ends with the connection.
+            _ => Ok(declared.unwrap_or(BodyFraming::UntilClose)),
+        }
+    }
+
+    /// Returns the framing that the fields declare. RFC 9112 §6.1, §6.3: not both framings, no chunks in HTTP/1.0.
+    fn declared(self, version: HttpVersion) -> Result<Option<BodyFraming>, RuleViolation> {
         match (self.length, self.is_chunked) {
             (Some(_), true) => Err(RuleViolation::TwoFramings),
-            (None, true) if version == HttpVersion::Http11 => Ok(BodyFraming::Chunked),
+            (None, true) if version == HttpVersion::Http11 => Ok(Some(BodyFraming::Chunked)),
             (None, true) => Err(RuleViolation::TransferEncoding),
-            (Some(length), false) => Ok(BodyFraming::Length(length)),
-            (None, false) => Ok(BodyFraming::None),
+            (length, false) => Ok(length.map(BodyFraming::Length)),
         }
     }
 }

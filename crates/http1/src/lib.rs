@@ -43,6 +43,8 @@ pub mod raw_query;
 mod request;
 mod request_line;
 mod respell;
+mod response;
+mod status_line;
 mod target;
 mod version;
 mod violation;
@@ -55,5 +57,6 @@ pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike}
 pub use head::{HeadError, HeadLimits, HeadProgress};
 pub use request::{RequestHead, TargetForm};
 pub use request_line::{first_words, leading_line_end};
+pub use response::{AnsweredMethod, ResponseHead};
 pub use version::HttpVersion;
 pub use violation::RuleViolation;

@@ -6,12 +6,14 @@ use std::fmt;
 /// A rule of HTTP/1 that a message breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RuleViolation {
-    /// The bytes cannot begin an HTTP request.
+    /// The bytes cannot begin an HTTP message.
     NotHttp,
     /// RFC 9112 §2.2: a line of the head ends in CR LF.
     LineEnd,
     /// RFC 9112 §3: method, target and version with one space between each.
     RequestLine,
+    /// RFC 9112 §4: version, status from 100 to 599 and reason with one space between each.
+    StatusLine,
     /// RFC 9110 §9.1: a method is a token.
     Method,
     /// RFC 9110 §9.3.6: CONNECT asks for a tunnel.
@@ -42,7 +44,7 @@ pub enum RuleViolation {
     FramingName,
     /// RFC 9112 §6.3: `Content-Length` is one number.
     ContentLength,
-    /// RFC 9112 §6.1: `Transfer-Encoding` is `chunked`, once, and not in HTTP/1.0.
+    /// RFC 9112 §6.1: `Transfer-Encoding` is `chunked`, once, and not in HTTP/1.0 or a response that has no body by its status.
     TransferEncoding,
     /// RFC 9112 §6.1: a body is framed by one of the two.
     TwoFramings,
@@ -56,6 +58,7 @@ impl fmt::Display for RuleViolation {
             Self::NotHttp => "the bytes cannot begin an HTTP message",
             Self::LineEnd => "a line of the head does not end in CR LF (RFC 9112 §2.2)",
             Self::RequestLine => "malformed request line (RFC 9112 §3)",
+            Self::StatusLine => "malformed status line (RFC 9112 §4)",
             Self::Method => "malformed method (RFC 9110 §9.1)",
             Self::Connect => "unsupported method CONNECT (RFC 9110 §9.3.6)",
             Self::Version => "unsupported version (RFC 9112 §2.3)",
@@ -71,7 +74,9 @@ impl fmt::Display for RuleViolation {
             Self::FieldValue => "control character in a field value (RFC 9110 §5.5)",
             Self::FramingName => "field name that resembles a framing field (RFC 9112 §11.2)",
             Self::ContentLength => "Content-Length is not one number (RFC 9112 §6.3)",
-            Self::TransferEncoding => "Transfer-Encoding is not one `chunked` (RFC 9112 §6.1)",
+            Self::TransferEncoding => {
+                "Transfer-Encoding is not one `chunked`, or not allowed here (RFC 9112 §6.1)"
+            }
             Self::TwoFramings => "both Content-Length and Transfer-Encoding (RFC 9112 §6.1)",
             Self::Chunks => "malformed chunk (RFC 9112 §7.1)",
         })
