@@ -3,7 +3,7 @@
 
 use httparse::{Status, parse_chunk_size};
 use libfuzzer_sys::fuzz_target;
-use sluicegate_http1::{ChunkDecoder, ChunkLimits, ChunkPiece, RuleViolation};
+use sluicegate_http1::{BodyPiece, ChunkDecoder, ChunkLimits, RuleViolation};
 
 const LIMITS: ChunkLimits = ChunkLimits {
     overhead: 16 * 1024,
@@ -21,9 +21,9 @@ fn find(body: &[u8], step: usize) -> Result<Found, RuleViolation> {
     for (index, part) in body.chunks(step).enumerate() {
         for piece in decoder.pieces(part) {
             match piece? {
-                ChunkPiece::Data(bytes) => data.extend_from_slice(bytes),
-                ChunkPiece::Trailer(bytes) => trailer.extend_from_slice(bytes),
-                ChunkPiece::End { behind } => end = Some(index * step + part.len() - behind.len()),
+                BodyPiece::Data(bytes) => data.extend_from_slice(bytes),
+                BodyPiece::Trailer(bytes) => trailer.extend_from_slice(bytes),
+                BodyPiece::End { behind } => end = Some(index * step + part.len() - behind.len()),
             }
         }
     }

@@ -27,7 +27,7 @@ pub struct ChunkLimits {
 /// # Example
 ///
 /// ```
-/// use sluicegate_http1::{ChunkDecoder, ChunkLimits, ChunkPiece};
+/// use sluicegate_http1::{BodyPiece, ChunkDecoder, ChunkLimits};
 ///
 /// # fn main() -> Result<(), sluicegate_http1::RuleViolation> {
 /// let limits = ChunkLimits { overhead: 16 * 1024, trailer: 8 * 1024, trailer_fields: 64 };
@@ -36,9 +36,9 @@ pub struct ChunkLimits {
 /// for read in [&b"5;a=b\r\nhel"[..], b"lo\r\n0\r\n\r\nGET / HTTP"] {
 ///     for piece in decoder.pieces(read) {
 ///         match piece? {
-///             ChunkPiece::Data(bytes) => data.extend_from_slice(bytes),
-///             ChunkPiece::Trailer(_) => {}
-///             ChunkPiece::End { behind } => assert_eq!(behind, b"GET / HTTP"),
+///             BodyPiece::Data(bytes) => data.extend_from_slice(bytes),
+///             BodyPiece::Trailer(_) => {}
+///             BodyPiece::End { behind } => assert_eq!(behind, b"GET / HTTP"),
 ///         }
 ///     }
 /// }
@@ -58,12 +58,12 @@ pub struct ChunkDecoder {
     trailer_fields: usize,
 }
 
-/// A piece of a chunked body; sizes, extensions and line ends lie between the pieces.
+/// A piece of a body; the sizes, extensions and line ends of chunks lie between the pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkPiece<'a> {
+pub enum BodyPiece<'a> {
     /// Data of the body.
     Data(&'a [u8]),
-    /// Bytes of the field lines of the trailer, with their line ends, in one or several pieces.
+    /// Bytes of the field lines of a trailer, with their line ends, in one or several pieces.
     Trailer(&'a [u8]),
     /// The end of the body.
     End {
@@ -253,7 +253,7 @@ impl ChunkDecoder {
 }
 
 impl<'a> Iterator for ChunkPieces<'_, 'a> {
-    type Item = Result<ChunkPiece<'a>, RuleViolation>;
+    type Item = Result<BodyPiece<'a>, RuleViolation>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.bytes.is_empty() && !self.decoder.is_over() {
@@ -270,13 +270,13 @@ impl<'a> Iterator for ChunkPieces<'_, 'a> {
             self.bytes = behind;
             if self.decoder.is_over() {
                 self.bytes = b"";
-                return Some(Ok(ChunkPiece::End { behind }));
+                return Some(Ok(BodyPiece::End { behind }));
             }
             if is_data {
-                return Some(Ok(ChunkPiece::Data(piece)));
+                return Some(Ok(BodyPiece::Data(piece)));
             }
             if is_trailer {
-                return Some(Ok(ChunkPiece::Trailer(piece)));
+                return Some(Ok(BodyPiece::Trailer(piece)));
             }
         }
         None
@@ -443,9 +443,9 @@ mod tests {
                 }
                 for piece in decoder.pieces(part) {
                     match piece.unwrap() {
-                        ChunkPiece::Data(bytes) => data.extend_from_slice(bytes),
-                        ChunkPiece::Trailer(bytes) => fields.extend_from_slice(bytes),
-                        ChunkPiece::End { behind: bytes } => behind.extend_from_slice(bytes),
+                        BodyPiece::Data(bytes) => data.extend_from_slice(bytes),
+                        BodyPiece::Trailer(bytes) => fields.extend_from_slice(bytes),
+                        BodyPiece::End { behind: bytes } => behind.extend_from_slice(bytes),
                     }
                 }
             }

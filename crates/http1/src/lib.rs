@@ -50,7 +50,7 @@ mod version;
 mod violation;
 
 pub use authority::Authority;
-pub use chunks::{ChunkDecoder, ChunkLimits, ChunkPiece, ChunkPieces};
+pub use chunks::{BodyPiece, ChunkDecoder, ChunkLimits, ChunkPieces};
 pub use fields::{FieldLines, HeaderField};
 pub use framing::BodyFraming;
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
