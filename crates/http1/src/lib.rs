@@ -34,6 +34,7 @@
 mod authority;
 mod bytes;
 mod chunks;
+mod connection_options;
 mod fields;
 mod framing;
 mod framing_names;
@@ -51,6 +52,7 @@ mod violation;
 
 pub use authority::Authority;
 pub use chunks::{BodyPiece, ChunkDecoder, ChunkLimits, ChunkPieces};
+pub use connection_options::ConnectionOptions;
 pub use fields::{FieldLines, HeaderField};
 pub use framing::BodyFraming;
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
