@@ -32,6 +32,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod authority;
+mod body_reader;
 mod bytes;
 mod chunks;
 mod connection_options;
@@ -51,6 +52,7 @@ mod version;
 mod violation;
 
 pub use authority::Authority;
+pub use body_reader::{BodyPieces, BodyReader, TruncatedBody};
 pub use chunks::{BodyPiece, ChunkDecoder, ChunkLimits, ChunkPieces};
 pub use connection_options::ConnectionOptions;
 pub use fields::{FieldLines, HeaderField};
