@@ -101,6 +101,43 @@ impl FieldLines {
         self.ranges.iter().map(|range| range.field(read))
     }
 
+    /// Returns the lines of the fields that `keep` accepts, with their line ends, in order. Consecutive lines are one item, so that a
+    /// head is written with few copies. `keep` is called once a field.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use sluicegate_http1::{HeadLimits, RequestHead};
+    ///
+    /// # fn main() -> Result<(), sluicegate_http1::HeadError> {
+    /// let read = b"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nConnection: close\r\nC: d\r\n\r\n";
+    /// let mut head = RequestHead::new();
+    /// head.parse(read, &HeadLimits { bytes: 1024, fields: 16, target: 64 })?;
+    /// let kept = head.fields().kept_lines(read, |field| !field.is(b"connection"));
+    /// assert_eq!(kept.collect::<Vec<_>>(), [&b"Host: a\r\nA: b\r\n"[..], b"C: d\r\n"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn kept_lines<'a>(
+        &self,
+        read: &'a [u8],
+        mut keep: impl FnMut(HeaderField<'a>) -> bool,
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let mut run = next..next;
+            while let Some(field) = self.get(read, next) {
+                next += 1;
+                match keep(field) {
+                    true => run.end = next,
+                    false if run.is_empty() => run = next..next,
+                    false => break,
+                }
+            }
+            (!run.is_empty()).then(|| self.lines(read, run))
+        })
+    }
+
     /// Returns the bytes of the lines of some fields, with their line ends.
     pub(crate) fn lines<'a>(&self, read: &'a [u8], fields: std::ops::Range<usize>) -> &'a [u8] {
         let begin_of = |index: usize| self.ranges.get(index).map_or(self.end, |range| range.start);
@@ -190,7 +227,11 @@ pub(crate) fn check_beginning(line: &[u8]) -> Result<(), RuleViolation> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::head::{HeadLimits, HeadProgress};
+    use crate::response::ResponseHead;
 
     /// Goal: names and values are those of the bytes, beyond the limit too. Method: three lines, of which two are kept.
     #[test]
@@ -211,5 +252,32 @@ mod tests {
         assert_eq!(fields.get(b"", 1).unwrap().value, b"");
         fields.clear();
         assert!(fields.is_empty());
+    }
+
+    proptest! {
+        /// Goal: the fields that are copied are those that are kept, in as few pieces as possible. Method: any fields, of which any
+        /// are kept, copied into another head.
+        #[test]
+        fn kept_lines_are_parsed_as_meant(
+            lines in prop::collection::vec(("[A-Za-z]{1,3}:[ \t]?[!-~]{0,3}[ \t]?\r\n", any::<bool>()), 0..12),
+        ) {
+            const START: &[u8] = b"HTTP/1.1 200\r\n";
+            const LIMITS: HeadLimits = HeadLimits { bytes: 1024, fields: 12, target: 0 };
+            let sent: String = lines.iter().map(|(line, _)| line.as_str()).collect();
+            let read = [START, sent.as_bytes(), b"\r\nbody"].concat();
+            let mut head = ResponseHead::new();
+            prop_assert_eq!(head.parse(&read, &LIMITS), Ok(HeadProgress::Whole(read.len() - 4)));
+            let mut is_kept = lines.iter().map(|(_, is_kept)| *is_kept);
+            let runs: Vec<_> = head.fields().kept_lines(&read, |_| is_kept.next().unwrap()).collect();
+            prop_assert_eq!(is_kept.next(), None);
+            let kept: Vec<bool> = lines.iter().map(|(_, is_kept)| *is_kept).collect();
+            prop_assert_eq!(runs.len(), kept.split(|is_kept| !is_kept).filter(|run| !run.is_empty()).count());
+
+            let copied = [START, &runs.concat(), b"\r\n"].concat();
+            let mut copy = ResponseHead::new();
+            prop_assert_eq!(copy.parse(&copied, &LIMITS), Ok(HeadProgress::Whole(copied.len())));
+            let expected: Vec<_> = head.fields().iter(&read).zip(&kept).filter(|(_, is_kept)| **is_kept).map(|(field, _)| field).collect();
+            prop_assert_eq!(copy.fields().iter(&copied).collect::<Vec<_>>(), expected);
+        }
     }
 }

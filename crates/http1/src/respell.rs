@@ -40,10 +40,8 @@ impl RequestHead {
         for piece in [b"Host: ", absolute.authority, b"\r\n"] {
             written.extend_from_slice(piece);
         }
-        for (index, field) in fields.iter(read).enumerate() {
-            if !field.is(b"host") {
-                written.extend_from_slice(fields.lines(read, index..index + 1));
-            }
+        for lines in fields.kept_lines(read, |field| !field.is(b"host")) {
+            written.extend_from_slice(lines);
         }
         written.extend_from_slice(b"\r\n");
         written
