@@ -93,7 +93,7 @@ impl ResponseHead {
         checked
     }
 
-    /// Returns the status, from 100 to 599; 0 before the status line is parsed.
+    /// Returns the status, from 100 to 999; 0 before the status line is parsed.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.status
@@ -210,8 +210,8 @@ mod tests {
                 Length(0),
             ),
             (
-                "HTTP/1.1 599 \r\nTransfer-Encoding: Chunked\r\n\r\n",
-                599,
+                "HTTP/1.1 999 \r\nTransfer-Encoding: Chunked\r\n\r\n",
+                999,
                 Chunked,
             ),
             ("HTTP/1.1 100\r\n\r\n", 100, None),
@@ -295,7 +295,7 @@ mod tests {
             ("HTTP/1.1 2000 OK\r\n\r\n", Rule::StatusLine),
             ("HTTP/1.1 +20 OK\r\n\r\n", Rule::StatusLine),
             ("HTTP/1.1 099 OK\r\n\r\n", Rule::StatusLine),
-            ("HTTP/1.1 600 OK\r\n\r\n", Rule::StatusLine),
+            ("HTTP/1.1 099 OK\r\n\r\n", Rule::StatusLine),
             ("HTTP/1.1 \r\n\r\n", Rule::StatusLine),
             ("HTTP/1.1\r\n\r\n", Rule::StatusLine),
             ("HTTP/2 200 OK\r\n\r\n", Rule::Version),
@@ -385,7 +385,7 @@ mod tests {
             (b"\r", Rule::StatusLine),
             (b"HTTP/2", Rule::Version),
             (b"HTTP/1.1\r", Rule::StatusLine),
-            (b"HTTP/1.1 6", Rule::StatusLine),
+            (b"HTTP/1.1 0", Rule::StatusLine),
             (b"HTTP/1.1 20\r", Rule::StatusLine),
             (b"HTTP/1.1 2000", Rule::StatusLine),
             (b"HTTP/1.1 200 O\0", Rule::StatusLine),

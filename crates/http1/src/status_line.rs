@@ -55,10 +55,10 @@ fn check_bytes(line: &[u8]) -> Result<(), RuleViolation> {
         });
     }
     let (status, reason) = rest.split_at(rest.len().min(WITH_STATUS - VERSION));
-    // RFC 9110 §15: a status is a number from 100 to 599.
+    // RFC 9110 §15: a status has three digits. One from 600 on is invalid, and recipients treat it as a server error.
     let is_valid = |(at, byte): (usize, &u8)| match at {
         0 => *byte == b' ',
-        1 => matches!(byte, b'1'..=b'5'),
+        1 => matches!(byte, b'1'..=b'9'),
         _ => byte.is_ascii_digit(),
     };
     // RFC 9112 §4: a server sends the space without a reason too; where it is missing, no recipient reads another status.

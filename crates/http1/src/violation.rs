@@ -12,7 +12,7 @@ pub enum RuleViolation {
     LineEnd,
     /// RFC 9112 §3: method, target and version with one space between each.
     RequestLine,
-    /// RFC 9112 §4: version, status from 100 to 599 and reason with one space between each.
+    /// RFC 9112 §4: version, status from 100 to 999 and reason with one space between each.
     StatusLine,
     /// RFC 9110 §9.1: a method is a token.
     Method,
