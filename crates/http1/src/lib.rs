@@ -1,11 +1,13 @@
 //! HTTP/1.1 messages without I/O, for proxies.
 //!
 //! A proxy that reads a message in one way and forwards it to a server that reads it in another lets requests be smuggled (RFC 9112
-//! §11.2). This crate rejects what two parsers could read in two ways; each rule is a variant of [`RuleViolation`], cited beside the line
-//! that keeps it.
+//! §11.2), and one that reads an answer otherwise than its origin wrote it gives a part of it to another client (§11.1). This crate
+//! rejects what two parsers could read in two ways; each rule is a variant of [`RuleViolation`], cited beside the line that keeps it.
 //!
-//! - [`RequestHead`] parses a head once, into ranges over the received bytes, and decides its [`BodyFraming`].
-//! - [`ChunkDecoder`] finds the ends of chunks and of the trailer in any split of a body.
+//! - [`RequestHead`] and [`ResponseHead`] parse a head once, into ranges over the received bytes, and decide its [`BodyFraming`].
+//! - [`ConnectionOptions`] decides whether a connection persists, and which fields end here.
+//! - [`BodyReader`] finds the data and the end in any split of a body, in each framing; [`ChunkDecoder`] does so for chunks alone.
+//! - [`FieldLines::kept_lines`], [`BodyFraming::field_line`] and [`chunk_line`] are what a message is written from.
 //! - [`raw_query`] writes queries as RFC 3986 has them, and [`is_framing_lookalike`] finds names that some recipients take for a framing
 //!   field.
 //!
