@@ -44,6 +44,7 @@ pub mod snapshot;
 pub mod state;
 pub mod store;
 mod supervisor;
+mod thread_buffer;
 pub mod tls;
 
 pub mod acme;

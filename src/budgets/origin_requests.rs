@@ -115,9 +115,9 @@ impl FileShares {
     }
 }
 
-/// Returns the number of pools of idle connections: Pingora has two for each listener, by version of HTTP.
+/// Returns the number of pools of idle connections: Pingora has two for each listener, by version of HTTP, and the gateway has one.
 fn pools(rules: &Rules) -> u64 {
-    2 * rules.listeners.len().max(1) as u64
+    2 * rules.listeners.len().max(1) as u64 + 1
 }
 
 impl RequestCap {

@@ -49,6 +49,12 @@ impl OriginServer {
         Box::new(self.peer.clone())
     }
 
+    /// Returns how long a connection to it may be idle; `None` without a bound.
+    #[must_use]
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        self.peer.options.idle_timeout
+    }
+
     /// Returns whether it may receive requests at `now`.
     #[must_use]
     pub fn is_usable(&self, now: Timestamp) -> bool {

@@ -8,13 +8,13 @@ use sluicegate_limiter::Timestamp;
 use crate::acme::AcmeState;
 use crate::admission::KeySeed;
 use crate::budgets::{
-    ConnectionLimiter, DelayedRequests, OpenFiles, OriginRequests, UnreadAnswers,
+    ConnectionLimiter, DelayedRequests, FileShares, OpenFiles, OriginRequests, UnreadAnswers,
 };
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
 use crate::config::rules::Rules;
 use crate::in_force::InForce;
-use crate::origin::HopName;
+use crate::origin::{HopName, OriginConnector};
 use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
@@ -38,6 +38,8 @@ pub struct SharedState {
     pub origin_requests: Arc<OriginRequests>,
     /// Bounds the unread bytes of answers.
     pub unread_answers: Arc<UnreadAnswers>,
+    /// Opens and keeps connections to origins.
+    pub origins: OriginConnector,
     /// The delayed requests.
     pub delayed: DelayedRequests,
     /// The pending proofs and the state of ordered certificates.
@@ -57,6 +59,8 @@ impl SharedState {
         let cache = ResponseCache::of_the_process(&rules.cache);
         let connection_limiter = ConnectionLimiter::new(open_files, &rules);
         let origin_requests = OriginRequests::new(open_files, &rules);
+        let most_idle = FileShares::of(open_files, &rules).idle_of_pool(&rules);
+        let origins = OriginConnector::new(most_idle / rules.server.threads.max(1));
         let snapshot = Snapshot::compile(rules, None, storage, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {
             store.start();
@@ -72,6 +76,7 @@ impl SharedState {
             unread_answers: Arc::new(UnreadAnswers::new(
                 AvailableMemory::of_the_process().as_ref(),
             )),
+            origins,
             delayed: DelayedRequests::default(),
             acme: Arc::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
