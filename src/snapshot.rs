@@ -94,8 +94,28 @@ pub struct ActiveRoute {
     pub cache: Option<RouteCacheRules>,
     /// The edits of requests and answers; `None` where they pass unchanged.
     pub shape: Option<Arc<ShapeRules>>,
+    /// The code that forwards its requests.
+    pub forwarding: ForwardingPath,
     /// Its handles of the metrics, which also contain its name and those of its limits.
     pub metrics: RouteMetrics,
+}
+
+/// The code that forwards the requests of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardingPath {
+    /// The gateway's own, for requests of HTTP/1.1.
+    Direct,
+    /// Pingora's proxy.
+    Framework,
+}
+
+/// The use of a request's body by the limits of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyUse {
+    /// It is read before the decision, or compared with the query.
+    BeforeDecision,
+    /// It is passed on.
+    Passed,
 }
 
 /// The action for an admitted request.
@@ -388,6 +408,11 @@ fn compile_route(
     let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
     let reads_body = reads(ValueSource::is_in_body);
     let compares_body = reads(|source| matches!(source, ValueSource::Query(_)));
+    let body_use = if reads_body || compares_body {
+        BodyUse::BeforeDecision
+    } else {
+        BodyUse::Passed
+    };
     ActiveRoute {
         lists: lists_of(route, rules),
         action: match &route.action {
@@ -406,11 +431,32 @@ fn compile_route(
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
             .flatten(),
         refusal: route.refusal.clone(),
+        forwarding: forwarding_of(route, pools, body_use),
         shape: route.shape.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         cache: route.cache.clone(),
         metrics: metrics.route(&route.name, &names),
         limits,
+    }
+}
+
+/// Returns the code that forwards the requests of a route. The gateway's own neither reads bodies before the decision nor shapes or stores
+/// what it forwards yet.
+fn forwarding_of(
+    route: &RouteRules,
+    pools: &BTreeMap<Name, Arc<ServerPool>>,
+    reads: BodyUse,
+) -> ForwardingPath {
+    let is_plain = match &route.action {
+        RouteAction::Forward(origin) => {
+            route.shape.is_none() && route.cache.is_none() && pools[origin].is_plain()
+        }
+        RouteAction::Respond(_) | RouteAction::Redirect(_) => true,
+    };
+    if cfg!(feature = "framework-path") || !is_plain || reads == BodyUse::BeforeDecision {
+        ForwardingPath::Framework
+    } else {
+        ForwardingPath::Direct
     }
 }
 

@@ -211,11 +211,9 @@ pub(super) async fn invite_body(session: &mut Session) -> Result<()> {
 }
 
 /// Returns whether an answer of the origin to a request with `method` ends with its head, RFC 9112 §6.3.
-pub(super) fn has_no_body(method: &Method, response: &ResponseHeader) -> bool {
+pub(super) fn has_no_body(method: &Method, status: StatusCode, fields: &HeaderMap) -> bool {
     let empty = |length: &HeaderValue| length.as_bytes() == b"0";
-    *method == Method::HEAD
-        || is_bodiless(response.status)
-        || response.headers.get(CONTENT_LENGTH).is_some_and(empty)
+    *method == Method::HEAD || is_bodiless(status) || fields.get(CONTENT_LENGTH).is_some_and(empty)
 }
 
 fn is_bodiless(status: StatusCode) -> bool {

@@ -76,12 +76,31 @@ impl<'a> AttemptRequest<'a> {
 /// The cause of the errors that turn an answer into another attempt; it is not shown to anybody.
 const ANOTHER_TRY: &str = "the answer asks for another try";
 
-/// Returns the server of the next attempt.
+/// Picks the server of the next attempt, and returns the peer to connect to.
 pub(super) async fn next(
     shared: &SharedState,
     request: AttemptRequest<'_>,
     context: &mut Context,
 ) -> Result<Box<HttpPeer>> {
+    pick(shared, request, context).await?;
+    let attempt = &mut context.forwarded_mut()?.attempt;
+    let permit = attempt.permit.as_ref();
+    let peer = permit.ok_or_else(|| error_for(GatewayProblem::Internal))?;
+    let peer = peer.server.peer();
+    if !request.is_upgrade {
+        return Ok(peer);
+    }
+    let (peer, socket) = for_upgrade(peer);
+    attempt.tunnel = socket;
+    Ok(peer)
+}
+
+/// Picks the server of the next attempt, and takes a permit there.
+pub(super) async fn pick(
+    shared: &SharedState,
+    request: AttemptRequest<'_>,
+    context: &mut Context,
+) -> Result<()> {
     if context.forwarded()?.in_flight.is_none() {
         let permit = set_out(shared, context)?;
         context.forwarded_mut()?.in_flight = Some(permit);
@@ -95,16 +114,10 @@ pub(super) async fn next(
     };
     match choice {
         PickResult::Server(permit) => {
-            let peer = permit.server.peer();
             let forwarded = context.forwarded_mut()?;
             forwarded.server = Some(permit.server.address);
             forwarded.attempt.permit = Some(permit);
-            if !request.is_upgrade {
-                return Ok(peer);
-            }
-            let (peer, socket) = for_upgrade(peer);
-            forwarded.attempt.tunnel = socket;
-            Ok(peer)
+            Ok(())
         }
         PickResult::Full => {
             let queued_at = context.forwarded()?.attempt.queued_at;

@@ -148,11 +148,10 @@ impl Gateway {
     pub(super) fn invalidate(
         &self,
         request: &RequestHeader,
-        response: &ResponseHeader,
+        status: StatusCode,
         context: &Context,
     ) {
-        let wrote = !request.method.is_safe()
-            && (response.status.is_success() || response.status.is_redirection());
+        let wrote = !request.method.is_safe() && (status.is_success() || status.is_redirection());
         if wrote && context.snapshot.stores {
             with_url(request, context, |url| {
                 self.0.cache.storage.invalidate(&url.text());

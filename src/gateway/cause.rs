@@ -8,20 +8,15 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;
 
-use http::header::CONTENT_LENGTH;
-use pingora::http::ResponseHeader;
+use http::header::{CONTENT_LENGTH, HeaderMap};
 use pingora::{Error, ErrorType};
-use sluicegate_base::bounds::FAILURE_REASON;
+use sluicegate_base::bounds::{FAILURE_REASON, RESPONSE_FIELDS, RESPONSE_HEAD};
 
 use crate::budgets::{RequestCap, RequestCaps, UnreadCap};
 use crate::config::rules::OriginTimeouts;
 use crate::origin::FailureKind;
 use crate::response::GatewayProblem;
 
-/// Maximum number of response header fields that Pingora parses.
-const RESPONSE_FIELDS: usize = 256;
-/// Maximum bytes of a response head that Pingora reads.
-const RESPONSE_HEAD: usize = 1_048_575;
 /// Maximum bytes of the first line of a malformed head that are shown.
 const FIRST_LINE: usize = 60;
 
@@ -112,9 +107,9 @@ impl Cause {
     }
 }
 
-/// Returns how many bytes of a body the head of a response announces.
-pub(super) fn announced(response: &ResponseHeader) -> Option<u64> {
-    let length = response.headers.get(CONTENT_LENGTH)?;
+/// Returns how many bytes of a body the fields of a response announce.
+pub(super) fn announced(fields: &HeaderMap) -> Option<u64> {
+    let length = fields.get(CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
 use pingora::ErrorType::ConnectionClosed;
 use pingora::http::RequestHeader;
 use pingora::proxy::Session;
@@ -18,37 +17,15 @@ use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::locate::{Located, RequestHead, locate};
 use super::max_forwards;
 use super::redirect;
+use super::step::Step;
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, KnownBody, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
-use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::process::warn_of_overflow;
 use crate::record::{RequestDisposition, TraceContext};
 use crate::rejection::Rejection;
-use crate::response::{GatewayProblem, RefusalResponse};
+use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
-
-/// The next step of a request after the decision.
-pub(super) enum Step {
-    /// Read the beginning of a body of at most so many bytes.
-    ReadBody {
-        max_body_bytes: u64,
-    },
-    AskStore,
-    Forward,
-    /// Answer here, since `Max-Forwards` forbids to forward the request, RFC 9110 §7.6.2.
-    EndHere,
-    /// Answer with the route's fixed response.
-    Respond(Arc<FixedResponse>),
-    /// Answer with the route's redirect.
-    RespondRedirect(Arc<RedirectRules>),
-    /// Redirect to another scheme, before there is a route.
-    Redirect(HeaderValue),
-    Preflight,
-    Refuse(Box<RefusalResponse>),
-    Incomplete,
-    Reject(GatewayProblem),
-}
 
 impl Gateway {
     /// Runs stages 2 to 4: finds the client and the route, and evaluates the limits.

@@ -94,6 +94,14 @@ impl ProxyFault {
         }
     }
 
+    /// Returns whether the client's connection may carry another request: neither the client nor its bytes are to blame.
+    pub(super) fn leaves_client_usable(self) -> bool {
+        matches!(
+            self,
+            Self::Origin(_) | Self::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
+        )
+    }
+
     /// Returns the disposition for the record.
     pub(super) fn disposition(self) -> RequestDisposition {
         match self {

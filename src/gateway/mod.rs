@@ -10,7 +10,9 @@ mod cause;
 mod context;
 mod decide;
 mod decision;
+mod direct;
 mod error;
+mod fault;
 mod head_only;
 mod http_versions;
 mod intercept;
@@ -23,6 +25,7 @@ mod proof;
 mod record;
 mod redirect;
 mod shape;
+mod step;
 mod strip;
 mod unread;
 mod upgrade_header;
@@ -55,17 +58,18 @@ use crate::response::GatewayProblem;
 use crate::tls::secured;
 
 pub use context::Context;
+pub use direct::{ClientConnection, ConnectionFacts, ConnectionState, DecidedRequest};
 pub use locate::{Located, RequestHead, locate};
 pub(crate) use min_body_rate::worth;
 
-use answer::{OwnAnswer, answered, is_final};
+use answer::{answered, is_final};
 use attempts::AttemptRequest;
-use cause::Cause;
-use decide::Step;
 use decision::OriginHead;
-use error::{ProxyFault, disposition_of, error_for};
+use error::{ProxyFault, error_for};
+use fault::answer_to_fault;
 use record::ClientResponse;
 use shape::{End, Kind};
+use step::{Step, carry_out};
 
 /// The proxy's logic, one value for each listener: the shared state, and the address of the listener.
 pub struct Gateway(pub Arc<SharedState>, pub SocketAddr);
@@ -104,7 +108,8 @@ impl ProxyHttp for Gateway {
         }
         upgrade_header::only_to_websocket(session);
         let peer = context.peer_address();
-        strip::untrusted_fields(session.req_header_mut(), peer, &context.snapshot, &self.0);
+        strip::untrusted_fields(session.req_header_mut(), peer, &context.snapshot)
+            .count(peer, &self.0);
         body::set_patience(session, &context.snapshot.rules.server);
         http_versions::withhold_interim_answers(session);
         http_versions::encode_query(session.req_header_mut()).map_err(|error| error.into_down())?;
@@ -294,11 +299,12 @@ impl ProxyHttp for Gateway {
         if is_final(response.status) {
             context.forwarded_mut()?.attempt.answer = Some(OriginHead {
                 status: response.status,
-                length: cause::announced(response),
+                length: cause::announced(&response.headers),
             });
             attempts::judge(AttemptRequest::of(session), context, response.status)?;
             if !cache::is_refresh(session) {
-                unread::announce(&self.0, &session.req_header().method, response, context)?;
+                let (method, status) = (&session.req_header().method, response.status);
+                unread::announce(&self.0, method, status, &response.headers, context)?;
             }
         }
         let forwarded = context.forwarded_mut()?;
@@ -306,7 +312,7 @@ impl ProxyHttp for Gateway {
             forwarded.wait = Some(clock::since(forwarded.attempt.started));
         }
         strip_hop_by_hop(response);
-        self.invalidate(session.req_header(), response, context);
+        self.invalidate(session.req_header(), response.status, context);
         // A confirmed answer settles as the stored answer, when that is served.
         if is_final(response.status) && !cache::notice_confirmation(session, response, context) {
             context.settle(response.status, &response.headers);
@@ -348,7 +354,11 @@ impl ProxyHttp for Gateway {
         cache::settle_by_stored(session, context);
         if context.holds_permits()
             && is_final(response.status)
-            && answer::has_no_body(&session.req_header().method, response)
+            && answer::has_no_body(
+                &session.req_header().method,
+                response.status,
+                &response.headers,
+            )
         {
             context.land();
         }
@@ -439,34 +449,15 @@ impl ProxyHttp for Gateway {
             };
         }
         let fault = http_versions::blame(ProxyFault::of(error), session, context);
-        if fault == ProxyFault::Us {
-            // Every other failure has its line in the access log alone.
-            let id = context.request_id;
-            let what = format_args!("request {id}: the gateway failed: {error}");
-            self.0.recorder.notices.fail(&what);
-        }
-        context.disposition = Some(fault.disposition());
-        match fault {
-            ProxyFault::Origin(_)
-            | ProxyFault::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
-                if context.cause.is_some() => {}
-            ProxyFault::Origin(_) => attempts::note_origin_failed(context, error),
-            _ => context.cause = Cause::of_error(error).map(Box::new),
-        }
-        if fault == ProxyFault::ClientGone {
-            crate::budgets::cancelled_streams::note_given_up();
-        }
+        self.note_fault(fault, error, context);
         let mut error_code = 0;
         if let Some(problem) = fault.problem()
             && answered(session).is_none()
             && !cache::is_refresh(session)
         {
             error_code = problem.status().as_u16();
-            (context.cause).get_or_insert_with(|| Box::new(Cause::of_problem(problem)));
-            context.settle(problem.status(), &HeaderMap::new());
-            context.land();
             session.set_keepalive(None);
-            let sent = match answer::problem(session.req_header(), context, problem) {
+            let sent = match answer_to_fault(problem, session.req_header(), context) {
                 Ok(answer) => answer::send(session, context, answer).await,
                 Err(error) => Err(error),
             };
@@ -532,58 +523,5 @@ impl ProxyHttp for Gateway {
             .disposition
             .is_some_and(RequestDisposition::is_refusal)
             .then(|| Box::new(LastWasRefused) as Box<dyn Any + Send + Sync>)
-    }
-}
-
-/// Executes a step. Returns whether it ended the request.
-async fn carry_out(step: Step, session: &mut Session, context: &mut Context) -> Result<bool> {
-    if matches!(step, Step::Forward) {
-        answer::invite_body(session).await?;
-        return Ok(false);
-    }
-    let answer = answer_to(step, session.req_header(), context)?;
-    answer::send(session, context, answer).await?;
-    Ok(true)
-}
-
-/// Settles a request that ends with `step`, and returns its answer.
-fn answer_to(step: Step, request: &RequestHeader, context: &mut Context) -> Result<OwnAnswer> {
-    match step {
-        // The callers execute these steps.
-        Step::ReadBody { .. } | Step::AskStore | Step::Forward => {
-            Err(error_for(GatewayProblem::Internal))
-        }
-        Step::Respond(fixed) => {
-            context.disposition = Some(RequestDisposition::Responded);
-            context.settle(fixed.status, &HeaderMap::new());
-            context.land();
-            answer::fixed(request, context, &fixed)
-        }
-        Step::RespondRedirect(rules) => {
-            context.disposition = Some(RequestDisposition::Responded);
-            context.settle(rules.status, &HeaderMap::new());
-            context.land();
-            answer::redirect(request, context, &rules)
-        }
-        Step::EndHere => {
-            context.disposition = Some(RequestDisposition::Responded);
-            answer::end_here(request, context)
-        }
-        Step::Redirect(location) => {
-            context.disposition = Some(RequestDisposition::Responded);
-            answer::permanent_redirect(request, context, location)
-        }
-        Step::Preflight => {
-            context.disposition = Some(RequestDisposition::Responded);
-            answer::preflight(request, context)
-        }
-        // Admission has set the disposition of what it rejects.
-        Step::Refuse(refusal) => answer::refusal(request, context, &refusal),
-        Step::Incomplete => answer::missing_key(request, context),
-        Step::Reject(problem) => {
-            (context.disposition).get_or_insert_with(|| disposition_of(problem));
-            context.cause = Some(Box::new(Cause::of_problem(problem)));
-            answer::problem(request, context, problem)
-        }
     }
 }

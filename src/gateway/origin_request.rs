@@ -7,7 +7,7 @@ use pingora::http::RequestHeader;
 use super::context::Context;
 use super::{Gateway, labels, max_forwards, shape};
 use crate::client::ClientAddress;
-use crate::origin::{CDN_LOOP, ClientHeaders, edit_request, set_client_headers};
+use crate::origin::{CDN_LOOP, ClientHeaders, HeaderEdit, edit_request, set_client_headers};
 
 impl Gateway {
     /// Makes of a copy of the received head the head that the origin gets.
@@ -15,6 +15,20 @@ impl Gateway {
         &self,
         received: &RequestHeader,
         request: &mut RequestHeader,
+        context: &Context,
+    ) -> Result<()> {
+        let header_case = context.forwarded()?.pool.rules.header_case;
+        edit_request(request, header_case, |fields| {
+            self.edit_fields_for_origin(received, fields, context)
+        })?;
+        shape::set_target(request, context)
+    }
+
+    /// Makes of a copy of the received fields the fields that the origin gets.
+    pub(super) fn edit_fields_for_origin(
+        &self,
+        received: &RequestHeader,
+        fields: &mut dyn HeaderEdit,
         context: &Context,
     ) -> Result<()> {
         let forwarded = context.forwarded()?;
@@ -29,15 +43,12 @@ impl Gateway {
             host: &pool.rules.host,
             server: forwarded.server,
         };
-        edit_request(request, pool.rules.header_case, |fields| {
-            set_client_headers(fields, &client_headers)?;
-            labels::trace(fields, context)?;
-            max_forwards::count_down(&received.method, fields)?;
-            shape::edit_request(fields, received, context)?;
-            // After the operator's edits, and from the received fields, so that no edit removes a hop.
-            fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers))?;
-            labels::mark(fields, context)
-        })?;
-        shape::set_target(request, context)
+        set_client_headers(fields, &client_headers)?;
+        labels::trace(fields, context)?;
+        max_forwards::count_down(&received.method, fields)?;
+        shape::edit_request(fields, received, context)?;
+        // After the operator's edits, and from the received fields, so that no edit removes a hop.
+        fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers))?;
+        labels::mark(fields, context)
     }
 }

@@ -10,16 +10,28 @@ use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 
+/// The result of a review: whether an untrusted peer sent fields about forwarding.
+#[must_use]
+pub(super) struct ForwardingClaim(bool);
+
+impl ForwardingClaim {
+    /// Counts a request of `peer` with such fields.
+    pub(super) fn count(self, peer: IpAddr, shared: &SharedState) {
+        if self.0 {
+            shared.recorder.metrics.untrusted_forwarding.count(peer);
+        }
+    }
+}
+
 /// Removes the fields from a request of `peer`.
 pub(super) fn untrusted_fields(
     head: &mut RequestHeader,
     peer: IpAddr,
     snapshot: &Snapshot,
-    shared: &SharedState,
-) {
+) -> ForwardingClaim {
     let review = (snapshot.field_policy).review(&head.headers, peer, &snapshot.rules.client);
     if review.is_empty() {
-        return;
+        return ForwardingClaim(false);
     }
     for name in &review.remove {
         head.remove_header(name);
@@ -28,7 +40,5 @@ pub(super) fn untrusted_fields(
         // A field of this name exists, so there is room for one.
         let _ = head.insert_header(X_FORWARDED_PROTO, scheme);
     }
-    if review.is_untrusted_forwarding {
-        shared.recorder.metrics.untrusted_forwarding.count(peer);
-    }
+    ForwardingClaim(review.is_untrusted_forwarding)
 }

@@ -7,11 +7,10 @@
 //! [`UnreadAnswers`]: crate::budgets::UnreadAnswers
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
-use pingora::http::ResponseHeader;
+use http::{HeaderMap, Method, StatusCode};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
-use sluicegate_base::bounds::WAITING_PIECE;
+use sluicegate_base::bounds::{UNTAKEN_PIECE, WAITING_PIECE};
 
 use super::answer;
 use super::cause::Cause;
@@ -19,21 +18,42 @@ use super::context::Context;
 use super::error::UNREAD;
 use crate::process::SharedState;
 
-/// Acquires the permit of an origin's answer with this head, to a request with `method`.
+/// Acquires the permit of an origin's answer with this status and these fields, to a request with `method`.
 ///
 /// # Errors
 /// No permit is free.
 pub(super) fn announce(
     shared: &SharedState,
     method: &Method,
-    response: &ResponseHeader,
+    status: StatusCode,
+    fields: &HeaderMap,
     context: &mut Context,
 ) -> Result<()> {
-    let is_content = response.status != StatusCode::SWITCHING_PROTOCOLS
-        && !answer::has_no_body(method, response);
+    let is_content =
+        status != StatusCode::SWITCHING_PROTOCOLS && !answer::has_no_body(method, status, fields);
     match context.forwarded()?.attempt.announced_length() {
         Some(bytes) if is_content => enter(shared, Some(bytes), context),
         _ => Ok(()),
+    }
+}
+
+/// Acquires a permit for an answer of unknown length whose client does not take a piece of so many bytes at once. A small piece needs none.
+///
+/// # Errors
+/// No permit is free.
+pub(super) fn wait(shared: &SharedState, piece: usize, context: &mut Context) -> Result<()> {
+    let is_announced = context.forwarded()?.attempt.announced_length().is_some();
+    if is_announced || context.unread.is_some() || piece < UNTAKEN_PIECE {
+        return Ok(());
+    }
+    enter(shared, None, context)
+}
+
+/// Releases the permit of an answer of unknown length once its client took a piece.
+pub(super) fn went_on(context: &mut Context) {
+    let attempt = context.forwarded_if_any().map(|request| &request.attempt);
+    if attempt.is_some_and(|attempt| attempt.announced_length().is_none()) {
+        context.unread = None;
     }
 }
 

@@ -1,13 +1,15 @@
 //! Reads the heads of one HTTP/1 connection, each within its time and size, and keeps the bytes that a client sends ahead.
 
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
-use pingora::protocols::{Ssl, Stream};
+use pingora::protocols::{GetSocketDigest, SocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_http1::{
@@ -18,11 +20,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use crate::config::rules::ServerRules;
+use crate::gateway::ClientConnection;
 use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::reusable_timeout::ReusableTimeout;
+use crate::thread_buffer::read_through;
 
 /// The bounds of what a chunked request body has beside its data.
 const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
@@ -76,6 +80,10 @@ impl Http1Connection {
     pub(super) async fn next(&mut self, rules: &ServerRules) -> NextHead {
         let limits = head_limits(rules);
         let mut began = None;
+        if self.read.is_empty() {
+            // An idle connection holds no memory for bytes.
+            self.read = BytesMut::new();
+        }
         self.stream.begin(None, read_pace(rules));
         loop {
             match self.head.parse(&self.read, &limits) {
@@ -146,8 +154,8 @@ impl Http1Connection {
         if patience.is_zero() {
             return Wait::Over;
         }
-        self.read.reserve(bounds::HEAD_READ);
-        let read = pin!(self.stream.read_buf(&mut self.read));
+        let read = read_through(&mut *self.stream, &mut self.read, bounds::HEAD_READ);
+        let read = pin!(read);
         match self.vigil.over(read, patience).await {
             Some(Ok(0) | Err(_)) => Wait::Gone,
             Some(Ok(_)) => Wait::Read,
@@ -166,6 +174,13 @@ impl Http1Connection {
         });
         self.head.clear();
         self.read.split_to(end)
+    }
+
+    /// Takes the head of so many bytes; the bytes behind it stay, and no chunks are checked for Pingora.
+    pub(super) fn take_head(&mut self, head_bytes: usize, rules: &ServerRules) {
+        self.head.clear();
+        self.read.advance(head_bytes);
+        self.stream.begin(None, read_pace(rules));
     }
 
     /// Ends a connection without a further answer. With TLS it sends close_notify, RFC 8446 §6.1: otherwise the end could be an
@@ -227,7 +242,7 @@ impl Http1Connection {
 
     /// Reads and drops some bytes before it closes: a close with unread bytes makes the kernel send a reset that can overtake
     /// the answer.
-    async fn linger(mut self) {
+    pub(super) async fn linger(mut self) {
         // The client may have left; then there is nothing to wait for.
         let _ = self.stream.shutdown().await;
         let mut scrap = BytesMut::with_capacity(bounds::HEAD_READ);
@@ -243,6 +258,30 @@ impl Http1Connection {
         };
         // A timeout is the expected end for a client that keeps sending.
         let _ = timeout(bounds::LINGER_TIME, drop_rest).await;
+    }
+}
+
+impl ClientConnection for Http1Connection {
+    fn received(&mut self) -> &mut BytesMut {
+        &mut self.read
+    }
+
+    async fn read_more(&mut self, patience: Option<Duration>) -> Option<io::Result<usize>> {
+        let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
+        let mut read = pin!(read);
+        match patience {
+            Some(patience) => self.vigil.over(read, patience).await,
+            None => Some(read.as_mut().await),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await
+    }
+
+    fn socket(&self) -> Option<Arc<SocketDigest>> {
+        self.stream.get_socket_digest()
     }
 }
 

@@ -22,7 +22,7 @@ use super::guarded_stream::GuardedStream;
 use super::rejection_fast_path::RejectionRepeater;
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::config::rules::Http2;
-use crate::gateway::{Gateway, LastWasRefused};
+use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, LastWasRefused};
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
@@ -35,6 +35,7 @@ pub struct Intake {
     shared: Arc<SharedState>,
     address: SocketAddr,
     proxy: Arc<HttpProxy<Gateway>>,
+    gateway: Gateway,
 }
 
 impl Intake {
@@ -42,6 +43,7 @@ impl Intake {
     #[must_use]
     pub fn new(shared: Arc<SharedState>, address: SocketAddr, proxy: HttpProxy<Gateway>) -> Self {
         Self {
+            gateway: Gateway(Arc::clone(&shared), address),
             shared,
             address,
             proxy: Arc::new(proxy),
@@ -69,6 +71,10 @@ impl Intake {
 
     /// Serves HTTP/1 requests until the connection ends.
     async fn serve_http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
+        let facts = ConnectionFacts {
+            peer: super::peer(&*stream),
+            secured: super::secured_of(&*stream),
+        };
         let mut connection = Http1Connection::new(stream);
         let mut repeats: Option<RejectionRepeater> = None;
         loop {
@@ -78,7 +84,7 @@ impl Intake {
             let head_bytes = match next {
                 NextHead::Head(bytes) => bytes,
                 NextHead::Problem(problem) => {
-                    connection.end_with(problem, &self.shared).await;
+                    Box::pin(connection.end_with(problem, &self.shared)).await;
                     return None;
                 }
                 NextHead::End => {
@@ -92,20 +98,58 @@ impl Intake {
             {
                 continue;
             }
-            let request = connection.take_request(head_bytes);
-            let mut session = ServerSession::new_http1(connection.stream);
-            session.set_pipelined_prefix(request);
-            let reused = self.proxy.process_new_http(session, shutdown).await?;
-            let (stream, settings) = reused.consume();
-            connection.stream = GuardedStream::again(stream)?;
-            repeats = was_refused(settings)
-                .then(|| {
-                    repeats
-                        .take()
-                        .or_else(|| RejectionRepeater::of(&*connection.stream))
-                })
-                .flatten();
+            let head = &connection.read[..head_bytes];
+            let decided = self.gateway.decide_direct(&connection.head, head, &facts);
+            let state = match decided {
+                Some(decided) => {
+                    connection.take_head(head_bytes, decided.server_rules());
+                    let served = (self.gateway).serve_direct(decided, &mut connection, shutdown);
+                    // Boxed, so that an idle connection does not hold the room for a request.
+                    Box::pin(served).await
+                }
+                None => {
+                    let served = self.serve_by_framework(connection, head_bytes, shutdown);
+                    let state;
+                    (connection, state) = Box::pin(served).await?;
+                    state
+                }
+            };
+            match state {
+                ConnectionState::Reusable => repeats = None,
+                ConnectionState::ReusableAfterRejection => {
+                    repeats = repeats.or_else(|| RejectionRepeater::of(&*connection.stream));
+                }
+                ConnectionState::Ended => {
+                    connection.end().await;
+                    return None;
+                }
+                ConnectionState::Lingering => {
+                    Box::pin(connection.linger()).await;
+                    return None;
+                }
+            }
         }
+    }
+
+    /// Serves a request by Pingora's proxy. Returns `None` where the connection has ended.
+    async fn serve_by_framework(
+        &self,
+        mut connection: Http1Connection,
+        head_bytes: usize,
+        shutdown: &ShutdownWatch,
+    ) -> Option<(Http1Connection, ConnectionState)> {
+        let request = connection.take_request(head_bytes);
+        let mut session = ServerSession::new_http1(connection.stream);
+        session.set_pipelined_prefix(request);
+        let reused = self.proxy.process_new_http(session, shutdown).await?;
+        let (stream, settings) = reused.consume();
+        connection.stream = GuardedStream::again(stream)?;
+        let state = if was_refused(settings) {
+            ConnectionState::ReusableAfterRejection
+        } else {
+            ConnectionState::Reusable
+        };
+        Some((connection, state))
     }
 }
 
@@ -134,7 +178,8 @@ impl ServerApp for Intake {
         let announced = &listener.rules.proxy_protocol;
         let notices = &self.shared.recorder.notices;
         let peer = super::peer_address(&*stream);
-        let read = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience).await;
+        let read = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience);
+        let read = Box::pin(read).await;
         stream = read
             .inspect_err(|why| {
                 if let Some(said) = why.complaint() {
@@ -151,7 +196,9 @@ impl ServerApp for Intake {
         drop(snapshot);
         let speaks_http2 = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
-            let shaken = tls::shake_hands(stream, termination, installed, counts, patience).await;
+            let shaken = tls::shake_hands(stream, termination, installed, counts, patience);
+            // Boxed, like the calls below: a connection that idles should not hold the room for a handshake.
+            let shaken = Box::pin(shaken).await;
             stream = shaken
                 .inspect_err(|why| {
                     if let Some(said) = why.complaint() {
@@ -169,7 +216,7 @@ impl ServerApp for Intake {
         // A connection may stay open for days, and should not keep the listener's configuration of its beginning alive.
         drop(listener);
         if speaks_http2 {
-            http2::serve(&self.shared, &self.proxy, stream, shutdown).await;
+            Box::pin(http2::serve(&self.shared, &self.proxy, stream, shutdown)).await;
             return None;
         }
         self.serve_http1(stream, shutdown).await;

@@ -23,11 +23,15 @@ use crate::tls::secured_by;
 pub use admin::AdminApp;
 pub use intake::Intake;
 
+/// Returns the connection's other end.
+fn peer(stream: &dyn IO) -> Option<SocketAddr> {
+    let digest = stream.get_socket_digest()?;
+    digest.peer_addr()?.as_inet().copied()
+}
+
 /// Returns the address of the connection's other end, IPv4-mapped addresses folded.
 fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
-    let digest = stream.get_socket_digest()?;
-    let address = digest.peer_addr()?.as_inet()?.ip();
-    Some(address.to_canonical())
+    Some(peer(stream)?.ip().to_canonical())
 }
 
 /// Returns the facts of the connection's TLS handshake; `None` in clear text.

@@ -4,9 +4,9 @@
 //! transport opens the sockets, with its TLS and its timeouts.
 //!
 //! # Limits
-//! A thread keeps at most as many idle connections as its share of the descriptors allows; at the bound, the one that is idle for the longest
-//! time is closed. Once a second, a task of the thread closes those that the server closed, that received bytes, or whose `idle` timeout
-//! has passed. It ends when none is left.
+//! A thread keeps at most as many idle connections as its share of the descriptors allows; at the bound, the one that is idle for the
+//! longest time is closed. Once a second, a task of the thread closes those that the server closed, that received bytes, or whose
+//! `idle` timeout has passed. It ends when none is left.
 
 use std::cell::RefCell;
 use std::io;

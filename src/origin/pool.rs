@@ -289,7 +289,8 @@ impl ServerPool {
         if self.bounds_connections() { 2 } else { 1 }
     }
 
-    /// Returns whether the gateway itself can speak with its servers: by HTTP/1.1, with names in lower case, and without a bound on connections.
+    /// Returns whether the gateway itself can speak with its servers: by HTTP/1.1, with names in lower case, and without a bound on
+    /// connections.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.rules.transport.protocol == Protocol::Http1

@@ -112,6 +112,15 @@ pub const LINGER_TIME: Duration = Duration::from_millis(500);
 /// closed.
 pub const ORIGIN_IDLE_CONNECTIONS: usize = 4096;
 
+/// Bytes of the head of an origin's response. A longer one ends the attempt with 502.
+pub const RESPONSE_HEAD: usize = 1_048_575;
+
+/// Fields of the head of an origin's response. More end the attempt with 502.
+pub const RESPONSE_FIELDS: usize = 256;
+
+/// Bytes of a request's body that are kept for another attempt. A longer body is sent once.
+pub const REPLAY_BYTES: usize = 64 * 1024;
+
 /// Servers of one origin, those of names included.
 ///
 /// A pick walks their states at worst, and each has series of metrics. More are rejected when the configuration is read;
@@ -179,6 +188,10 @@ pub const SMALL_ANSWER: u64 = 16 * 1024;
 /// Bytes of an answer of unknown length that wait for its client; with so many it takes room among unread answers.
 pub const WAITING_PIECE: u64 = 32 * 1024;
 
+/// Bytes of one piece of an answer of unknown length that its client does not take at once; with so many it takes room among unread
+/// answers.
+pub const UNTAKEN_PIECE: usize = 8 * 1024;
+
 /// Bytes that may wait for clients where the system does not say how much memory there is, and the configuration neither.
 pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
 
@@ -200,6 +213,9 @@ pub const TRAILER_BYTES: usize = 8 * 1024;
 
 /// Bytes asked for in one read of a head: most heads fit. A larger one takes several reads, up to the rules' `max_header_bytes`.
 pub const HEAD_READ: usize = 4 * 1024;
+
+/// Bytes asked for in one read of a request's body.
+pub const BODY_READ: usize = 16 * 1024;
 
 /// Bytes of answers to repeated refused requests that are gathered before they are written. Then the connection writes first.
 pub const REPEAT_ANSWERS: usize = 8 * 1024;

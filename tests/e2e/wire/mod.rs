@@ -2,6 +2,7 @@
 
 mod authority;
 mod bounded;
+mod direct;
 mod echo;
 mod floods;
 mod grpc;

@@ -1,0 +1,235 @@
+//! Forwards an admitted request: attempts at servers, each of which writes the request, reads the response and passes it on.
+//!
+//! One function owns both sides of an attempt. While the origin is awaited, the client is read too: its body goes to the origin, bytes of
+//! a later request wait for their turn, and its end ends the attempt.
+
+use std::sync::Arc;
+
+use bytes::Buf;
+use http::{HeaderMap, StatusCode};
+use pingora::{Error, ErrorType, Result, RetryType};
+use sluicegate_base::bounds;
+use sluicegate_http1::{HeadError, HeadLimits, HeadProgress, ResponseHead, RuleViolation};
+
+use super::attempt_io::{
+    AttemptEvent, facts, next_event, origin_bytes, patience, status_of, take_from_client, write_to,
+};
+use super::client::ClientConnection;
+use super::exchange::ClientExchange;
+use super::head_writer::{ResponseParts, write_request};
+use super::relay::AfterAttempt;
+use super::response_split::{MappedFields, mapped_fields};
+use crate::gateway::Gateway;
+use crate::gateway::attempts;
+use crate::gateway::context::Context;
+use crate::gateway::error::error_for;
+use crate::origin::{OriginConnection, OriginServer, strip_hop_by_hop};
+use crate::response::GatewayProblem;
+
+/// The bounds of a response's head.
+const HEAD_LIMITS: HeadLimits = HeadLimits {
+    bytes: bounds::RESPONSE_HEAD,
+    fields: bounds::RESPONSE_FIELDS,
+    target: usize::MAX,
+};
+
+/// The response of an attempt, as far as it came.
+struct ResponseProgress {
+    head: ResponseHead,
+    /// Bytes of heads, final and interim, that were read.
+    has_begun: bool,
+}
+
+impl Gateway {
+    /// Sends the request to servers of its origin until one answers, and passes the answer on.
+    pub(super) async fn forward<C: ClientConnection>(
+        &self,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<()> {
+        loop {
+            let received = context.received;
+            attempts::pick(&self.0, facts(exchange), context).await?;
+            // Bytes that are sent again are not counted again.
+            context.received = received;
+            let server = server(context)?;
+            let mut origin = match self.0.origins.connect(&server).await {
+                Ok(origin) => origin,
+                Err(error) => {
+                    let error = attempts::unconnected(context, error.into_up());
+                    if error.retry() {
+                        continue;
+                    }
+                    return Err(error);
+                }
+            };
+            attempts::connected(context, origin.socket())?;
+            match self.attempt(&mut origin, exchange, context).await {
+                Ok(AfterAttempt::Keep) => {
+                    let timeout = server.idle_timeout();
+                    self.0.origins.keep(origin, timeout);
+                    return Ok(());
+                }
+                Ok(AfterAttempt::Close) => return Ok(()),
+                Err(error) => {
+                    let reused = origin.is_reused();
+                    let error = attempts::interrupted(facts(exchange), context, error, reused);
+                    if !error.retry() {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes one attempt over a connection.
+    async fn attempt<C: ClientConnection>(
+        &self,
+        origin: &mut OriginConnection,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<AfterAttempt> {
+        let sent = self.send_request(origin, exchange, context).await;
+        sent.map_err(only_if_reused)?;
+        let mut response = ResponseProgress {
+            head: ResponseHead::new(),
+            has_begun: false,
+        };
+        let awaited = self
+            .await_head(origin, &mut response, exchange, context)
+            .await;
+        let has_begun = response.has_begun || !origin.read.is_empty();
+        let head_bytes = awaited.map_err(|error| {
+            if has_begun {
+                error
+            } else {
+                only_if_reused(error)
+            }
+        })?;
+        self.relay(origin, &response.head, head_bytes, exchange, context)
+            .await
+    }
+
+    /// Writes the head and the bytes of the body that are here.
+    async fn send_request<C: ClientConnection>(
+        &self,
+        origin: &mut OriginConnection,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<()> {
+        let mut fields = exchange.head.headers.clone();
+        self.edit_fields_for_origin(exchange.head, &mut fields, context)?;
+        let mut bytes = Vec::with_capacity(1024);
+        write_request(&mut bytes, exchange.head, &fields, exchange.body.framing);
+        bytes.extend_from_slice(exchange.body.sent().unwrap_or_default());
+        let body = &mut exchange.body;
+        body.take(exchange.client.received(), &mut bytes, context)?;
+        write_to(origin, &bytes, context).await
+    }
+
+    /// Reads up to the end of the final head, whose length it returns. Interim responses are passed on.
+    async fn await_head<C: ClientConnection>(
+        &self,
+        origin: &mut OriginConnection,
+        response: &mut ResponseProgress,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<usize> {
+        loop {
+            match response.head.parse(&origin.read, &HEAD_LIMITS) {
+                Ok(HeadProgress::Whole(bytes)) if response.head.status() >= 200 => {
+                    return Ok(bytes);
+                }
+                Ok(HeadProgress::Whole(bytes)) => {
+                    response.has_begun = true;
+                    let read = &origin.read[..bytes];
+                    let head = &response.head;
+                    let fields = mapped_fields(head, read, MappedFields::All);
+                    let (status, reason) = (status_of(head)?, head.reason(read).to_vec());
+                    origin.read.advance(bytes);
+                    response.head.clear();
+                    let interim = (status, &reason[..], fields);
+                    self.pass_interim(interim, exchange, context).await?;
+                    continue;
+                }
+                Ok(HeadProgress::Partial) => {}
+                Err(error) => return Err(head_error(error, &origin.read)),
+            }
+            let patience = patience(context)?;
+            match next_event(origin, exchange, patience).await {
+                AttemptEvent::Origin(Some(Ok(0))) => {
+                    let read = origin.read.len();
+                    let text =
+                        format!("while reading response headers, bytes already read: {read}");
+                    return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
+                }
+                AttemptEvent::Origin(read) => origin_bytes(read, context)?,
+                AttemptEvent::Client(read) => {
+                    take_from_client(read, origin, exchange, context).await?;
+                }
+            }
+        }
+    }
+
+    /// Passes an interim response on; the client asked for none, so a `100 Continue` is dropped.
+    async fn pass_interim<C: ClientConnection>(
+        &self,
+        (status, reason, mut fields): (StatusCode, &[u8], HeaderMap),
+        exchange: &mut ClientExchange<'_, C>,
+        context: &Context,
+    ) -> Result<()> {
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            let text = "101 to a request without an upgrade";
+            return Err(Error::explain(ErrorType::InvalidHTTPHeader, text).into_up());
+        }
+        if status == StatusCode::CONTINUE {
+            return Ok(());
+        }
+        strip_hop_by_hop(&mut fields);
+        for name in context.located()?.route.limits.confidential() {
+            fields.remove(name);
+        }
+        let head = ResponseParts {
+            status,
+            reason,
+            fields: &fields,
+        };
+        exchange.write_interim(head).await
+    }
+}
+
+/// Returns the server of the attempt.
+fn server(context: &Context) -> Result<Arc<OriginServer>> {
+    let permit = context.forwarded()?.attempt.permit.as_ref();
+    let permit = permit.ok_or_else(|| error_for(GatewayProblem::Internal))?;
+    Ok(Arc::clone(&permit.server))
+}
+
+/// Returns the error of a head that cannot be passed on.
+fn head_error(error: HeadError, read: &[u8]) -> Box<Error> {
+    let begin = format!("buf: {}", read[..read.len().min(64)].escape_ascii());
+    let kind = ErrorType::InvalidHTTPHeader;
+    let error = match error {
+        HeadError::Rule(RuleViolation::Version | RuleViolation::NotHttp) => {
+            Error::because(kind, begin, httparse::Error::Version)
+        }
+        HeadError::Rule(RuleViolation::StatusLine) => {
+            Error::because(kind, begin, httparse::Error::Status)
+        }
+        // Of a head with fewer bytes, the fields are too many.
+        HeadError::TooLarge if read.len() <= HEAD_LIMITS.bytes => {
+            Error::because(kind, begin, httparse::Error::TooManyHeaders)
+        }
+        HeadError::TooLarge => Error::explain(kind, "response header larger than the limit"),
+        HeadError::Rule(_) | HeadError::TargetTooLong => Error::because(kind, begin, error),
+    };
+    error.into_up()
+}
+
+/// Marks an error before the first byte of a response: on a connection that was kept, the server may have closed it meanwhile.
+fn only_if_reused(mut error: Box<Error>) -> Box<Error> {
+    if *error.esource() == pingora::ErrorSource::Upstream {
+        error.retry = RetryType::ReusedOnly;
+    }
+    error
+}

@@ -1,0 +1,201 @@
+//! Serves requests of HTTP/1.1 without Pingora's proxy, on routes that need nothing that only the proxy does.
+//!
+//! A request passes the stages in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), forward with
+//! attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]). Whether a route is served here is compiled into it
+//! ([`ForwardingPath`]) and looked at before admission, so a request that goes to the proxy was not charged.
+//!
+//! Heads are parsed by [`sluicegate_http1`] alone, for both paths; a framing field is never copied, but written by what the parser decided.
+//!
+//! [`ForwardingPath`]: crate::snapshot::ForwardingPath
+
+mod attempt_io;
+mod client;
+mod exchange;
+mod forward;
+mod head_writer;
+mod received;
+mod relay;
+mod request_body;
+mod response_split;
+
+use pingora::http::RequestHeader;
+use pingora::server::ShutdownWatch;
+use pingora::{Error, Result};
+use sluicegate_http1::BodyFraming;
+
+use super::answer::OwnAnswer;
+use super::context::Context;
+use super::error::ProxyFault;
+use super::fault::answer_to_fault;
+use super::record::ClientResponse;
+use super::step::{Step, answer_to};
+use super::{Gateway, strip, wait};
+use crate::config::rules::ServerRules;
+use crate::record::RequestDisposition;
+use crate::snapshot::ForwardingPath;
+
+pub use client::{ClientConnection, ConnectionFacts};
+
+use exchange::ClientExchange;
+use head_writer::ConnectionPersistence;
+use received::ReceivedRequest;
+
+/// A request whose limits were evaluated, or that ends before them.
+pub struct DecidedRequest {
+    head: RequestHeader,
+    framing: BodyFraming,
+    persistence: ConnectionPersistence,
+    context: Box<Context>,
+    step: Step,
+}
+
+impl DecidedRequest {
+    /// Returns the rules of the server in the request's snapshot.
+    #[must_use]
+    pub fn server_rules(&self) -> &ServerRules {
+        &self.context.snapshot.rules.server
+    }
+}
+
+/// The state of a client's connection after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// It may carry another request.
+    Reusable,
+    /// It may carry another request; a limit or a list rejected this one.
+    ReusableAfterRejection,
+    /// It ends.
+    Ended,
+    /// It ends after unread bytes of the client are dropped, so that no reset overtakes the answer.
+    Lingering,
+}
+
+impl Gateway {
+    /// Finds the route of a request whose head is parsed, and evaluates its limits. Returns `None` where Pingora's proxy must serve it;
+    /// nothing was charged or counted then.
+    #[must_use]
+    pub fn decide_direct(
+        &self,
+        head: &sluicegate_http1::RequestHead,
+        read: &[u8],
+        facts: &ConnectionFacts,
+    ) -> Option<DecidedRequest> {
+        let ReceivedRequest {
+            mut head,
+            framing,
+            options,
+        } = ReceivedRequest::of(head, read)?;
+        if self.0.acme.answers.are_below(head.uri.path()) {
+            return None;
+        }
+        let in_flight = self.0.recorder.metrics.in_flight();
+        let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
+        context.peer = facts.peer;
+        context.secured.clone_from(&facts.secured);
+        let snapshot = context.snapshot.clone();
+        let peer = context.peer_address();
+        let forwarding = strip::untrusted_fields(&mut head, peer, &snapshot);
+        let secured = facts.secured.as_deref();
+        let step = match self.find_route(&head, &snapshot, secured, &mut context) {
+            Ok(located) if located.route.forwarding == ForwardingPath::Framework => return None,
+            Ok(located) => self.admit_located(&located, &head, &mut context),
+            Err(step) => step,
+        };
+        forwarding.count(peer, &self.0);
+        Some(DecidedRequest {
+            head,
+            framing,
+            persistence: if options.has_close() {
+                ConnectionPersistence::Close
+            } else {
+                ConnectionPersistence::Keep
+            },
+            context,
+            step,
+        })
+    }
+
+    /// Serves a decided request to its end, and records it. Returns the state of the connection.
+    pub async fn serve_direct<C: ClientConnection>(
+        &self,
+        request: DecidedRequest,
+        client: &mut C,
+        shutdown: &ShutdownWatch,
+    ) -> ConnectionState {
+        let DecidedRequest {
+            head,
+            framing,
+            persistence,
+            mut context,
+            step,
+        } = request;
+        let body = (framing, persistence);
+        let mut exchange = ClientExchange::new(client, &head, body, shutdown, &context);
+        let served = self.serve_step(step, &mut exchange, &mut context).await;
+        if let Err(error) = served {
+            self.end_failed(&error, &mut exchange, &mut context).await;
+        }
+        context.settle_unanswered();
+        context.release_server();
+        // Every failure has set its disposition by now, so a request without one passed.
+        let disposition = *context
+            .disposition
+            .get_or_insert(RequestDisposition::Forwarded);
+        let response = ClientResponse {
+            status: exchange.status,
+            body_bytes: exchange.body_bytes,
+            cache: None,
+        };
+        let state = exchange.end(disposition);
+        self.record(&head, &response, &context);
+        state
+    }
+
+    /// Waits as the limits say, then forwards or answers the request.
+    async fn serve_step<C: ClientConnection>(
+        &self,
+        mut step: Step,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<()> {
+        if matches!(step, Step::AskStore) {
+            // Boxed: only a route with such limits waits for a store.
+            step = Box::pin(self.decide_with_store(exchange.head, context)).await;
+        }
+        if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
+            let left = wait::closed(exchange.client.socket());
+            step = Box::pin(self.hold_back(step, left, context)).await?;
+        }
+        if matches!(step, Step::Forward) {
+            return self.forward(exchange, context).await;
+        }
+        let answer = answer_to(step, exchange.head, context)?;
+        Box::pin(exchange.answer(answer)).await
+    }
+
+    /// Notes the failure of a request, and answers it if the client is there and has got no part of an answer.
+    async fn end_failed<C: ClientConnection>(
+        &self,
+        error: &Error,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) {
+        let fault = ProxyFault::of(error);
+        // The gateway has all of a request whose origin failed, or it closes the connection with the answer.
+        if exchange.status.is_some() || !fault.leaves_client_usable() {
+            exchange.close();
+        }
+        self.note_fault(fault, error, context);
+        let Some(problem) = fault.problem().filter(|_| exchange.status.is_none()) else {
+            return;
+        };
+        let answer: Result<OwnAnswer> = answer_to_fault(problem, exchange.head, context);
+        let sent = match answer {
+            Ok(answer) => Box::pin(exchange.answer(answer)).await,
+            Err(error) => Err(error),
+        };
+        if sent.is_err() {
+            context.disposition = Some(RequestDisposition::ClientGone);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Takes the body of a request from the bytes of its connection, and frames it for the origin.
+//!
+//! Chunks are written anew: their extensions and the trailer stay here, since an origin could take fields of a trailer for those of the
+//! head, which were judged.
+//!
+//! # Limits
+//! Bytes that were sent are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use pingora::{Error, ErrorType, Result};
+use sluicegate_base::{bounds, clock};
+use sluicegate_http1::{
+    BodyFraming, BodyPiece, BodyReader, ChunkLimits, LAST_CHUNK, LINE_END, chunk_line,
+};
+
+use crate::config::rules::ServerRules;
+use crate::gateway::context::Context;
+use crate::gateway::error::error_for;
+use crate::gateway::min_body_rate::MinBodyRate;
+use crate::response::GatewayProblem;
+
+/// The bounds of what a chunked request body has beside its data.
+const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
+    overhead: bounds::CHUNK_OVERHEAD,
+    trailer: bounds::TRAILER_BYTES,
+    // Their bytes bound them.
+    trailer_fields: bounds::TRAILER_BYTES,
+};
+
+/// The body of one request.
+pub(super) struct RequestBody {
+    /// Its framing, as received and as sent.
+    pub(super) framing: BodyFraming,
+    reader: BodyReader,
+    /// The bytes that were sent, framed; `None` once they were too many.
+    sent: Option<Vec<u8>>,
+    /// The time that its client has for the next bytes.
+    patience: Duration,
+}
+
+impl RequestBody {
+    /// Returns a body of which nothing was read.
+    pub(super) fn new(framing: BodyFraming, rules: &ServerRules) -> Self {
+        Self {
+            framing,
+            reader: BodyReader::new(framing, CHUNK_LIMITS),
+            sent: Some(Vec::new()),
+            patience: rules.client_read_timeout,
+        }
+    }
+
+    /// Returns whether it was read to its end.
+    pub(super) fn is_over(&self) -> bool {
+        self.reader.is_over()
+    }
+
+    /// Returns the time that the client has for the next bytes.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Returns the bytes that earlier attempts sent; `None` where they are not kept, so that there is no further attempt.
+    pub(super) fn sent(&self) -> Option<&[u8]> {
+        self.sent.as_deref()
+    }
+
+    /// Moves the bytes of the body that were received to `into`, framed for the origin.
+    ///
+    /// # Errors
+    /// Its chunks are malformed, the body is too large, or its client too slow.
+    pub(super) fn take(
+        &mut self,
+        received: &mut BytesMut,
+        into: &mut Vec<u8>,
+        context: &mut Context,
+    ) -> Result<()> {
+        if self.is_over() || received.is_empty() {
+            return Ok(());
+        }
+        let (begin, mut data, mut behind) = (into.len(), 0, 0);
+        for piece in self.reader.pieces(received) {
+            match piece.map_err(|_| malformed())? {
+                BodyPiece::Data(bytes) => {
+                    data += bytes.len();
+                    write_piece(into, self.framing, bytes);
+                }
+                BodyPiece::Trailer(_) => {}
+                BodyPiece::End { behind: rest } => behind = rest.len(),
+            }
+        }
+        received.advance(received.len() - behind);
+        if self.framing == BodyFraming::Chunked && self.is_over() {
+            write_last_chunk(into);
+        }
+        self.keep(&into[begin..]);
+        self.count(data, context)
+    }
+
+    /// Keeps bytes for another attempt.
+    fn keep(&mut self, bytes: &[u8]) {
+        self.sent = self
+            .sent
+            .take()
+            .filter(|sent| sent.len() + bytes.len() <= bounds::REPLAY_BYTES);
+        if let Some(sent) = &mut self.sent {
+            sent.extend_from_slice(bytes);
+        }
+    }
+
+    /// Counts so many bytes of data.
+    fn count(&mut self, data: usize, context: &mut Context) -> Result<()> {
+        context.received = context.received.saturating_add(data as u64);
+        if context.received > context.located()?.route.max_body_bytes {
+            return Err(error_for(GatewayProblem::BodyTooLarge));
+        }
+        if self.is_over() {
+            return Ok(());
+        }
+        let server = &context.snapshot.rules.server;
+        let rate = MinBodyRate {
+            read: server.client_read_timeout,
+            rate: server.defence.client_min_rate,
+        };
+        match context.pace.went_on(data, clock::now(), rate) {
+            Some(patience) => self.patience = patience,
+            None => return Err(error_for(GatewayProblem::BodyTimeout)),
+        }
+        Ok(())
+    }
+
+    /// Drops the bytes of the body that were received. Returns their number.
+    ///
+    /// # Errors
+    /// Its chunks are malformed.
+    pub(super) fn discard(&mut self, received: &mut BytesMut) -> Result<usize> {
+        if self.is_over() {
+            return Ok(0);
+        }
+        let bytes = self.reader.check(received).map_err(|_| malformed())?;
+        received.advance(bytes);
+        Ok(bytes)
+    }
+}
+
+/// Appends a piece of a body: in chunks as a chunk, otherwise as it is. An empty chunk would end the body, RFC 9112 §7.1.
+pub(super) fn write_piece(into: &mut Vec<u8>, framing: BodyFraming, data: &[u8]) {
+    match (framing, NonZeroUsize::new(data.len())) {
+        (BodyFraming::Chunked | BodyFraming::UntilClose, Some(size)) => {
+            into.extend_from_slice(chunk_line(size).as_ref());
+            into.extend_from_slice(data);
+            into.extend_from_slice(LINE_END);
+        }
+        _ => into.extend_from_slice(data),
+    }
+}
+
+/// Appends the end of a body in chunks, without a trailer.
+pub(super) fn write_last_chunk(into: &mut Vec<u8>) {
+    into.extend_from_slice(LAST_CHUNK);
+    into.extend_from_slice(LINE_END);
+}
+
+/// Returns the error of chunks that two parsers could frame in two ways.
+fn malformed() -> Box<Error> {
+    Error::explain(
+        ErrorType::Custom("InvalidChunk"),
+        "the chunks of the body can be read in two ways",
+    )
+    .into_down()
+}

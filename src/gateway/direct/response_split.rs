@@ -1,0 +1,151 @@
+//! Splits the head of an origin's response: the fields that stages read or write become a header map, all others are copied as bytes.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use pingora::Result;
+use sluicegate_http1::{ConnectionOptions, HeaderField, ResponseHead};
+
+use super::head_writer::write_field;
+use crate::gateway::context::Context;
+
+/// The fields of a response that become a header map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MappedFields {
+    /// Those that every response's stages read or write.
+    Few,
+    /// All: the charges of a limit, or `Connection`, may name any of them.
+    All,
+}
+
+impl MappedFields {
+    /// Returns the fields that the stages need of a response with these options.
+    pub(super) fn needed(options: ConnectionOptions, context: &Context) -> Result<Self> {
+        let limits = &context.located()?.route.limits;
+        let names_fields = options.others() > 0
+            || !limits.confidential().is_empty()
+            || context.forwarded()?.admitted.is_pending();
+        Ok(if names_fields { Self::All } else { Self::Few })
+    }
+
+    fn contain(self, field: &HeaderField<'_>) -> bool {
+        self == Self::All || is_read_or_written(field)
+    }
+}
+
+/// Mapped fields of most responses, and those that the gateway adds.
+const MOSTLY_MAPPED: usize = 8;
+
+/// Returns whether some stage reads or writes a field of this name.
+fn is_read_or_written(field: &HeaderField<'_>) -> bool {
+    // The length first: most fields differ from all of these in it.
+    match field.name.len() {
+        4 => field.is(b"date"),
+        9 => field.is(b"ratelimit"),
+        10 => field.is(b"connection") || field.is(b"keep-alive"),
+        12 => field.is(b"x-request-id"),
+        14 => field.is(b"content-length"),
+        16 => field.is(b"proxy-connection") || field.is(b"ratelimit-policy"),
+        17 => field.is(b"transfer-encoding") || is_x_rate_limit(field),
+        21 | 25 => is_x_rate_limit(field) || field.is(b"strict-transport-security"),
+        _ => is_x_rate_limit(field),
+    }
+}
+
+fn is_x_rate_limit(field: &HeaderField<'_>) -> bool {
+    let beginning = field.name.get(..X_RATE_LIMIT.len());
+    beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(X_RATE_LIMIT))
+}
+
+/// The beginning of the names of the older fields about limits.
+const X_RATE_LIMIT: &[u8] = b"x-ratelimit";
+
+/// Returns the mapped fields of a parsed head.
+pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFields) -> HeaderMap {
+    let mut fields = HeaderMap::with_capacity(MOSTLY_MAPPED);
+    for field in parsed
+        .fields()
+        .iter(read)
+        .filter(|field| mapped.contain(field))
+    {
+        // A header map takes what is a token, and a value without control characters.
+        let name = HeaderName::from_bytes(field.name);
+        let value = HeaderValue::from_bytes(field.value);
+        if let (Ok(name), Ok(value)) = (name, value) {
+            fields.append(name, value);
+        }
+    }
+    fields
+}
+
+/// Appends the other fields to `into`, with their names in lower case.
+pub(super) fn write_others(
+    into: &mut Vec<u8>,
+    parsed: &ResponseHead,
+    read: &[u8],
+    mapped: MappedFields,
+) {
+    for field in parsed
+        .fields()
+        .iter(read)
+        .filter(|field| !mapped.contain(field))
+    {
+        let start = into.len();
+        write_field(into, field.name, field.value);
+        into[start..start + field.name.len()].make_ascii_lowercase();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_http1::HeadLimits;
+
+    use super::*;
+    use crate::response::{RATE_LIMIT, RATE_LIMIT_POLICY, XRateLimit};
+
+    fn parsed(head: &str) -> ResponseHead {
+        let limits = HeadLimits {
+            bytes: 1024,
+            fields: 32,
+            target: 0,
+        };
+        let mut parsed = ResponseHead::new();
+        parsed.parse(head.as_bytes(), &limits).unwrap();
+        parsed
+    }
+
+    /// Goal: each field is either in the map or copied. Method: fields of both kinds, mapped as few and all.
+    #[test]
+    fn every_field_is_mapped_or_copied() {
+        let head = "HTTP/1.1 200 Fine\r\nETag: a\r\nDate: b\r\nSet-Cookie: c\r\nSet-Cookie: d\r\nX-RateLimit-Reset: 5\r\n\r\n";
+        let parsed = parsed(head);
+        for (mapped, fields, copied) in [
+            (
+                MappedFields::Few,
+                2,
+                "etag: a\r\nset-cookie: c\r\nset-cookie: d\r\n",
+            ),
+            (MappedFields::All, 5, ""),
+        ] {
+            let map = mapped_fields(&parsed, head.as_bytes(), mapped);
+            assert_eq!(map.len(), fields);
+            let mut into = Vec::new();
+            write_others(&mut into, &parsed, head.as_bytes(), mapped);
+            assert_eq!(String::from_utf8(into).unwrap(), copied);
+        }
+    }
+
+    /// Goal: the names that the response stage writes are mapped, so that none is sent twice. Method: each of its names.
+    #[test]
+    fn names_that_the_gateway_writes_are_mapped() {
+        let numbers = XRateLimit {
+            limit: 1,
+            remaining: 1,
+            reset: 1,
+        };
+        let written = numbers.named().map(|(name, _)| name);
+        for name in written.into_iter().chain([&RATE_LIMIT, &RATE_LIMIT_POLICY]) {
+            let name = name.as_str().as_bytes();
+            let field = HeaderField { name, value: b"" };
+            assert!(MappedFields::Few.contain(&field), "{}", name.escape_ascii());
+        }
+    }
+}

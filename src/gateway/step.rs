@@ -1,0 +1,99 @@
+//! Names the steps that can follow a decision, and executes those that end a request.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue};
+use pingora::Result;
+use pingora::http::RequestHeader;
+use pingora::proxy::Session;
+
+use super::answer::{self, OwnAnswer};
+use super::cause::Cause;
+use super::context::Context;
+use super::error::{disposition_of, error_for};
+use crate::config::rules::{FixedResponse, RedirectRules};
+use crate::record::RequestDisposition;
+use crate::response::{GatewayProblem, RefusalResponse};
+
+/// The next step of a request after the decision.
+pub(super) enum Step {
+    /// Read the beginning of a body of at most so many bytes.
+    ReadBody {
+        max_body_bytes: u64,
+    },
+    AskStore,
+    Forward,
+    /// Answer here, since `Max-Forwards` forbids to forward the request, RFC 9110 §7.6.2.
+    EndHere,
+    /// Answer with the route's fixed response.
+    Respond(Arc<FixedResponse>),
+    /// Answer with the route's redirect.
+    RespondRedirect(Arc<RedirectRules>),
+    /// Redirect to another scheme, before there is a route.
+    Redirect(HeaderValue),
+    Preflight,
+    Refuse(Box<RefusalResponse>),
+    Incomplete,
+    Reject(GatewayProblem),
+}
+
+/// Executes a step. Returns whether it ended the request.
+pub(super) async fn carry_out(
+    step: Step,
+    session: &mut Session,
+    context: &mut Context,
+) -> Result<bool> {
+    if matches!(step, Step::Forward) {
+        answer::invite_body(session).await?;
+        return Ok(false);
+    }
+    let answer = answer_to(step, session.req_header(), context)?;
+    answer::send(session, context, answer).await?;
+    Ok(true)
+}
+
+/// Settles a request that ends with `step`, and returns its answer.
+pub(super) fn answer_to(
+    step: Step,
+    request: &RequestHeader,
+    context: &mut Context,
+) -> Result<OwnAnswer> {
+    match step {
+        // The callers execute these steps.
+        Step::ReadBody { .. } | Step::AskStore | Step::Forward => {
+            Err(error_for(GatewayProblem::Internal))
+        }
+        Step::Respond(fixed) => {
+            context.disposition = Some(RequestDisposition::Responded);
+            context.settle(fixed.status, &HeaderMap::new());
+            context.land();
+            answer::fixed(request, context, &fixed)
+        }
+        Step::RespondRedirect(rules) => {
+            context.disposition = Some(RequestDisposition::Responded);
+            context.settle(rules.status, &HeaderMap::new());
+            context.land();
+            answer::redirect(request, context, &rules)
+        }
+        Step::EndHere => {
+            context.disposition = Some(RequestDisposition::Responded);
+            answer::end_here(request, context)
+        }
+        Step::Redirect(location) => {
+            context.disposition = Some(RequestDisposition::Responded);
+            answer::permanent_redirect(request, context, location)
+        }
+        Step::Preflight => {
+            context.disposition = Some(RequestDisposition::Responded);
+            answer::preflight(request, context)
+        }
+        // Admission has set the disposition of what it rejects.
+        Step::Refuse(refusal) => answer::refusal(request, context, &refusal),
+        Step::Incomplete => answer::missing_key(request, context),
+        Step::Reject(problem) => {
+            (context.disposition).get_or_insert_with(|| disposition_of(problem));
+            context.cause = Some(Box::new(Cause::of_problem(problem)));
+            answer::problem(request, context, problem)
+        }
+    }
+}

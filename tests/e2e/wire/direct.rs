@@ -1,0 +1,237 @@
+//! Requests and responses of HTTP/1.1 that the gateway's own path forwards: their order on a connection, their framing, their ends.
+
+use std::time::Duration;
+
+use crate::harness::*;
+
+/// An origin whose answers name their requests, and come late.
+fn slow_echo() -> Origin {
+    Origin::answering(|request| {
+        let answer = Answer::new(200).body(format!("{} {}", request.method, request.target));
+        Reply::After(Duration::from_millis(20), Box::new(answer.into()))
+    })
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    // Goal: RFC 9112 §9.3.2, whenever the requests arrive. Method: ten requests in one write, POST with a body among them; then each while
+    // the answer to the one before is awaited; and one that arrives in two pieces. The origin is slow, and gets each of them once.
+    let origin = slow_echo();
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    let text = |n: usize| match n % 3 {
+        2 => format!("POST /{n} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"),
+        _ => format!("GET /{n} HTTP/1.1\r\nHost: a\r\n\r\n"),
+    };
+    let told = |n: usize| format!("{} /{n}", if n % 3 == 2 { "POST" } else { "GET" });
+    raw.write((0..10).map(text).collect::<String>()).await;
+    for n in 0..10 {
+        assert_eq!(raw.read_response().await.text(), told(n));
+    }
+    for n in 10..16 {
+        raw.write(text(n)).await;
+        // Its answer is awaited when the next one arrives.
+        origin.is_asked(n + 1).await;
+    }
+    raw.write("GET /x HTTP/1.1\r\nHo").await;
+    for n in 10..16 {
+        assert_eq!(raw.read_response().await.text(), told(n));
+    }
+    raw.write("st: a\r\n\r\n").await;
+    assert_eq!(raw.read_response().await.text(), "GET /x");
+    assert_eq!(origin.count(), 17);
+}
+
+#[tokio::test]
+async fn the_date_of_an_origin_is_kept() {
+    // Goal: RFC 9110 §6.6.1, `Date` is the origin's; where it sends none, the gateway adds it. Method: both, and an answer of the gateway.
+    let origin = Origin::answering(|request| match request.target.as_str() {
+        "/old" => Reply::Raw(
+            b"HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n"
+                .to_vec(),
+        ),
+        _ => Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()),
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let old = gateway.get("/old").await;
+    assert_eq!(old.all("date"), ["Sun, 06 Nov 1994 08:49:37 GMT"]);
+    assert_eq!(gateway.get("/none").await.all("date").len(), 1);
+    origin.stop();
+    assert_eq!(gateway.get("/failed").await.all("date").len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_ends_with_its_connection_becomes_chunks() {
+    // Goal: the client's connection outlives the origin's. Method: answers of HTTP/1.0 and 1.1 without a length, an empty one too, on one
+    // connection of the client; and to HEAD, which has no body.
+    let origin = Origin::answering(|request| {
+        let (version, body) = match request.target.as_str() {
+            "/one" => ("1.0", "until the close"),
+            "/two" => ("1.1", "until the close"),
+            _ => ("1.1", ""),
+        };
+        Reply::Raw(format!("HTTP/{version} 200 OK\r\nServer: a\r\n\r\n{body}").into_bytes())
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    for (method, target, body) in [
+        ("GET", "/one", "until the close"),
+        ("GET", "/two", "until the close"),
+        ("GET", "/empty", ""),
+        ("HEAD", "/empty", ""),
+        ("GET", "/one", "until the close"),
+    ] {
+        raw.write(format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
+            .await;
+        let answer = if method == "HEAD" {
+            raw.read_response_to_head().await
+        } else {
+            raw.read_response().await
+        };
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, body),
+            "{method} {target}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_follows_a_response_reaches_nobody() {
+    // Goal: bytes behind a response are not taken for the answer to another client's request. Method: an origin that sends a second answer
+    // along with the first, at once and a moment later; the next client gets an answer of its own.
+    let origin = Origin::answering(|request| {
+        let own = format!("for {}", request.target);
+        let length = own.len();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{own}");
+        let smuggled = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled".to_vec();
+        match request.target.as_str() {
+            "/at-once" => Reply::Pieces(
+                vec![[answer.as_bytes(), &smuggled].concat()],
+                Duration::ZERO,
+            ),
+            _ => Reply::Pieces(
+                vec![answer.into_bytes(), smuggled],
+                Duration::from_millis(5),
+            ),
+        }
+    });
+    let rules = "[server]\nthreads = 1\n[[route]]\npath = \"/*\"\norigin = \"app\"";
+    let gateway = Gateway::before(&origin, rules).await;
+    for target in ["/at-once", "/at-once", "/later", "/later", "/at-once"] {
+        assert_eq!(gateway.get(target).await.text(), format!("for {target}"));
+        // The origin's second answer arrives on the idle connection.
+        eventually("the idle connection ended", async || {
+            (origin.open_connections() == 0).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn responses_that_two_parsers_could_read_in_two_ways_are_not_passed_on() {
+    // Goal: an origin's answer is judged as strictly as a request. Method: heads with two framings, two lengths, folded fields, bare line
+    // feeds, chunks in HTTP/1.0; each is a 502 with its reason, and the next request gets its own answer.
+    let heads = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+        "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 0\r\n\r\n",
+    ];
+    let origin = Origin::answering(move |request| {
+        let index = request.target[1..].parse().ok();
+        let head = index.and_then(|index: usize| heads.get(index));
+        head.map_or_else(
+            || Answer::new(200).body("proper").into(),
+            |head| Reply::Raw(head.as_bytes().to_vec()),
+        )
+    });
+    let gateway = Gateway::passing(&origin).await;
+    for index in 0..heads.len() {
+        gateway.get(&format!("/{index}")).await.assert_problem(502);
+        assert_eq!(gateway.get("/proper").await.text(), "proper");
+    }
+    let lines = gateway.access_lines(2 * heads.len()).await;
+    let failed = lines.iter().filter(|line| line["status"] == 502);
+    for line in failed {
+        assert_eq!(line["failure"], "malformed-head", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn an_early_hint_passes_and_a_switch_that_nobody_asked_for_does_not() {
+    // Goal: interim answers (RFC 9110 §15.2) reach the client before the final one; 101 without an upgrade is the origin's failure. Method:
+    // both, with a pause before the final answer.
+    let origin = Origin::answering(|request| match request.target.as_str() {
+        "/switch" => Reply::Raw(b"HTTP/1.1 101 Switching Protocols\r\n\r\n".to_vec()),
+        _ => Reply::Pieces(
+            vec![
+                b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n".to_vec(),
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec(),
+            ],
+            Duration::from_millis(20),
+        ),
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    raw.write("GET /hint HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let hint = raw.read_response_to_head().await;
+    assert_eq!(hint.status, 103);
+    assert_eq!(hint.header("link"), Some("</a.css>; rel=preload"));
+    assert_eq!(raw.read_response().await.text(), "ok");
+    gateway.get("/switch").await.assert_problem(502);
+}
+
+#[tokio::test]
+async fn a_trailer_passes_in_neither_direction() {
+    // Goal: fields of a trailer are not merged with those of the head, which the limits have judged. Method: a request with a trailer that
+    // names a client, and an answer with one; data arrives, the trailers do not.
+    let origin = Origin::answering(|_| {
+        Reply::Raw(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nok\r\n0\r\nX-Late: 1\r\n\r\n"
+                .to_vec(),
+        )
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    raw.write(
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n",
+    )
+    .await;
+    let answer = raw.read_response().await;
+    assert_eq!((answer.text(), answer.header("x-late")), ("ok", None));
+    let request = origin.only_request();
+    assert_eq!(request.text(), "abc");
+    assert_eq!(request.all("x-forwarded-for"), ["127.0.0.1"]);
+}
+
+#[tokio::test]
+async fn a_failed_origin_does_not_end_the_connection_of_the_client() {
+    // Goal: a client whose origin fails keeps its connection, unless bytes of its request are unread. Method: an origin that closes
+    // without a word, then answers; then one that is gone, and a body that is still being sent.
+    let origin = Origin::answering(|request| match request.target.as_str() {
+        "/fails" => Reply::Close,
+        _ => Answer::new(200).body("ok").into(),
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    for _ in 0..3 {
+        raw.write("GET /fails HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        assert_eq!(raw.read_response().await.status, 502);
+        raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        assert_eq!(raw.read_response().await.text(), "ok");
+    }
+    origin.stop();
+    raw.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nhello")
+        .await;
+    let failed = raw.read_response().await;
+    assert_eq!(
+        (failed.status, failed.header("connection")),
+        (502, Some("close"))
+    );
+    assert!(raw.read_to_end().await.is_empty());
+}
