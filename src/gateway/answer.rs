@@ -138,10 +138,10 @@ pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> Result
         StatusCode::METHOD_NOT_ALLOWED
     };
     context.settle(status, &HeaderMap::new());
-    context.land();
+    context.finish_response();
     let mut header = own_header(status, context)?;
     header.insert_header(ALLOW, HeaderValue::from_static("OPTIONS"))?;
-    sign_limits(&mut header, context)?;
+    add_limit_fields(&mut header, context)?;
     OwnAnswer::new(header, Bytes::new(), Kind::Content, request, context)
 }
 
@@ -161,7 +161,7 @@ pub(super) fn redirect(
     if let Err(why) = shape::redirect(&mut header, rules, request, context)? {
         return problem(request, context, why);
     }
-    sign_limits(&mut header, context)?;
+    add_limit_fields(&mut header, context)?;
     OwnAnswer::new(header, Bytes::new(), Kind::Content, request, context)
 }
 
@@ -182,7 +182,7 @@ pub(super) fn fixed(
     for (name, value) in &fixed.headers {
         header.insert_header(name.clone(), value.clone())?;
     }
-    sign_limits(&mut header, context)?;
+    add_limit_fields(&mut header, context)?;
     let body = fixed.body.clone();
     OwnAnswer::new(header, body, Kind::Content, request, context)
 }
@@ -196,12 +196,12 @@ pub(super) fn proof(request: &RequestHeader, context: &Context, proof: &str) -> 
 }
 
 /// Returns whether the client sends its body only after `100 Continue`, RFC 9110 §10.1.1.
-pub(super) fn waits_for_invitation(session: &Session) -> bool {
+pub(super) fn waits_for_100_continue(session: &Session) -> bool {
     expects_continue(session) && session.req_header().version == http::Version::HTTP_11
 }
 
 /// Sends `100 Continue`: the request passed, and origins do not get the client's `Expect`.
-pub(super) async fn invite_body(session: &mut Session) -> Result<()> {
+pub(super) async fn send_100_continue(session: &mut Session) -> Result<()> {
     // Pingora closes the connection when it writes anything while the body is unread; this is the one write after which it must
     // not.
     let keepalive = session.get_keepalive();
@@ -232,15 +232,15 @@ pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn HeaderE
 
 /// Adds the request id and the state of the limits to an origin's response, merged with the RateLimit fields that the origin
 /// sends.
-pub(super) fn sign(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
+pub(super) fn add_own_fields(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
     if let Some(value) = strict_transport(context) {
         fields.insert(STRICT_TRANSPORT_SECURITY, value.clone())?;
     }
-    sign_limits(fields, context)
+    add_limit_fields(fields, context)
 }
 
-fn sign_limits(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
+fn add_limit_fields(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
     let (Some(located), Some(report)) = (&context.located, context.report()) else {
         return Ok(());
     };

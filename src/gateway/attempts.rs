@@ -102,14 +102,14 @@ pub(super) async fn pick(
     context: &mut Context,
 ) -> Result<()> {
     if context.forwarded()?.in_flight.is_none() {
-        let permit = set_out(shared, context)?;
+        let permit = take_request_permit(shared, context)?;
         context.forwarded_mut()?.in_flight = Some(permit);
     }
     let forwarded = context.forwarded_mut()?;
     let pool = Arc::clone(&forwarded.pool);
     let choice = match forwarded.attempt.wait.take_if(|wait| wait.refused) {
         // Boxed, since few attempts are refused a connection.
-        Some(wait) => Box::pin(look_again(request, context, &pool, wait)).await?,
+        Some(wait) => Box::pin(wait_for_connection(request, context, &pool, wait)).await?,
         None => begin(request, context, &pool).await?,
     };
     match choice {
@@ -187,7 +187,7 @@ fn failure_at(forwarded: &ForwardedRequest, error: &Error, stage: Stage) -> Box<
 }
 
 /// Acquires the permit of a request in flight to origins.
-fn set_out(shared: &SharedState, context: &mut Context) -> Result<RequestPermit> {
+fn take_request_permit(shared: &SharedState, context: &mut Context) -> Result<RequestPermit> {
     let (client, _) = context.client_or_unspecified();
     let files = context.forwarded()?.pool.files_of_connection();
     let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
@@ -218,14 +218,14 @@ async fn begin(
     };
     // The server permit of the attempt before ends here.
     context.forwarded_mut()?.begin_attempt(now);
-    let wish = wish(request, context)?;
-    let choice = pool.choose(&context.forwarded()?.admitted, &wish);
+    let pick = pick_request(request, context)?;
+    let choice = pool.choose(&context.forwarded()?.admitted, &pick);
     if !matches!(choice, PickResult::Full) || pool.queue.is_none() {
         return Ok(choice);
     }
     // Boxed: a request that gets a permit at once should not pay for the size of a wait.
     let mut wait = Box::<AttemptWait>::default();
-    let choice = Box::pin(pool.wait(&mut wait, || anew(&wish))).await;
+    let choice = Box::pin(pool.wait(&mut wait, || at_present(&pick))).await;
     let attempt = &mut context.forwarded_mut()?.attempt;
     attempt.started = clock::now();
     attempt.wait = Some(wait);
@@ -234,7 +234,7 @@ async fn begin(
 
 /// Continues an attempt that was refused a connection: at the same server once it may have one, or at any other with a free
 /// permit. Nothing was sent, so it is the same attempt, and counts against neither the server nor the retry budget.
-async fn look_again(
+async fn wait_for_connection(
     request: AttemptRequest<'_>,
     context: &mut Context,
     pool: &ServerPool,
@@ -250,9 +250,9 @@ async fn look_again(
     } else {
         permit.give_back();
         context.forwarded_mut()?.server = None;
-        let wish = wish(request, context)?;
-        match pool.find(&anew(&wish)) {
-            PickResult::Full => pool.wait(&mut wait, || anew(&wish)).await,
+        let pick = pick_request(request, context)?;
+        match pool.find(&at_present(&pick)) {
+            PickResult::Full => pool.wait(&mut wait, || at_present(&pick)).await,
             choice => choice,
         }
     };
@@ -262,7 +262,7 @@ async fn look_again(
     Ok(choice)
 }
 
-fn wish(request: AttemptRequest<'_>, context: &Context) -> Result<PickRequest> {
+fn pick_request(request: AttemptRequest<'_>, context: &Context) -> Result<PickRequest> {
     let forwarded = context.forwarded()?;
     Ok(PickRequest {
         now: forwarded.attempt.started,
@@ -273,10 +273,10 @@ fn wish(request: AttemptRequest<'_>, context: &Context) -> Result<PickRequest> {
 }
 
 /// Returns the same pick request for another time.
-fn anew(wish: &PickRequest) -> PickRequest {
+fn at_present(pick: &PickRequest) -> PickRequest {
     PickRequest {
         now: clock::now(),
-        ..wish.clone()
+        ..pick.clone()
     }
 }
 

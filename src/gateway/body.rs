@@ -63,9 +63,9 @@ pub(super) async fn read(
     if announced(session).is_some_and(|bytes| bytes > most as u64) {
         return Ok(Ok(Prefix::TooLarge));
     }
-    if answer::waits_for_invitation(session) {
-        answer::invite_body(session).await?;
-        context.invited = true;
+    if answer::waits_for_100_continue(session) {
+        answer::send_100_continue(session).await?;
+        context.sent_100_continue = true;
     }
     session.as_downstream_mut().enable_retry_buffering();
     // One deadline for the whole read, so that a byte every few seconds does not hold the memory forever.

@@ -27,7 +27,7 @@ use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_base::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
 
-pub(super) use cache_status::{cache_use, tell};
+pub(super) use cache_status::{cache_use, write_status};
 pub(super) use stored::{judge_answer, notice_confirmation, watch_size};
 
 use super::Gateway;
@@ -435,10 +435,10 @@ pub(super) fn let_others_fill(session: &mut Session) {
 }
 
 /// Answers 504 to an `only-if-cached` request whose answer is not stored.
-pub(super) async fn decline(session: &mut Session, context: &mut Context) -> Result<()> {
+pub(super) async fn answer_not_stored(session: &mut Session, context: &mut Context) -> Result<()> {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
-    context.land();
+    context.finish_response();
     context.disposition = Some(RequestDisposition::Rejected);
     context.cause = Some(Box::new(Cause::of_problem(GatewayProblem::NotStored)));
     let answer = answer::problem(session.req_header(), context, GatewayProblem::NotStored)?;

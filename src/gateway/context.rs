@@ -89,7 +89,7 @@ pub struct Context {
     /// Body bytes that were read early and that Pingora does not send to the origin by itself.
     pub(super) held: Option<Bytes>,
     /// True if `100 Continue` was sent.
-    pub invited: bool,
+    pub sent_100_continue: bool,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
     /// The state of the cache; `None` where the route has none.
@@ -130,7 +130,7 @@ impl Context {
             missing_keys: MissingKeys::default(),
             body: None,
             held: None,
-            invited: false,
+            sent_100_continue: false,
             decided_at: arrived,
             cache: None,
             disposition: None,
@@ -248,7 +248,7 @@ impl Context {
     }
 
     /// Releases the permits that end with the answer: only its last bytes are still to be written.
-    pub(super) fn land(&mut self) {
+    pub(super) fn finish_response(&mut self) {
         if let Some(decision) = &mut self.decision
             && let Some((admitted, _)) = decision.admitted_mut()
         {

@@ -214,7 +214,7 @@ impl Gateway {
 
     /// Waits for the delay of the limits, or until `client_left` returns. A client that leaves, or finds the queue full, gets its charges
     /// refunded.
-    pub(super) async fn hold_back(
+    pub(super) async fn wait_for_delay(
         &self,
         step: Step,
         client_left: impl Future<Output = ()>,

@@ -43,6 +43,6 @@ pub(super) fn answer_to_fault(
 ) -> Result<OwnAnswer> {
     (context.cause).get_or_insert_with(|| Box::new(Cause::of_problem(problem)));
     context.settle(problem.status(), &HeaderMap::new());
-    context.land();
+    context.finish_response();
     answer::problem(request, context, problem)
 }

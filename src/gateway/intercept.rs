@@ -89,7 +89,7 @@ pub(super) async fn give(
     page: ReplacementPage,
     context: &mut Context,
 ) -> Result<()> {
-    context.land();
+    context.finish_response();
     // No interim answer reaches the client after this: HTTP/2 writes none, and HTTP/1 ignores those from here on.
     session.set_ignore_info_resp(true);
     let interim = ResponseHeader::build(StatusCode::PROCESSING, Some(0))?;

@@ -133,10 +133,10 @@ impl ProxyHttp for Gateway {
         }
         if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
             // A leaky bucket releases its requests one by one.
-            step = Box::pin(self.hold_back(step, wait::left(session), context)).await?;
+            step = Box::pin(self.wait_for_delay(step, wait::left(session), context)).await?;
         }
         if matches!(step, Step::Forward)
-            && (context.invited || !answer::waits_for_invitation(session))
+            && (context.sent_100_continue || !answer::waits_for_100_continue(session))
         {
             return Ok(false);
         }
@@ -174,7 +174,7 @@ impl ProxyHttp for Gateway {
             return Ok(true);
         }
         // Boxed, since it is rare.
-        Box::pin(cache::decline(session, context)).await?;
+        Box::pin(cache::answer_not_stored(session, context)).await?;
         Ok(false)
     }
 
@@ -360,7 +360,7 @@ impl ProxyHttp for Gateway {
                 &response.headers,
             )
         {
-            context.land();
+            context.finish_response();
         }
         let (status, mut compressor) = (response.status, None);
         let page = intercept::page(session, status, context);
@@ -373,14 +373,14 @@ impl ProxyHttp for Gateway {
             }
             answer::unchunk_for_http10(session, fields);
             http_versions::omit_te(session, fields);
-            cache::tell(session, fields, context)?;
+            cache::write_status(session, fields, context)?;
             let request = session.req_header();
             shape::edit_answer(fields, kind, request, context)?;
             if is_final(status) && page.is_none() {
                 compressor = shape::begin_compression(fields, status, request, context)?;
             }
             attempts::give_cookie(fields, AttemptRequest::of(session), context)?;
-            answer::sign(fields, context)
+            answer::add_own_fields(fields, context)
         })?;
         context.compressor = compressor;
         // Boxed, since it is rare.
@@ -409,7 +409,7 @@ impl ProxyHttp for Gateway {
         shape::compress(body, end, context)?;
         unread::pass(&self.0, session, body.as_ref(), context)?;
         if end_of_stream {
-            context.land();
+            context.finish_response();
         }
         Ok(None)
     }
@@ -429,7 +429,7 @@ impl ProxyHttp for Gateway {
             // The body that these trailers belong to was dropped, so they are dropped too.
             rest = Some(Bytes::new());
         }
-        context.land();
+        context.finish_response();
         Ok(rest)
     }
 

@@ -44,7 +44,7 @@ pub(super) async fn carry_out(
     context: &mut Context,
 ) -> Result<bool> {
     if matches!(step, Step::Forward) {
-        answer::invite_body(session).await?;
+        answer::send_100_continue(session).await?;
         return Ok(false);
     }
     let answer = answer_to(step, session.req_header(), context)?;
@@ -66,13 +66,13 @@ pub(super) fn answer_to(
         Step::Respond(fixed) => {
             context.disposition = Some(RequestDisposition::Responded);
             context.settle(fixed.status, &HeaderMap::new());
-            context.land();
+            context.finish_response();
             answer::fixed(request, context, &fixed)
         }
         Step::RespondRedirect(rules) => {
             context.disposition = Some(RequestDisposition::Responded);
             context.settle(rules.status, &HeaderMap::new());
-            context.land();
+            context.finish_response();
             answer::redirect(request, context, &rules)
         }
         Step::EndHere => {

@@ -15,7 +15,7 @@ use crate::origin::HeaderEdit;
 use crate::record::CacheUse;
 
 /// Adds `Cache-Status` to the answer.
-pub(in crate::gateway) fn tell(
+pub(in crate::gateway) fn write_status(
     session: &Session,
     fields: &mut dyn HeaderEdit,
     context: &Context,

@@ -164,7 +164,7 @@ impl Gateway {
         }
         if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
             let left = wait::closed(exchange.client.socket());
-            step = Box::pin(self.hold_back(step, left, context)).await?;
+            step = Box::pin(self.wait_for_delay(step, left, context)).await?;
         }
         if matches!(step, Step::Forward) {
             return self.forward(exchange, context).await;

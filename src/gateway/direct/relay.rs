@@ -122,10 +122,10 @@ impl Gateway {
             fields.remove(name);
         }
         if context.holds_permits() && answer::has_no_body(method, status, fields) {
-            context.land();
+            context.finish_response();
         }
         attempts::give_cookie(fields, facts(exchange), context)?;
-        answer::sign(fields, context)
+        answer::add_own_fields(fields, context)
     }
 
     /// Passes the body on; `out` has the head, which is written with the first bytes.
@@ -143,7 +143,7 @@ impl Gateway {
             let attempt = &mut context.forwarded_mut()?.attempt;
             attempt.received = attempt.received.saturating_add(data as u64);
             if reader.is_over() {
-                context.land();
+                context.finish_response();
             }
             if !out.is_empty() {
                 self.pass_piece(&out, exchange, context).await?;

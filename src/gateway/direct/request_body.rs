@@ -1,6 +1,6 @@
 //! Takes the body of a request from the bytes of its connection, and frames it for the origin.
 //!
-//! Chunks are written anew: their extensions and the trailer stay here, since an origin could take fields of a trailer for those of the
+//! Chunks are written at_present: their extensions and the trailer stay here, since an origin could take fields of a trailer for those of the
 //! head, which were judged.
 //!
 //! # Limits
