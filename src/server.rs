@@ -415,7 +415,10 @@ fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
         threads: rules.server.threads,
         // Measured: one runtime a thread without stealing costs 5–10 % less CPU a request.
         work_stealing: false,
-        upstream_keepalive_pool_size: FileShares::of(files, rules).idle_of_pool(rules),
+        // Pingora multiplies it by the threads.
+        upstream_keepalive_pool_size: FileShares::of(files, rules)
+            .idle_of_pool(rules)
+            .div_ceil(rules.server.threads.max(1)),
         // One thread fires Pingora's own timers for all threads, and each wait for an origin locks and fetches their shared
         // state. A timer of tokio belongs to the thread that waits.
         fast_timeout_to_tokio_threshold_seconds: Some(0),
