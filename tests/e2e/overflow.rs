@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::net::Ipv4Addr;
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::harness::*;
 
 const CLIENTS: u64 = 3_000;
@@ -98,8 +100,8 @@ async fn every_refusal_by_a_shared_counter_is_counted() {
 
 #[tokio::test]
 async fn new_keys_are_admitted_again_at_the_time_in_status() {
-    // Goal: by `until` of an overflow new keys pass, and then /status has none. Method: a full table at 1 per 3s; what /status says, and
-    // what it says behind that moment.
+    // Goal: after `until` of an overflow /status has none, and a window later new keys have slots again. Method: a full table at 1 per 3s;
+    // what /status says, and what it says behind that moment.
     let origin = Origin::echo();
     let rules = crowded("", "").replace("LIMITS", "\"each\"");
     let gateway = Gateway::before(&origin, &rules.replace("1 per 1h", "1 per 3s")).await;
@@ -128,6 +130,13 @@ async fn new_keys_are_admitted_again_at_the_time_in_status() {
     assert!(&*asked >= until, "{asked}: {before} {after}");
     assert_eq!(after["active"], false, "{after}");
     assert!(after["since"].is_null(), "{after}");
+    // The counts of a sliding window are free when the next one begins; its slots are reused when that one has ended.
+    let slots_expire = until.parse::<Timestamp>().unwrap() + SignedDuration::from_secs(3);
+    eventually("the slots of the flood are free", async || {
+        let now = now().await.parse::<Timestamp>().unwrap();
+        (now >= slots_expire).then_some(())
+    })
+    .await;
     for client in 0..50 {
         let newcomer = get("/").forwarded_for(&format!("198.51.100.{client}"));
         assert_eq!(gateway.send(newcomer).await.status, 200, "{client}");
