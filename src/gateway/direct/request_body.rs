@@ -1,7 +1,7 @@
 //! Takes the body of a request from the bytes of its connection, and frames it for the origin.
 //!
-//! Chunks are written at_present: their extensions and the trailer stay here, since an origin could take fields of a trailer for those of the
-//! head, which were judged.
+//! Chunks are written anew: their extensions and the trailer stay here, since an origin could take fields of a trailer for those of
+//! the head, which were judged.
 //!
 //! # Limits
 //! Bytes that were sent are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once.
