@@ -56,15 +56,29 @@ pub(super) async fn next_event<C: ClientConnection>(
     exchange: &mut ClientExchange<'_, C>,
     patience: Duration,
 ) -> AttemptEvent {
-    let ahead = exchange.client.received().len();
-    let client_patience = (!exchange.body.is_over()).then(|| exchange.body.patience());
-    // A client that sends ahead is read again when its bytes are served.
-    let reads_client = client_patience.is_some() || ahead < bounds::HEAD_READ;
     tokio::select! {
         biased;
         read = origin.read_within(patience) => AttemptEvent::Origin(read),
-        read = exchange.client.read_more(client_patience), if reads_client => AttemptEvent::Client(read),
+        read = from_client(exchange) => AttemptEvent::Client(read),
     }
+}
+
+/// Reads bytes of the body, or waits for the end of the client. Bytes of later requests are no event: each would prolong the origin's time.
+async fn from_client<C: ClientConnection>(
+    exchange: &mut ClientExchange<'_, C>,
+) -> Option<io::Result<usize>> {
+    if !exchange.body.is_over() {
+        let patience = exchange.body.patience();
+        return exchange.client.read_more(Some(patience)).await;
+    }
+    // A client that sends more ahead is read again when these bytes are served.
+    while exchange.client.received().len() < bounds::HEAD_READ {
+        match exchange.client.read_more(None).await {
+            Some(Ok(1..)) => {}
+            end => return end,
+        }
+    }
+    std::future::pending().await
 }
 
 /// Checks the result of a read from the origin.
