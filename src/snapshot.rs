@@ -16,8 +16,8 @@ use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, RouteLimits};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, KeyPart, Name, RedirectRules, RefusalRules, RouteAction,
-    RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
+    FixedResponse, ForwardedSource, HeaderCase, KeyPart, Name, RedirectRules, RefusalRules,
+    RouteAction, RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
 use crate::origin::ServerPool;
 use crate::record::trace::TRACEPARENT;
@@ -109,15 +109,6 @@ pub enum ForwardingPath {
     Framework,
 }
 
-/// The use of a request's body by the limits of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BodyUse {
-    /// It is read before the decision, or compared with the query.
-    BeforeDecision,
-    /// It is passed on.
-    Passed,
-}
-
 /// The action for an admitted request.
 pub enum ActiveAction {
     /// It is forwarded to the pool.
@@ -126,6 +117,14 @@ pub enum ActiveAction {
     Respond(Arc<FixedResponse>),
     /// It is answered with a redirect.
     Redirect(Arc<RedirectRules>),
+}
+
+impl ActiveAction {
+    /// Returns whether the action is to forward to an origin that gets the names of fields in the case in which they were sent.
+    #[must_use]
+    pub fn keeps_case(&self) -> bool {
+        matches!(self, Self::Forward(pool) if pool.rules.header_case == HeaderCase::AsSent)
+    }
 }
 
 impl ActiveRoute {
@@ -406,13 +405,6 @@ fn compile_route(
             .flat_map(|limit| &limit.key.0)
             .any(|part| *part == KeyPart::Path);
     let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
-    let reads_body = reads(ValueSource::is_in_body);
-    let compares_body = reads(|source| matches!(source, ValueSource::Query(_)));
-    let body_use = if reads_body || compares_body {
-        BodyUse::BeforeDecision
-    } else {
-        BodyUse::Passed
-    };
     ActiveRoute {
         lists: lists_of(route, rules),
         action: match &route.action {
@@ -424,14 +416,14 @@ fn compile_route(
         parameters,
         counts_by_path,
         reads_token,
-        reads_body,
-        compares_body,
+        reads_body: reads(ValueSource::is_in_body),
+        compares_body: reads(|source| matches!(source, ValueSource::Query(_))),
         policy: limits
             .are_together()
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
             .flatten(),
         refusal: route.refusal.clone(),
-        forwarding: forwarding_of(route, pools, body_use),
+        forwarding: forwarding_of(route, pools),
         shape: route.shape.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         cache: route.cache.clone(),
@@ -440,20 +432,13 @@ fn compile_route(
     }
 }
 
-/// Returns the code that forwards the requests of a route. The gateway's own neither reads bodies before the decision nor shapes or stores
-/// what it forwards yet.
-fn forwarding_of(
-    route: &RouteRules,
-    pools: &BTreeMap<Name, Arc<ServerPool>>,
-    reads: BodyUse,
-) -> ForwardingPath {
-    let is_plain = match &route.action {
-        RouteAction::Forward(origin) => {
-            route.shape.is_none() && route.cache.is_none() && pools[origin].is_plain()
-        }
+/// Returns the code that forwards the requests of a route. The gateway's own stores nothing of what it forwards yet.
+fn forwarding_of(route: &RouteRules, pools: &BTreeMap<Name, Arc<ServerPool>>) -> ForwardingPath {
+    let is_direct = match &route.action {
+        RouteAction::Forward(origin) => route.cache.is_none() && pools[origin].is_plain(),
         RouteAction::Respond(_) | RouteAction::Redirect(_) => true,
     };
-    if cfg!(feature = "framework-path") || !is_plain || reads == BodyUse::BeforeDecision {
+    if cfg!(feature = "framework-path") || !is_direct {
         ForwardingPath::Framework
     } else {
         ForwardingPath::Direct

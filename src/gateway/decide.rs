@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use pingora::ErrorType::ConnectionClosed;
 use pingora::http::RequestHeader;
-use pingora::proxy::Session;
 use pingora::{Error, Result};
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::clock;
 
 use super::Gateway;
-use super::body::{self, Prefix};
+use super::body::Prefix;
 use super::context::{Context, RequestRoute};
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::locate::{Located, RequestHead, locate};
@@ -247,28 +246,19 @@ impl Gateway {
         }
     }
 
-    /// Reads the body bytes that keys need, of a body of at most `max_body_bytes`, then decides.
-    pub(super) async fn decide_with_body(
+    /// Decides a request of which the bytes that keys need were read.
+    pub(super) fn decide_with_body(
         &self,
-        session: &mut Session,
+        head: &RequestHeader,
+        read: Result<Prefix, GatewayProblem>,
         context: &mut Context,
-        max_body_bytes: u64,
-    ) -> Result<Step> {
-        match body::read(session, context, max_body_bytes).await? {
+    ) -> Step {
+        match read {
             Ok(prefix) => context.body = Some(prefix),
-            Err(problem) => return Ok(Step::Reject(problem)),
+            Err(problem) => return Step::Reject(problem),
         }
         context.decided_at = clock::now();
-        let head = session.req_header();
-        let mut step = self.decide(head, context);
-        if matches!(step, Step::AskStore) {
-            step = self.decide_with_store(head, context).await;
-        }
-        if matches!(step, Step::Forward) {
-            // The bytes that were read are counted again on their way to the origin.
-            context.received = 0;
-        }
-        Ok(step)
+        self.decide(head, context)
     }
 }
 

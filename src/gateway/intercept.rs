@@ -12,7 +12,7 @@ use http::header::{
     CONTENT_TYPE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode, Version};
-use pingora::http::ResponseHeader;
+use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
 use sluicegate_base::bounds;
@@ -45,19 +45,19 @@ const OF_BYTES: [HeaderName; 9] = [
 /// The page that replaces the origin's body.
 pub(super) struct ReplacementPage {
     content_type: HeaderValue,
-    body: Bytes,
+    /// Its bytes.
+    pub(super) body: Bytes,
 }
 
 /// Returns the page for this answer of the origin; `None` where the answer passes unchanged.
 pub(super) fn page(
-    session: &Session,
+    request: &RequestHeader,
     status: StatusCode,
     context: &Context,
 ) -> Option<ReplacementPage> {
-    if !shape::intercepts(status, context) || cache::is_refresh(session) {
+    if !shape::intercepts(status, context) {
         return None;
     }
-    let request = session.req_header();
     if GrpcDialect::of(&request.headers).is_some() {
         return None;
     }

@@ -113,23 +113,24 @@ impl ProxyHttp for Gateway {
         body::set_patience(session, &context.snapshot.rules.server);
         http_versions::withhold_interim_answers(session);
         http_versions::encode_query(session.req_header_mut()).map_err(|error| error.into_down())?;
-        if let Some(proof) = proof::wanted(&self.0, session.req_header()) {
-            // Boxed, like the calls below: some requests in two months are of this kind.
-            return Box::pin(proof::show(session, context, &proof))
-                .await
-                .map(|()| true)
-                .map_err(|error| error.into_down());
-        }
-        let mut step = self.decide(session.req_header(), context);
+        let mut step = match proof::wanted(&self.0, session.req_header()) {
+            Some(proof) => Step::Prove(proof),
+            None => self.decide(session.req_header(), context),
+        };
         if let Step::ReadBody { max_body_bytes } = step {
             // Boxed: only a route with keys in bodies pays for its size.
-            step = Box::pin(self.decide_with_body(session, context, max_body_bytes))
+            let read = Box::pin(body::read(session, context, max_body_bytes))
                 .await
                 .map_err(|error| error.into_down())?;
+            step = self.decide_with_body(session.req_header(), read, context);
         }
         if matches!(step, Step::AskStore) {
             // Boxed for the same reason: only a route with such limits waits for a store.
             step = Box::pin(self.decide_with_store(session.req_header(), context)).await;
+        }
+        if matches!(step, Step::Forward) {
+            // The bytes that were read for keys are counted again on their way to the origin.
+            context.received = 0;
         }
         if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
             // A leaky bucket releases its requests one by one.
@@ -363,7 +364,9 @@ impl ProxyHttp for Gateway {
             context.finish_response();
         }
         let (status, mut compressor) = (response.status, None);
-        let page = intercept::page(session, status, context);
+        let page = (!cache::is_refresh(session))
+            .then(|| intercept::page(session.req_header(), status, context))
+            .flatten();
         let header_case = context.forwarded()?.pool.rules.header_case;
         edit_response(response, header_case, |fields| {
             let mut kind = Kind::Content;

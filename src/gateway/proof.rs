@@ -1,4 +1,4 @@
-//! Answers HTTP-01 challenges, by which an ACME server checks that a name is this gateway's: RFC 8555 §8.3.
+//! Finds HTTP-01 challenges, by which an ACME server checks that a name is this gateway's: RFC 8555 §8.3.
 //!
 //! It runs before lists, routes and limits, and before the redirect to https: the check comes from addresses that are not known
 //! beforehand, and no rule of the operator may reject it. Only pending challenges are answered here; every other path below
@@ -7,15 +7,9 @@
 use std::sync::Arc;
 
 use http::Method;
-use pingora::Result;
 use pingora::http::RequestHeader;
-use pingora::proxy::Session;
 
-use super::answer;
-use super::context::Context;
-use crate::client::AddressSource;
 use crate::process::SharedState;
-use crate::record::RequestDisposition;
 
 /// Returns the proof that a request asks for; `None` for all but challenges of an ACME server.
 pub(super) fn wanted(shared: &SharedState, head: &RequestHeader) -> Option<Arc<str>> {
@@ -23,12 +17,4 @@ pub(super) fn wanted(shared: &SharedState, head: &RequestHeader) -> Option<Arc<s
         return None;
     }
     shared.acme.answers.answer(head.uri.path())
-}
-
-/// Answers with the proof.
-pub(super) async fn show(session: &mut Session, context: &mut Context, proof: &str) -> Result<()> {
-    context.client = Some((context.peer_address(), AddressSource::Connection));
-    context.disposition = Some(RequestDisposition::Responded);
-    let answer = answer::proof(session.req_header(), context, proof)?;
-    answer::send(session, context, answer).await
 }

@@ -11,6 +11,7 @@ use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
 use super::error::{disposition_of, error_for};
+use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::record::RequestDisposition;
 use crate::response::{GatewayProblem, RefusalResponse};
@@ -35,6 +36,8 @@ pub(super) enum Step {
     Refuse(Box<RefusalResponse>),
     Incomplete,
     Reject(GatewayProblem),
+    /// Answer the challenge of an ACME server with this proof.
+    Prove(Arc<str>),
 }
 
 /// Executes a step. Returns whether it ended the request.
@@ -59,6 +62,11 @@ pub(super) fn answer_to(
     context: &mut Context,
 ) -> Result<OwnAnswer> {
     match step {
+        Step::Prove(proof) => {
+            context.client = Some((context.peer_address(), AddressSource::Connection));
+            context.disposition = Some(RequestDisposition::Responded);
+            answer::proof(request, context, &proof)
+        }
         // The callers execute these steps.
         Step::ReadBody { .. } | Step::AskStore | Step::Forward => {
             Err(error_for(GatewayProblem::Internal))

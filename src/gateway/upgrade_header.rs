@@ -6,20 +6,34 @@
 
 use http::Method;
 use http::header::{HeaderName, UPGRADE};
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// Removes an upgrade to another protocol than WebSocket, and one to WebSocket that is not a GET without a body (RFC 6455 §4.1).
+/// Removes an upgrade to another protocol than WebSocket, and one to WebSocket that is not a GET without a body.
 pub(super) fn only_to_websocket(session: &mut Session) {
-    let mut asked = session.req_header().headers.get_all(UPGRADE).iter();
-    let Some(first) = asked.next() else { return };
-    let websocket = first.as_bytes().eq_ignore_ascii_case(b"websocket")
-        && asked.next().is_none()
-        && session.req_header().method == Method::GET;
-    if !websocket || !session.is_body_empty() {
-        let head = session.req_header_mut();
-        head.remove_header(&UPGRADE);
-        head.remove_header(&HTTP2_SETTINGS);
+    if !session.req_header().headers.contains_key(UPGRADE) {
+        return;
     }
+    let has_body = !session.is_body_empty();
+    if !is_to_websocket(session.req_header(), has_body) {
+        remove(session.req_header_mut());
+    }
+}
+
+/// Returns whether the head asks for an upgrade to WebSocket alone, by a GET without a body (RFC 6455 §4.1).
+pub(super) fn is_to_websocket(head: &RequestHeader, has_body: bool) -> bool {
+    let mut asked = head.headers.get_all(UPGRADE).iter();
+    let is_alone = asked
+        .next()
+        .is_some_and(|first| first.as_bytes().eq_ignore_ascii_case(b"websocket"))
+        && asked.next().is_none();
+    is_alone && head.method == Method::GET && !has_body
+}
+
+/// Removes the fields of an upgrade.
+pub(super) fn remove(head: &mut RequestHeader) {
+    head.remove_header(&UPGRADE);
+    head.remove_header(&HTTP2_SETTINGS);
 }

@@ -16,7 +16,7 @@ use sluicegate_http1::{
     BodyFraming, ChunkDecoder, ChunkLimits, HeadError, HeadLimits, HeadProgress, RequestHead,
     first_words, leading_line_end,
 };
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use crate::config::rules::ServerRules;
@@ -278,6 +278,10 @@ impl ClientConnection for Http1Connection {
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await
+    }
+
+    fn stream(&mut self) -> &mut (impl AsyncRead + AsyncWrite + Send + Unpin) {
+        &mut *self.stream
     }
 
     fn socket(&self) -> Option<Arc<SocketDigest>> {

@@ -2,13 +2,16 @@
 //!
 //! Fields about the client come from the gateway, never from an untrusted peer. Such fields of an untrusted peer were removed before
 //! ([`FieldPolicy`](crate::client::FieldPolicy)); the remaining ones come from trusted proxies.
-//! Hop-by-hop fields of the request are removed by Pingora's default request policy (RFC 9110 §7.6.1); those of the response here.
+//! Hop-by-hop fields (RFC 9110 §7.6.1) are removed here too, but not from requests that Pingora's proxy serves: its request policy does so.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use arrayvec::ArrayString;
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE,
+};
 use pingora::Result;
 use sluicegate_base::address::address_text;
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
@@ -142,6 +145,31 @@ fn forwarded_element(values: &ClientHeaders<'_>) -> HeaderValue {
     HeaderValue::from_str(&element).expect("an address, brackets and quotes are visible ASCII")
 }
 
+/// Removes the hop-by-hop fields of a request, RFC 9110 §7.6.1, but `Connection`: those that it names and those that always are.
+pub fn strip_request(fields: &mut HeaderMap) {
+    const HOP_BY_HOP: [HeaderName; 8] = [
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+        HeaderName::from_static("http2-settings"),
+        PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION,
+        TE,
+        TRAILER,
+        UPGRADE,
+    ];
+    // Most requests have none, so one pass looks for them before anything is hashed.
+    let mut doomed: Vec<HeaderName> = named_by_connection(fields).collect();
+    doomed.extend(
+        fields
+            .keys()
+            .filter(|name| HOP_BY_HOP.contains(name))
+            .cloned(),
+    );
+    for name in doomed {
+        fields.remove(name);
+    }
+}
+
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.
 /// Pingora writes `Connection` itself.
 pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
@@ -155,7 +183,7 @@ pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
         if HOP_BY_HOP.contains(name) {
             doomed.push(name.clone());
         } else if name == CONNECTION {
-            doomed.extend(named_by_connection(value));
+            doomed.extend(named_by(value));
         }
     }
     for name in &doomed {
@@ -163,8 +191,12 @@ pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
     }
 }
 
-/// Returns the fields that a `Connection` names, other than those that frame the message or switch protocols.
-fn named_by_connection(value: &HeaderValue) -> impl Iterator<Item = HeaderName> {
+/// Returns the fields that `Connection` names, other than those that frame the message or switch protocols.
+pub fn named_by_connection(fields: &HeaderMap) -> impl Iterator<Item = HeaderName> {
+    fields.get_all(CONNECTION).iter().flat_map(named_by)
+}
+
+fn named_by(value: &HeaderValue) -> impl Iterator<Item = HeaderName> {
     const KEPT: [&str; 5] = [
         "close",
         "keep-alive",

@@ -22,7 +22,9 @@ mod server_state;
 mod sticky;
 mod tunnel;
 
-pub use client_headers::{ClientHeaders, set_client_headers, strip_hop_by_hop};
+pub use client_headers::{
+    ClientHeaders, named_by_connection, set_client_headers, strip_hop_by_hop, strip_request,
+};
 pub use connections::Connections;
 pub use dialer::NO_CONNECTION;
 pub use failure::{AttemptFailure, AttemptOutcome, FailureKind};

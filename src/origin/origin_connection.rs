@@ -142,6 +142,11 @@ impl OriginConnection {
         self.stream.id()
     }
 
+    /// Returns its stream, for a protocol other than HTTP.
+    pub fn stream(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
     /// Reads once, behind the bytes that were read. Returns the number of bytes, 0 at the end; `None` when it takes longer than `patience`.
     /// Dropping the future loses no byte.
     pub async fn read_within(&mut self, patience: Duration) -> Option<io::Result<usize>> {

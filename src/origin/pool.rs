@@ -29,9 +29,7 @@ use super::retry_budget::RetryBudget;
 use super::server::{OriginServer, ServerPermit, point};
 use super::server_state::{ServerState, ServerStatus};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
-use crate::config::rules::{
-    Balance, HeaderCase, Name, OriginRules, OutlierDetectionRules, Protocol, Role,
-};
+use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Protocol, Role};
 
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
 /// their state.
@@ -289,13 +287,10 @@ impl ServerPool {
         if self.bounds_connections() { 2 } else { 1 }
     }
 
-    /// Returns whether the gateway itself can speak with its servers: by HTTP/1.1, with names in lower case, and without a bound on
-    /// connections.
+    /// Returns whether the gateway itself can speak with its servers: by HTTP/1.1, and without a bound on connections.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.rules.transport.protocol == Protocol::Http1
-            && self.rules.header_case == HeaderCase::Lower
-            && !self.bounds_connections()
+        self.rules.transport.protocol == Protocol::Http1 && !self.bounds_connections()
     }
 
     /// Returns whether its servers have a bound on connections.

@@ -204,6 +204,9 @@ pub const SERVER_REQUESTS: u32 = 16 * 1024;
 /// counters, which errs towards rejecting.
 pub const COUNTED_CLIENTS: u64 = 64 * 1024;
 
+/// Fields that `Connection` of a request may name. Each is looked for among all others; a request that names more is answered with 400.
+pub const NOMINATED_FIELDS: usize = 8;
+
 /// Bytes of a chunked request body that carry nothing, sizes, extensions and line ends, beyond 16 a chunk and twice its data. More is
 /// a flood of tiny chunks or long extensions; the request is answered with 400.
 pub const CHUNK_OVERHEAD: usize = 16 * 1024;

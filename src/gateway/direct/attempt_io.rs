@@ -9,7 +9,7 @@ use sluicegate_base::{bounds, clock};
 use sluicegate_http1::ResponseHead;
 
 use super::client::ClientConnection;
-use super::exchange::{ClientExchange, client_error};
+use super::exchange::{ClientExchange, check_client_read};
 use crate::gateway::attempts::AttemptRequest;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
@@ -30,8 +30,8 @@ pub(super) fn facts<'a, C: ClientConnection>(
 ) -> AttemptRequest<'a> {
     AttemptRequest {
         head: exchange.head,
-        is_upgrade: false,
-        is_buffered: exchange.body.sent().is_some(),
+        is_upgrade: exchange.is_upgrade,
+        is_buffered: exchange.body.is_repeatable(),
         is_unanswered: exchange.status.is_none(),
     }
 }
@@ -103,15 +103,7 @@ pub(super) async fn take_from_client<C: ClientConnection>(
     exchange: &mut ClientExchange<'_, C>,
     context: &mut Context,
 ) -> Result<()> {
-    match read {
-        Some(Ok(0)) => {
-            let text = "the client closed the connection";
-            return Err(Error::explain(ErrorType::ConnectionClosed, text).into_down());
-        }
-        Some(Ok(_)) => {}
-        Some(Err(error)) => return Err(client_error(ErrorType::ReadError, error)),
-        None => return Err(Error::new(ErrorType::ReadTimedout).into_down()),
-    }
+    check_client_read(read)?;
     if exchange.body.is_over() {
         // The bytes of a later request.
         return Ok(());

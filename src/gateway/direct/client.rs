@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use pingora::protocols::SocketDigest;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::client::TlsFacts;
 
@@ -33,6 +34,9 @@ pub trait ClientConnection: Send {
 
     /// Writes all bytes. A client that reads too slowly ends the write with an error.
     fn write(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// Returns its stream, for a protocol other than HTTP.
+    fn stream(&mut self) -> &mut (impl AsyncRead + AsyncWrite + Send + Unpin);
 
     /// Returns its socket.
     fn socket(&self) -> Option<Arc<SocketDigest>>;

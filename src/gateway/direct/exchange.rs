@@ -5,7 +5,8 @@ use std::io;
 use std::pin::pin;
 use std::task::Poll;
 
-use http::StatusCode;
+use bytes::BytesMut;
+use http::{StatusCode, Version};
 use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
 use pingora::{Error, ErrorType, Result};
@@ -16,10 +17,18 @@ use tokio::time::timeout;
 use super::ConnectionState;
 use super::client::ClientConnection;
 use super::head_writer::{ConnectionPersistence, ResponseParts, write_interim, write_response};
+use super::name_case::ReceivedNames;
+use super::received::RequestWire;
 use super::request_body::RequestBody;
+use crate::admission::body_is_read;
 use crate::gateway::answer::OwnAnswer;
+use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
 use crate::record::RequestDisposition;
+use crate::response::GatewayProblem;
+
+/// The interim answer that asks for the body, RFC 9110 §15.2.1.
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// The client's side of one request.
 pub(super) struct ClientExchange<'a, C> {
@@ -32,6 +41,12 @@ pub(super) struct ClientExchange<'a, C> {
     pub(super) status: Option<StatusCode>,
     /// Bytes of the answer's body that were written.
     pub(super) body_bytes: u64,
+    /// True if the client asks for an upgrade to WebSocket.
+    pub(super) is_upgrade: bool,
+    /// The names of the fields of the request, for an origin that distinguishes their case.
+    pub(super) names: Option<ReceivedNames>,
+    /// True while the client holds the body back until it gets `100 Continue`.
+    holds_body: bool,
     persistence: ConnectionPersistence,
     shutdown: &'a ShutdownWatch,
 }
@@ -41,17 +56,21 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
     pub(super) fn new(
         client: &'a mut C,
         head: &'a RequestHeader,
-        (framing, persistence): (BodyFraming, ConnectionPersistence),
+        wire: RequestWire,
         shutdown: &'a ShutdownWatch,
         context: &Context,
     ) -> Self {
+        let body = RequestBody::new(wire.framing, &context.snapshot.rules.server);
         Self {
             client,
             head,
-            body: RequestBody::new(framing, &context.snapshot.rules.server),
+            holds_body: wire.expects_continue && !body.is_over(),
+            body,
             status: None,
             body_bytes: 0,
-            persistence,
+            is_upgrade: wire.is_upgrade,
+            names: None,
+            persistence: wire.persistence,
             shutdown,
         }
     }
@@ -59,6 +78,23 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
     /// Ends the connection with this request.
     pub(super) fn close(&mut self) {
         self.persistence = ConnectionPersistence::Close;
+    }
+
+    /// Returns the framing for the client of a body that comes with this framing: a body of unknown length is sent in chunks. HTTP/1.0 has
+    /// none, so the end of the connection ends it, RFC 9112 §6.3.
+    pub(super) fn client_framing(&mut self, framing: BodyFraming) -> BodyFraming {
+        match framing {
+            BodyFraming::None | BodyFraming::Length(_) => framing,
+            BodyFraming::Chunked | BodyFraming::UntilClose if self.is_http10() => {
+                self.close();
+                BodyFraming::UntilClose
+            }
+            BodyFraming::Chunked | BodyFraming::UntilClose => BodyFraming::Chunked,
+        }
+    }
+
+    fn is_http10(&self) -> bool {
+        self.head.version == Version::HTTP_10
     }
 
     /// Appends the head of the final answer to `into`; `write_others` appends the fields that are not in the map.
@@ -69,15 +105,77 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
         framing: BodyFraming,
         write_others: impl FnOnce(&mut Vec<u8>),
     ) {
-        if *self.shutdown.borrow() {
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            self.persistence = ConnectionPersistence::Switch;
+        } else if *self.shutdown.borrow() {
             self.close();
         }
         write_response(into, head, framing, self.persistence, write_others);
         self.status = Some(head.status);
     }
 
-    /// Writes an interim answer.
+    /// Asks for the body, if the client holds it back.
+    pub(super) async fn ask_for_body(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.holds_body) {
+            self.write(CONTINUE).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes of the body that keys need, of a body of at most `max_body_bytes`. `Ok(Err)` is the problem to answer with.
+    ///
+    /// # Errors
+    /// The client has left, or its body is malformed.
+    pub(super) async fn read_key_body(
+        &mut self,
+        max_body_bytes: u64,
+        context: &mut Context,
+    ) -> Result<Result<Prefix, GatewayProblem>> {
+        if !self.body.is_over() && !body_is_read(&self.head.method, &self.head.headers) {
+            return Ok(Ok(Prefix::OfOtherKind));
+        }
+        let server = &context.snapshot.rules.server;
+        let (most, patience) = (server.max_key_body_bytes, server.client_read_timeout);
+        if (self.body.framing.length()).is_some_and(|bytes| bytes > most as u64) {
+            return Ok(Ok(Prefix::TooLarge));
+        }
+        self.ask_for_body().await?;
+        // One deadline for all, so that a byte every few seconds does not hold the memory forever.
+        let read = self.read_body_up_to(most, max_body_bytes, context);
+        timeout(patience, read)
+            .await
+            .unwrap_or(Ok(Err(GatewayProblem::BodyTimeout)))
+    }
+
+    async fn read_body_up_to(
+        &mut self,
+        most: usize,
+        max_body_bytes: u64,
+        context: &mut Context,
+    ) -> Result<Result<Prefix, GatewayProblem>> {
+        let mut data = BytesMut::new();
+        loop {
+            let received = self.client.received();
+            self.body.take_early(received, &mut data)?;
+            context.received = data.len() as u64;
+            if context.received > max_body_bytes {
+                return Ok(Err(GatewayProblem::BodyTooLarge));
+            }
+            if data.len() > most {
+                return Ok(Ok(Prefix::TooLarge));
+            }
+            if self.body.is_over() {
+                return Ok(Ok(Prefix::Whole(data.freeze())));
+            }
+            check_client_read(self.client.read_more(None).await)?;
+        }
+    }
+
+    /// Writes an interim answer. HTTP/1.0 has none, RFC 9110 §15.2.
     pub(super) async fn write_interim(&mut self, head: ResponseParts<'_>) -> Result<()> {
+        if self.is_http10() {
+            return Ok(());
+        }
         let mut bytes = Vec::with_capacity(256);
         write_interim(&mut bytes, head);
         self.write(&bytes).await
@@ -132,7 +230,8 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
 
     /// Drops a small body that was sent already, so that the connection can go on; a large one is not read to its end.
     pub(super) async fn drain(&mut self) {
-        if self.body.is_over() {
+        // A client that holds its body back sends none after a final answer.
+        if self.body.is_over() || self.holds_body {
             return;
         }
         let discard = async {
@@ -163,12 +262,25 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
             ConnectionPersistence::Close if self.status.is_some() && has_unread => {
                 ConnectionState::Lingering
             }
-            ConnectionPersistence::Close => ConnectionState::Ended,
+            ConnectionPersistence::Close | ConnectionPersistence::Switch => ConnectionState::Ended,
             ConnectionPersistence::Keep if disposition.is_refusal() => {
                 ConnectionState::ReusableAfterRejection
             }
             ConnectionPersistence::Keep => ConnectionState::Reusable,
         }
+    }
+}
+
+/// Checks the result of a read from the client, which waits for bytes of its body.
+pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<()> {
+    match read {
+        Some(Ok(0)) => {
+            let text = "the client closed the connection";
+            Err(Error::explain(ErrorType::ConnectionClosed, text).into_down())
+        }
+        Some(Ok(_)) => Ok(()),
+        Some(Err(error)) => Err(client_error(ErrorType::ReadError, error)),
+        None => Err(Error::new(ErrorType::ReadTimedout).into_down()),
     }
 }
 

@@ -16,14 +16,14 @@ use super::attempt_io::{
 };
 use super::client::ClientConnection;
 use super::exchange::ClientExchange;
-use super::head_writer::{ResponseParts, write_request};
+use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::relay::AfterAttempt;
 use super::response_split::{MappedFields, mapped_fields};
 use crate::gateway::Gateway;
 use crate::gateway::attempts;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
-use crate::origin::{OriginConnection, OriginServer, strip_hop_by_hop};
+use crate::origin::{OriginConnection, OriginServer, strip_hop_by_hop, strip_request};
 use crate::response::GatewayProblem;
 
 /// The bounds of a response's head.
@@ -32,6 +32,9 @@ const HEAD_LIMITS: HeadLimits = HeadLimits {
     fields: bounds::RESPONSE_FIELDS,
     target: usize::MAX,
 };
+
+/// The status of a response after which the connection carries another protocol.
+const SWITCHING_PROTOCOLS: u16 = StatusCode::SWITCHING_PROTOCOLS.as_u16();
 
 /// The response of an attempt, as far as it came.
 struct ResponseProgress {
@@ -118,11 +121,22 @@ impl Gateway {
         context: &mut Context,
     ) -> Result<()> {
         let mut fields = exchange.head.headers.clone();
+        strip_request(&mut fields);
         self.edit_fields_for_origin(exchange.head, &mut fields, context)?;
+        let rewritten = context.located()?.target.as_deref();
+        let parts = RequestParts {
+            method: &exchange.head.method,
+            target: rewritten.map_or_else(|| exchange.head.raw_path(), str::as_bytes),
+            fields: &fields,
+            is_upgrade: exchange.is_upgrade,
+        };
         let mut bytes = Vec::with_capacity(1024);
-        write_request(&mut bytes, exchange.head, &fields, exchange.body.framing);
-        bytes.extend_from_slice(exchange.body.sent().unwrap_or_default());
+        write_request(&mut bytes, parts, exchange.body.framing);
+        if let Some(names) = &exchange.names {
+            names.restore(&mut bytes);
+        }
         let body = &mut exchange.body;
+        body.begin_attempt(&mut bytes);
         body.take(exchange.client.received(), &mut bytes, context)?;
         write_to(origin, &bytes, context).await
     }
@@ -137,7 +151,7 @@ impl Gateway {
     ) -> Result<usize> {
         loop {
             match response.head.parse(&origin.read, &HEAD_LIMITS) {
-                Ok(HeadProgress::Whole(bytes)) if response.head.status() >= 200 => {
+                Ok(HeadProgress::Whole(bytes)) if is_final(&response.head, exchange) => {
                     return Ok(bytes);
                 }
                 Ok(HeadProgress::Whole(bytes)) => {
@@ -196,6 +210,11 @@ impl Gateway {
         };
         exchange.write_interim(head).await
     }
+}
+
+/// Returns whether no other head follows this one.
+fn is_final<C>(head: &ResponseHead, exchange: &ClientExchange<'_, C>) -> bool {
+    head.status() >= 200 || (exchange.is_upgrade && head.status() == SWITCHING_PROTOCOLS)
 }
 
 /// Returns the server of the attempt.

@@ -1,24 +1,13 @@
 //! Writes heads as HTTP/1.1. The framing fields are written from the framing that was decided, never copied.
 
-use http::StatusCode;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
-use pingora::http::{RequestHeader, ResponseHeader};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, TRANSFER_ENCODING};
+use http::{Method, StatusCode};
+use pingora::http::ResponseHeader;
 use pingora::protocols::http::date::get_cached_date;
 use sluicegate_http1::BodyFraming;
 
-/// Fields of one connection, RFC 9110 §7.6.1, which no origin gets.
-const HOP_BY_HOP: [HeaderName; 7] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-];
+/// The fields by which a request asks for a WebSocket, RFC 6455 §4.1.
+const WEBSOCKET_UPGRADE: &[u8] = b"connection: Upgrade\r\nupgrade: websocket\r\n";
 
 /// The decision over a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +16,8 @@ pub(super) enum ConnectionPersistence {
     Keep,
     /// It ends with this response.
     Close,
+    /// It carries another protocol after this response.
+    Switch,
 }
 
 /// The head of a response for the client.
@@ -50,20 +41,29 @@ impl<'a> From<&'a ResponseHeader> for ResponseParts<'a> {
     }
 }
 
-/// Appends the head of a request with these fields to `into`.
-pub(super) fn write_request(
-    into: &mut Vec<u8>,
-    head: &RequestHeader,
-    fields: &HeaderMap,
-    framing: BodyFraming,
-) {
+/// The head of a request for an origin.
+#[derive(Clone, Copy)]
+pub(super) struct RequestParts<'a> {
+    /// The method.
+    pub(super) method: &'a Method,
+    /// The target.
+    pub(super) target: &'a [u8],
+    /// The fields.
+    pub(super) fields: &'a HeaderMap,
+    /// True if it asks for an upgrade to WebSocket.
+    pub(super) is_upgrade: bool,
+}
+
+/// Appends the head of a request to `into`.
+pub(super) fn write_request(into: &mut Vec<u8>, head: RequestParts<'_>, framing: BodyFraming) {
     into.extend_from_slice(head.method.as_str().as_bytes());
     into.push(b' ');
-    into.extend_from_slice(head.raw_path());
+    into.extend_from_slice(head.target);
     into.extend_from_slice(b" HTTP/1.1\r\n");
-    write_fields(into, fields, |name| {
-        !HOP_BY_HOP.contains(name) && *name != UPGRADE
-    });
+    write_fields(into, head.fields);
+    if head.is_upgrade {
+        into.extend_from_slice(WEBSOCKET_UPGRADE);
+    }
     write_framing(into, framing);
     into.extend_from_slice(b"\r\n");
 }
@@ -78,12 +78,13 @@ pub(super) fn write_response(
 ) {
     write_status_line(into, head);
     write_others(into);
-    write_fields(into, head.fields, |name| *name != CONNECTION);
+    write_fields(into, head.fields);
     if framing == BodyFraming::None
         && head.status != StatusCode::NO_CONTENT
+        && !head.status.is_informational()
         && let Some(length) = head.fields.get(CONTENT_LENGTH)
     {
-        // RFC 9110 §8.6: a response to HEAD and a 304 state the length of a body that they do not have, a 204 must not.
+        // RFC 9110 §8.6: a response to HEAD and a 304 state the length of a body that they do not have, a 204 and a 101 must not.
         write_field(into, b"content-length", length.as_bytes());
     }
     write_framing(into, framing);
@@ -94,6 +95,7 @@ pub(super) fn write_response(
     let connection: &[u8] = match persistence {
         ConnectionPersistence::Keep => b"keep-alive",
         ConnectionPersistence::Close => b"close",
+        ConnectionPersistence::Switch => b"Upgrade",
     };
     write_field(into, b"connection", connection);
     into.extend_from_slice(b"\r\n");
@@ -102,7 +104,7 @@ pub(super) fn write_response(
 /// Appends the head of an interim response to `into`.
 pub(super) fn write_interim(into: &mut Vec<u8>, head: ResponseParts<'_>) {
     write_status_line(into, head);
-    write_fields(into, head.fields, |name| *name != CONNECTION);
+    write_fields(into, head.fields);
     into.extend_from_slice(b"\r\n");
 }
 
@@ -114,22 +116,17 @@ fn write_status_line(into: &mut Vec<u8>, head: ResponseParts<'_>) {
     into.extend_from_slice(b"\r\n");
 }
 
-/// Appends the fields that `passes` names, without those that frame the message.
-fn write_fields(into: &mut Vec<u8>, fields: &HeaderMap, passes: impl Fn(&HeaderName) -> bool) {
+/// Appends the fields, without those that frame the message and `Connection`.
+fn write_fields(into: &mut Vec<u8>, fields: &HeaderMap) {
     for (name, value) in fields {
-        if *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING && passes(name) {
+        if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name) {
             write_field(into, name.as_str().as_bytes(), value.as_bytes());
         }
     }
 }
 
 fn write_framing(into: &mut Vec<u8>, framing: BodyFraming) {
-    let written = match framing {
-        // A body that ends with its connection becomes chunks, so that the client's connection goes on.
-        BodyFraming::UntilClose => BodyFraming::Chunked,
-        other => other,
-    };
-    into.extend_from_slice(written.field_line().as_ref());
+    into.extend_from_slice(framing.field_line().as_ref());
 }
 
 /// Appends one field line.
@@ -165,7 +162,7 @@ mod tests {
         for (status, framing, read, length) in [
             (200, BodyFraming::Length(5), BodyFraming::Length(5), true),
             (200, BodyFraming::Chunked, BodyFraming::Chunked, false),
-            (200, BodyFraming::UntilClose, BodyFraming::Chunked, false),
+            (200, BodyFraming::UntilClose, BodyFraming::UntilClose, false),
             (304, BodyFraming::None, BodyFraming::None, true),
             (204, BodyFraming::None, BodyFraming::None, false),
         ] {

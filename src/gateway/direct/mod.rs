@@ -1,4 +1,4 @@
-//! Serves requests of HTTP/1.1 without Pingora's proxy, on routes that need nothing that only the proxy does.
+//! Serves requests of HTTP/1 without Pingora's proxy, on routes that need nothing that only the proxy does: a cache, HTTP/2 to an origin.
 //!
 //! A request passes the stages in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), forward with
 //! attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]). Whether a route is served here is compiled into it
@@ -13,15 +13,13 @@ mod client;
 mod exchange;
 mod forward;
 mod head_writer;
+mod name_case;
 mod received;
 mod relay;
 mod request_body;
+mod response_body;
 mod response_split;
-
-use pingora::http::RequestHeader;
-use pingora::server::ShutdownWatch;
-use pingora::{Error, Result};
-use sluicegate_http1::BodyFraming;
+mod tunnel;
 
 use super::answer::OwnAnswer;
 use super::context::Context;
@@ -29,22 +27,27 @@ use super::error::ProxyFault;
 use super::fault::answer_to_fault;
 use super::record::ClientResponse;
 use super::step::{Step, answer_to};
-use super::{Gateway, strip, wait};
+use super::{Gateway, decide, proof, strip, wait};
 use crate::config::rules::ServerRules;
 use crate::record::RequestDisposition;
-use crate::snapshot::ForwardingPath;
+use crate::response::GatewayProblem;
+use crate::snapshot::{ForwardingPath, Snapshot};
+use pingora::http::RequestHeader;
+use pingora::server::ShutdownWatch;
+use pingora::{Error, Result};
 
 pub use client::{ClientConnection, ConnectionFacts};
 
 use exchange::ClientExchange;
-use head_writer::ConnectionPersistence;
-use received::ReceivedRequest;
+use name_case::ReceivedNames;
+use received::{ReceivedRequest, RequestWire};
 
 /// A request whose limits were evaluated, or that ends before them.
 pub struct DecidedRequest {
     head: RequestHeader,
-    framing: BodyFraming,
-    persistence: ConnectionPersistence,
+    wire: RequestWire,
+    /// The names of its fields, for an origin that distinguishes their case.
+    names: Option<ReceivedNames>,
     context: Box<Context>,
     step: Step,
 }
@@ -76,43 +79,53 @@ impl Gateway {
     #[must_use]
     pub fn decide_direct(
         &self,
-        head: &sluicegate_http1::RequestHead,
+        parsed: &sluicegate_http1::RequestHead,
         read: &[u8],
         facts: &ConnectionFacts,
     ) -> Option<DecidedRequest> {
-        let ReceivedRequest {
-            mut head,
-            framing,
-            options,
-        } = ReceivedRequest::of(head, read)?;
-        if self.0.acme.answers.are_below(head.uri.path()) {
-            return None;
-        }
+        let mut received = ReceivedRequest::of(parsed, read)?;
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
         context.peer = facts.peer;
         context.secured.clone_from(&facts.secured);
         let snapshot = context.snapshot.clone();
         let peer = context.peer_address();
-        let forwarding = strip::untrusted_fields(&mut head, peer, &snapshot);
-        let secured = facts.secured.as_deref();
-        let step = match self.find_route(&head, &snapshot, secured, &mut context) {
-            Ok(located) if located.route.forwarding == ForwardingPath::Framework => return None,
-            Ok(located) => self.admit_located(&located, &head, &mut context),
-            Err(step) => step,
-        };
+        let forwarding = strip::untrusted_fields(&mut received.head, peer, &snapshot);
+        let (step, keeps_case) = self.first_step(&received, &snapshot, facts, &mut context)?;
         forwarding.count(peer, &self.0);
         Some(DecidedRequest {
-            head,
-            framing,
-            persistence: if options.has_close() {
-                ConnectionPersistence::Close
-            } else {
-                ConnectionPersistence::Keep
-            },
+            head: received.head,
+            wire: received.wire,
+            names: keeps_case.then(|| ReceivedNames::of(parsed.fields(), read)),
             context,
             step,
         })
+    }
+
+    /// Returns the first step of a received request, and whether its origin distinguishes the case of names.
+    fn first_step(
+        &self,
+        received: &ReceivedRequest,
+        snapshot: &Snapshot,
+        facts: &ConnectionFacts,
+        context: &mut Context,
+    ) -> Option<(Step, bool)> {
+        if let Err(rule) = received.check_options() {
+            let problem = GatewayProblem::BadRequest(rule);
+            return Some((decide::reject_unread(problem, context), false));
+        }
+        let head = &received.head;
+        if let Some(proof) = proof::wanted(&self.0, head) {
+            return Some((Step::Prove(proof), false));
+        }
+        match self.find_route(head, snapshot, facts.secured.as_deref(), context) {
+            Ok(located) if located.route.forwarding == ForwardingPath::Framework => None,
+            Ok(located) => {
+                let step = self.admit_located(&located, head, context);
+                Some((step, located.route.action.keeps_case()))
+            }
+            Err(step) => Some((step, false)),
+        }
     }
 
     /// Serves a decided request to its end, and records it. Returns the state of the connection.
@@ -124,13 +137,13 @@ impl Gateway {
     ) -> ConnectionState {
         let DecidedRequest {
             head,
-            framing,
-            persistence,
+            wire,
+            names,
             mut context,
             step,
         } = request;
-        let body = (framing, persistence);
-        let mut exchange = ClientExchange::new(client, &head, body, shutdown, &context);
+        let mut exchange = ClientExchange::new(client, &head, wire, shutdown, &context);
+        exchange.names = names;
         let served = self.serve_step(step, &mut exchange, &mut context).await;
         if let Err(error) = served {
             self.end_failed(&error, &mut exchange, &mut context).await;
@@ -158,6 +171,11 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
+        if let Step::ReadBody { max_body_bytes } = step {
+            // Boxed: only a route with keys in bodies pays for its size.
+            let read = Box::pin(exchange.read_key_body(max_body_bytes, context)).await?;
+            step = self.decide_with_body(exchange.head, read, context);
+        }
         if matches!(step, Step::AskStore) {
             // Boxed: only a route with such limits waits for a store.
             step = Box::pin(self.decide_with_store(exchange.head, context)).await;
@@ -167,6 +185,7 @@ impl Gateway {
             step = Box::pin(self.wait_for_delay(step, left, context)).await?;
         }
         if matches!(step, Step::Forward) {
+            exchange.ask_for_body().await?;
             return self.forward(exchange, context).await;
         }
         let answer = answer_to(step, exchange.head, context)?;

@@ -1,57 +1,111 @@
-//! Makes a head of header maps from the parsed bytes of a request, and finds the requests that only Pingora's proxy serves.
+//! Makes a head of header maps from the parsed bytes of a request, without the fields that its connection must not carry on.
 
-use http::header::{HeaderName, HeaderValue};
+use http::Version;
+use http::header::{EXPECT, HeaderName, HeaderValue, UPGRADE};
 use pingora::http::RequestHeader;
-use sluicegate_http1::{BodyFraming, ConnectionOptions, HeaderField, HttpVersion, RequestHead};
+use sluicegate_base::bounds;
+use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead};
 
-use crate::response::GrpcDialect;
+use super::head_writer::ConnectionPersistence;
+use crate::gateway::upgrade_header;
+use crate::origin::named_by_connection;
+use crate::response::HttpViolation;
 
 /// A request whose head was received.
 pub(super) struct ReceivedRequest {
     /// Its head, with the names of its fields in lower case.
     pub(super) head: RequestHeader,
+    /// The facts of its body and its connection.
+    pub(super) wire: RequestWire,
+    /// The options of its connection.
+    options: ConnectionOptions,
+}
+
+/// The facts of a request's body and connection, from its head.
+#[derive(Clone, Copy)]
+pub(super) struct RequestWire {
     /// The framing of its body.
     pub(super) framing: BodyFraming,
-    /// The options of its connection.
-    pub(super) options: ConnectionOptions,
+    /// The wish of its client for the connection.
+    pub(super) persistence: ConnectionPersistence,
+    /// True if the client sends the body after `100 Continue`, RFC 9110 §10.1.1.
+    pub(super) expects_continue: bool,
+    /// True if the client asks for an upgrade to WebSocket.
+    pub(super) is_upgrade: bool,
 }
 
 impl ReceivedRequest {
-    /// Returns the request with this head, whose bytes are `read`; `None` where the proxy must serve it.
+    /// Returns the request with this head, whose bytes are `read`; `None` where header maps cannot hold it.
     pub(super) fn of(parsed: &RequestHead, read: &[u8]) -> Option<Self> {
-        if parsed.version() != HttpVersion::Http11 {
-            return None;
-        }
         let fields = parsed.fields();
         let options = ConnectionOptions::of(fields, read);
-        if options.others() > 0 || options.has_upgrade() || options.is_malformed() {
-            return None;
-        }
         let mut head =
             RequestHeader::build_no_case(parsed.method(read), parsed.target(read), None).ok()?;
         for field in fields.iter(read) {
-            if needs_proxy(&field) {
-                return None;
-            }
             let name = HeaderName::from_bytes(field.name).ok()?;
             let value = HeaderValue::from_bytes(field.value).ok()?;
             head.append_header(name, value).ok()?;
         }
+        if parsed.version() == HttpVersion::Http10 {
+            head.set_version(Version::HTTP_10);
+        }
+        let wire = RequestWire::of(parsed, options, &mut head);
         Some(Self {
             head,
-            framing: parsed.framing(),
+            wire,
             options,
         })
     }
+
+    /// Checks that `Connection` names fields that may be removed, and few of them: each is looked for in the whole head.
+    ///
+    /// # Errors
+    /// The rule that the request breaks.
+    pub(super) fn check_options(&self) -> Result<(), HttpViolation> {
+        if self.options.others() == 0 {
+            return Ok(());
+        }
+        let is_wrong = self.options.is_malformed()
+            || self.options.others() > bounds::NOMINATED_FIELDS
+            || named_by_connection(&self.head.headers).any(|name| must_stay(&name));
+        if is_wrong {
+            return Err(HttpViolation::ConnectionOption);
+        }
+        Ok(())
+    }
 }
 
-/// Returns whether only the proxy serves a request with this field.
-fn needs_proxy(field: &HeaderField<'_>) -> bool {
-    // The length first: most fields differ from all of these in it.
-    match field.name.len() {
-        6 => field.is(b"expect"),
-        7 => field.is(b"upgrade"),
-        12 if field.is(b"content-type") => GrpcDialect::named(field.value).is_some(),
-        _ => false,
+impl RequestWire {
+    /// Reads the facts of a head, and removes the fields of a wish that is not granted.
+    fn of(parsed: &RequestHead, options: ConnectionOptions, head: &mut RequestHeader) -> Self {
+        let framing = parsed.framing();
+        let is_http11 = parsed.version() == HttpVersion::Http11;
+        let expects_continue = is_http11
+            && (head.headers.get(EXPECT))
+                .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+        let has_body = framing != BodyFraming::None;
+        let is_upgrade =
+            is_http11 && options.has_upgrade() && upgrade_header::is_to_websocket(head, has_body);
+        if !is_upgrade && head.headers.contains_key(UPGRADE) {
+            upgrade_header::remove(head);
+        }
+        Self {
+            framing,
+            persistence: if options.keeps_connection(parsed.version()) {
+                ConnectionPersistence::Keep
+            } else {
+                ConnectionPersistence::Close
+            },
+            expects_continue,
+            is_upgrade,
+        }
     }
+}
+
+/// Returns whether a request without this field would mean something else to the origin.
+fn must_stay(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "host" | "x-forwarded-for" | "x-forwarded-host" | "x-forwarded-proto"
+    )
 }

@@ -2,12 +2,9 @@
 
 use bytes::Buf;
 use http::{HeaderMap, StatusCode};
-use pingora::{Error, ErrorType, Result};
+use pingora::Result;
 use sluicegate_base::{bounds, clock};
-use sluicegate_http1::{
-    AnsweredMethod, BodyFraming, BodyPiece, BodyReader, ChunkLimits, ConnectionOptions,
-    ResponseHead, RuleViolation,
-};
+use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
 
 use super::attempt_io::{
     AttemptEvent, facts, next_event, origin_bytes, patience, status_of, take_from_client,
@@ -15,24 +12,18 @@ use super::attempt_io::{
 use super::client::ClientConnection;
 use super::exchange::ClientExchange;
 use super::head_writer::ResponseParts;
-use super::request_body::{write_last_chunk, write_piece};
+use super::name_case::ReceivedNames;
+use super::response_body::{JOINED_PIECE, ResponseBody, TakenPiece};
 use super::response_split::{MappedFields, mapped_fields, write_others};
+use super::tunnel;
+use crate::config::rules::HeaderCase;
 use crate::gateway::context::Context;
 use crate::gateway::decision::OriginHead;
+use crate::gateway::intercept::{self, ReplacementPage};
+use crate::gateway::shape::{self, Kind};
 use crate::gateway::{Gateway, answer, attempts, cause, unread};
 use crate::origin::{OriginConnection, strip_hop_by_hop};
-
-/// The bounds of what a chunked response body has beside its data.
-const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
-    overhead: bounds::CHUNK_OVERHEAD,
-    trailer: bounds::TRAILER_BYTES,
-    // Their bytes bound them.
-    trailer_fields: bounds::TRAILER_BYTES,
-};
-
-/// Bytes of a piece of a body that are written together with the head or the lines around them; a larger piece is written from where it was
-/// read.
-const JOINED_PIECE: usize = 8 * 1024;
+use crate::response::compressor::BodyCompressor;
 
 /// The decision over a connection to an origin after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +32,12 @@ pub(super) enum AfterAttempt {
     Keep,
     /// It carries no further request.
     Close,
+}
+
+/// The changes of a response's body on its way to the client.
+struct BodyChange {
+    compressor: Option<BodyCompressor>,
+    page: Option<ReplacementPage>,
 }
 
 impl Gateway {
@@ -58,15 +55,22 @@ impl Gateway {
         let mapped = MappedFields::needed(options, context)?;
         let status = status_of(head)?;
         let mut fields = mapped_fields(head, read, mapped);
+        let change = self.judge_response(status, &mut fields, exchange, context)?;
         let method = if exchange.head.method == http::Method::HEAD {
             AnsweredMethod::Head
         } else {
             AnsweredMethod::Other
         };
-        let framing = head.framing(method);
-        self.judge_response(status, &mut fields, exchange, context)?;
+        let received = head.framing(method);
+        let framing = match (&change.page, received) {
+            (Some(_), _) if method == AnsweredMethod::Head => BodyFraming::None,
+            (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
+            (None, BodyFraming::Length(_)) if change.compressor.is_some() => {
+                exchange.client_framing(BodyFraming::Chunked)
+            }
+            (None, received) => exchange.client_framing(received),
+        };
         let mut out = Vec::with_capacity(1024);
-        let read = &origin.read[..head_bytes];
         let parts = ResponseParts {
             status,
             reason: head.reason(read),
@@ -75,10 +79,27 @@ impl Gateway {
         exchange.begin_answer(&mut out, parts, framing, |into| {
             write_others(into, head, read, mapped);
         });
+        if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
+            ReceivedNames::of(head.fields(), read).restore(&mut out);
+        }
         origin.read.advance(head_bytes);
-        let mut reader = BodyReader::new(framing, CHUNK_LIMITS);
-        self.pass_body(origin, &mut reader, framing, out, exchange, context)
-            .await?;
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            exchange.write(&out).await?;
+            // Boxed: few requests become tunnels.
+            Box::pin(tunnel::run(origin, exchange, context)).await?;
+            return Ok(AfterAttempt::Close);
+        }
+        let mut body = ResponseBody::new(received, framing, change.compressor);
+        match change.page {
+            Some(page) => {
+                let replaced = replace_body(origin, &mut body, (out, page), exchange, context);
+                Box::pin(replaced).await?;
+            }
+            None => {
+                self.pass_body(origin, &mut body, out, exchange, context)
+                    .await?;
+            }
+        }
         if !exchange.body.is_over() {
             // The origin answered before it got the whole request.
             exchange.drain().await;
@@ -88,7 +109,8 @@ impl Gateway {
             return Ok(AfterAttempt::Close);
         }
         let keeps = options.keeps_connection(head.version());
-        let is_exact = framing != BodyFraming::UntilClose && origin.read.is_empty();
+        let is_exact =
+            received != BodyFraming::UntilClose && body.is_over() && origin.read.is_empty();
         Ok(if keeps && is_exact {
             AfterAttempt::Keep
         } else {
@@ -103,7 +125,7 @@ impl Gateway {
         fields: &mut HeaderMap,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<BodyChange> {
         let (request, method) = (exchange.head, &exchange.head.method);
         context.forwarded_mut()?.attempt.answer = Some(OriginHead {
             status,
@@ -124,25 +146,36 @@ impl Gateway {
         if context.holds_permits() && answer::has_no_body(method, status, fields) {
             context.finish_response();
         }
+        let page = intercept::page(request, status, context);
+        let mut kind = Kind::Content;
+        if let Some(page) = &page {
+            context.finish_response();
+            intercept::relabel(fields, page)?;
+            kind = Kind::Intercepted;
+        }
+        shape::edit_answer(fields, kind, request, context)?;
+        let compressor = match page {
+            Some(_) => None,
+            None => shape::begin_compression(fields, status, request, context)?,
+        };
         attempts::give_cookie(fields, facts(exchange), context)?;
-        answer::add_own_fields(fields, context)
+        answer::add_own_fields(fields, context)?;
+        Ok(BodyChange { compressor, page })
     }
 
     /// Passes the body on; `out` has the head, which is written with the first bytes.
     async fn pass_body<C: ClientConnection>(
         &self,
         origin: &mut OriginConnection,
-        reader: &mut BodyReader,
-        framing: BodyFraming,
+        body: &mut ResponseBody,
         mut out: Vec<u8>,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
         loop {
-            let TakenPiece { data, as_read } = take_body(origin, reader, framing, &mut out)?;
-            let attempt = &mut context.forwarded_mut()?.attempt;
-            attempt.received = attempt.received.saturating_add(data as u64);
-            if reader.is_over() {
+            let TakenPiece { data, as_read } = body.take(&mut origin.read, &mut out)?;
+            count_received(data, context)?;
+            if body.is_over() {
                 context.finish_response();
             }
             if !out.is_empty() {
@@ -155,21 +188,13 @@ impl Gateway {
                 self.pass_piece(piece, exchange, context).await?;
                 origin.read.advance(as_read);
             }
-            exchange.body_bytes += data as u64;
-            if reader.is_over() {
+            exchange.body_bytes = body.content();
+            if body.is_over() {
                 return Ok(());
             }
             let patience = patience(context)?;
             match next_event(origin, exchange, patience).await {
-                AttemptEvent::Origin(Some(Ok(0))) => {
-                    if reader.end_of_stream().is_err() {
-                        let text = "Peer prematurely closed connection";
-                        return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
-                    }
-                    if framing == BodyFraming::UntilClose {
-                        write_last_chunk(&mut out);
-                    }
-                }
+                AttemptEvent::Origin(Some(Ok(0))) => body.end_of_stream(&mut out)?,
                 AttemptEvent::Origin(read) => origin_bytes(read, context)?,
                 AttemptEvent::Client(read) => {
                     take_from_client(read, origin, exchange, context).await?;
@@ -192,67 +217,40 @@ impl Gateway {
     }
 }
 
-/// The bytes of a body that were read.
-struct TakenPiece {
-    /// Bytes of its data.
-    data: usize,
-    /// Bytes that are to be written from where they were read; 0 where they were moved.
-    as_read: usize,
-}
-
-/// Takes the bytes of the body that were read: a large piece of a body of known length stays, all others move to `out`, framed for the
-/// client.
-fn take_body(
+/// Writes the head and the page in place of the body, and drops the body, so that the connection to the origin goes on if it is small.
+async fn replace_body<C: ClientConnection>(
     origin: &mut OriginConnection,
-    reader: &mut BodyReader,
-    framing: BodyFraming,
-    out: &mut Vec<u8>,
-) -> Result<TakenPiece> {
-    if let BodyFraming::Length(_) = framing {
-        let data = reader.check(&origin.read).map_err(malformed_body)?;
-        if data > JOINED_PIECE {
-            return Ok(TakenPiece {
-                data,
-                as_read: data,
-            });
+    body: &mut ResponseBody,
+    (mut out, page): (Vec<u8>, ReplacementPage),
+    exchange: &mut ClientExchange<'_, C>,
+    context: &mut Context,
+) -> Result<()> {
+    if exchange.head.method != http::Method::HEAD {
+        out.extend_from_slice(&page.body);
+        exchange.body_bytes = page.body.len() as u64;
+    }
+    exchange.write(&out).await?;
+    let mut dropped = 0;
+    loop {
+        // The client has its answer, so a body that breaks costs the connection to the origin alone.
+        let Ok(data) = body.discard(&mut origin.read) else {
+            return Ok(());
+        };
+        count_received(data, context)?;
+        dropped += data;
+        if body.is_over() || dropped > bounds::REPLACED_BYTES {
+            return Ok(());
         }
-        out.extend_from_slice(&origin.read[..data]);
-        origin.read.advance(data);
-        return Ok(TakenPiece { data, as_read: 0 });
-    }
-    let data = frame_body(origin, reader, framing, out)?;
-    Ok(TakenPiece { data, as_read: 0 })
-}
-
-/// Moves the bytes of a body without a length to `out`, in chunks. Returns the number of bytes of its data.
-fn frame_body(
-    origin: &mut OriginConnection,
-    reader: &mut BodyReader,
-    framing: BodyFraming,
-    out: &mut Vec<u8>,
-) -> Result<usize> {
-    if reader.is_over() || origin.read.is_empty() {
-        return Ok(0);
-    }
-    let (mut data, mut behind) = (0, 0);
-    for piece in reader.pieces(&origin.read) {
-        match piece.map_err(malformed_body)? {
-            BodyPiece::Data(bytes) => {
-                data += bytes.len();
-                write_piece(out, framing, bytes);
-            }
-            BodyPiece::Trailer(_) => {}
-            BodyPiece::End { behind: rest } => behind = rest.len(),
+        match origin.read_within(bounds::DRAIN_TIME).await {
+            Some(Ok(1..)) => {}
+            _ => return Ok(()),
         }
     }
-    origin.read.advance(origin.read.len() - behind);
-    if framing == BodyFraming::Chunked && reader.is_over() {
-        write_last_chunk(out);
-    }
-    Ok(data)
 }
 
-/// Returns the error of a body whose chunks are malformed.
-fn malformed_body(_: RuleViolation) -> Box<Error> {
-    Error::new(ErrorType::Custom("InvalidChunk")).into_up()
+/// Counts bytes of the body that the origin sent.
+fn count_received(data: usize, context: &mut Context) -> Result<()> {
+    let attempt = &mut context.forwarded_mut()?.attempt;
+    attempt.received = attempt.received.saturating_add(data as u64);
+    Ok(())
 }

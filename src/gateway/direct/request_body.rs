@@ -4,7 +4,8 @@
 //! the head, which were judged.
 //!
 //! # Limits
-//! Bytes that were sent are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once.
+//! Bytes are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once. Bytes that a key needs
+//! are read before the decision, up to `max_key_body_bytes` and one read more.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -35,8 +36,10 @@ pub(super) struct RequestBody {
     /// Its framing, as received and as sent.
     pub(super) framing: BodyFraming,
     reader: BodyReader,
-    /// The bytes that were sent, framed; `None` once they were too many.
-    sent: Option<Vec<u8>>,
+    /// The bytes that every attempt begins with, framed; `None` once they were too many.
+    replay: Option<Vec<u8>>,
+    /// The bytes that were read before the decision, framed, where they are too many for a second attempt.
+    unsent: Vec<u8>,
     /// The time that its client has for the next bytes.
     patience: Duration,
 }
@@ -47,7 +50,8 @@ impl RequestBody {
         Self {
             framing,
             reader: BodyReader::new(framing, CHUNK_LIMITS),
-            sent: Some(Vec::new()),
+            replay: Some(Vec::new()),
+            unsent: Vec::new(),
             patience: rules.client_read_timeout,
         }
     }
@@ -62,9 +66,17 @@ impl RequestBody {
         self.patience
     }
 
-    /// Returns the bytes that earlier attempts sent; `None` where they are not kept, so that there is no further attempt.
-    pub(super) fn sent(&self) -> Option<&[u8]> {
-        self.sent.as_deref()
+    /// Returns whether an attempt can send it from its beginning.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// Appends the bytes that an attempt begins with to `into`.
+    pub(super) fn begin_attempt(&mut self, into: &mut Vec<u8>) {
+        match &self.replay {
+            Some(replay) => into.extend_from_slice(replay),
+            None => into.append(&mut self.unsent),
+        }
     }
 
     /// Moves the bytes of the body that were received to `into`, framed for the origin.
@@ -80,11 +92,46 @@ impl RequestBody {
         if self.is_over() || received.is_empty() {
             return Ok(());
         }
-        let (begin, mut data, mut behind) = (into.len(), 0, 0);
+        let (begin, mut data) = (into.len(), 0);
+        self.frame(received, into, |bytes| data += bytes.len())?;
+        self.keep(&into[begin..]);
+        self.count(data, context)
+    }
+
+    /// Moves the bytes of the body that were received to `data`, and keeps them for the first attempt.
+    ///
+    /// # Errors
+    /// Its chunks are malformed.
+    pub(super) fn take_early(
+        &mut self,
+        received: &mut BytesMut,
+        data: &mut BytesMut,
+    ) -> Result<()> {
+        if self.is_over() || received.is_empty() {
+            return Ok(());
+        }
+        let mut framed = Vec::new();
+        self.frame(received, &mut framed, |bytes| data.extend_from_slice(bytes))?;
+        let kept = self.keep(&framed);
+        self.unsent.extend(kept.unwrap_or_default());
+        if self.replay.is_none() {
+            self.unsent.append(&mut framed);
+        }
+        Ok(())
+    }
+
+    /// Moves the bytes of the body that were received to `into`, framed for the origin, and shows its data to `each`.
+    fn frame(
+        &mut self,
+        received: &mut BytesMut,
+        into: &mut Vec<u8>,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<()> {
+        let mut behind = 0;
         for piece in self.reader.pieces(received) {
             match piece.map_err(|_| malformed())? {
                 BodyPiece::Data(bytes) => {
-                    data += bytes.len();
+                    each(bytes);
                     write_piece(into, self.framing, bytes);
                 }
                 BodyPiece::Trailer(_) => {}
@@ -95,19 +142,17 @@ impl RequestBody {
         if self.framing == BodyFraming::Chunked && self.is_over() {
             write_last_chunk(into);
         }
-        self.keep(&into[begin..]);
-        self.count(data, context)
+        Ok(())
     }
 
-    /// Keeps bytes for another attempt.
-    fn keep(&mut self, bytes: &[u8]) {
-        self.sent = self
-            .sent
-            .take()
-            .filter(|sent| sent.len() + bytes.len() <= bounds::REPLAY_BYTES);
-        if let Some(sent) = &mut self.sent {
-            sent.extend_from_slice(bytes);
+    /// Keeps bytes for another attempt. Returns those that were kept before, where all of them are too many.
+    fn keep(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let replay = self.replay.as_mut()?;
+        if replay.len() + bytes.len() > bounds::REPLAY_BYTES {
+            return self.replay.take();
         }
+        replay.extend_from_slice(bytes);
+        None
     }
 
     /// Counts so many bytes of data.
@@ -148,7 +193,7 @@ impl RequestBody {
 /// Appends a piece of a body: in chunks as a chunk, otherwise as it is. An empty chunk would end the body, RFC 9112 §7.1.
 pub(super) fn write_piece(into: &mut Vec<u8>, framing: BodyFraming, data: &[u8]) {
     match (framing, NonZeroUsize::new(data.len())) {
-        (BodyFraming::Chunked | BodyFraming::UntilClose, Some(size)) => {
+        (BodyFraming::Chunked, Some(size)) => {
             into.extend_from_slice(chunk_line(size).as_ref());
             into.extend_from_slice(data);
             into.extend_from_slice(LINE_END);

