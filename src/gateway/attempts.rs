@@ -27,7 +27,7 @@ use super::decision::ForwardedRequest;
 use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::budgets::RequestPermit;
 use crate::origin::{
-    AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, HeaderEdit, NO_CONNECTION,
+    AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, FieldEdit, NO_CONNECTION,
     PickRequest, PickResult, ServerPool, TunnelSocket, cookie_for, for_upgrade, tag_in,
 };
 use crate::process::SharedState;
@@ -403,7 +403,7 @@ pub(super) fn judge(
 
 /// Sets the cookie that pins the client to its server, unless the client sent it.
 pub(super) fn give_cookie(
-    fields: &mut dyn HeaderEdit,
+    fields: &mut dyn FieldEdit,
     request: AttemptRequest<'_>,
     context: &Context,
 ) -> Result<()> {

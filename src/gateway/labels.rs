@@ -1,17 +1,22 @@
 //! Writes the fields that carry the trace and the exceeded limits to an origin.
 
+use http::HeaderMap;
 use pingora::Result;
 
 use super::context::Context;
-use crate::origin::HeaderEdit;
+use crate::origin::FieldEdit;
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
 
-/// Writes the trace fields for the origin.
-pub(super) fn trace(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
+/// Writes the trace fields for the origin, after the received ones.
+pub(super) fn trace(
+    fields: &mut dyn FieldEdit,
+    received: &HeaderMap,
+    context: &Context,
+) -> Result<()> {
     let Some(trace) = &context.trace else {
         return Ok(());
     };
-    match trace.state_fields(fields.all()) {
+    match trace.state_fields(received) {
         Some(state) => fields.insert(TRACESTATE.clone(), state)?,
         None => fields.remove(&TRACESTATE),
     }
@@ -19,7 +24,7 @@ pub(super) fn trace(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()
 }
 
 /// Writes the fields for the limits that are exceeded. Clients cannot set these fields: they are removed from requests.
-pub(super) fn mark(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
+pub(super) fn mark(fields: &mut dyn FieldEdit, context: &Context) -> Result<()> {
     for name in &context.snapshot.marks {
         fields.remove(name);
     }

@@ -7,7 +7,7 @@ use pingora::http::RequestHeader;
 use super::context::Context;
 use super::{Gateway, labels, max_forwards, shape};
 use crate::client::ClientAddress;
-use crate::origin::{CDN_LOOP, ClientHeaders, HeaderEdit, edit_request, set_client_headers};
+use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, edit_request, set_client_headers};
 
 impl Gateway {
     /// Makes of a copy of the received head the head that the origin gets.
@@ -24,11 +24,11 @@ impl Gateway {
         shape::set_target(request, context)
     }
 
-    /// Makes of a copy of the received fields the fields that the origin gets.
+    /// Makes of the received fields the fields that the origin gets.
     pub(super) fn edit_fields_for_origin(
         &self,
         received: &RequestHeader,
-        fields: &mut dyn HeaderEdit,
+        fields: &mut dyn FieldEdit,
         context: &Context,
     ) -> Result<()> {
         let forwarded = context.forwarded()?;
@@ -44,7 +44,7 @@ impl Gateway {
             server: forwarded.server,
         };
         set_client_headers(fields, &client_headers)?;
-        labels::trace(fields, context)?;
+        labels::trace(fields, &received.headers, context)?;
         max_forwards::count_down(&received.method, fields)?;
         shape::edit_request(fields, received, context)?;
         // After the operator's edits, and from the received fields, so that no edit removes a hop.

@@ -17,7 +17,7 @@ use tracing::warn;
 use super::context::Context;
 use super::locate::RequestHead;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
-use crate::origin::HeaderEdit;
+use crate::origin::{FieldEdit, HeaderEdit};
 use crate::response::compressor::{BodyCompressor, FlushMode};
 use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
 use crate::response::pages::{self, NegotiatedPage};
@@ -72,7 +72,7 @@ impl Context {
 
 /// Edits the fields of a request on its way to the origin.
 pub(super) fn edit_request(
-    fields: &mut dyn HeaderEdit,
+    fields: &mut dyn FieldEdit,
     request: &RequestHeader,
     context: &Context,
 ) -> Result<()> {
@@ -243,7 +243,7 @@ impl From<UnsafePath> for GatewayProblem {
 }
 
 fn edit(
-    fields: &mut dyn HeaderEdit,
+    fields: &mut dyn FieldEdit,
     edits: &FieldEdits,
     kind: Kind,
     request: &RequestHeader,

@@ -16,7 +16,7 @@ use pingora::Result;
 use sluicegate_base::address::address_text;
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
-use super::header_edit::HeaderEdit;
+use super::header_edit::{FieldEdit, HeaderEdit};
 use crate::client::{AddressSource, ClientAddress};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::request_id::RequestId;
@@ -46,18 +46,18 @@ pub struct ClientHeaders<'a> {
 /// Writes these fields into the request for the origin.
 ///
 /// # Errors
-/// The errors of [`HeaderEdit`].
-pub fn set_client_headers(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_>) -> Result<()> {
+/// The errors of [`FieldEdit`].
+pub fn set_client_headers(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) -> Result<()> {
     match values.client.source {
         AddressSource::Connection => begin_chain(fields, values)?,
         AddressSource::Forwarded => extend_chain(fields, values)?,
     }
-    if !fields.all().contains_key(X_FORWARDED_PROTO) {
+    if fields.get(&X_FORWARDED_PROTO).is_none() {
         fields.insert(X_FORWARDED_PROTO, scheme_value(values))?;
     }
-    if !fields.all().contains_key(X_FORWARDED_HOST)
+    if fields.get(&X_FORWARDED_HOST).is_none()
         && matches!(values.host, HostPolicy::Fixed(_))
-        && let Some(asked) = fields.all().get(HOST).cloned()
+        && let Some(asked) = fields.get(&HOST).cloned()
     {
         // `Host` no longer contains the host that the client asked for.
         fields.insert(X_FORWARDED_HOST, asked)?;
@@ -70,7 +70,7 @@ pub fn set_client_headers(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_
         HostPolicy::Fixed(host) => fields.insert(HOST, host.clone()),
         // Only HTTP/1.0 may omit it, and the request to the origin is HTTP/1.1: RFC 9112 §3.2 has the origin reject a request
         // without it.
-        HostPolicy::Preserve if !fields.all().contains_key(HOST) => match values.server {
+        HostPolicy::Preserve if fields.get(&HOST).is_none() => match values.server {
             Some(server) => fields.insert(HOST, server_value(server)),
             None => Ok(()),
         },
@@ -79,8 +79,8 @@ pub fn set_client_headers(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_
 }
 
 /// Removes leading zeros of the length: RFC 9110 §8.6 allows them, and some origins read `010` as eight, as C does.
-fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
-    let length = fields.all().get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+fn shorten_length(fields: &mut dyn FieldEdit) -> Result<()> {
+    let length = fields.get(&CONTENT_LENGTH).map(HeaderValue::as_bytes);
     let Some([b'0', digits @ .., last]) = length else {
         return Ok(());
     };
@@ -94,7 +94,7 @@ fn shorten_length(fields: &mut dyn HeaderEdit) -> Result<()> {
 }
 
 /// Starts a chain: the peer is the client.
-fn begin_chain(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_>) -> Result<()> {
+fn begin_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) -> Result<()> {
     fields.insert(X_FORWARDED_FOR, address_value(values.peer))?;
     match &values.rules.client_ip_header {
         ForwardedSource::XForwardedFor => Ok(()),
@@ -108,11 +108,11 @@ fn begin_chain(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_>) -> Resul
 }
 
 /// Extends the chain of a trusted hop by the hop itself.
-fn extend_chain(fields: &mut dyn HeaderEdit, values: &ClientHeaders<'_>) -> Result<()> {
+fn extend_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) -> Result<()> {
     if values.rules.client_ip_header == ForwardedSource::Forwarded {
         fields.append(FORWARDED, forwarded_element(values))?;
     }
-    if !fields.all().contains_key(X_FORWARDED_FOR) {
+    if fields.get(&X_FORWARDED_FOR).is_none() {
         // The hop sent the client's address in another field.
         fields.insert(X_FORWARDED_FOR, address_value(values.client.address))?;
     }
@@ -145,8 +145,8 @@ fn forwarded_element(values: &ClientHeaders<'_>) -> HeaderValue {
     HeaderValue::from_str(&element).expect("an address, brackets and quotes are visible ASCII")
 }
 
-/// Removes the hop-by-hop fields of a request, RFC 9110 §7.6.1, but `Connection`: those that it names and those that always are.
-pub fn strip_request(fields: &mut HeaderMap) {
+/// Returns the hop-by-hop fields of a request, RFC 9110 §7.6.1, but `Connection`: those that it names and those that always are.
+pub fn hop_by_hop(fields: &HeaderMap) -> impl Iterator<Item = HeaderName> {
     const HOP_BY_HOP: [HeaderName; 8] = [
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),
@@ -157,17 +157,8 @@ pub fn strip_request(fields: &mut HeaderMap) {
         TRAILER,
         UPGRADE,
     ];
-    // Most requests have none, so one pass looks for them before anything is hashed.
-    let mut doomed: Vec<HeaderName> = named_by_connection(fields).collect();
-    doomed.extend(
-        fields
-            .keys()
-            .filter(|name| HOP_BY_HOP.contains(name))
-            .cloned(),
-    );
-    for name in doomed {
-        fields.remove(name);
-    }
+    let always = fields.keys().filter(|name| HOP_BY_HOP.contains(name));
+    always.cloned().chain(named_by_connection(fields))
 }
 
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.

@@ -17,9 +17,9 @@ use crate::config::rules::HeaderCase;
 const MOSTLY_ADDED: usize = 6;
 
 /// Fields that can be edited, with or without the case of their names.
-pub trait HeaderEdit {
-    /// Returns all fields.
-    fn all(&self) -> &HeaderMap;
+pub trait FieldEdit {
+    /// Returns the first value of this name.
+    fn get(&self, name: &HeaderName) -> Option<&HeaderValue>;
     /// Replaces every field of this name.
     ///
     /// # Errors
@@ -34,9 +34,15 @@ pub trait HeaderEdit {
     fn remove(&mut self, name: &HeaderName);
 }
 
-impl HeaderEdit for HeaderMap {
-    fn all(&self) -> &HeaderMap {
-        self
+/// Fields that can be edited and are all in one map.
+pub trait HeaderEdit: FieldEdit {
+    /// Returns all fields.
+    fn all(&self) -> &HeaderMap;
+}
+
+impl FieldEdit for HeaderMap {
+    fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        HeaderMap::get(self, name)
     }
 
     fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
@@ -54,12 +60,24 @@ impl HeaderEdit for HeaderMap {
     }
 }
 
+impl HeaderEdit for HeaderMap {
+    fn all(&self) -> &HeaderMap {
+        self
+    }
+}
+
 /// The two heads of Pingora have the same functions, but no trait for them.
 macro_rules! cased_fields {
     ($head:ty) => {
         impl HeaderEdit for $head {
             fn all(&self) -> &HeaderMap {
                 &self.headers
+            }
+        }
+
+        impl FieldEdit for $head {
+            fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+                self.headers.get(name)
             }
 
             fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
@@ -87,7 +105,7 @@ cased_fields!(ResponseHeader);
 pub fn edit_request(
     request: &mut RequestHeader,
     case: HeaderCase,
-    edit: impl FnOnce(&mut dyn HeaderEdit) -> Result<()>,
+    edit: impl FnOnce(&mut dyn FieldEdit) -> Result<()>,
 ) -> Result<()> {
     if case == HeaderCase::AsSent {
         return edit(request);
@@ -132,7 +150,7 @@ mod tests {
     const NAME: HeaderName = HeaderName::from_static("x-added");
     const CASES: [HeaderCase; 2] = [HeaderCase::Lower, HeaderCase::AsSent];
 
-    fn add(fields: &mut dyn HeaderEdit) -> Result<()> {
+    fn add<F: FieldEdit + ?Sized>(fields: &mut F) -> Result<()> {
         fields.insert(NAME, HeaderValue::from_static("1"))
     }
 
@@ -150,7 +168,7 @@ mod tests {
                 let mut request =
                     RequestHeader::build("OPTIONS", target.as_bytes(), None).expect("a request");
                 request.insert_header("X-Old", "2").expect("a field");
-                edit_request(&mut request, case, add).expect("an edit");
+                edit_request(&mut request, case, |fields| add(fields)).expect("an edit");
                 assert_eq!(request.raw_path(), target.as_bytes());
                 assert_eq!(request.method.as_str(), "OPTIONS");
                 let name = if case == HeaderCase::Lower {
@@ -172,7 +190,7 @@ mod tests {
                 let mut response = ResponseHeader::build(status, None).expect("a response");
                 response.set_reason_phrase(Some(reason)).expect("a reason");
                 response.insert_header("X-Old", "2").expect("a field");
-                edit_response(&mut response, case, add).expect("an edit");
+                edit_response(&mut response, case, |fields| add(fields)).expect("an edit");
                 assert_eq!(response.status.as_u16(), status);
                 assert_eq!(response.get_reason_phrase(), Some(reason));
                 let name = if case == HeaderCase::Lower {

@@ -7,6 +7,7 @@ mod connections;
 mod dialer;
 mod failure;
 mod failure_log;
+mod field_changes;
 mod header_edit;
 mod health;
 mod hops;
@@ -23,13 +24,14 @@ mod sticky;
 mod tunnel;
 
 pub use client_headers::{
-    ClientHeaders, named_by_connection, set_client_headers, strip_hop_by_hop, strip_request,
+    ClientHeaders, hop_by_hop, named_by_connection, set_client_headers, strip_hop_by_hop,
 };
 pub use connections::Connections;
 pub use dialer::NO_CONNECTION;
 pub use failure::{AttemptFailure, AttemptOutcome, FailureKind};
 pub use failure_log::{FailureLog, LatestFailure};
-pub use header_edit::{HeaderEdit, edit_request, edit_response};
+pub use field_changes::FieldChanges;
+pub use header_edit::{FieldEdit, HeaderEdit, edit_request, edit_response};
 pub use health::HealthChecks;
 pub use hops::{CDN_LOOP, HopName};
 pub use origin_connection::{OriginConnection, OriginConnector};

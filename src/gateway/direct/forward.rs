@@ -23,7 +23,9 @@ use crate::gateway::Gateway;
 use crate::gateway::attempts;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
-use crate::origin::{OriginConnection, OriginServer, strip_hop_by_hop, strip_request};
+use crate::origin::{
+    FieldChanges, FieldEdit, OriginConnection, OriginServer, hop_by_hop, strip_hop_by_hop,
+};
 use crate::response::GatewayProblem;
 
 /// The bounds of a response's head.
@@ -120,8 +122,11 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
-        let mut fields = exchange.head.headers.clone();
-        strip_request(&mut fields);
+        let received = &exchange.head.headers;
+        let mut fields = FieldChanges::of(received);
+        for name in hop_by_hop(received) {
+            fields.remove(&name);
+        }
         self.edit_fields_for_origin(exchange.head, &mut fields, context)?;
         let rewritten = context.located()?.target.as_deref();
         let parts = RequestParts {

@@ -1,10 +1,14 @@
 //! Writes heads as HTTP/1.1. The framing fields are written from the framing that was decided, never copied.
 
-use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, TRANSFER_ENCODING};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use http::{Method, StatusCode};
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::date::get_cached_date;
 use sluicegate_http1::BodyFraming;
+
+use crate::origin::FieldChanges;
 
 /// The fields by which a request asks for a WebSocket, RFC 6455 §4.1.
 const WEBSOCKET_UPGRADE: &[u8] = b"connection: Upgrade\r\nupgrade: websocket\r\n";
@@ -49,7 +53,7 @@ pub(super) struct RequestParts<'a> {
     /// The target.
     pub(super) target: &'a [u8],
     /// The fields.
-    pub(super) fields: &'a HeaderMap,
+    pub(super) fields: &'a FieldChanges<'a>,
     /// True if it asks for an upgrade to WebSocket.
     pub(super) is_upgrade: bool,
 }
@@ -60,7 +64,7 @@ pub(super) fn write_request(into: &mut Vec<u8>, head: RequestParts<'_>, framing:
     into.push(b' ');
     into.extend_from_slice(head.target);
     into.extend_from_slice(b" HTTP/1.1\r\n");
-    write_fields(into, head.fields);
+    write_fields(into, head.fields.iter());
     if head.is_upgrade {
         into.extend_from_slice(WEBSOCKET_UPGRADE);
     }
@@ -117,7 +121,10 @@ fn write_status_line(into: &mut Vec<u8>, head: ResponseParts<'_>) {
 }
 
 /// Appends the fields, without those that frame the message and `Connection`.
-fn write_fields(into: &mut Vec<u8>, fields: &HeaderMap) {
+fn write_fields<'f>(
+    into: &mut Vec<u8>,
+    fields: impl IntoIterator<Item = (&'f HeaderName, &'f HeaderValue)>,
+) {
     for (name, value) in fields {
         if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name) {
             write_field(into, name.as_str().as_bytes(), value.as_bytes());
@@ -140,7 +147,6 @@ pub(super) fn write_field(into: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use sluicegate_http1::{AnsweredMethod, HeadLimits, HeadProgress, ResponseHead};
 
     use super::*;

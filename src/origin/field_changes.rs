@@ -1,0 +1,129 @@
+//! Edits the fields of a request without a copy of them: what is removed and what is added stands beside the received fields.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use pingora::Result;
+
+use super::header_edit::FieldEdit;
+
+/// Fields that the gateway adds to most requests.
+const MOSTLY_ADDED: usize = 8;
+
+/// The changes of received fields on their way to an origin.
+pub struct FieldChanges<'a> {
+    received: &'a HeaderMap,
+    /// Names of received fields that are not passed on; some may not have been received.
+    removed: Vec<HeaderName>,
+    added: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl<'a> FieldChanges<'a> {
+    /// Returns the received fields, unchanged.
+    #[must_use]
+    pub fn of(received: &'a HeaderMap) -> Self {
+        Self {
+            received,
+            removed: Vec::with_capacity(MOSTLY_ADDED),
+            added: Vec::with_capacity(MOSTLY_ADDED),
+        }
+    }
+
+    /// Returns the fields: the received ones that are left, then the added ones. Those of one name are in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+        let left = self
+            .received
+            .iter()
+            .filter(|(name, _)| !self.removed.contains(name));
+        left.chain(self.added.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl FieldEdit for FieldChanges<'_> {
+    fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        let received = self.received.get(name);
+        received
+            .filter(|_| !self.removed.contains(name))
+            .or_else(|| {
+                let added = self.added.iter().find(|(added, _)| added == name)?;
+                Some(&added.1)
+            })
+    }
+
+    fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
+        self.remove(&name);
+        self.added.push((name, value));
+        Ok(())
+    }
+
+    fn append(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
+        self.added.push((name, value));
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &HeaderName) {
+        self.added.retain(|(added, _)| added != name);
+        if !self.removed.contains(name) {
+            self.removed.push(name.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAMES: [HeaderName; 3] = [
+        http::header::HOST,
+        HeaderName::from_static("x-a"),
+        HeaderName::from_static("x-b"),
+    ];
+
+    #[derive(Clone, Debug)]
+    enum Edit {
+        Insert(usize),
+        Append(usize),
+        Remove(usize),
+    }
+
+    fn edits() -> impl Strategy<Value = Vec<Edit>> {
+        let name = 0..NAMES.len();
+        let edit = prop_oneof![
+            name.clone().prop_map(Edit::Insert),
+            name.clone().prop_map(Edit::Append),
+            name.prop_map(Edit::Remove),
+        ];
+        prop::collection::vec(edit, 0..12)
+    }
+
+    fn apply(edits: &[Edit], fields: &mut dyn FieldEdit) {
+        for (number, edit) in edits.iter().enumerate() {
+            let value = HeaderValue::from(number);
+            match edit {
+                Edit::Insert(name) => fields.insert(NAMES[*name].clone(), value).unwrap(),
+                Edit::Append(name) => fields.append(NAMES[*name].clone(), value).unwrap(),
+                Edit::Remove(name) => fields.remove(&NAMES[*name]),
+            }
+        }
+    }
+
+    proptest! {
+        /// Goal: edits beside the fields are those of a map. Method: arbitrary edits of both; the values of each name are the same.
+        #[test]
+        fn edits_are_those_of_a_map(before in edits(), edits in edits()) {
+            let mut received = HeaderMap::new();
+            apply(&before, &mut received);
+            let mut map = received.clone();
+            apply(&edits, &mut map);
+            let mut changes = FieldChanges::of(&received);
+            apply(&edits, &mut changes);
+            for name in &NAMES {
+                let named = changes.iter().filter(|(own, _)| *own == name);
+                let found: Vec<_> = named.map(|(_, value)| value).collect();
+                let expected: Vec<_> = map.get_all(name).iter().collect();
+                prop_assert_eq!(found, expected);
+                prop_assert_eq!(changes.get(name), HeaderMap::get(&map, name));
+            }
+        }
+    }
+}
