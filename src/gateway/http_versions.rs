@@ -14,7 +14,7 @@ use sluicegate_http1::{RuleViolation, is_framing_lookalike, raw_query};
 
 use super::context::Context;
 use super::error::ProxyFault;
-use crate::origin::{HeaderEdit, ServerPool};
+use crate::origin::{FieldEdit, HeaderEdit, ServerPool};
 use crate::response::GatewayProblem;
 
 /// Checks that the server negotiated the protocol that the operator configured. Pingora falls back to HTTP/1.1 if a TLS server
@@ -29,16 +29,14 @@ pub(super) fn check(pool: &ServerPool, request: &RequestHeader) -> Result<()> {
 
 /// Copies `:authority` of an HTTP/2 request to `Host`, from which the fields about the requested host are made. From HTTP/2 to
 /// HTTP/2 Pingora needs this too, and writes `:authority` from it again.
-pub(super) fn name_host(request: &mut RequestHeader) -> Result<()> {
-    if request.version == http::Version::HTTP_2
-        && !request.headers.contains_key(HOST)
-        && let Some(authority) = request.uri.authority()
+pub(super) fn name_host(received: &RequestHeader, fields: &mut dyn FieldEdit) -> Result<()> {
+    if received.version == http::Version::HTTP_2
+        && fields.get(&HOST).is_none()
+        && let Some(authority) = received.uri.authority()
     {
         let host = HeaderValue::from_str(authority.as_str());
-        request.insert_header(
-            HOST,
-            host.or_err(ErrorType::InvalidHTTPHeader, "the authority of a request")?,
-        )?;
+        let host = host.or_err(ErrorType::InvalidHTTPHeader, "the authority of a request")?;
+        fields.insert(HOST, host)?;
     }
     Ok(())
 }
@@ -70,18 +68,25 @@ pub(super) fn withhold_interim_answers(session: &mut Session) {
 /// Rejects an HTTP/2 request with a field that an HTTP/1.1 origin may take for a framing field. The listener rejects those of
 /// HTTP/1.
 pub(super) fn check_framing_names(request: &RequestHeader) -> Option<GatewayProblem> {
-    let mut names = request.headers.keys();
-    (request.version == http::Version::HTTP_2
-        && names.any(|name| is_framing_lookalike(name.as_str().as_bytes())))
-    .then_some(GatewayProblem::BadRequest(
+    has_framing_name(request).then_some(GatewayProblem::BadRequest(
         RuleViolation::FramingName.into(),
     ))
 }
 
+/// Returns whether an HTTP/2 request has such a field.
+pub(super) fn has_framing_name(request: &RequestHeader) -> bool {
+    let mut names = request.headers.keys();
+    request.version == http::Version::HTTP_2
+        && names.any(|name| is_framing_lookalike(name.as_str().as_bytes()))
+}
+
 /// Joins the cookie crumbs into which HTTP/2 splits a cookie for compression. RFC 9113 §8.2.3: they are one field again before
 /// HTTP/1.1.
-pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
-    let mut crumbs = request.headers.get_all(COOKIE).iter();
+pub(super) fn join_cookies(received: &RequestHeader, fields: &mut dyn FieldEdit) -> Result<()> {
+    if received.version != http::Version::HTTP_2 {
+        return Ok(());
+    }
+    let mut crumbs = received.headers.get_all(COOKIE).iter();
     let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else {
         return Ok(());
     };
@@ -91,7 +96,7 @@ pub(super) fn join_cookies(request: &mut RequestHeader) -> Result<()> {
         whole.extend_from_slice(crumb.as_bytes());
     }
     let whole = HeaderValue::from_maybe_shared(whole.freeze());
-    request.insert_header(
+    fields.insert(
         COOKIE,
         whole.or_err(ErrorType::InvalidHTTPHeader, "a cookie")?,
     )
@@ -104,14 +109,12 @@ pub(super) fn omit_te(session: &Session, fields: &mut dyn HeaderEdit) {
     }
 }
 
-/// Blames the client when an origin was silent only because the client was, for most of the origin's timeout. HTTP/1 bodies have
-/// their own timeout for each read; HTTP/2 bodies are bounded by the origin's.
-pub(super) fn blame(fault: ProxyFault, session: &mut Session, context: &Context) -> ProxyFault {
+/// Blames the client when an origin was silent only because the client, whose body is not at its end, was silent for most of the origin's
+/// timeout.
+pub(super) fn blame(fault: ProxyFault, waits_for_client: bool, context: &Context) -> ProxyFault {
     let Some(forwarded) = context.forwarded_if_any() else {
         return fault;
     };
-    let waits_for_client =
-        session.as_http2().is_some() && !session.is_body_empty() && !session.is_body_done();
     // Body bytes that were read before the attempt did not delay the origin.
     let started = forwarded.attempt.started;
     let heard = (context.pace.heard_at()).map_or(started, |at| at.max(started));

@@ -58,9 +58,11 @@ use crate::response::GatewayProblem;
 use crate::tls::secured;
 
 pub use context::Context;
-pub use direct::{ClientConnection, ConnectionFacts, ConnectionState, DecidedRequest};
+pub use direct::{AnswerHead, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient};
 pub use locate::{Located, RequestHead, locate};
 pub(crate) use min_body_rate::worth;
+pub use shape::BodyEnd;
+pub(crate) use wait::closed as connection_closed;
 
 use answer::{answered, is_final};
 use attempts::AttemptRequest;
@@ -68,7 +70,7 @@ use decision::OriginHead;
 use error::{ProxyFault, error_for};
 use fault::answer_to_fault;
 use record::ClientResponse;
-use shape::{End, Kind};
+use shape::Kind;
 use step::{Step, carry_out};
 
 /// The proxy's logic, one value for each listener: the shared state, and the address of the listener.
@@ -284,11 +286,12 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
     ) -> Result<()> {
         http_versions::check(&context.forwarded()?.pool, request)?;
-        http_versions::name_host(request)?;
-        if session.as_http2().is_some() && request.version != http::Version::HTTP_2 {
-            http_versions::join_cookies(request)?;
+        let received = session.req_header();
+        http_versions::name_host(received, request)?;
+        if request.version != http::Version::HTTP_2 {
+            http_versions::join_cookies(received, request)?;
         }
-        self.edit_for_origin(session.req_header(), request, context)
+        self.edit_for_origin(received, request, context)
     }
 
     async fn upstream_response_filter(
@@ -404,9 +407,9 @@ impl ProxyHttp for Gateway {
         context: &mut Self::CTX,
     ) -> Result<Option<Duration>> {
         let end = if end_of_stream {
-            End::Here
+            BodyEnd::Here
         } else {
-            End::NotYet
+            BodyEnd::NotYet
         };
         intercept::drop_piece(session, body, context)?;
         shape::compress(body, end, context)?;
@@ -426,7 +429,7 @@ impl ProxyHttp for Gateway {
         let mut rest = None;
         if context.compressor.is_some() {
             // The body ended without a last piece; the bytes returned here replace the trailers.
-            shape::compress(&mut rest, End::Here, context)?;
+            shape::compress(&mut rest, BodyEnd::Here, context)?;
         }
         if context.replaced.is_some() {
             // The body that these trailers belong to was dropped, so they are dropped too.
@@ -451,7 +454,10 @@ impl ProxyHttp for Gateway {
                 can_reuse_downstream: false,
             };
         }
-        let fault = http_versions::blame(ProxyFault::of(error), session, context);
+        // A body of HTTP/1 has a timeout for each read here.
+        let waits_for_client =
+            session.as_http2().is_some() && !session.is_body_empty() && !session.is_body_done();
+        let fault = http_versions::blame(ProxyFault::of(error), waits_for_client, context);
         self.note_fault(fault, error, context);
         let mut error_code = 0;
         if let Some(problem) = fault.problem()

@@ -184,13 +184,17 @@ pub(super) fn begin_compression(
 }
 
 /// Compresses a piece of a body, and its end.
-pub(super) fn compress(body: &mut Option<Bytes>, end: End, context: &mut Context) -> Result<()> {
+pub(super) fn compress(
+    body: &mut Option<Bytes>,
+    end: BodyEnd,
+    context: &mut Context,
+) -> Result<()> {
     let Some(compressor) = &mut context.compressor else {
         return Ok(());
     };
     let mut coded = || -> std::io::Result<Bytes> {
         let piece = compressor.push(body.as_deref().unwrap_or_default())?;
-        if end == End::NotYet {
+        if end == BodyEnd::NotYet {
             return Ok(piece);
         }
         let last = compressor.finish()?;
@@ -202,7 +206,7 @@ pub(super) fn compress(body: &mut Option<Bytes>, end: End, context: &mut Context
     };
     match coded() {
         // An empty piece would end a body in chunks.
-        Ok(piece) => *body = (!piece.is_empty() || end == End::Here).then_some(piece),
+        Ok(piece) => *body = (!piece.is_empty() || end == BodyEnd::Here).then_some(piece),
         Err(error) => return Error::e_because(InternalError, "compressing an answer", error),
     }
     Ok(())
@@ -210,7 +214,7 @@ pub(super) fn compress(body: &mut Option<Bytes>, end: End, context: &mut Context
 
 /// The position of a piece in its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub enum BodyEnd {
     /// The last piece.
     Here,
     /// Pieces may follow.

@@ -104,7 +104,7 @@ pub(super) async fn left(session: &mut Session) {
 }
 
 /// Returns once the client has closed the connection with this socket.
-pub(super) async fn closed(socket: Option<Arc<SocketDigest>>) {
+pub(crate) async fn closed(socket: Option<Arc<SocketDigest>>) {
     let mut looks = tokio::time::interval(bounds::WAITER_LOOKS);
     loop {
         looks.tick().await;

@@ -3,13 +3,12 @@
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
-use pingora::protocols::{GetSocketDigest, SocketDigest, Ssl, Stream};
+use pingora::protocols::{GetSocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_http1::{
@@ -20,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use crate::config::rules::ServerRules;
-use crate::gateway::ClientConnection;
+use crate::gateway::{AnswerHead, BodyEnd, RequestClient, connection_closed};
 use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
@@ -261,7 +260,7 @@ impl Http1Connection {
     }
 }
 
-impl ClientConnection for Http1Connection {
+impl RequestClient for Http1Connection {
     fn received(&mut self) -> &mut BytesMut {
         &mut self.read
     }
@@ -275,17 +274,25 @@ impl ClientConnection for Http1Connection {
         }
     }
 
-    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn begin_answer(&mut self, into: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {
+        head.write_http1(into);
+        Ok(())
+    }
+
+    async fn write(&mut self, bytes: &[u8], _: BodyEnd) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         self.stream.write_all(bytes).await?;
         self.stream.flush().await
     }
 
-    fn stream(&mut self) -> &mut (impl AsyncRead + AsyncWrite + Send + Unpin) {
-        &mut *self.stream
+    async fn left(&mut self) {
+        connection_closed(self.stream.get_socket_digest()).await;
     }
 
-    fn socket(&self) -> Option<Arc<SocketDigest>> {
-        self.stream.get_socket_digest()
+    fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)> {
+        Some(&mut *self.stream)
     }
 }
 

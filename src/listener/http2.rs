@@ -11,13 +11,14 @@
 //! that fits into the send buffer counts as sent everywhere else before the client has read it, so the buffer is small, and the
 //! connection ends when the client reads nothing of it, or reads too slowly ([`super::guarded_stream`]).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use http::HeaderMap;
+use http::{HeaderMap, Request};
 use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
+use pingora::http::RequestHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::http::v2::server::H2Options;
@@ -28,11 +29,12 @@ use sluicegate_base::clock;
 
 use super::connection::read_pace;
 use super::guarded_stream::GuardedStream;
+use super::http2_stream::Http2Stream;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::client::{TlsFacts, identify};
 use crate::config::rules::ServerRules;
-use crate::gateway::Gateway;
+use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
@@ -42,9 +44,11 @@ use crate::response::{GatewayProblem, HttpViolation};
 pub(super) async fn serve(
     shared: &Arc<SharedState>,
     proxy: &Arc<HttpProxy<Gateway>>,
+    address: SocketAddr,
     stream: Stream,
     shutdown: &ShutdownWatch,
 ) {
+    let facts = super::facts(&*stream);
     let (patience, pace) = {
         let rules = &shared.snapshot().rules.server;
         (rules.client_read_timeout, read_pace(rules))
@@ -53,7 +57,7 @@ pub(super) async fn serve(
     let account = Arc::new(Account {
         shared: Arc::clone(shared),
         peer: super::peer_address(&*stream),
-        secured: super::secured_of(&*stream),
+        secured: facts.secured.clone(),
         is_told: AtomicBool::new(false),
     });
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
@@ -61,7 +65,10 @@ pub(super) async fn serve(
     let connection = Arc::new(Http2Connection {
         shared: Arc::clone(shared),
         proxy: Arc::clone(proxy),
+        gateway: Gateway(Arc::clone(shared), address),
+        facts,
         tally: Arc::clone(&tally),
+        blank: RequestHeader::from(Request::new(()).into_parts().0),
     });
     tokio::select! {
         // Dropping the other branch closes the connection, and with it every stream.
@@ -143,7 +150,38 @@ impl FrameWatch for Arc<Account> {
 struct Http2Connection {
     shared: Arc<SharedState>,
     proxy: Arc<HttpProxy<Gateway>>,
+    gateway: Gateway,
+    facts: ConnectionFacts,
     tally: Arc<CancelledStreams>,
+    /// The head that stands in a session whose head was taken.
+    blank: RequestHeader,
+}
+
+impl Http2Connection {
+    /// Serves the request of one stream.
+    async fn serve_stream(&self, session: ServerSession, shutdown: &ShutdownWatch) {
+        let ServerSession::H2(mut session) = session else {
+            // Pingora serves nothing else on this connection.
+            return;
+        };
+        let is_empty = session.is_body_done();
+        let head = std::mem::replace(session.req_header_mut(), self.blank.clone());
+        match self.gateway.decide_stream(head, is_empty, &self.facts) {
+            Ok(decided) => {
+                let patience = decided.server_rules().client_write_timeout;
+                let mut client = Http2Stream::new(session, patience);
+                self.gateway
+                    .serve_direct(decided, &mut client, shutdown)
+                    .await;
+            }
+            Err(head) => {
+                *session.req_header_mut() = *head;
+                let session = ServerSession::H2(session);
+                // A stream carries one request, so nothing is left to reuse.
+                let _ = self.proxy.process_new_http(session, shutdown).await;
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -154,8 +192,8 @@ impl HttpServerApp for Http2Connection {
         shutdown: &ShutdownWatch,
     ) -> Option<ReusedHttpStream> {
         self.tally.begin();
-        let served = self.proxy.process_new_http(session, shutdown);
-        CancelledStreams::scope(&self.tally, served).await
+        CancelledStreams::scope(&self.tally, self.serve_stream(session, shutdown)).await;
+        None
     }
 
     fn h2_options(&self) -> Option<H2Options> {

@@ -1,4 +1,4 @@
-//! Owns a connection from its first byte to its last: HTTP/2 goes to Pingora whole, HTTP/1 request by request.
+//! Owns a connection from its first byte to its last: HTTP/2 is served stream by stream, HTTP/1 request by request.
 //!
 //! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]). Heads are
 //! read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in two
@@ -22,7 +22,7 @@ use super::guarded_stream::GuardedStream;
 use super::rejection_fast_path::RejectionRepeater;
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::config::rules::Http2;
-use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, LastWasRefused};
+use crate::gateway::{ConnectionState, Gateway, LastWasRefused};
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
@@ -71,10 +71,7 @@ impl Intake {
 
     /// Serves HTTP/1 requests until the connection ends.
     async fn serve_http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
-        let facts = ConnectionFacts {
-            peer: super::peer(&*stream),
-            secured: super::secured_of(&*stream),
-        };
+        let facts = super::facts(&*stream);
         let mut connection = Http1Connection::new(stream);
         let mut repeats: Option<RejectionRepeater> = None;
         loop {
@@ -216,7 +213,8 @@ impl ServerApp for Intake {
         // A connection may stay open for days, and should not keep the listener's configuration of its beginning alive.
         drop(listener);
         if speaks_http2 {
-            Box::pin(http2::serve(&self.shared, &self.proxy, stream, shutdown)).await;
+            let served = http2::serve(&self.shared, &self.proxy, self.address, stream, shutdown);
+            Box::pin(served).await;
             return None;
         }
         self.serve_http1(stream, shutdown).await;

@@ -4,6 +4,7 @@ mod admin;
 mod connection;
 mod guarded_stream;
 mod http2;
+mod http2_stream;
 mod intake;
 mod outgoing;
 pub(crate) mod proxy_protocol;
@@ -18,6 +19,7 @@ use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
 
 use crate::client::TlsFacts;
+use crate::gateway::ConnectionFacts;
 use crate::tls::secured_by;
 
 pub use admin::AdminApp;
@@ -37,6 +39,14 @@ fn peer_address(stream: &dyn IO) -> Option<IpAddr> {
 /// Returns the facts of the connection's TLS handshake; `None` in clear text.
 fn secured_of(stream: &dyn IO) -> Option<Arc<TlsFacts>> {
     secured_by(stream.get_proxy_digest().as_ref()).cloned()
+}
+
+/// Returns the facts that the requests of a connection share.
+fn facts(stream: &dyn IO) -> ConnectionFacts {
+    ConnectionFacts {
+        peer: peer(stream),
+        secured: secured_of(stream),
+    }
 }
 
 /// Returns the address at which this machine reaches a listener: the loopback for one that listens on all addresses.

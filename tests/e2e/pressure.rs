@@ -230,6 +230,10 @@ async fn a_client_that_never_reads_holds_no_request() {
     let mut raw = gateway.raw().await;
     let requests = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".repeat(4000);
     let _ = tokio::time::timeout(Duration::from_secs(5), raw.try_write(requests)).await;
+    eventually("its requests are served", async || {
+        (origin.count() > 0).then_some(())
+    })
+    .await;
     eventually("the connection is given up", async || {
         let metrics = gateway.metrics().await;
         let open = metrics.sum("sluicegate_connections", &[]);

@@ -8,7 +8,7 @@ use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::ResponseHead;
 
-use super::client::ClientConnection;
+use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
 use crate::gateway::attempts::AttemptRequest;
 use crate::gateway::context::Context;
@@ -25,9 +25,7 @@ pub(super) enum AttemptEvent {
 }
 
 /// Returns the facts that decide about attempts.
-pub(super) fn facts<'a, C: ClientConnection>(
-    exchange: &ClientExchange<'a, C>,
-) -> AttemptRequest<'a> {
+pub(super) fn facts<'a, C: RequestClient>(exchange: &ClientExchange<'a, C>) -> AttemptRequest<'a> {
     AttemptRequest {
         head: exchange.head,
         is_upgrade: exchange.is_upgrade,
@@ -51,7 +49,7 @@ pub(super) fn patience(context: &Context) -> Result<Duration> {
 }
 
 /// Waits for bytes of the origin or of the client.
-pub(super) async fn next_event<C: ClientConnection>(
+pub(super) async fn next_event<C: RequestClient>(
     origin: &mut OriginConnection,
     exchange: &mut ClientExchange<'_, C>,
     patience: Duration,
@@ -64,7 +62,7 @@ pub(super) async fn next_event<C: ClientConnection>(
 }
 
 /// Reads bytes of the body, or waits for the end of the client. Bytes of later requests are no event: each would prolong the origin's time.
-async fn from_client<C: ClientConnection>(
+async fn from_client<C: RequestClient>(
     exchange: &mut ClientExchange<'_, C>,
 ) -> Option<io::Result<usize>> {
     if !exchange.body.is_over() {
@@ -75,6 +73,8 @@ async fn from_client<C: ClientConnection>(
     while exchange.client.received().len() < bounds::HEAD_READ {
         match exchange.client.read_more(None).await {
             Some(Ok(1..)) => {}
+            // The end of a body of HTTP/2 whose length was known.
+            Some(Ok(0)) if exchange.is_http2() => {}
             end => return end,
         }
     }
@@ -97,12 +97,16 @@ pub(super) fn origin_bytes(read: Option<io::Result<usize>>, context: &Context) -
 }
 
 /// Sends the bytes of the body that the client sent to the origin.
-pub(super) async fn take_from_client<C: ClientConnection>(
+pub(super) async fn take_from_client<C: RequestClient>(
     read: Option<io::Result<usize>>,
     origin: &mut OriginConnection,
     exchange: &mut ClientExchange<'_, C>,
     context: &mut Context,
 ) -> Result<()> {
+    if let Some(end) = exchange.body.end(read.as_ref()) {
+        exchange.body.keep(&end);
+        return write_to(origin, &end, context).await;
+    }
     check_client_read(read)?;
     if exchange.body.is_over() {
         // The bytes of a later request.

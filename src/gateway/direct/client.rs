@@ -1,4 +1,6 @@
-//! Names what serving a request needs of a client's connection.
+//! Names what serving a request needs of its client: the bytes of its body, and a way to write the answer.
+//!
+//! A connection of HTTP/1 and a stream of HTTP/2 implement it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pingora::protocols::SocketDigest;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::head_writer::AnswerHead;
 use crate::client::TlsFacts;
+use crate::gateway::shape::BodyEnd;
 
 /// The facts of a client's connection that its requests share.
 #[derive(Clone)]
@@ -20,24 +23,31 @@ pub struct ConnectionFacts {
     pub secured: Option<Arc<TlsFacts>>,
 }
 
-/// A client's connection of HTTP/1.1, from which the head of a request was taken.
-pub trait ClientConnection: Send {
-    /// Returns the bytes that were received and not consumed: of the request's body, then of later requests.
+/// The client of a request whose head was taken.
+pub trait RequestClient: Send {
+    /// Returns the bytes that were received and not consumed: of the request's body; over HTTP/1 then of later requests.
     fn received(&mut self) -> &mut BytesMut;
 
-    /// Reads once, behind the received bytes. Returns the number of bytes, 0 at the end; `None` when it takes longer than `patience`.
-    /// Dropping the future loses no byte.
+    /// Reads once, behind the received bytes. Returns the number of bytes; 0 at the end of the connection of HTTP/1, or of the body of
+    /// HTTP/2; `None` when it takes longer than `patience`. Behind the body of HTTP/2 it waits for the client to leave. Dropping the future
+    /// loses no byte.
     fn read_more(
         &mut self,
         patience: Option<Duration>,
     ) -> impl Future<Output = Option<io::Result<usize>>> + Send;
 
-    /// Writes all bytes. A client that reads too slowly ends the write with an error.
-    fn write(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+    /// Begins an answer, interim or final: appends the bytes of its head to `into`, which are to be written before its body, or sends it.
+    ///
+    /// # Errors
+    /// The client has left.
+    fn begin_answer(&mut self, into: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()>;
 
-    /// Returns its stream, for a protocol other than HTTP.
-    fn stream(&mut self) -> &mut (impl AsyncRead + AsyncWrite + Send + Unpin);
+    /// Writes all bytes of an answer, or its last ones. A client that reads too slowly ends the write with an error.
+    fn write(&mut self, bytes: &[u8], end: BodyEnd) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Returns its socket.
-    fn socket(&self) -> Option<Arc<SocketDigest>>;
+    /// Returns once the client has left.
+    fn left(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Returns the stream for another protocol; `None` where the connection carries other requests beside this one.
+    fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)>;
 }

@@ -15,8 +15,8 @@ use sluicegate_http1::BodyFraming;
 use tokio::time::timeout;
 
 use super::ConnectionState;
-use super::client::ClientConnection;
-use super::head_writer::{ConnectionPersistence, ResponseParts, write_interim, write_response};
+use super::client::RequestClient;
+use super::head_writer::{AnswerHead, ConnectionPersistence, ResponseParts};
 use super::name_case::ReceivedNames;
 use super::received::RequestWire;
 use super::request_body::RequestBody;
@@ -24,6 +24,7 @@ use crate::admission::body_is_read;
 use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
+use crate::gateway::shape::BodyEnd;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 
@@ -51,7 +52,7 @@ pub(super) struct ClientExchange<'a, C> {
     shutdown: &'a ShutdownWatch,
 }
 
-impl<'a, C: ClientConnection> ClientExchange<'a, C> {
+impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// Returns the exchange before its answer.
     pub(super) fn new(
         client: &'a mut C,
@@ -89,35 +90,61 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
                 self.close();
                 BodyFraming::UntilClose
             }
+            // The stream ends the body.
+            BodyFraming::Chunked | BodyFraming::UntilClose if self.is_http2() => {
+                BodyFraming::UntilClose
+            }
             BodyFraming::Chunked | BodyFraming::UntilClose => BodyFraming::Chunked,
         }
+    }
+
+    /// Returns whether the client speaks HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.head.version == Version::HTTP_2
     }
 
     fn is_http10(&self) -> bool {
         self.head.version == Version::HTTP_10
     }
 
-    /// Appends the head of the final answer to `into`; `write_others` appends the fields that are not in the map.
+    /// Begins the final answer: its head is sent, or appended to `into`. `write_others` appends the fields that are not in the map.
     pub(super) fn begin_answer(
         &mut self,
         into: &mut Vec<u8>,
         head: ResponseParts<'_>,
         framing: BodyFraming,
-        write_others: impl FnOnce(&mut Vec<u8>),
-    ) {
+        write_others: &dyn Fn(&mut Vec<u8>),
+    ) -> Result<()> {
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.persistence = ConnectionPersistence::Switch;
         } else if *self.shutdown.borrow() {
             self.close();
         }
-        write_response(into, head, framing, self.persistence, write_others);
         self.status = Some(head.status);
+        self.begin(into, head, framing, write_others)
+    }
+
+    fn begin(
+        &mut self,
+        into: &mut Vec<u8>,
+        parts: ResponseParts<'_>,
+        framing: BodyFraming,
+        write_others: &dyn Fn(&mut Vec<u8>),
+    ) -> Result<()> {
+        let head = AnswerHead {
+            parts,
+            framing,
+            persistence: self.persistence,
+            write_others,
+        };
+        let begun = self.client.begin_answer(into, head);
+        begun.map_err(|error| client_error(ErrorType::WriteError, error))
     }
 
     /// Asks for the body, if the client holds it back.
     pub(super) async fn ask_for_body(&mut self) -> Result<()> {
         if std::mem::take(&mut self.holds_body) {
-            self.write(CONTINUE).await?;
+            self.write(CONTINUE, BodyEnd::NotYet).await?;
         }
         Ok(())
     }
@@ -167,7 +194,11 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
             if self.body.is_over() {
                 return Ok(Ok(Prefix::Whole(data.freeze())));
             }
-            check_client_read(self.client.read_more(None).await)?;
+            let read = self.client.read_more(None).await;
+            match self.body.end(read.as_ref()) {
+                Some(end) => self.body.keep_early(&end),
+                None => check_client_read(read)?,
+            }
         }
     }
 
@@ -177,26 +208,26 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
             return Ok(());
         }
         let mut bytes = Vec::with_capacity(256);
-        write_interim(&mut bytes, head);
-        self.write(&bytes).await
+        self.begin(&mut bytes, head, BodyFraming::None, &|_| {})?;
+        self.write(&bytes, BodyEnd::NotYet).await
     }
 
     /// Writes bytes of the answer.
     ///
     /// # Errors
     /// The client has left, or reads too slowly.
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.client.write(bytes).await;
+    pub(super) async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<()> {
+        let written = self.client.write(bytes, end).await;
         written.map_err(|error| client_error(ErrorType::WriteError, error))
     }
 
     /// Writes bytes of the answer. Calls `reserve` if the client does not take them at once; its error ends the write.
     pub(super) async fn write_or_wait(
         &mut self,
-        bytes: &[u8],
+        (bytes, end): (&[u8], BodyEnd),
         reserve: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let mut write = pin!(self.client.write(bytes));
+        let mut write = pin!(self.client.write(bytes, end));
         let mut reserve = Some(reserve);
         let written = poll_fn(|context| match write.as_mut().poll(context) {
             Poll::Ready(written) => Poll::Ready(Ok(written)),
@@ -220,10 +251,10 @@ impl<'a, C: ClientConnection> ClientExchange<'a, C> {
             None => BodyFraming::None,
         };
         let mut bytes = Vec::with_capacity(512 + answer.body.len());
-        self.begin_answer(&mut bytes, (&answer.head).into(), framing, |_| {});
+        self.begin_answer(&mut bytes, (&answer.head).into(), framing, &|_| {})?;
         let body = answer.body_for(&self.head.method);
         bytes.extend_from_slice(body.map_or(&[][..], |body| body));
-        self.write(&bytes).await?;
+        self.write(&bytes, BodyEnd::Here).await?;
         self.body_bytes = body.map_or(0, |body| body.len() as u64);
         Ok(())
     }
@@ -286,5 +317,10 @@ pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<()> {
 
 /// Returns the error of a client's connection.
 pub(super) fn client_error(error_type: ErrorType, error: io::Error) -> Box<Error> {
+    // Pingora's own, of a stream of HTTP/2.
+    let error = match error.downcast::<Box<Error>>() {
+        Ok(error) => return error.into_down(),
+        Err(error) => error,
+    };
     Error::because(error_type, "on the connection of the client", error).into_down()
 }

@@ -14,15 +14,14 @@ use sluicegate_http1::{HeadError, HeadLimits, HeadProgress, ResponseHead, RuleVi
 use super::attempt_io::{
     AttemptEvent, facts, next_event, origin_bytes, patience, status_of, take_from_client, write_to,
 };
-use super::client::ClientConnection;
+use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::relay::AfterAttempt;
 use super::response_split::{MappedFields, mapped_fields};
-use crate::gateway::Gateway;
-use crate::gateway::attempts;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
+use crate::gateway::{Gateway, attempts, http_versions};
 use crate::origin::{
     FieldChanges, FieldEdit, OriginConnection, OriginServer, hop_by_hop, strip_hop_by_hop,
 };
@@ -47,7 +46,7 @@ struct ResponseProgress {
 
 impl Gateway {
     /// Sends the request to servers of its origin until one answers, and passes the answer on.
-    pub(super) async fn forward<C: ClientConnection>(
+    pub(super) async fn forward<C: RequestClient>(
         &self,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
@@ -88,7 +87,7 @@ impl Gateway {
     }
 
     /// Makes one attempt over a connection.
-    async fn attempt<C: ClientConnection>(
+    async fn attempt<C: RequestClient>(
         &self,
         origin: &mut OriginConnection,
         exchange: &mut ClientExchange<'_, C>,
@@ -116,7 +115,7 @@ impl Gateway {
     }
 
     /// Writes the head and the bytes of the body that are here.
-    async fn send_request<C: ClientConnection>(
+    async fn send_request<C: RequestClient>(
         &self,
         origin: &mut OriginConnection,
         exchange: &mut ClientExchange<'_, C>,
@@ -127,6 +126,8 @@ impl Gateway {
         for name in hop_by_hop(received) {
             fields.remove(&name);
         }
+        http_versions::name_host(exchange.head, &mut fields)?;
+        http_versions::join_cookies(exchange.head, &mut fields)?;
         self.edit_fields_for_origin(exchange.head, &mut fields, context)?;
         let rewritten = context.located()?.target.as_deref();
         let parts = RequestParts {
@@ -136,7 +137,7 @@ impl Gateway {
             is_upgrade: exchange.is_upgrade,
         };
         let mut bytes = Vec::with_capacity(1024);
-        write_request(&mut bytes, parts, exchange.body.framing);
+        write_request(&mut bytes, parts, exchange.body.origin_framing());
         if let Some(names) = &exchange.names {
             names.restore(&mut bytes);
         }
@@ -147,7 +148,7 @@ impl Gateway {
     }
 
     /// Reads up to the end of the final head, whose length it returns. Interim responses are passed on.
-    async fn await_head<C: ClientConnection>(
+    async fn await_head<C: RequestClient>(
         &self,
         origin: &mut OriginConnection,
         response: &mut ResponseProgress,
@@ -191,7 +192,7 @@ impl Gateway {
     }
 
     /// Passes an interim response on; the client asked for none, so a `100 Continue` is dropped.
-    async fn pass_interim<C: ClientConnection>(
+    async fn pass_interim<C: RequestClient>(
         &self,
         (status, reason, mut fields): (StatusCode, &[u8], HeaderMap),
         exchange: &mut ClientExchange<'_, C>,

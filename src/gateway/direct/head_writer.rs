@@ -1,9 +1,11 @@
 //! Writes heads as HTTP/1.1. The framing fields are written from the framing that was decided, never copied.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use http::{Method, StatusCode};
+use pingora::Result;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::date::get_cached_date;
 use sluicegate_http1::BodyFraming;
@@ -34,6 +36,27 @@ pub(super) struct ResponseParts<'a> {
     /// The fields.
     pub(super) fields: &'a HeaderMap,
 }
+
+/// The head of an answer on its way to the client.
+#[derive(Clone, Copy)]
+pub struct AnswerHead<'a> {
+    pub(super) parts: ResponseParts<'a>,
+    pub(super) framing: BodyFraming,
+    pub(super) persistence: ConnectionPersistence,
+    /// Appends the lines of HTTP/1.1 of the fields that are not in the map; over HTTP/2 there are none.
+    pub(super) write_others: &'a dyn Fn(&mut Vec<u8>),
+}
+
+/// Fields of a connection of HTTP/1, RFC 9113 §8.2.2, and the date.
+const NOT_OF_HTTP2: [HeaderName; 7] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    DATE,
+];
 
 impl<'a> From<&'a ResponseHeader> for ResponseParts<'a> {
     fn from(head: &'a ResponseHeader) -> Self {
@@ -72,16 +95,57 @@ pub(super) fn write_request(into: &mut Vec<u8>, head: RequestParts<'_>, framing:
     into.extend_from_slice(b"\r\n");
 }
 
-/// Appends the head of a response to `into`; `write_others` appends the fields that are not in the map.
-pub(super) fn write_response(
-    into: &mut Vec<u8>,
-    head: ResponseParts<'_>,
-    framing: BodyFraming,
-    persistence: ConnectionPersistence,
-    write_others: impl FnOnce(&mut Vec<u8>),
-) {
+impl AnswerHead<'_> {
+    /// Returns whether the head ends the answer.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        matches!(self.framing, BodyFraming::None | BodyFraming::Length(0)) && !self.is_interim()
+    }
+
+    fn is_interim(&self) -> bool {
+        let status = self.parts.status;
+        status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
+    }
+
+    /// Appends it as a head of HTTP/1.1 to `into`.
+    pub fn write_http1(&self, into: &mut Vec<u8>) {
+        if self.is_interim() {
+            write_status_line(into, self.parts);
+            write_fields(into, self.parts.fields);
+            into.extend_from_slice(b"\r\n");
+        } else {
+            write_response(into, self);
+        }
+    }
+
+    /// Returns it as a head of HTTP/2, without the fields that HTTP/2 forbids (RFC 9113 §8.2.2) and without `Date`, which Pingora writes.
+    ///
+    /// # Errors
+    /// Those of Pingora's head.
+    pub fn for_http2(&self) -> Result<ResponseHeader> {
+        let fields = self.parts.fields;
+        let mut head = ResponseHeader::build_no_case(self.parts.status, Some(fields.len() + 1))?;
+        for (name, value) in fields {
+            if !NOT_OF_HTTP2.contains(name) {
+                head.append_header(name.clone(), value.clone())?;
+            }
+        }
+        match self.framing {
+            BodyFraming::Length(bytes) => head.insert_header(CONTENT_LENGTH, bytes)?,
+            BodyFraming::None => {}
+            BodyFraming::Chunked | BodyFraming::UntilClose => {
+                head.remove_header(&CONTENT_LENGTH);
+            }
+        }
+        Ok(head)
+    }
+}
+
+/// Appends the head of a final response to `into`.
+fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
+    let (head, framing) = (answer.parts, answer.framing);
     write_status_line(into, head);
-    write_others(into);
+    (answer.write_others)(into);
     write_fields(into, head.fields);
     if framing == BodyFraming::None
         && head.status != StatusCode::NO_CONTENT
@@ -96,19 +160,12 @@ pub(super) fn write_response(
         // RFC 9110 §6.6.1: a recipient with a clock adds it.
         write_field(into, b"date", get_cached_date().as_bytes());
     }
-    let connection: &[u8] = match persistence {
+    let connection: &[u8] = match answer.persistence {
         ConnectionPersistence::Keep => b"keep-alive",
         ConnectionPersistence::Close => b"close",
         ConnectionPersistence::Switch => b"Upgrade",
     };
     write_field(into, b"connection", connection);
-    into.extend_from_slice(b"\r\n");
-}
-
-/// Appends the head of an interim response to `into`.
-pub(super) fn write_interim(into: &mut Vec<u8>, head: ResponseParts<'_>) {
-    write_status_line(into, head);
-    write_fields(into, head.fields);
     into.extend_from_slice(b"\r\n");
 }
 
@@ -178,13 +235,13 @@ mod tests {
                 fields: &fields,
             };
             let mut bytes = Vec::new();
-            write_response(
-                &mut bytes,
+            let answer = AnswerHead {
                 parts,
                 framing,
-                ConnectionPersistence::Close,
-                |_| {},
-            );
+                persistence: ConnectionPersistence::Close,
+                write_others: &|_| {},
+            };
+            answer.write_http1(&mut bytes);
             let mut head = ResponseHead::new();
             let progress = head.parse(&bytes, &limits);
             assert_eq!(progress, Ok(HeadProgress::Whole(bytes.len())));

@@ -1,10 +1,11 @@
-//! Serves requests of HTTP/1 without Pingora's proxy, on routes that need nothing that only the proxy does: a cache, HTTP/2 to an origin.
+//! Serves requests without Pingora's proxy, on routes that need nothing that only the proxy does: a cache, HTTP/2 to an origin.
 //!
 //! A request passes the stages in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), forward with
 //! attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]). Whether a route is served here is compiled into it
 //! ([`ForwardingPath`]) and looked at before admission, so a request that goes to the proxy was not charged.
 //!
-//! Heads are parsed by [`sluicegate_http1`] alone, for both paths; a framing field is never copied, but written by what the parser decided.
+//! Heads of HTTP/1 are parsed by [`sluicegate_http1`] alone, for both paths; a framing field is never copied, but written by what the
+//! parser decided.
 //!
 //! [`ForwardingPath`]: crate::snapshot::ForwardingPath
 
@@ -27,16 +28,21 @@ use super::error::ProxyFault;
 use super::fault::answer_to_fault;
 use super::record::ClientResponse;
 use super::step::{Step, answer_to};
-use super::{Gateway, decide, proof, strip, wait};
+use super::strip::{self, ForwardingClaim};
+use super::{Gateway, decide, http_versions, proof};
 use crate::config::rules::ServerRules;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::snapshot::{ForwardingPath, Snapshot};
+use std::net::IpAddr;
+
+use http::Method;
+use pingora::Error;
 use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
-use pingora::{Error, Result};
 
-pub use client::{ClientConnection, ConnectionFacts};
+pub use client::{ConnectionFacts, RequestClient};
+pub use head_writer::AnswerHead;
 
 use exchange::ClientExchange;
 use name_case::ReceivedNames;
@@ -58,6 +64,13 @@ impl DecidedRequest {
     pub fn server_rules(&self) -> &ServerRules {
         &self.context.snapshot.rules.server
     }
+}
+
+/// A request that Pingora's proxy must serve, without the fields that were removed.
+struct UndecidedRequest {
+    head: RequestHeader,
+    forwarding: ForwardingClaim,
+    peer: IpAddr,
 }
 
 /// The state of a client's connection after a request.
@@ -82,39 +95,83 @@ impl Gateway {
         parsed: &sluicegate_http1::RequestHead,
         read: &[u8],
         facts: &ConnectionFacts,
-    ) -> Option<DecidedRequest> {
-        let mut received = ReceivedRequest::of(parsed, read)?;
+    ) -> Option<Box<DecidedRequest>> {
+        let received = ReceivedRequest::of(parsed, read)?;
+        let names = || ReceivedNames::of(parsed.fields(), read);
+        self.decide_received(received, facts, names).ok()
+    }
+
+    /// Decides a request of HTTP/2, whose body is empty or follows on its stream, as [`decide_direct`](Self::decide_direct) does.
+    ///
+    /// # Errors
+    /// The head, where Pingora's proxy must serve the request; nothing was charged then.
+    pub fn decide_stream(
+        &self,
+        head: RequestHeader,
+        is_empty: bool,
+        facts: &ConnectionFacts,
+    ) -> Result<Box<DecidedRequest>, Box<RequestHeader>> {
+        let received = ReceivedRequest::of_stream(head, is_empty);
+        // Over HTTP/2 all names are in lower case.
+        let decided = self.decide_received(received, facts, ReceivedNames::default);
+        decided.map_err(|undecided| {
+            // The proxy does not find the fields that were removed.
+            undecided.forwarding.count(undecided.peer, &self.0);
+            Box::new(undecided.head)
+        })
+    }
+
+    fn decide_received(
+        &self,
+        mut received: ReceivedRequest,
+        facts: &ConnectionFacts,
+        names: impl FnOnce() -> ReceivedNames,
+    ) -> Result<Box<DecidedRequest>, Box<UndecidedRequest>> {
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
         context.peer = facts.peer;
         context.secured.clone_from(&facts.secured);
         let snapshot = context.snapshot.clone();
         let peer = context.peer_address();
+        // Before fields are removed: a name may be wrong in both ways.
+        let checked = received.check();
         let forwarding = strip::untrusted_fields(&mut received.head, peer, &snapshot);
-        let (step, keeps_case) = self.first_step(&received, &snapshot, facts, &mut context)?;
+        let first = match checked {
+            Err(rule) => {
+                let problem = GatewayProblem::BadRequest(rule);
+                Some((decide::reject_unread(problem, &mut context), false))
+            }
+            Ok(()) => self.first_step(&received.head, &snapshot, facts, &mut context),
+        };
+        let Some((step, keeps_case)) = first else {
+            return Err(Box::new(UndecidedRequest {
+                head: received.head,
+                forwarding,
+                peer,
+            }));
+        };
         forwarding.count(peer, &self.0);
-        Some(DecidedRequest {
+        Ok(Box::new(DecidedRequest {
             head: received.head,
             wire: received.wire,
-            names: keeps_case.then(|| ReceivedNames::of(parsed.fields(), read)),
+            names: keeps_case.then(names),
             context,
             step,
-        })
+        }))
     }
 
     /// Returns the first step of a received request, and whether its origin distinguishes the case of names.
     fn first_step(
         &self,
-        received: &ReceivedRequest,
+        head: &RequestHeader,
         snapshot: &Snapshot,
         facts: &ConnectionFacts,
         context: &mut Context,
     ) -> Option<(Step, bool)> {
-        if let Err(rule) = received.check_options() {
-            let problem = GatewayProblem::BadRequest(rule);
-            return Some((decide::reject_unread(problem, context), false));
+        if head.method == Method::CONNECT {
+            // HTTP/1.1 has rejected it before; Pingora answers that of HTTP/2.
+            return None;
         }
-        let head = &received.head;
         if let Some(proof) = proof::wanted(&self.0, head) {
             return Some((Step::Prove(proof), false));
         }
@@ -129,9 +186,9 @@ impl Gateway {
     }
 
     /// Serves a decided request to its end, and records it. Returns the state of the connection.
-    pub async fn serve_direct<C: ClientConnection>(
+    pub async fn serve_direct<C: RequestClient>(
         &self,
-        request: DecidedRequest,
+        request: Box<DecidedRequest>,
         client: &mut C,
         shutdown: &ShutdownWatch,
     ) -> ConnectionState {
@@ -141,7 +198,7 @@ impl Gateway {
             names,
             mut context,
             step,
-        } = request;
+        } = *request;
         let mut exchange = ClientExchange::new(client, &head, wire, shutdown, &context);
         exchange.names = names;
         let served = self.serve_step(step, &mut exchange, &mut context).await;
@@ -165,12 +222,12 @@ impl Gateway {
     }
 
     /// Waits as the limits say, then forwards or answers the request.
-    async fn serve_step<C: ClientConnection>(
+    async fn serve_step<C: RequestClient>(
         &self,
         mut step: Step,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> pingora::Result<()> {
         if let Step::ReadBody { max_body_bytes } = step {
             // Boxed: only a route with keys in bodies pays for its size.
             let read = Box::pin(exchange.read_key_body(max_body_bytes, context)).await?;
@@ -181,7 +238,7 @@ impl Gateway {
             step = Box::pin(self.decide_with_store(exchange.head, context)).await;
         }
         if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
-            let left = wait::closed(exchange.client.socket());
+            let left = exchange.client.left();
             step = Box::pin(self.wait_for_delay(step, left, context)).await?;
         }
         if matches!(step, Step::Forward) {
@@ -193,13 +250,14 @@ impl Gateway {
     }
 
     /// Notes the failure of a request, and answers it if the client is there and has got no part of an answer.
-    async fn end_failed<C: ClientConnection>(
+    async fn end_failed<C: RequestClient>(
         &self,
         error: &Error,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) {
-        let fault = ProxyFault::of(error);
+        let waits_for_client = !exchange.body.is_over();
+        let fault = http_versions::blame(ProxyFault::of(error), waits_for_client, context);
         // The gateway has all of a request whose origin failed, or it closes the connection with the answer.
         if exchange.status.is_some() || !fault.leaves_client_usable() {
             exchange.close();
@@ -208,7 +266,7 @@ impl Gateway {
         let Some(problem) = fault.problem().filter(|_| exchange.status.is_none()) else {
             return;
         };
-        let answer: Result<OwnAnswer> = answer_to_fault(problem, exchange.head, context);
+        let answer: pingora::Result<OwnAnswer> = answer_to_fault(problem, exchange.head, context);
         let sent = match answer {
             Ok(answer) => Box::pin(exchange.answer(answer)).await,
             Err(error) => Err(error),

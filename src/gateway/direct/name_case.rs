@@ -3,6 +3,7 @@
 use sluicegate_http1::FieldLines;
 
 /// The names of the fields of a head, as they were received.
+#[derive(Default)]
 pub(super) struct ReceivedNames(Vec<Box<[u8]>>);
 
 impl ReceivedNames {

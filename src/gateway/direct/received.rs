@@ -1,13 +1,13 @@
-//! Makes a head of header maps from the parsed bytes of a request, without the fields that its connection must not carry on.
+//! Makes the head that the stages read from the parsed bytes of a request, or from the head of a stream.
 
 use http::Version;
-use http::header::{EXPECT, HeaderName, HeaderValue, UPGRADE};
+use http::header::{CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use pingora::http::RequestHeader;
 use sluicegate_base::bounds;
-use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead};
+use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
 
 use super::head_writer::ConnectionPersistence;
-use crate::gateway::upgrade_header;
+use crate::gateway::{http_versions, upgrade_header};
 use crate::origin::named_by_connection;
 use crate::response::HttpViolation;
 
@@ -19,6 +19,8 @@ pub(super) struct ReceivedRequest {
     pub(super) wire: RequestWire,
     /// The options of its connection.
     options: ConnectionOptions,
+    /// False if its target cannot be written as HTTP/1.1 has it.
+    is_readable: bool,
 }
 
 /// The facts of a request's body and connection, from its head.
@@ -54,14 +56,45 @@ impl ReceivedRequest {
             head,
             wire,
             options,
+            is_readable: true,
         })
     }
 
-    /// Checks that `Connection` names fields that may be removed, and few of them: each is looked for in the whole head.
+    /// Returns the request of a stream of HTTP/2, whose body is empty or follows.
+    pub(super) fn of_stream(mut head: RequestHeader, is_empty: bool) -> Self {
+        if head.headers.contains_key(UPGRADE) {
+            upgrade_header::remove(&mut head);
+        }
+        let framing = if is_empty {
+            BodyFraming::None
+        } else {
+            length(&head.headers).map_or(BodyFraming::UntilClose, BodyFraming::Length)
+        };
+        Self {
+            is_readable: http_versions::encode_query(&mut head).is_ok(),
+            head,
+            wire: RequestWire {
+                framing,
+                persistence: ConnectionPersistence::Keep,
+                expects_continue: false,
+                is_upgrade: false,
+            },
+            options: ConnectionOptions::default(),
+        }
+    }
+
+    /// Checks the rules that the parser of its version does not: no field of HTTP/2 looks like one that frames a message of HTTP/1.1;
+    /// `Connection` names fields that may be removed, and few of them, since each is looked for in the whole head.
     ///
     /// # Errors
     /// The rule that the request breaks.
-    pub(super) fn check_options(&self) -> Result<(), HttpViolation> {
+    pub(super) fn check(&self) -> Result<(), HttpViolation> {
+        if !self.is_readable {
+            return Err(HttpViolation::Http2);
+        }
+        if http_versions::has_framing_name(&self.head) {
+            return Err(RuleViolation::FramingName.into());
+        }
         if self.options.others() == 0 {
             return Ok(());
         }
@@ -100,6 +133,14 @@ impl RequestWire {
             is_upgrade,
         }
     }
+}
+
+/// Returns the length of a body, where one valid field states it; locating the request rejects all others.
+fn length(fields: &HeaderMap) -> Option<u64> {
+    let mut lengths = fields.get_all(CONTENT_LENGTH).iter();
+    let digits = lengths.next()?.to_str().ok()?;
+    let is_alone = lengths.next().is_none() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_alone.then(|| digits.parse().ok()).flatten()
 }
 
 /// Returns whether a request without this field would mean something else to the origin.

@@ -9,7 +9,7 @@ use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseH
 use super::attempt_io::{
     AttemptEvent, facts, next_event, origin_bytes, patience, status_of, take_from_client,
 };
-use super::client::ClientConnection;
+use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::ResponseParts;
 use super::name_case::ReceivedNames;
@@ -20,7 +20,7 @@ use crate::config::rules::HeaderCase;
 use crate::gateway::context::Context;
 use crate::gateway::decision::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
-use crate::gateway::shape::{self, Kind};
+use crate::gateway::shape::{self, BodyEnd, Kind};
 use crate::gateway::{Gateway, answer, attempts, cause, unread};
 use crate::origin::{OriginConnection, strip_hop_by_hop};
 use crate::response::compressor::BodyCompressor;
@@ -42,7 +42,7 @@ struct BodyChange {
 
 impl Gateway {
     /// Judges the head, whose bytes were read, and passes the response on.
-    pub(super) async fn relay<C: ClientConnection>(
+    pub(super) async fn relay<C: RequestClient>(
         &self,
         origin: &mut OriginConnection,
         head: &ResponseHead,
@@ -52,7 +52,7 @@ impl Gateway {
     ) -> Result<AfterAttempt> {
         let read = &origin.read[..head_bytes];
         let options = ConnectionOptions::of(head.fields(), read);
-        let mapped = MappedFields::needed(options, context)?;
+        let mapped = MappedFields::needed(options, exchange.is_http2(), context)?;
         let status = status_of(head)?;
         let mut fields = mapped_fields(head, read, mapped);
         let change = self.judge_response(status, &mut fields, exchange, context)?;
@@ -76,15 +76,14 @@ impl Gateway {
             reason: head.reason(read),
             fields: &fields,
         };
-        exchange.begin_answer(&mut out, parts, framing, |into| {
-            write_others(into, head, read, mapped);
-        });
+        let write_others = |into: &mut Vec<u8>| write_others(into, head, read, mapped);
+        exchange.begin_answer(&mut out, parts, framing, &write_others)?;
         if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
             ReceivedNames::of(head.fields(), read).restore(&mut out);
         }
         origin.read.advance(head_bytes);
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            exchange.write(&out).await?;
+            exchange.write(&out, BodyEnd::NotYet).await?;
             // Boxed: few requests become tunnels.
             Box::pin(tunnel::run(origin, exchange, context)).await?;
             return Ok(AfterAttempt::Close);
@@ -119,7 +118,7 @@ impl Gateway {
     }
 
     /// Judges the final head of an origin, settles the charges by it, and makes of its fields those for the client.
-    fn judge_response<C: ClientConnection>(
+    fn judge_response<C: RequestClient>(
         &self,
         status: StatusCode,
         fields: &mut HeaderMap,
@@ -164,7 +163,7 @@ impl Gateway {
     }
 
     /// Passes the body on; `out` has the head, which is written with the first bytes.
-    async fn pass_body<C: ClientConnection>(
+    async fn pass_body<C: RequestClient>(
         &self,
         origin: &mut OriginConnection,
         body: &mut ResponseBody,
@@ -178,16 +177,24 @@ impl Gateway {
             if body.is_over() {
                 context.finish_response();
             }
-            if !out.is_empty() {
-                self.pass_piece(&out, exchange, context).await?;
-                out.clear();
-                out.shrink_to(JOINED_PIECE);
-            }
+            let end = if body.is_over() {
+                BodyEnd::Here
+            } else {
+                BodyEnd::NotYet
+            };
             if as_read > 0 {
-                let piece = &origin.read[..as_read];
+                if !out.is_empty() {
+                    let piece = (&out[..], BodyEnd::NotYet);
+                    self.pass_piece(piece, exchange, context).await?;
+                }
+                let piece = (&origin.read[..as_read], end);
                 self.pass_piece(piece, exchange, context).await?;
                 origin.read.advance(as_read);
+            } else {
+                self.pass_piece((&out, end), exchange, context).await?;
             }
+            out.clear();
+            out.shrink_to(JOINED_PIECE);
             exchange.body_bytes = body.content();
             if body.is_over() {
                 return Ok(());
@@ -204,13 +211,13 @@ impl Gateway {
     }
 
     /// Writes a piece of the answer; one that the client does not take at once takes room among unread answers.
-    async fn pass_piece<C: ClientConnection>(
+    async fn pass_piece<C: RequestClient>(
         &self,
-        piece: &[u8],
+        piece: (&[u8], BodyEnd),
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
-        let reserve = || unread::wait(&self.0, piece.len(), context);
+        let reserve = || unread::wait(&self.0, piece.0.len(), context);
         exchange.write_or_wait(piece, reserve).await?;
         unread::went_on(context);
         Ok(())
@@ -218,7 +225,7 @@ impl Gateway {
 }
 
 /// Writes the head and the page in place of the body, and drops the body, so that the connection to the origin goes on if it is small.
-async fn replace_body<C: ClientConnection>(
+async fn replace_body<C: RequestClient>(
     origin: &mut OriginConnection,
     body: &mut ResponseBody,
     (mut out, page): (Vec<u8>, ReplacementPage),
@@ -229,7 +236,7 @@ async fn replace_body<C: ClientConnection>(
         out.extend_from_slice(&page.body);
         exchange.body_bytes = page.body.len() as u64;
     }
-    exchange.write(&out).await?;
+    exchange.write(&out, BodyEnd::Here).await?;
     let mut dropped = 0;
     loop {
         // The client has its answer, so a body that breaks costs the connection to the origin alone.

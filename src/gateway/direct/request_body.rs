@@ -7,6 +7,7 @@
 //! Bytes are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once. Bytes that a key needs
 //! are read before the decision, up to `max_key_body_bytes` and one read more.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
 
 /// The body of one request.
 pub(super) struct RequestBody {
-    /// Its framing, as received and as sent.
+    /// Its framing as received; a body of unknown length of HTTP/2 ends with its stream.
     pub(super) framing: BodyFraming,
     reader: BodyReader,
     /// The bytes that every attempt begins with, framed; `None` once they were too many.
@@ -64,6 +65,14 @@ impl RequestBody {
     /// Returns the time that the client has for the next bytes.
     pub(super) fn patience(&self) -> Duration {
         self.patience
+    }
+
+    /// Returns its framing for an origin of HTTP/1.1.
+    pub(super) fn origin_framing(&self) -> BodyFraming {
+        match self.framing {
+            BodyFraming::UntilClose => BodyFraming::Chunked,
+            framing => framing,
+        }
     }
 
     /// Returns whether an attempt can send it from its beginning.
@@ -112,12 +121,28 @@ impl RequestBody {
         }
         let mut framed = Vec::new();
         self.frame(received, &mut framed, |bytes| data.extend_from_slice(bytes))?;
-        let kept = self.keep(&framed);
+        self.keep_early(&framed);
+        Ok(())
+    }
+
+    /// Ends it where a read ended its stream. Returns the bytes that end it at the origin.
+    pub(super) fn end(&mut self, read: Option<&io::Result<usize>>) -> Option<Vec<u8>> {
+        if self.framing != BodyFraming::UntilClose || !matches!(read, Some(Ok(0))) {
+            return None;
+        }
+        self.reader.end_of_stream().ok()?;
+        let mut framed = Vec::new();
+        write_last_chunk(&mut framed);
+        Some(framed)
+    }
+
+    /// Keeps bytes that were read before the decision.
+    pub(super) fn keep_early(&mut self, framed: &[u8]) {
+        let kept = self.keep(framed);
         self.unsent.extend(kept.unwrap_or_default());
         if self.replay.is_none() {
-            self.unsent.append(&mut framed);
+            self.unsent.extend_from_slice(framed);
         }
-        Ok(())
     }
 
     /// Moves the bytes of the body that were received to `into`, framed for the origin, and shows its data to `each`.
@@ -127,12 +152,12 @@ impl RequestBody {
         into: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]),
     ) -> Result<()> {
-        let mut behind = 0;
+        let (framing, mut behind) = (self.origin_framing(), 0);
         for piece in self.reader.pieces(received) {
             match piece.map_err(|_| malformed())? {
                 BodyPiece::Data(bytes) => {
                     each(bytes);
-                    write_piece(into, self.framing, bytes);
+                    write_piece(into, framing, bytes);
                 }
                 BodyPiece::Trailer(_) => {}
                 BodyPiece::End { behind: rest } => behind = rest.len(),
@@ -146,7 +171,7 @@ impl RequestBody {
     }
 
     /// Keeps bytes for another attempt. Returns those that were kept before, where all of them are too many.
-    fn keep(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let replay = self.replay.as_mut()?;
         if replay.len() + bytes.len() > bounds::REPLAY_BYTES {
             return self.replay.take();

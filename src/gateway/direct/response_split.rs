@@ -12,15 +12,20 @@ use crate::gateway::context::Context;
 pub(super) enum MappedFields {
     /// Those that every response's stages read or write.
     Few,
-    /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them.
+    /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them, or a head of HTTP/2 is made of them.
     All,
 }
 
 impl MappedFields {
-    /// Returns the fields that the stages need of a response with these options.
-    pub(super) fn needed(options: ConnectionOptions, context: &Context) -> Result<Self> {
+    /// Returns the fields that the stages and the client's version need of a response with these options.
+    pub(super) fn needed(
+        options: ConnectionOptions,
+        is_http2: bool,
+        context: &Context,
+    ) -> Result<Self> {
         let limits = &context.located()?.route.limits;
-        let names_fields = options.others() > 0
+        let names_fields = is_http2
+            || options.others() > 0
             || !limits.confidential().is_empty()
             || context.shape().is_some()
             || context.forwarded()?.admitted.is_pending();

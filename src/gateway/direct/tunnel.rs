@@ -16,10 +16,12 @@ use sluicegate_base::bounds;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-use super::client::ClientConnection;
+use super::client::RequestClient;
 use super::exchange::{ClientExchange, client_error};
 use crate::gateway::context::Context;
+use crate::gateway::error::error_for;
 use crate::origin::OriginConnection;
+use crate::response::GatewayProblem;
 use crate::thread_buffer::read_through;
 
 /// Bytes asked for in one read.
@@ -35,7 +37,7 @@ enum DirectionError {
 ///
 /// # Errors
 /// One side broke, or both were silent for too long.
-pub(super) async fn run<C: ClientConnection>(
+pub(super) async fn run<C: RequestClient>(
     origin: &mut OriginConnection,
     exchange: &mut ClientExchange<'_, C>,
     context: &mut Context,
@@ -46,7 +48,10 @@ pub(super) async fn run<C: ClientConnection>(
     // Relaxed: one task reads and writes both.
     let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
     let ended = {
-        let (mut client_read, mut client_write) = tokio::io::split(exchange.client.stream());
+        // Only HTTP/1.1 has upgrades.
+        let client =
+            (exchange.client.stream()).ok_or_else(|| error_for(GatewayProblem::Internal))?;
+        let (mut client_read, mut client_write) = tokio::io::split(client);
         let (mut origin_read, mut origin_write) = tokio::io::split(origin.stream());
         let mut up = std::pin::pin!(pass(to_origin, &mut client_read, &mut origin_write, &sent));
         let mut down = std::pin::pin!(pass(
