@@ -22,7 +22,7 @@ impl Variant {
 }
 
 /// Ways to write a length of five.
-const LENGTHS: [&str; 27] = [
+const LENGTHS: [&str; 29] = [
     "Content-Length: 5\r\n",
     "content-length:5\r\n",
     "Content-Length: 05\r\n",
@@ -46,6 +46,8 @@ const LENGTHS: [&str; 27] = [
     "Content-Length: 18446744073709551621\r\n",
     "Content-Length: 5\r\nContent-Length: 5\r\n",
     "Content-Length: 5\r\nContent-Length: 0\r\n",
+    "Content-Length:\r\nContent-Length: 5\r\n",
+    "Content-Length: 5\r\nContent-Length:\r\n",
     "Content-Length: 5\n",
     "Content_Length: 5\r\n",
     "Content--Length: 5\r\n",
@@ -86,7 +88,7 @@ const CODINGS: [&str; 29] = [
 ];
 
 /// Chunked bodies that are whole for somebody; the last chunk follows.
-const CHUNKS: [&str; 30] = [
+const CHUNKS: [&str; 34] = [
     "5\r\nhello\r\n",
     "A\r\n0123456789\r\n",
     "005\r\nhello\r\n",
@@ -112,6 +114,10 @@ const CHUNKS: [&str; 30] = [
     "5\r\r\nhello\r\n",
     "5;a\nhello\r\n",
     "5;\nxx\r\n5c\r\n",
+    "5;a=\"\r\nhello\r\n",
+    "5;a=\"b\r\nhello\r\n0\r\n\r\n\"\r\nhello\r\n",
+    "5;a=\"\\\"\r\nhello\r\n",
+    "100000005\r\nhello\r\n",
     "5;a\rb\r\nhello\r\n",
     "5;a\0\r\nhello\r\n",
     "\r\n",
@@ -140,7 +146,7 @@ const ENDS: [&str; 16] = [
 ];
 
 /// Heads, in full, `{v}` for what makes the target unique.
-const HEADS: [&str; 49] = [
+const HEADS: [&str; 54] = [
     "GET {v} HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET {v} HTTP/1.0\r\n\r\n",
     "GET http://a{v} HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -184,6 +190,11 @@ const HEADS: [&str; 49] = [
     "\r\nGET {v} HTTP/1.1\r\nHost: a\r\n\r\n",
     "\nGET {v} HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET {v} HTTP/1.1\nHost: a\n\n",
+    "GET {v} HTTP/1.1\r\nHost: a\r\r\r",
+    "GET {v} HTTP/1.1\r\nHost: a\r\n\r\r\n",
+    "GET {v} HTTP/1.1\rHost: a\r\r",
+    "OPTIONS {v} HTTP/1.1\r\nHost: a\r\nExpect:\r\n 100-continue\r\n\r\n",
+    "GET {v} HTTP/1.1\r\nHost: a\r\nExpect: y 100-continue\r\n\r\n",
     "GET {v} HTTP/1.1\r\nHost: a\r\nX: b\n\r\n",
     "GET {v} HTTP/1.1\r\nHost: a\r\nX: b\r\n\tc\r\n\r\n",
     "GET {v} HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n",

@@ -21,7 +21,7 @@ const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"";
 
 /// How a flood ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub enum End {
     /// All of it was taken.
     Sent,
     /// The gateway takes no more.
@@ -31,7 +31,7 @@ enum End {
 }
 
 /// Sends what `piece` makes, so many times, without reading; another client is served all the while, and memory stays.
-async fn flood(
+pub async fn flood(
     gateway: &Gateway,
     frames: &mut Frames,
     pieces: u32,
