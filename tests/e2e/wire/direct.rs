@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::authority::{Authority, Good, TlsOrigin};
 use crate::harness::*;
 
 /// An origin whose answers name their requests, and come late.
@@ -234,4 +238,129 @@ async fn a_failed_origin_does_not_end_the_connection_of_the_client() {
         (502, Some("close"))
     );
     assert!(raw.read_to_end().await.is_empty());
+}
+
+#[tokio::test]
+async fn bytes_of_a_later_request_do_not_prolong_the_time_of_an_origin() {
+    // Goal: a client that sends ahead a byte at a time does not keep a silent origin's request open. Method: `read` of one second, a byte
+    // of a second request every 200 ms; 504 comes long before the client has sent 50 of them, which takes ten seconds.
+    const BYTES: usize = 50;
+    let origin = Origin::answering(|_| Reply::Hang);
+    let gateway = Setup::new()
+        .origin("app", &origin)
+        .origin_line("timeouts = { read = \"1s\" }")
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
+        .start()
+        .await;
+    let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+        .write_all(b"GET /silent HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let later = format!("GET /{} HTTP/1.1\r\n", "x".repeat(BYTES));
+    let (mut sent, mut read) = (0, Vec::new());
+    while read.is_empty() && sent < BYTES {
+        stream
+            .write_all(&later.as_bytes()[sent..=sent])
+            .await
+            .unwrap();
+        sent += 1;
+        let wait = Duration::from_millis(200);
+        let _ = tokio::time::timeout(wait, stream.read_buf(&mut read)).await;
+    }
+    let answer = String::from_utf8_lossy(&read);
+    assert!(
+        answer.starts_with("HTTP/1.1 504 "),
+        "{sent} bytes: {answer}"
+    );
+    assert_eq!(origin.only_request().target, "/silent");
+}
+
+#[tokio::test]
+async fn an_invitation_that_nobody_asked_for_is_not_passed_on() {
+    // Goal: RFC 9110 §15.2.1: 100 is for a client that sent `Expect`; another would take it for the answer. Method: an origin that sends
+    // 100 once and twice before its answer, at once and a moment earlier; GET and POST, two on a connection.
+    let invitation = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
+    let last = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec();
+    let origin = Origin::answering(move |request| {
+        let pieces = match request.target.as_str() {
+            "/at-once" => vec![[&invitation[..], &last].concat()],
+            "/twice" => vec![invitation.clone(), invitation.clone(), last.clone()],
+            _ => vec![invitation.clone(), last.clone()],
+        };
+        Reply::Pieces(pieces, Duration::from_millis(20))
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    for target in ["/at-once", "/earlier", "/twice"] {
+        for request in [
+            format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"),
+            format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"),
+        ] {
+            raw.write(&request).await;
+            let answer = raw.read_response().await;
+            assert_eq!((answer.status, answer.text()), (200, "ok"), "{request}");
+        }
+    }
+    assert_eq!(origin.count(), 6);
+}
+
+#[tokio::test]
+async fn responses_of_an_origin_with_tls_pass_whole_and_in_order() {
+    // Goal: the gateway's own path speaks TLS to an origin as it speaks clear text. Method: pipelined requests of each framing to nginx,
+    // which ends TLS before a scripted origin; the answers come in order, on one connection to nginx.
+    let scripted = Origin::answering(|request| match request.target.as_str() {
+        "/chunks" => Reply::Drip {
+            piece: "drop ",
+            every: Duration::from_millis(5),
+            pieces: 3,
+        },
+        "/large" => Answer::new(200).body("x".repeat(1 << 20)).into(),
+        _ => {
+            let answer = Answer::new(200).header("Date", "Sun, 06 Nov 1994 08:49:37 GMT");
+            answer
+                .body(format!("{} {}", request.method, request.text()))
+                .into()
+        }
+    });
+    let authority = Authority::new();
+    let certified = authority.certify("app.internal", Good::Now);
+    let to = scripted.address();
+    let lines = format!(
+        "location / {{ proxy_pass http://{to}; proxy_http_version 1.1; proxy_pass_header Date; }}"
+    );
+    let nginx = TlsOrigin::start(&authority, &certified, "ssl", &lines).await;
+    let turnstile = Turnstile::before(nginx.address);
+    let gateway = Setup::new()
+        .servers("app", &[turnstile.address])
+        .origin_line(r#"tls = { ca_file = "../ca.pem", server_name = "app.internal" }"#)
+        .rules("[server]\nthreads = 1\n[[route]]\npath = \"/*\"\norigin = \"app\"")
+        .file("ca.pem", &authority.pem())
+        .start()
+        .await;
+    let mut raw = gateway.raw().await;
+    let head = |method: &str, target: &str, more: &str| {
+        format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{more}\r\n")
+    };
+    let pipelined = [
+        head("GET", "/short", ""),
+        head("POST", "/short", "Content-Length: 5\r\n") + "hello",
+        head("GET", "/large", ""),
+        head("PUT", "/short", "Transfer-Encoding: chunked\r\n") + "2\r\nhi\r\n0\r\n\r\n",
+        head("GET", "/chunks", ""),
+        head("HEAD", "/short", ""),
+        head("GET", "/short", ""),
+    ];
+    raw.write(pipelined.concat()).await;
+    let short = raw.read_response().await;
+    assert_eq!(short.text(), "GET ");
+    assert_eq!(short.all("date"), ["Sun, 06 Nov 1994 08:49:37 GMT"]);
+    assert_eq!(raw.read_response().await.text(), "POST hello");
+    assert_eq!(raw.read_response().await.text(), "x".repeat(1 << 20));
+    assert_eq!(raw.read_response().await.text(), "PUT hi");
+    assert_eq!(raw.read_response().await.text(), "drop drop drop ");
+    assert_eq!(raw.read_response_to_head().await.status, 200);
+    assert_eq!(raw.read_response().await.text(), "GET ");
+    assert_eq!(turnstile.came(), 1);
 }
