@@ -8,6 +8,8 @@
     reason = "a test says what is wrong by panicking"
 )]
 
+#[path = "tidy/advisories.rs"]
+mod advisories;
 #[path = "tidy/layers.rs"]
 mod layers;
 #[path = "tidy/way.rs"]

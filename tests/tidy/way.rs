@@ -30,7 +30,8 @@ fn places(page: &str) -> Vec<(&str, Vec<&str>)> {
     found
 }
 
-fn defines(text: &str, name: &str) -> bool {
+/// Returns true if a text defines a function, type or macro of this name.
+pub(super) fn defines(text: &str, name: &str) -> bool {
     let is_end = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     DEFINITIONS.iter().any(|word| {
         let definition = format!("{word}{name}");
