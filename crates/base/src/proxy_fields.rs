@@ -183,13 +183,13 @@ fn has_suffix(name: &str) -> bool {
     SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// A look at the first two and the last letter of a name that rules most fields out before they are compared with a table.
+/// A look at the first two and the last two letters of a name that rules most fields out before they are compared with a table.
 #[derive(Clone, Debug)]
 pub struct NameFilter {
     /// By the first letter: the second letters that occur behind it.
     starts: [u32; 27],
-    /// Last letters of suffixes.
-    ends: u32,
+    /// By the last letter of suffixes: the letters that occur before it.
+    ends: [u32; 27],
 }
 
 impl NameFilter {
@@ -198,7 +198,7 @@ impl NameFilter {
     pub fn with<'a>(more: impl IntoIterator<Item = &'a str>) -> Self {
         let mut filter = Self {
             starts: [0; 27],
-            ends: 0,
+            ends: [0; 27],
         };
         for name in PREFIXES.iter().chain(NAMES).copied().chain(more) {
             match name.as_bytes() {
@@ -208,7 +208,9 @@ impl NameFilter {
             }
         }
         for suffix in SUFFIXES {
-            filter.ends |= suffix.bytes().last().map_or(0, |last| 1 << slot(last));
+            if let [.., before, last] = suffix.as_bytes() {
+                filter.ends[slot(*last)] |= 1 << slot(*before);
+            }
         }
         filter
     }
@@ -216,10 +218,11 @@ impl NameFilter {
     /// Returns whether `name`, in lower case, may be in the table; `false` is certain.
     #[must_use]
     pub fn may_hold(&self, name: &str) -> bool {
-        let [first, second, .., last] = name.as_bytes() else {
+        let [first, second, .., before, last] = name.as_bytes() else {
             return true;
         };
-        self.starts[slot(*first)] & (1 << slot(*second)) != 0 || self.ends & (1 << slot(*last)) != 0
+        self.starts[slot(*first)] & (1 << slot(*second)) != 0
+            || self.ends[slot(*last)] & (1 << slot(*before)) != 0
     }
 }
 
