@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{GetSocketDigest, Ssl, Stream};
@@ -175,10 +175,22 @@ impl Http1Connection {
         self.read.split_to(end)
     }
 
-    /// Takes the head of so many bytes; the bytes behind it stay, and no chunks are checked for Pingora.
-    pub(super) fn take_head(&mut self, head_bytes: usize, rules: &ServerRules) {
+    /// Takes the bytes of the head; those behind it stay.
+    pub(super) fn split_head(&mut self, head_bytes: usize) -> Bytes {
+        self.read.split_to(head_bytes).freeze()
+    }
+
+    /// Puts a head back in front of the bytes behind it.
+    pub(super) fn put_back(&mut self, head: &[u8]) {
+        let behind = std::mem::take(&mut self.read);
+        self.read = BytesMut::with_capacity(head.len() + behind.len());
+        self.read.extend_from_slice(head);
+        self.read.extend_from_slice(&behind);
+    }
+
+    /// Begins the body of a request whose head was taken; no chunks are checked for Pingora.
+    pub(super) fn begin_body(&mut self, rules: &ServerRules) {
         self.head.clear();
-        self.read.advance(head_bytes);
         self.stream.begin(None, read_pace(rules));
     }
 

@@ -95,16 +95,17 @@ impl Intake {
             {
                 continue;
             }
-            let head = &connection.read[..head_bytes];
-            let decided = self.gateway.decide_direct(&connection.head, head, &facts);
+            let head = connection.split_head(head_bytes);
+            let decided = (self.gateway).decide_direct(&connection.head, &head, &facts);
             let state = match decided {
                 Some(decided) => {
-                    connection.take_head(head_bytes, decided.server_rules());
+                    connection.begin_body(decided.server_rules());
                     let served = (self.gateway).serve_direct(decided, &mut connection, shutdown);
                     // Boxed, so that an idle connection does not hold the room for a request.
                     Box::pin(served).await
                 }
                 None => {
+                    connection.put_back(&head);
                     let served = self.serve_by_framework(connection, head_bytes, shutdown);
                     let state;
                     (connection, state) = Box::pin(served).await?;

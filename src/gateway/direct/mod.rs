@@ -36,6 +36,7 @@ use crate::response::GatewayProblem;
 use crate::snapshot::{ForwardingPath, Snapshot};
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::Method;
 use pingora::Error;
 use pingora::http::RequestHeader;
@@ -93,7 +94,7 @@ impl Gateway {
     pub fn decide_direct(
         &self,
         parsed: &sluicegate_http1::RequestHead,
-        read: &[u8],
+        read: &Bytes,
         facts: &ConnectionFacts,
     ) -> Option<Box<DecidedRequest>> {
         let received = ReceivedRequest::of(parsed, read)?;

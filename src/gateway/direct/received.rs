@@ -1,5 +1,6 @@
 //! Makes the head that the stages read from the parsed bytes of a request, or from the head of a stream.
 
+use bytes::Bytes;
 use http::Version;
 use http::header::{CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use pingora::http::RequestHeader;
@@ -38,14 +39,15 @@ pub(super) struct RequestWire {
 
 impl ReceivedRequest {
     /// Returns the request with this head, whose bytes are `read`; `None` where header maps cannot hold it.
-    pub(super) fn of(parsed: &RequestHead, read: &[u8]) -> Option<Self> {
+    pub(super) fn of(parsed: &RequestHead, read: &Bytes) -> Option<Self> {
         let fields = parsed.fields();
         let options = ConnectionOptions::of(fields, read);
-        let mut head =
-            RequestHeader::build_no_case(parsed.method(read), parsed.target(read), None).ok()?;
+        let (method, target) = (parsed.method(read), parsed.target(read));
+        let mut head = RequestHeader::build_no_case(method, target, Some(fields.len())).ok()?;
         for field in fields.iter(read) {
             let name = HeaderName::from_bytes(field.name).ok()?;
-            let value = HeaderValue::from_bytes(field.value).ok()?;
+            // A value is a part of the received bytes, not a copy.
+            let value = HeaderValue::from_maybe_shared(read.slice_ref(field.value)).ok()?;
             head.append_header(name, value).ok()?;
         }
         if parsed.version() == HttpVersion::Http10 {
