@@ -1,8 +1,11 @@
-//! Reads from connections through one buffer of each thread, so that a connection that waits for bytes holds no memory for them.
+//! Lends the buffers of a thread: one through which connections are read, so that a connection that waits for bytes holds no memory for
+//! them, and some in which the bytes of one write are gathered.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::{Poll, ready};
 
@@ -37,9 +40,73 @@ pub(crate) async fn read_through<S: AsyncRead + Unpin>(
     .await
 }
 
+/// Buffers for writes that a thread keeps.
+const SPARE_BUFFERS: usize = 16;
+
+/// Bytes of a buffer for writes: most heads fit. One that has grown to more than eight times that is not kept.
+const WRITE_BUFFER: usize = 1024;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A buffer for the bytes of a write, which goes back to its thread.
+#[derive(Debug)]
+pub(crate) struct WriteBuffer(Vec<u8>);
+
+impl WriteBuffer {
+    /// Returns an empty one.
+    pub(crate) fn take() -> Self {
+        let spare = SPARE.with_borrow_mut(Vec::pop);
+        Self(spare.unwrap_or_else(|| Vec::with_capacity(WRITE_BUFFER)))
+    }
+}
+
+impl Deref for WriteBuffer {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl DerefMut for WriteBuffer {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+}
+
+impl Drop for WriteBuffer {
+    fn drop(&mut self) {
+        let mut buffer = mem::take(&mut self.0);
+        if buffer.capacity() > 8 * WRITE_BUFFER {
+            return;
+        }
+        buffer.clear();
+        // While its thread ends, it is freed.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_BUFFERS {
+                spare.push(buffer);
+            }
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: a buffer is empty whoever had it before, and large ones are not kept. Method: buffers that were filled and dropped.
+    #[test]
+    fn buffers_for_writes_are_empty_and_small() {
+        for bytes in [1, WRITE_BUFFER, 100 * WRITE_BUFFER] {
+            let mut buffer = WriteBuffer::take();
+            assert!(buffer.is_empty() && buffer.capacity() <= 8 * WRITE_BUFFER);
+            buffer.resize(bytes, 1);
+        }
+        assert!(WriteBuffer::take().is_empty());
+    }
 
     /// Goal: bytes are appended in order, in reads of at most the given length, up to the end. Method: a slice that is read in threes.
     #[tokio::test]

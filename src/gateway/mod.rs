@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use pingora::cache::key::HashBinary;
 use pingora::cache::storage::HitHandler;
 use pingora::cache::{CacheKey, CacheMeta, ForcedFreshness, RespCacheable};
@@ -308,7 +308,11 @@ impl ProxyHttp for Gateway {
             attempts::judge(AttemptRequest::of(session), context, response.status)?;
             if !cache::is_refresh(session) {
                 let (method, status) = (&session.req_header().method, response.status);
-                unread::announce(&self.0, method, status, &response.headers, context)?;
+                let is_content = status != StatusCode::SWITCHING_PROTOCOLS
+                    && !answer::has_no_body(method, status, &response.headers);
+                if is_content {
+                    unread::announce(&self.0, context)?;
+                }
             }
         }
         let forwarded = context.forwarded_mut()?;

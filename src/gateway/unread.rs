@@ -7,33 +7,23 @@
 //! [`UnreadAnswers`]: crate::budgets::UnreadAnswers
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
 use sluicegate_base::bounds::{UNTAKEN_PIECE, WAITING_PIECE};
 
-use super::answer;
 use super::cause::Cause;
 use super::context::Context;
 use super::error::UNREAD;
 use crate::process::SharedState;
 
-/// Acquires the permit of an origin's answer with this status and these fields, to a request with `method`.
+/// Acquires the permit of an origin's answer that has content, if it announces its length.
 ///
 /// # Errors
 /// No permit is free.
-pub(super) fn announce(
-    shared: &SharedState,
-    method: &Method,
-    status: StatusCode,
-    fields: &HeaderMap,
-    context: &mut Context,
-) -> Result<()> {
-    let is_content =
-        status != StatusCode::SWITCHING_PROTOCOLS && !answer::has_no_body(method, status, fields);
+pub(super) fn announce(shared: &SharedState, context: &mut Context) -> Result<()> {
     match context.forwarded()?.attempt.announced_length() {
-        Some(bytes) if is_content => enter(shared, Some(bytes), context),
-        _ => Ok(()),
+        Some(bytes) => enter(shared, Some(bytes), context),
+        None => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::ConnectionState;
 use super::client::RequestClient;
-use super::head_writer::{AnswerHead, ConnectionPersistence, ResponseParts};
+use super::head_writer::{AnswerHead, ConnectionPersistence, OtherFields, ResponseParts};
 use super::name_case::ReceivedNames;
 use super::received::RequestWire;
 use super::request_body::RequestBody;
@@ -27,6 +27,7 @@ use crate::gateway::context::Context;
 use crate::gateway::shape::BodyEnd;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
+use crate::thread_buffer::WriteBuffer;
 
 /// The interim answer that asks for the body, RFC 9110 §15.2.1.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -107,13 +108,13 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         self.head.version == Version::HTTP_10
     }
 
-    /// Begins the final answer: its head is sent, or appended to `into`. `write_others` appends the fields that are not in the map.
+    /// Begins the final answer: its head is sent, or appended to `into`.
     pub(super) fn begin_answer(
         &mut self,
         into: &mut Vec<u8>,
         head: ResponseParts<'_>,
         framing: BodyFraming,
-        write_others: &dyn Fn(&mut Vec<u8>),
+        others: OtherFields<'_>,
     ) -> Result<()> {
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.persistence = ConnectionPersistence::Switch;
@@ -121,7 +122,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             self.close();
         }
         self.status = Some(head.status);
-        self.begin(into, head, framing, write_others)
+        self.begin(into, head, framing, others)
     }
 
     fn begin(
@@ -129,13 +130,13 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         into: &mut Vec<u8>,
         parts: ResponseParts<'_>,
         framing: BodyFraming,
-        write_others: &dyn Fn(&mut Vec<u8>),
+        others: OtherFields<'_>,
     ) -> Result<()> {
         let head = AnswerHead {
             parts,
             framing,
             persistence: self.persistence,
-            write_others,
+            others,
         };
         let begun = self.client.begin_answer(into, head);
         begun.map_err(|error| client_error(ErrorType::WriteError, error))
@@ -208,7 +209,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             return Ok(());
         }
         let mut bytes = Vec::with_capacity(256);
-        self.begin(&mut bytes, head, BodyFraming::None, &|_| {})?;
+        self.begin(&mut bytes, head, BodyFraming::None, OtherFields::NONE)?;
         self.write(&bytes, BodyEnd::NotYet).await
     }
 
@@ -250,8 +251,13 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             Some(_) => BodyFraming::Length(answer.body.len() as u64),
             None => BodyFraming::None,
         };
-        let mut bytes = Vec::with_capacity(512 + answer.body.len());
-        self.begin_answer(&mut bytes, (&answer.head).into(), framing, &|_| {})?;
+        let mut bytes = WriteBuffer::take();
+        self.begin_answer(
+            &mut bytes,
+            (&answer.head).into(),
+            framing,
+            OtherFields::NONE,
+        )?;
         let body = answer.body_for(&self.head.method);
         bytes.extend_from_slice(body.map_or(&[][..], |body| body));
         self.write(&bytes, BodyEnd::Here).await?;

@@ -26,6 +26,7 @@ use crate::origin::{
     FieldChanges, FieldEdit, OriginConnection, OriginServer, hop_by_hop, strip_hop_by_hop,
 };
 use crate::response::GatewayProblem;
+use crate::thread_buffer::WriteBuffer;
 
 /// The bounds of a response's head.
 const HEAD_LIMITS: HeadLimits = HeadLimits {
@@ -136,7 +137,7 @@ impl Gateway {
             fields: &fields,
             is_upgrade: exchange.is_upgrade,
         };
-        let mut bytes = Vec::with_capacity(1024);
+        let mut bytes = WriteBuffer::take();
         write_request(&mut bytes, parts, exchange.body.origin_framing());
         if let Some(names) = &exchange.names {
             names.restore(&mut bytes);

@@ -43,8 +43,25 @@ pub struct AnswerHead<'a> {
     pub(super) parts: ResponseParts<'a>,
     pub(super) framing: BodyFraming,
     pub(super) persistence: ConnectionPersistence,
-    /// Appends the lines of HTTP/1.1 of the fields that are not in the map; over HTTP/2 there are none.
-    pub(super) write_others: &'a dyn Fn(&mut Vec<u8>),
+    /// The other fields, which are not in the map; over HTTP/2 there are none.
+    pub(super) others: OtherFields<'a>,
+}
+
+/// The fields of a response that are copied as bytes.
+#[derive(Clone, Copy)]
+pub(super) struct OtherFields<'a> {
+    /// Appends their lines of HTTP/1.1.
+    pub(super) write: &'a dyn Fn(&mut Vec<u8>),
+    /// True if `Date` is among them.
+    pub(super) has_date: bool,
+}
+
+impl OtherFields<'_> {
+    /// No fields.
+    pub(super) const NONE: Self = Self {
+        write: &|_| {},
+        has_date: false,
+    };
 }
 
 /// Fields of a connection of HTTP/1, RFC 9113 §8.2.2, and the date.
@@ -145,18 +162,15 @@ impl AnswerHead<'_> {
 fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
     let (head, framing) = (answer.parts, answer.framing);
     write_status_line(into, head);
-    (answer.write_others)(into);
+    (answer.others.write)(into);
     write_fields(into, head.fields);
-    if framing == BodyFraming::None
-        && head.status != StatusCode::NO_CONTENT
-        && !head.status.is_informational()
+    if passes_length(head.status, framing)
         && let Some(length) = head.fields.get(CONTENT_LENGTH)
     {
-        // RFC 9110 §8.6: a response to HEAD and a 304 state the length of a body that they do not have, a 204 and a 101 must not.
         write_field(into, b"content-length", length.as_bytes());
     }
     write_framing(into, framing);
-    if !head.fields.contains_key(DATE) {
+    if !answer.others.has_date && !head.fields.contains_key(DATE) {
         // RFC 9110 §6.6.1: a recipient with a clock adds it.
         write_field(into, b"date", get_cached_date().as_bytes());
     }
@@ -167,6 +181,12 @@ fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
     };
     write_field(into, b"connection", connection);
     into.extend_from_slice(b"\r\n");
+}
+
+/// Returns whether a response without a body states the length of one, RFC 9110 §8.6: to HEAD and in a 304 it does, in a 204 and a 101 it
+/// must not.
+pub(super) fn passes_length(status: StatusCode, framing: BodyFraming) -> bool {
+    framing == BodyFraming::None && status != StatusCode::NO_CONTENT && !status.is_informational()
 }
 
 fn write_status_line(into: &mut Vec<u8>, head: ResponseParts<'_>) {
@@ -239,7 +259,7 @@ mod tests {
                 parts,
                 framing,
                 persistence: ConnectionPersistence::Close,
-                write_others: &|_| {},
+                others: OtherFields::NONE,
             };
             answer.write_http1(&mut bytes);
             let mut head = ResponseHead::new();

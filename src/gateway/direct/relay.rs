@@ -11,19 +11,20 @@ use super::attempt_io::{
 };
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
-use super::head_writer::ResponseParts;
+use super::head_writer::{OtherFields, ResponseParts, passes_length};
 use super::name_case::ReceivedNames;
 use super::response_body::{JOINED_PIECE, ResponseBody, TakenPiece};
-use super::response_split::{MappedFields, mapped_fields, write_others};
+use super::response_split::{MappedFields, has_date, mapped_fields, write_others};
 use super::tunnel;
 use crate::config::rules::HeaderCase;
 use crate::gateway::context::Context;
 use crate::gateway::decision::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, BodyEnd, Kind};
-use crate::gateway::{Gateway, answer, attempts, cause, unread};
+use crate::gateway::{Gateway, answer, attempts, unread};
 use crate::origin::{OriginConnection, strip_hop_by_hop};
 use crate::response::compressor::BodyCompressor;
+use crate::thread_buffer::WriteBuffer;
 
 /// The decision over a connection to an origin after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +55,15 @@ impl Gateway {
         let options = ConnectionOptions::of(head.fields(), read);
         let mapped = MappedFields::needed(options, exchange.is_http2(), context)?;
         let status = status_of(head)?;
-        let mut fields = mapped_fields(head, read, mapped);
-        let change = self.judge_response(status, &mut fields, exchange, context)?;
         let method = if exchange.head.method == http::Method::HEAD {
             AnsweredMethod::Head
         } else {
             AnsweredMethod::Other
         };
         let received = head.framing(method);
+        let mut fields = mapped_fields(head, read, mapped);
+        let answered = (status, received);
+        let change = self.judge_response(answered, &mut fields, exchange, context)?;
         let framing = match (&change.page, received) {
             (Some(_), _) if method == AnsweredMethod::Head => BodyFraming::None,
             (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
@@ -70,14 +72,18 @@ impl Gateway {
             }
             (None, received) => exchange.client_framing(received),
         };
-        let mut out = Vec::with_capacity(1024);
+        let mut out = WriteBuffer::take();
         let parts = ResponseParts {
             status,
             reason: head.reason(read),
             fields: &fields,
         };
-        let write_others = |into: &mut Vec<u8>| write_others(into, head, read, mapped);
-        exchange.begin_answer(&mut out, parts, framing, &write_others)?;
+        let with_length = passes_length(status, framing);
+        let others = OtherFields {
+            write: &|into| write_others(into, head, read, mapped, with_length),
+            has_date: has_date(head, read),
+        };
+        exchange.begin_answer(&mut out, parts, framing, others)?;
         if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
             ReceivedNames::of(head.fields(), read).restore(&mut out);
         }
@@ -120,18 +126,21 @@ impl Gateway {
     /// Judges the final head of an origin, settles the charges by it, and makes of its fields those for the client.
     fn judge_response<C: RequestClient>(
         &self,
-        status: StatusCode,
+        (status, framing): (StatusCode, BodyFraming),
         fields: &mut HeaderMap,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<BodyChange> {
-        let (request, method) = (exchange.head, &exchange.head.method);
+        let request = exchange.head;
+        let is_empty = matches!(framing, BodyFraming::None | BodyFraming::Length(0));
         context.forwarded_mut()?.attempt.answer = Some(OriginHead {
             status,
-            length: cause::announced(fields),
+            length: framing.length(),
         });
         attempts::judge(facts(exchange), context, status)?;
-        unread::announce(&self.0, method, status, fields, context)?;
+        if !is_empty {
+            unread::announce(&self.0, context)?;
+        }
         let forwarded = context.forwarded_mut()?;
         if forwarded.wait.is_none() {
             forwarded.wait = Some(clock::since(forwarded.attempt.started));
@@ -142,7 +151,8 @@ impl Gateway {
         for name in context.located()?.route.limits.confidential() {
             fields.remove(name);
         }
-        if context.holds_permits() && answer::has_no_body(method, status, fields) {
+        let is_over = is_empty && status != StatusCode::SWITCHING_PROTOCOLS;
+        if is_over && context.holds_permits() {
             context.finish_response();
         }
         let page = intercept::page(request, status, context);
@@ -167,7 +177,7 @@ impl Gateway {
         &self,
         origin: &mut OriginConnection,
         body: &mut ResponseBody,
-        mut out: Vec<u8>,
+        mut out: WriteBuffer,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
@@ -228,7 +238,7 @@ impl Gateway {
 async fn replace_body<C: RequestClient>(
     origin: &mut OriginConnection,
     body: &mut ResponseBody,
-    (mut out, page): (Vec<u8>, ReplacementPage),
+    (mut out, page): (WriteBuffer, ReplacementPage),
     exchange: &mut ClientExchange<'_, C>,
     context: &mut Context,
 ) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Splits the head of an origin's response: the fields that stages read or write become a header map, all others are copied as bytes.
+//! Splits the head of an origin's response: the fields that stages read or write become a header map, the others are copied as bytes, and
+//! those of the connection are dropped.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use pingora::Result;
@@ -10,7 +11,7 @@ use crate::gateway::context::Context;
 /// The fields of a response that become a header map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MappedFields {
-    /// Those that every response's stages read or write.
+    /// Those that the gateway writes.
     Few,
     /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them, or a head of HTTP/2 is made of them.
     All,
@@ -32,26 +33,47 @@ impl MappedFields {
         Ok(if names_fields { Self::All } else { Self::Few })
     }
 
-    fn contain(self, field: &HeaderField<'_>) -> bool {
-        self == Self::All || is_read_or_written(field)
+    fn handling_of(self, field: &HeaderField<'_>) -> FieldHandling {
+        if self == Self::All || is_written(field) {
+            return FieldHandling::Mapped;
+        }
+        // The length first: most fields differ from all of these in it.
+        let is_of_connection = match field.name.len() {
+            10 => field.is(b"connection") || field.is(b"keep-alive"),
+            14 => field.is(b"content-length"),
+            16 => field.is(b"proxy-connection"),
+            17 => field.is(b"transfer-encoding"),
+            _ => false,
+        };
+        if is_of_connection {
+            FieldHandling::Dropped
+        } else {
+            FieldHandling::Copied
+        }
     }
 }
 
-/// Mapped fields of most responses, and those that the gateway adds.
-const MOSTLY_MAPPED: usize = 8;
+/// The handling of a field of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldHandling {
+    /// It is part of the map.
+    Mapped,
+    /// It is copied to the client.
+    Copied,
+    /// It concerns the connection or the framing, which are written anew.
+    Dropped,
+}
 
-/// Returns whether some stage reads or writes a field of this name.
-fn is_read_or_written(field: &HeaderField<'_>) -> bool {
-    // The length first: most fields differ from all of these in it.
+/// Mapped fields of most responses, and those that the gateway adds.
+const MOSTLY_MAPPED: usize = 6;
+
+/// Returns whether the gateway writes a field of this name.
+fn is_written(field: &HeaderField<'_>) -> bool {
     match field.name.len() {
-        4 => field.is(b"date"),
         9 => field.is(b"ratelimit"),
-        10 => field.is(b"connection") || field.is(b"keep-alive"),
         12 => field.is(b"x-request-id"),
-        14 => field.is(b"content-length"),
-        16 => field.is(b"proxy-connection") || field.is(b"ratelimit-policy"),
-        17 => field.is(b"transfer-encoding") || is_x_rate_limit(field),
-        21 | 25 => is_x_rate_limit(field) || field.is(b"strict-transport-security"),
+        16 => field.is(b"ratelimit-policy"),
+        25 => field.is(b"strict-transport-security") || is_x_rate_limit(field),
         _ => is_x_rate_limit(field),
     }
 }
@@ -70,7 +92,7 @@ pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFi
     for field in parsed
         .fields()
         .iter(read)
-        .filter(|field| mapped.contain(field))
+        .filter(|field| mapped.handling_of(field) == FieldHandling::Mapped)
     {
         // A header map takes what is a token, and a value without control characters.
         let name = HeaderName::from_bytes(field.name);
@@ -82,22 +104,31 @@ pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFi
     fields
 }
 
-/// Appends the other fields to `into`, with their names in lower case.
+/// Appends the other fields to `into`, with their names in lower case; `Content-Length` if `with_length`.
 pub(super) fn write_others(
     into: &mut Vec<u8>,
     parsed: &ResponseHead,
     read: &[u8],
     mapped: MappedFields,
+    with_length: bool,
 ) {
-    for field in parsed
-        .fields()
-        .iter(read)
-        .filter(|field| !mapped.contain(field))
-    {
-        let start = into.len();
-        write_field(into, field.name, field.value);
-        into[start..start + field.name.len()].make_ascii_lowercase();
+    for field in parsed.fields().iter(read) {
+        let is_copied = match mapped.handling_of(&field) {
+            FieldHandling::Copied => true,
+            FieldHandling::Dropped => with_length && field.is(b"content-length"),
+            FieldHandling::Mapped => false,
+        };
+        if is_copied {
+            let start = into.len();
+            write_field(into, field.name, field.value);
+            into[start..start + field.name.len()].make_ascii_lowercase();
+        }
     }
+}
+
+/// Returns whether the head has `Date`.
+pub(super) fn has_date(parsed: &ResponseHead, read: &[u8]) -> bool {
+    parsed.fields().iter(read).any(|field| field.is(b"date"))
 }
 
 #[cfg(test)]
@@ -118,23 +149,24 @@ mod tests {
         parsed
     }
 
-    /// Goal: each field is either in the map or copied. Method: fields of both kinds, mapped as few and all.
+    /// Goal: each field is in the map or copied, but for those of the connection. Method: fields of both kinds, mapped as few and all.
     #[test]
     fn every_field_is_mapped_or_copied() {
-        let head = "HTTP/1.1 200 Fine\r\nETag: a\r\nDate: b\r\nSet-Cookie: c\r\nSet-Cookie: d\r\nX-RateLimit-Reset: 5\r\n\r\n";
+        let head = "HTTP/1.1 200 Fine\r\nETag: a\r\nDate: b\r\nSet-Cookie: c\r\nSet-Cookie: d\r\nX-RateLimit-Reset: 5\r\n\
+            Connection: close\r\nContent-Length: 0\r\n\r\n";
         let parsed = parsed(head);
         for (mapped, fields, copied) in [
             (
                 MappedFields::Few,
-                2,
-                "etag: a\r\nset-cookie: c\r\nset-cookie: d\r\n",
+                1,
+                "etag: a\r\ndate: b\r\nset-cookie: c\r\nset-cookie: d\r\n",
             ),
-            (MappedFields::All, 5, ""),
+            (MappedFields::All, 7, ""),
         ] {
             let map = mapped_fields(&parsed, head.as_bytes(), mapped);
             assert_eq!(map.len(), fields);
             let mut into = Vec::new();
-            write_others(&mut into, &parsed, head.as_bytes(), mapped);
+            write_others(&mut into, &parsed, head.as_bytes(), mapped, false);
             assert_eq!(String::from_utf8(into).unwrap(), copied);
         }
     }
@@ -151,7 +183,8 @@ mod tests {
         for name in written.into_iter().chain([&RATE_LIMIT, &RATE_LIMIT_POLICY]) {
             let name = name.as_str().as_bytes();
             let field = HeaderField { name, value: b"" };
-            assert!(MappedFields::Few.contain(&field), "{}", name.escape_ascii());
+            let found = MappedFields::Few.handling_of(&field);
+            assert_eq!(found, FieldHandling::Mapped, "{}", name.escape_ascii());
         }
     }
 }
