@@ -281,13 +281,19 @@ fn at_present(pick: &PickRequest) -> PickRequest {
 }
 
 /// Records that an attempt has its connection.
+///
+/// # Errors
+/// Pingora took a connection that is being closed for another request. Nothing was sent, and the attempt looks for another one.
 pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<()> {
     let attempt = &mut context.forwarded_mut()?.attempt;
-    attempt.wait = None;
     let socket = (attempt.tunnel.as_ref()).map_or(socket, TunnelSocket::number);
-    if let Some(permit) = &mut attempt.permit {
-        permit.connected(socket);
+    if let Some(permit) = &mut attempt.permit
+        && permit.connected(socket).is_err()
+    {
+        attempt.wait.get_or_insert_default().refused = true;
+        return Err(Error::new(ErrorType::Custom(NO_CONNECTION)));
     }
+    attempt.wait = None;
     Ok(())
 }
 
@@ -323,7 +329,10 @@ pub(super) fn interrupted(
     mut error: Box<Error>,
     reused: bool,
 ) -> Box<Error> {
-    if matches!(error.etype(), ErrorType::Custom(ANOTHER_TRY)) {
+    if matches!(
+        error.etype(),
+        ErrorType::Custom(ANOTHER_TRY | NO_CONNECTION)
+    ) {
         return with_retry(error, Ok(true));
     }
     // Before Pingora's mark on the error is turned into a decision.

@@ -111,6 +111,10 @@ pub(super) struct Use {
     made: u64,
 }
 
+/// The reason why a request cannot use the connection that it got: another request needs its permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionClosing;
+
 /// A request that looks for a connection, from the choice of the server to the connection or the refusal.
 #[derive(Debug)]
 pub(super) struct Look {
@@ -172,18 +176,27 @@ impl Connections {
     }
 
     /// Begins a request's use of a connection; `None` for a connection without a permit, made before there was a bound.
-    pub(super) fn begin_use(self: &Arc<Self>, socket: RawFd) -> Option<Use> {
+    ///
+    /// # Errors
+    /// The connection is being closed for another request: Pingora has not dropped it yet.
+    pub(super) fn begin_use(
+        self: &Arc<Self>,
+        socket: RawFd,
+    ) -> Result<Option<Use>, ConnectionClosing> {
         let mut state = self.state();
-        let open = state.sockets.get_mut(&socket)?;
+        let Some(open) = state.sockets.get_mut(&socket) else {
+            return Ok(None);
+        };
         open.usage = match open.usage {
             Usage::By(requests) => Usage::By(requests + 1),
-            Usage::Fresh | Usage::Idle(_) | Usage::Closing => Usage::By(1),
+            Usage::Fresh | Usage::Idle(_) => Usage::By(1),
+            Usage::Closing => return Err(ConnectionClosing),
         };
-        Some(Use {
+        Ok(Some(Use {
             connections: Arc::clone(self),
             socket,
             made: open.made,
-        })
+        }))
     }
 
     /// Closes connections that no request has used since the sweep before and that no request of `group` can use.
@@ -320,8 +333,8 @@ impl State {
             return false;
         };
         open.usage = Usage::Closing;
-        // Only the read side is shut down: a request that has just taken the connection can still write, sees an end like that
-        // of a connection which the server closed, and is sent again. The call fails if the server closed first.
+        // A request that takes the connection before Pingora drops it is refused (`begin_use`). The call fails if the server
+        // closed first.
         let _ = open.socket.shutdown(Shutdown::Read);
         true
     }

@@ -64,7 +64,8 @@ impl Bench {
 
     fn begin_use(&self, made: &Made) -> Use {
         let socket = made.socket.as_raw_fd();
-        self.connections.begin_use(socket).expect("it has a permit")
+        let begun = self.connections.begin_use(socket);
+        begun.expect("it stays open").expect("it has a permit")
     }
 
     /// Waits after this look, with a bound of one connection.
@@ -150,6 +151,8 @@ async fn a_refused_request_ends_what_is_of_no_use() {
     let mut next = pin!(bench.another_look(look, &mut wait));
     assert!(poll!(next.as_mut()).is_pending());
     assert!(ends(&other).await);
+    let taken = bench.connections.begin_use(other.socket.as_raw_fd());
+    assert_eq!(taken.err(), Some(ConnectionClosing));
     assert_eq!(bench.connections.open(), 1, "until it is closed");
     drop(other);
     assert!(matches!(poll!(next), Poll::Ready(Some(_))));

@@ -26,7 +26,7 @@ mod tunnel;
 pub use client_headers::{
     ClientHeaders, hop_by_hop, named_by_connection, set_client_headers, strip_hop_by_hop,
 };
-pub use connections::Connections;
+pub use connections::{ConnectionClosing, Connections};
 pub use dialer::NO_CONNECTION;
 pub use failure::{AttemptFailure, AttemptOutcome, FailureKind};
 pub use failure_log::{FailureLog, LatestFailure};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use super::connections::{Connections, Group, Look, Use};
+use super::connections::{ConnectionClosing, Connections, Group, Look, Use};
 use super::failure::AttemptOutcome;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::server_state::{ServerState, ServerStatus, ShareMille};
@@ -127,14 +127,18 @@ pub struct ServerPermit {
 
 impl ServerPermit {
     /// Records the connection of the attempt.
-    pub fn connected(&mut self, socket: RawFd) {
+    ///
+    /// # Errors
+    /// The connection is being closed, and the attempt is to look for another one.
+    pub fn connected(&mut self, socket: RawFd) -> Result<(), ConnectionClosing> {
         let Some(connections) = &self.server.connections else {
-            return;
+            return Ok(());
         };
-        self.connection = connections.begin_use(socket);
+        self.connection = connections.begin_use(socket)?;
         self.look = None;
         // Another waiting request may find room too. A request that finds none ends the chain.
         self.server.queues.wake();
+        Ok(())
     }
 
     /// Records that connecting failed, for another reason than the bound on connections.
