@@ -291,7 +291,7 @@ fn marks(rules: &Rules) -> Vec<HeaderName> {
     marks
 }
 
-/// Keeps a pool whose rules are unchanged; where they changed, keeps the state of its servers.
+/// Keeps a pool whose rules are unchanged; where they changed, keeps the state of its servers. Closes idle connections to removed origins.
 fn compile_pools(
     rules: &Rules,
     previous: Option<&Snapshot>,
@@ -306,6 +306,10 @@ fn compile_pools(
     };
     let same_secret = previous.is_some_and(|before| secret(&before.rules) == secret(rules));
     let kept = |name: &Name| previous.and_then(|snapshot| snapshot.pools.get(name));
+    let before = previous.into_iter().flat_map(|snapshot| &snapshot.pools);
+    for (_, removed) in before.filter(|(name, _)| !rules.origins.contains_key(*name)) {
+        removed.close_idle();
+    }
     rules
         .origins
         .iter()

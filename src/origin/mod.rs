@@ -11,6 +11,7 @@ mod field_changes;
 mod header_edit;
 mod health;
 mod hops;
+mod idle;
 mod origin_connection;
 mod peer;
 mod pending_queue;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use arrayvec::ArrayVec;
+use pingora::upstreams::peer::Peer;
 use sluicegate_base::bounds::{
     MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS,
 };
@@ -23,6 +24,7 @@ use super::balancer::{PickContext, ServerTier};
 use super::dialer;
 use super::failure::{AttemptFailure, FailureKind};
 use super::failure_log::FailureLog;
+use super::idle::PoolGeneration;
 use super::peer::{group_of, peer};
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::retry_budget::RetryBudget;
@@ -45,6 +47,7 @@ pub struct ServerPool {
     /// This queue and those of earlier configurations.
     queues: Arc<OriginQueues>,
     servers: ArcSwap<ServerSet>,
+    generation: PoolGeneration,
     /// The seed of the values of sticky cookies.
     seed: KeySeed,
     turn: AtomicU64,
@@ -133,6 +136,8 @@ impl ServerPool {
             queue,
             queues,
             servers: ArcSwap::default(),
+            generation: before
+                .map_or_else(PoolGeneration::default, |before| before.generation.next()),
             seed: seed.clone(),
             turn: AtomicU64::new(0),
             ejecting: Mutex::new(()),
@@ -179,6 +184,12 @@ impl ServerPool {
                 all.extend(self.server(*address, entry, server_state).map(Arc::new));
             }
         }
+        for server in known {
+            if !all.iter().any(|kept| kept.address == server.address) {
+                let idle = &server.server_state.idle;
+                idle.accept_only(None, self.generation);
+            }
+        }
         if left_out > 0 {
             warn!(
                 "origin {}: it has more than {POOL_SERVERS} servers, {left_out} are left out",
@@ -218,6 +229,9 @@ impl ServerPool {
             server_state.connections.relieve();
             Arc::clone(&server_state.connections)
         });
+        let reuse_key = peer.reuse_hash();
+        let idle = &server_state.idle;
+        idle.accept_only(Some(reuse_key), self.generation);
         Some(OriginServer {
             address,
             server_state,
@@ -232,6 +246,7 @@ impl ServerPool {
             places: places(&self.rules),
             connections,
             peer,
+            reuse_key,
         })
     }
 
@@ -291,6 +306,14 @@ impl ServerPool {
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.rules.transport.protocol == Protocol::Http1 && !self.bounds_connections()
+    }
+
+    /// Closes the idle connections of the gateway's own path, because the origin is removed.
+    pub fn close_idle(&self) {
+        for server in self.servers() {
+            let idle = &server.server_state.idle;
+            idle.accept_only(None, self.generation.next());
+        }
     }
 
     /// Returns whether its servers have a bound on connections.

@@ -11,6 +11,7 @@ use sluicegate_limiter::{Seed, Timestamp};
 
 use super::connections::{ConnectionClosing, Connections, Group, Look, Use};
 use super::failure::AttemptOutcome;
+use super::idle::KeepPlace;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::server_state::{ServerState, ServerStatus, ShareMille};
 use crate::config::rules::{Role, Weight};
@@ -40,6 +41,8 @@ pub struct OriginServer {
     pub(super) connections: Option<Arc<Connections>>,
     pub(super) slow_start: Option<Duration>,
     pub(super) peer: HttpPeer,
+    /// The `reuse_hash` of the peer.
+    pub(super) reuse_key: u64,
 }
 
 impl OriginServer {
@@ -82,6 +85,14 @@ impl OriginServer {
         self.connections
             .as_ref()
             .map(|connections| connections.open())
+    }
+
+    /// Returns the place where its idle connections are kept.
+    pub(super) fn keep_place(&self) -> KeepPlace {
+        match &self.connections {
+            None => KeepPlace::Thread,
+            Some(_) => KeepPlace::List,
+        }
     }
 
     /// Closes connections that no request can use any more.

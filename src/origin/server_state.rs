@@ -17,6 +17,7 @@ use sluicegate_limiter::Timestamp;
 use super::connections::Connections;
 use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
+use super::idle::IdleList;
 use crate::config::rules::{HealthRules, OutlierDetectionRules};
 
 /// The state of a server: health, load, failures.
@@ -24,6 +25,8 @@ use crate::config::rules::{HealthRules, OutlierDetectionRules};
 pub struct ServerState {
     /// Its connections, while its origin has a bound for them.
     pub(super) connections: Arc<Connections>,
+    /// Its idle connections that every thread may take.
+    pub(super) idle: Arc<IdleList>,
     in_flight: AtomicU32,
     up: AtomicBool,
     /// Check results in a row that contradict `up`.
@@ -106,6 +109,7 @@ impl Default for ServerState {
     fn default() -> Self {
         Self {
             connections: Arc::default(),
+            idle: Arc::default(),
             in_flight: AtomicU32::new(0),
             up: AtomicBool::new(true),
             streak: AtomicUsize::new(0),

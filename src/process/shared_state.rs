@@ -60,7 +60,7 @@ impl SharedState {
         let connection_limiter = ConnectionLimiter::new(open_files, &rules);
         let origin_requests = OriginRequests::new(open_files, &rules);
         let most_idle = FileShares::of(open_files, &rules).idle_of_pool(&rules);
-        let origins = OriginConnector::new(most_idle / rules.server.threads.max(1));
+        let origins = OriginConnector::new(most_idle);
         let snapshot = Snapshot::compile(rules, None, storage, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {
             store.start();

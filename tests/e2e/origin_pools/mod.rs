@@ -11,6 +11,7 @@ mod circuit;
 mod connections;
 mod drain;
 mod failing;
+mod idle;
 mod retries;
 mod waiting;
 

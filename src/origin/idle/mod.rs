@@ -1,0 +1,152 @@
+//! Owns the idle connections to servers that speak HTTP/1.1, between two requests of the gateway's own path.
+//!
+//! An idle connection is in one of two places:
+//!
+//! - **In its thread** ([`thread`]), which takes and keeps it without locks and atomics. Only a busy thread has such connections: one that
+//!   used a server [`BUSY_USES`] times since the last sweep. No other thread takes them, so others cannot use up what a busy thread needs.
+//! - **In the list of its server** ([`server_list`]), from which every thread takes. All connections of threads that are not busy are
+//!   there, those that a busy thread did not need between two sweeps, and all connections of a server with `max_connections`: while one of
+//!   those is idle, no request is refused a connection, and one is closed at once for a request that cannot use it.
+//!
+//! A request looks in its thread, then in the list of its server, and then opens a connection. [`process`] bounds both places together.
+//!
+//! # Threads
+//! A socket is registered for its lifetime in the runtime of the thread that opened it, its home thread: neither Pingora's streams nor TLS
+//! sessions give their socket away. Another thread can use the connection, as Pingora's pool does, but each wait for bytes then wakes the
+//! home thread too. So a connection is kept only by its home thread, a list is searched for connections of the calling thread first,
+//! and a thread takes those of others for its first [`BUSY_USES`] misses of an interval; after these it opens connections of its own. The
+//! bound on connections matters more than these wake-ups, so a server with `max_connections` has no such limit.
+//!
+//! When the runtime of the home thread ends, reads and writes fail: an idle connection looks closed and is dropped, and a request on it
+//! fails like one whose server closed a kept connection. Runtimes end only with the process, all at the same time, after the drain.
+//!
+//! # Limits
+//! Once a second, the connections that the server closed, that received bytes, or whose `idle` timeout has passed are closed. A server that
+//! leaves its origin, or gets another `reuse_hash` by a reload, closes its list at once, and its connections in threads at the next sweep.
+
+use std::pin::{Pin, pin};
+use std::sync::Weak;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use pingora::protocols::Stream;
+use sluicegate_base::clock;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Instant;
+
+use crate::reusable_timeout::ReusableTimeout;
+
+pub(super) mod process;
+pub(super) mod server_list;
+pub(super) mod thread;
+
+pub(super) use process::IdleConnections;
+pub(super) use server_list::IdleList;
+
+/// Time between two looks for idle connections that are to be closed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Uses of one server between two sweeps that make a thread busy. Below that, a lock and a wake-up for each request cost nothing.
+const BUSY_USES: u32 = 100;
+
+/// A connection without a request.
+pub(super) struct IdleConnection {
+    pub(super) stream: Stream,
+    /// Its timer is in the home thread, or there is none yet.
+    pub(super) timeout: ReusableTimeout,
+    pub(super) home: ConnectionHome,
+    since: Instant,
+    /// The time at which it is closed.
+    until: Option<Instant>,
+}
+
+/// The server and the thread that a connection belongs to.
+pub(super) struct ConnectionHome {
+    /// The `reuse_hash` of the peer that it was opened for.
+    pub(super) key: u64,
+    /// The list of its server.
+    pub(super) list: Weak<IdleList>,
+    /// The thread that opened it.
+    pub(super) thread: ThreadNumber,
+    /// The place where it waits for its next request.
+    pub(super) place: KeepPlace,
+}
+
+/// The place where connections of a server are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeepPlace {
+    /// In the thread while it is busy.
+    Thread,
+    /// In the list of the server.
+    List,
+}
+
+/// The number of a thread, unique in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ThreadNumber(u64);
+
+/// The configuration of a pool: each reload that changes the pool counts one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PoolGeneration(u64);
+
+impl PoolGeneration {
+    /// Returns the generation of the pool that replaces this one.
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// The connections of a list that a thread takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TakeFrom {
+    AllThreads,
+    OwnThread,
+}
+
+impl IdleConnection {
+    /// Returns a connection that is idle from now on, for at most `idle_timeout`.
+    pub(super) fn new(
+        stream: Stream,
+        timeout: ReusableTimeout,
+        home: ConnectionHome,
+        idle_timeout: Option<Duration>,
+    ) -> Self {
+        let since = clock::deadline(Duration::ZERO);
+        Self {
+            stream,
+            timeout,
+            home,
+            since,
+            until: idle_timeout.map(|timeout| since + timeout),
+        }
+    }
+
+    /// Returns whether a request can use it at `now`.
+    fn is_usable(&mut self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now < until) && self.is_silent()
+    }
+
+    /// Returns whether it is open and has received nothing. A server sends nothing of its own accord; bytes without a request could be
+    /// taken for the response to the next one.
+    pub(super) fn is_silent(&mut self) -> bool {
+        let mut byte = [0];
+        let mut into = ReadBuf::new(&mut byte);
+        let mut context = Context::from_waker(Waker::noop());
+        // Not counted against the budget of the task, which would make it look silent.
+        let read = tokio::task::unconstrained(std::future::poll_fn(|context| {
+            Pin::new(&mut self.stream).poll_read(context, &mut into)
+        }));
+        let read = pin!(read);
+        matches!(read.poll(&mut context), Poll::Pending)
+    }
+
+    /// Drops the timer where it is not in the calling thread, whose timers cost less than those of another one.
+    fn leave_foreign_timer(&mut self) {
+        if self.home.thread != thread::number() {
+            self.timeout = ReusableTimeout::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

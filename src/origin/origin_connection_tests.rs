@@ -1,0 +1,145 @@
+//! Tests the connector with several threads, each with a runtime of its own, and a listener of the test.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+
+use sluicegate_limiter::Timestamp;
+
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::admission::Admitted;
+use crate::origin::pool::tests::pool;
+use crate::origin::{PickRequest, PickResult, ServerPermit, ServerPool};
+
+/// A listener that counts connections.
+struct Origin {
+    address: SocketAddr,
+    accepted: Receiver<TcpStream>,
+}
+
+impl Origin {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (sender, accepted) = channel();
+        std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                if sender.send(stream).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { address, accepted }
+    }
+
+    /// Returns the number of connections so far, and closes them.
+    fn close_all(&self) -> usize {
+        let last = TcpStream::connect(self.address).expect("it listens");
+        let last = last.local_addr().expect("an address");
+        let is_before = |stream: &TcpStream| stream.peer_addr().is_ok_and(|peer| peer != last);
+        self.accepted.iter().take_while(is_before).count()
+    }
+
+    fn pool(&self, lines: &str) -> ServerPool {
+        pool(&format!("servers = [\"{}\"]\n{lines}", self.address))
+    }
+}
+
+fn permit(pool: &ServerPool) -> ServerPermit {
+    let request = PickRequest {
+        now: Timestamp::from_secs(1_800_000_000),
+        ..PickRequest::default()
+    };
+    match pool.choose(&Admitted::exempt(), &request) {
+        PickResult::Server(permit) => permit,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Makes a connection carry one request. Returns whether it was used before.
+async fn use_once(connector: &OriginConnector, pool: &ServerPool) -> bool {
+    let mut permit = permit(pool);
+    let connection = connector.connect(&permit.server).await.expect("a server");
+    permit
+        .connected(connection.socket())
+        .expect("it stays open");
+    let is_reused = connection.is_reused();
+    connector.keep(connection, None);
+    is_reused
+}
+
+/// Runs the future on a thread of its own, after which its runtime runs until `end`.
+fn on_a_thread(work: impl Future<Output = bool> + Send, end: oneshot::Receiver<()>) -> bool {
+    let run = || {
+        block_on(async {
+            let output = work.await;
+            let _ = end.await;
+            output
+        })
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(work)
+}
+
+/// Goal: a thread takes a connection that is idle in another before it opens one. Method: two threads by turns, before a server without a
+/// bound, and before one with a bound.
+#[test]
+fn a_connection_goes_from_thread_to_thread() {
+    for lines in ["", "circuit_breaker = { max_connections = 4 }"] {
+        let origin = Origin::start();
+        let (pool, connector) = (origin.pool(lines), OriginConnector::new(10));
+        let (sender, end) = oneshot::channel();
+        let (used, is_used) = channel();
+        let (first, second) = std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                let work = async {
+                    let is_reused = use_once(&connector, &pool).await;
+                    used.send(()).expect("the test waits");
+                    is_reused
+                };
+                on_a_thread(work, end)
+            });
+            is_used.recv().expect("it is used");
+            let second = block_on(use_once(&connector, &pool));
+            drop(sender);
+            (first.join().expect("it does not panic"), second)
+        });
+        assert_eq!((first, second), (false, true), "{lines}");
+        assert_eq!(origin.close_all(), 1, "{lines}");
+    }
+}
+
+/// Goal: closed connections keep no request from the server. Method: more than a request looks at are idle; the server closes all.
+#[tokio::test]
+async fn closed_connections_are_dropped() {
+    let origin = Origin::start();
+    let most = IDLE_LOOKS + 4;
+    let pool = origin.pool(&format!("circuit_breaker = {{ max_connections = {most} }}"));
+    let connector = OriginConnector::new(100);
+    let mut permits: Vec<_> = (0..most).map(|_| permit(&pool)).collect();
+    let mut connections = Vec::new();
+    for held in &mut permits {
+        let connection = connector.connect(&held.server).await.expect("a server");
+        held.connected(connection.socket()).expect("it stays open");
+        connections.push(connection);
+    }
+    connections
+        .into_iter()
+        .for_each(|one| connector.keep(one, None));
+    drop(permits);
+    assert_eq!(origin.close_all(), most);
+    // The runtime learns of the ends when it polls the system.
+    tokio::task::yield_now().await;
+    assert!(!use_once(&connector, &pool).await);
+    let open = pool.servers()[0].open_connections();
+    assert_eq!(open, Some(5), "those that it did not look at, and its own");
+    assert!(use_once(&connector, &pool).await);
+}
