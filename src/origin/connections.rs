@@ -6,6 +6,9 @@
 //! become free for it, and it waits for that at the server ([`Connections::refused`]), or the server is exhausted, and the
 //! request waits with the others of its origin ([`super::pending_queue`]).
 //!
+//! Idle connections of the gateway's own path are in an [`IdleList`], and those of Pingora's proxy in its pools. Neither path uses those of
+//! the other, so a request that finds none of its own and no permit closes one of the other path.
+//!
 //! A connection changes owners inside Pingora: for a moment, while one request takes it or releases it, no other finds it,
 //! though over HTTP/2 it could carry both. So a refusal is not final while other requests are about to get a connection. Each of
 //! those is counted as a [`Look`], and the end of a look wakes the first of the refused requests.
@@ -20,14 +23,14 @@
 //!
 //! # Concurrency
 //! One lock for all, held for a few instructions, by requests of origins that have the bound: when they look for a connection,
-//! get it, and end. The exhaustion of the server is a word of its own, which picks read. It is written under the lock, and
-//! cleared by every release.
+//! get it, and end. The lock of the list may be taken while it is held, never the reverse. The exhaustion of the server is a word
+//! of its own, which picks read. It is written under the lock, and cleared by every release.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ahash::HashMap;
@@ -36,6 +39,7 @@ use sluicegate_base::clock;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
+use super::idle::{IdleConnection, IdleList};
 use super::pending_queue::{AttemptWait, OriginQueues, QueueTicket};
 
 /// Time for which a refused request waits, once, for a connection that is being released: Pingora needs microseconds for that.
@@ -47,6 +51,8 @@ pub struct Connections {
     state: Mutex<State>,
     /// True when a request found no connection, and nothing was released since.
     exhausted: AtomicBool,
+    /// The idle ones of the gateway's own path. Weak, because their permits refer to this value.
+    idle: Weak<IdleList>,
 }
 
 #[derive(Debug, Default)]
@@ -145,6 +151,14 @@ struct ConnectionWaiter<'c> {
 }
 
 impl Connections {
+    /// Returns the connections of a server with this list.
+    pub(super) fn beside(idle: &Arc<IdleList>) -> Self {
+        Self {
+            idle: Arc::downgrade(idle),
+            ..Self::default()
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -273,6 +287,14 @@ impl Connections {
             state.looks += 1;
             return NextStep::Look(self.look(&state));
         }
+        // The request looked there, or it is one of the other path and cannot use it.
+        if let Some(unused) = self.take_longest_idle() {
+            let wait = NextStep::Wait(state.enroll(ticket));
+            drop(state);
+            // The end of its permit wakes the request.
+            drop(unused);
+            return wait;
+        }
         // Pingora misses a connection now and then although one exists.
         if !settled {
             return NextStep::Settle(state.enroll(ticket));
@@ -285,6 +307,25 @@ impl Connections {
         // The end of the channel wakes all that wait here; they then look for another server.
         state.waiters.clear();
         NextStep::Exhausted
+    }
+
+    /// Closes an idle connection for a request of the gateway's own path, which can use none of them. Does nothing while another request
+    /// looks, which may be about to take it.
+    pub(super) fn close_one_idle(&self) {
+        let mut state = self.state();
+        if state.looks > 1 {
+            return;
+        }
+        let unused = self.take_longest_idle();
+        if unused.is_none() {
+            state.close_one(|_, _| true);
+        }
+        drop(state);
+        drop(unused);
+    }
+
+    fn take_longest_idle(&self) -> Option<IdleConnection> {
+        self.idle.upgrade()?.take_longest_idle()
     }
 
     /// Lets the first of the refused requests look again, because a connection was released or a look ended. Returns whether

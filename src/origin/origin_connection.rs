@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pingora::Result;
 use pingora::connectors::{ConnectorOptions, TransportConnector};
 use pingora::protocols::{Stream, UniqueIDType};
+use pingora::{ErrorType, Result};
 use tokio::io::AsyncWriteExt;
 
+use super::dialer::NO_CONNECTION;
 use super::idle::{ConnectionHome, IdleConnection, IdleConnections, KeepPlace, TakeFrom, thread};
 use super::server::OriginServer;
 use crate::reusable_timeout::ReusableTimeout;
@@ -56,7 +57,7 @@ impl OriginConnector {
     /// Returns an idle connection to `server`, or else a new one.
     ///
     /// # Errors
-    /// Those of Pingora's transport; nothing was sent.
+    /// Those of Pingora's transport, and that of [`NO_CONNECTION`]; nothing was sent.
     pub async fn connect(&self, server: &OriginServer) -> Result<OriginConnection> {
         let from = match server.keep_place() {
             KeepPlace::Thread => match thread::take(server.reuse_key, &self.idle) {
@@ -73,8 +74,18 @@ impl OriginConnector {
     }
 
     async fn open(&self, server: &OriginServer) -> Result<OriginConnection> {
-        let stream = self.transport.new_stream(&server.peer).await?;
-        Ok(OriginConnection::new(stream, server))
+        match self.transport.new_stream(&server.peer).await {
+            Ok(stream) => Ok(OriginConnection::new(stream, server)),
+            Err(error) if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) => {
+                // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.
+                if let Some(idle) = take_listed(server, TakeFrom::AllThreads) {
+                    return Ok(idle.into());
+                }
+                server.close_one_idle();
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Keeps a connection whose last message has ended exactly, for at most `timeout`.

@@ -5,12 +5,13 @@ use std::sync::mpsc::{Receiver, channel};
 
 use sluicegate_limiter::Timestamp;
 
+use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::admission::Admitted;
 use crate::origin::pool::tests::pool;
-use crate::origin::{PickRequest, PickResult, ServerPermit, ServerPool};
+use crate::origin::{AttemptWait, PickRequest, PickResult, ServerPermit, ServerPool};
 
 /// A listener that counts connections.
 struct Origin {
@@ -69,6 +70,12 @@ async fn use_once(connector: &OriginConnector, pool: &ServerPool) -> bool {
     is_reused
 }
 
+/// Returns whether the attempt was refused a connection.
+fn is_refused<T>(result: &Result<T>) -> bool {
+    let error = result.as_ref().err();
+    error.is_some_and(|error| matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)))
+}
+
 /// Runs the future on a thread of its own, after which its runtime runs until `end`.
 fn on_a_thread(work: impl Future<Output = bool> + Send, end: oneshot::Receiver<()>) -> bool {
     let run = || {
@@ -115,6 +122,36 @@ fn a_connection_goes_from_thread_to_thread() {
         assert_eq!((first, second), (false, true), "{lines}");
         assert_eq!(origin.close_all(), 1, "{lines}");
     }
+}
+
+/// Goal: the bound holds over both paths, and an idle connection of one path gives way to a request of the other. Method: the only
+/// connection is idle in the list, and then in the hands of the framework, which sees its end.
+#[tokio::test]
+async fn idle_connections_of_one_path_give_way_to_the_other() {
+    let origin = Origin::start();
+    let pool = origin.pool("circuit_breaker = { max_connections = 1 }");
+    let connector = OriginConnector::new(10);
+    let framework = TransportConnector::new(None);
+    let mut wait = AttemptWait::default();
+    assert!(!use_once(&connector, &pool).await);
+    assert!(use_once(&connector, &pool).await);
+
+    let mut held = permit(&pool);
+    assert!(is_refused(&framework.new_stream(&held.server.peer).await));
+    assert!(held.another_look(&mut wait).await);
+    let stream = framework.new_stream(&held.server.peer).await;
+    let mut stream = stream.expect("there is room");
+    held.connected(stream.id()).expect("it stays open");
+    drop(held);
+
+    let mut held = permit(&pool);
+    assert!(is_refused(&connector.connect(&held.server).await));
+    assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
+    drop(stream);
+    assert!(held.another_look(&mut wait).await);
+    let connection = connector.connect(&held.server).await;
+    assert!(!connection.expect("there is room").is_reused());
+    assert_eq!(origin.close_all(), 3);
 }
 
 /// Goal: closed connections keep no request from the server. Method: more than a request looks at are idle; the server closes all.

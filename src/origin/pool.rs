@@ -302,10 +302,10 @@ impl ServerPool {
         if self.bounds_connections() { 2 } else { 1 }
     }
 
-    /// Returns whether the gateway itself can speak with its servers: by HTTP/1.1, and without a bound on connections.
+    /// Returns whether the gateway itself can speak with its servers: by HTTP/1.1.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.rules.transport.protocol == Protocol::Http1 && !self.bounds_connections()
+        self.rules.transport.protocol == Protocol::Http1
     }
 
     /// Closes the idle connections of the gateway's own path, because the origin is removed.

@@ -95,6 +95,13 @@ impl OriginServer {
         }
     }
 
+    /// Closes an idle connection for a request that can use none of them, unless another request may be about to take it.
+    pub(super) fn close_one_idle(&self) {
+        if let Some(connections) = &self.connections {
+            connections.close_one_idle();
+        }
+    }
+
     /// Closes connections that no request can use any more.
     pub(super) fn sweep(&self) {
         if let Some(connections) = &self.connections {

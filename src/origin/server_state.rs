@@ -107,9 +107,10 @@ const TIME_BITS: u32 = 56;
 impl Default for ServerState {
     /// Returns the state of a server in service.
     fn default() -> Self {
+        let idle = Arc::default();
         Self {
-            connections: Arc::default(),
-            idle: Arc::default(),
+            connections: Arc::new(Connections::beside(&idle)),
+            idle,
             in_flight: AtomicU32::new(0),
             up: AtomicBool::new(true),
             streak: AtomicUsize::new(0),

@@ -1,4 +1,6 @@
-//! Idle connections to servers: every thread can use them, and they end in time.
+//! Idle connections to servers: every thread can use them, they end in time, and bounds hold over all threads and both paths.
+
+use futures_util::future::join_all;
 
 use super::*;
 
@@ -67,4 +69,37 @@ async fn an_idle_connection_ends_in_time() {
     let setup = Setup::new().origin("renamed", &origin).rules(&renamed);
     gateway.write_setup(setup, Writing::Rename);
     closes(&origin).await;
+}
+
+#[tokio::test]
+async fn a_bound_holds_over_all_threads_and_both_paths() {
+    // Goal: a server never gets more connections than `max_connections`, and no request fails or waits for one that is idle in another
+    // thread or on the other path. Method: fifty clients at once before two connections; a third of them asks a route with a cache, which
+    // Pingora's proxy forwards; POST is never sent twice.
+    let origin = Origin::answering(|_| Answer::new(200).header("cache-control", "no-store").into());
+    let turnstile = Turnstile::before(origin.address());
+    let stored = "[[route]]\npath = \"/stored/*\"\norigin = \"app\"\n[route.cache]\n";
+    let gateway = Setup::new()
+        .servers("app", &[turnstile.address])
+        .origin_line(
+            "circuit_breaker = { max_connections = 2, max_pending = 100, pending_timeout = \"1m\" }",
+        )
+        .rules(&format!("{THREADS}{PASS}{stored}"))
+        .start()
+        .await;
+    let ask = async |number: usize| {
+        let mut client = gateway.client().await;
+        let target = ["/plain", "/other", "/stored/one"][number % 3];
+        for turn in 0..20 {
+            let method = ["GET", "POST"][turn % 2];
+            let answer = client.send(request(method, target)).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    };
+    join_all((0..50).map(ask)).await;
+    assert_eq!(turnstile.most(), 2);
+    assert_eq!(origin.count(), 1000);
+    let metrics = gateway.metrics().await;
+    let refused = "sluicegate_origin_circuit_refused_total";
+    assert_eq!(metrics.sum(refused, &[]), 0.0);
 }
