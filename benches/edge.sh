@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What does one request cost the proxy, beside nginx and beside a bare Pingora?
 #
-# wrk sends two loads through each proxy in turn: all admitted (1 KB from a local nginx, under a limit that is never reached)
-# and all refused (429). The figure is the proxy's own CPU time a request, read from /proc, because it is what a busy machine
+# wrk sends loads through each proxy in turn: all admitted (1 KB from a local nginx, under a limit that is never reached), all refused
+# (429), uploads of 10 KB, answers of 100 KB; h2load sends the first load over HTTP/2 in clear text. The figure is the proxy's own CPU time a request, read from /proc, because it is what a busy machine
 # runs out of, and because it hardly depends on how fast the load generator is. Ratios are formed inside a round and only then
 # compared: on a shared machine two rounds differ more than two proxies do.
 #
@@ -11,15 +11,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=5 seconds=8 connections=32 write=no guided=no table=edge
+rounds=5 seconds=8 connections=32 write=no guided=no table=edge loads="admitted refused upload large http2"
 usage() {
-    echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--guided] [--write]"
-    echo "  (5 rounds of 8 s; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
+    echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--loads LIST] [--guided] [--write]"
+    echo "  (5 rounds of 8 s; loads are admitted, refused, upload, large, http2, all by default; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
 }
 while [ $# -gt 0 ]; do
     case "$1" in
     --rounds) rounds=$2 && shift 2 ;;
     --seconds) seconds=$2 && shift 2 ;;
+    --loads) loads=$2 && shift 2 ;;
     --guided) guided=yes table=edge-guided && shift ;;
     --write) write=yes && shift ;;
     *) usage >&2 && exit 64 ;;
@@ -28,17 +29,18 @@ done
 
 . benches/processes.sh
 
-for name in origin sluicegate admin bare nginx buffered haproxy; do free_port "${name}_port"; done
+for name in origin sluicegate admin bare nginx buffered http2 haproxy; do free_port "${name}_port"; done
 
 body=$(printf '%01024d' 0)
 fill() { # TEMPLATE
     sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
         -e "s|{admin}|$admin_port|g" -e "s|{nginx}|$nginx_port|g" -e "s|{buffered}|$buffered_port|g" \
-        -e "s|{haproxy}|$haproxy_port|g" "benches/edge/$1" >"$dir/$1"
+        -e "s|{http2}|$http2_port|g" -e "s|{haproxy}|$haproxy_port|g" "benches/edge/$1" >"$dir/$1"
 }
 
 # Apart from the configuration, whose directory the gateway watches.
-mkdir "$dir/logs"
+mkdir "$dir/logs" "$dir/www"
+head -c 100000 /dev/zero | tr '\0' 0 >"$dir/www/large"
 for template in origin.conf nginx.conf sluicegate.toml haproxy.cfg; do fill "$template"; done
 start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/sluicegate.toml"
@@ -46,36 +48,63 @@ sluicegate_pid=$started
 start bare $proxy_core "$bare_port" "$release/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
 bare_pid=$started
 start nginx $proxy_core "$nginx_port" nginx -p "$dir" -e "$dir/nginx-error.log" -c "$dir/nginx.conf"
-nginx_pid=$started buffered_pid=$started
-peers="sluicegate bare nginx buffered"
+nginx_pid=$started buffered_pid=$started http2_pid=$started
+peers="sluicegate bare nginx buffered http2"
 if command -v haproxy >/dev/null; then
     start haproxy $proxy_core "$haproxy_port" haproxy -db -f "$dir/haproxy.cfg"
     haproxy_pid=$started
     peers="$peers haproxy"
 fi
 
+# Sends a load for so many seconds.
+send() { # LOAD SECONDS URL
+    local load=$1 seconds=$2 url=$3 script=""
+    if [ "$load" = http2 ]; then
+        taskset -c $wrk_core h2load --duration="$seconds" --clients="$connections" --max-concurrent-streams=8 "$url"
+        return
+    fi
+    [ "$load" != upload ] || script="-s benches/edge/upload.lua"
+    # shellcheck disable=SC2086 # two words or none
+    taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency $script "$url"
+}
+
+# Returns whether a peer takes a load: a bare proxy refuses nothing, and two servers of nginx differ in the version of HTTP.
+takes() { # PEER LOAD
+    case "$1 $2" in
+    "bare refused" | "bare http2" | "buffered http2" | "nginx http2" | "haproxy http2") return 1 ;;
+    "http2 http2") return 0 ;;
+    "http2 "*) return 1 ;;
+    esac
+}
+
 # One run: appends "round load peer cpu_us rps p50_us p99_us rss_mb" to the results.
 measure() { # ROUND LOAD PEER
     local round=$1 load=$2 peer=$3 port pid path before after
     port=${peer}_port pid=${peer}_pid path=/open
-    [ "$load" = admitted ] || path=/closed
+    case "$load" in
+    refused) path=/closed ;;
+    large) path=/large ;;
+    esac
     local url="http://127.0.0.1:${!port}$path"
-    taskset -c $wrk_core wrk -t1 -c"$connections" -d1s "$url" >/dev/null
+    send "$load" 1 "$url" >/dev/null
     before=$(ticks "${!pid}")
-    taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency "$url" >"$dir/wrk"
+    send "$load" "$seconds" "$url" >"$dir/wrk"
     after=$(ticks "${!pid}")
     find "$dir" \( -name '*access.log' -o -name '*.out' \) -exec truncate -s 0 {} +
     local rss
     rss=$(awk '/^VmRSS/ { printf "%.0f", $2 / 1024 }' "/proc/${!pid}/status")
     awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v hertz="$hertz" -v rss="$rss" "$microseconds"'
         / requests in / { requests = $1 }
+        # The lines of h2load.
+        /^finished in/ { rps = $4 }
+        /^requests:/ { requests = $2; refused = requests - $8 }
         /^Requests\/sec/ { rps = $2 }
         /Non-2xx or 3xx/ { refused = $NF }
         /Socket errors/ { errors = $0 }
         $1 == "50%" { p50 = us($2) }
         $1 == "99%" { p99 = us($2) }
         END {
-            wrong = load == "admitted" ? refused : requests - refused
+            wrong = load == "refused" ? requests - refused : refused
             if (requests == 0 || wrong > requests / 1000 || errors != "") {
                 printf "%s, %s: %d of %d answers are not as they should be. %s\n", peer, load, wrong, requests, errors \
                     > "/dev/stderr"
@@ -90,17 +119,16 @@ for round in $(seq "$rounds"); do
     order=$peers
     # Every other round runs backwards, so that nobody always follows the same neighbour.
     [ $((round % 2)) -eq 1 ] || order=$(echo "$peers" | tr ' ' '\n' | tac | tr '\n' ' ')
-    for load in admitted refused; do
+    for load in $loads; do
         for peer in $order; do
-            # A bare proxy refuses nothing.
-            [ "$load $peer" = "refused bare" ] || measure "$round" "$load" "$peer"
+            ! takes "$peer" "$load" || measure "$round" "$load" "$peer"
         done
     done
 done
 
 report() {
     measured
-    awk -v peers="$peers" "$median"'
+    awk -v peers="$peers" -v chosen="$loads" "$median"'
         # The median over the rounds of one column.
         function middle(load, peer, column,    list, count, round) {
             count = 0
@@ -123,10 +151,13 @@ report() {
         END {
             title["sluicegate"] = "Sluicegate"; title["bare"] = "bare Pingora"; title["nginx"] = "nginx `limit_req`"
             title["buffered"] = "nginx, buffered log"; title["haproxy"] = "HAProxy stick table"
-            split("admitted refused", loads, " "); number = split(peers, names, " ")
-            for (l = 1; l <= 2; l++) {
+            title["http2"] = "nginx `limit_req`"
+            name["admitted"] = "All admitted"; name["refused"] = "All refused"; name["upload"] = "Uploads of 10 KB"
+            name["large"] = "Answers of 100 KB"; name["http2"] = "All admitted, HTTP/2 in clear text from clients"
+            number_of_loads = split(chosen, loads, " "); number = split(peers, names, " ")
+            for (l = 1; l <= number_of_loads; l++) {
                 load = loads[l]
-                printf "\n**All %s**\n\n", load
+                printf "\n**%s**\n\n", name[load]
                 print "| proxy | CPU µs a request | requests/s | p50 µs | p99 µs | RSS MB | Sluicegate’s CPU to this (min–max) |"
                 print "|---|---|---|---|---|---|---|"
                 for (n = 1; n <= number; n++) if ((load, names[n]) in seen) {

@@ -34,12 +34,13 @@ fi
 
 . benches/start.sh
 
-for name in origin sluicegate admin nginx buffered; do free_port "${name}_port"; done
+for name in origin sluicegate admin nginx buffered http2; do free_port "${name}_port"; done
 body=$(printf '%01024d' 0)
 mkdir "$dir/logs"
 for template in origin.conf nginx.conf sluicegate.toml; do
     sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
-        -e "s|{admin}|$admin_port|g" -e "s|{nginx}|$nginx_port|g" -e "s|{buffered}|$buffered_port|g" "benches/edge/$template" >"$dir/$template"
+        -e "s|{admin}|$admin_port|g" -e "s|{nginx}|$nginx_port|g" -e "s|{buffered}|$buffered_port|g" \
+        -e "s|{http2}|$http2_port|g" "benches/edge/$template" >"$dir/$template"
 done
 start origin 0 "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 
