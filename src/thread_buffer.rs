@@ -43,8 +43,11 @@ pub(crate) async fn read_through<S: AsyncRead + Unpin>(
 /// Buffers for writes that a thread keeps.
 const SPARE_BUFFERS: usize = 16;
 
-/// Bytes of a buffer for writes: most heads fit. One that has grown to more than eight times that is not kept.
+/// Bytes of a buffer for writes: most heads fit.
 const WRITE_BUFFER: usize = 1024;
+
+/// Bytes of the largest buffer that is kept: a head and a body that came with one read.
+const LARGEST_SPARE: usize = 32 * 1024;
 
 thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -79,7 +82,7 @@ impl DerefMut for WriteBuffer {
 impl Drop for WriteBuffer {
     fn drop(&mut self) {
         let mut buffer = mem::take(&mut self.0);
-        if buffer.capacity() > 8 * WRITE_BUFFER {
+        if buffer.capacity() > LARGEST_SPARE {
             return;
         }
         buffer.clear();
@@ -102,7 +105,7 @@ mod tests {
     fn buffers_for_writes_are_empty_and_small() {
         for bytes in [1, WRITE_BUFFER, 100 * WRITE_BUFFER] {
             let mut buffer = WriteBuffer::take();
-            assert!(buffer.is_empty() && buffer.capacity() <= 8 * WRITE_BUFFER);
+            assert!(buffer.is_empty() && buffer.capacity() <= LARGEST_SPARE);
             buffer.resize(bytes, 1);
         }
         assert!(WriteBuffer::take().is_empty());

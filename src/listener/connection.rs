@@ -153,7 +153,8 @@ impl Http1Connection {
         if patience.is_zero() {
             return Wait::Over;
         }
-        let read = read_through(&mut *self.stream, &mut self.read, bounds::HEAD_READ);
+        // A body that was sent along comes with its head.
+        let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
         let read = pin!(read);
         match self.vigil.over(read, patience).await {
             Some(Ok(0) | Err(_)) => Wait::Gone,

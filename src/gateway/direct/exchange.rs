@@ -62,7 +62,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         shutdown: &'a ShutdownWatch,
         context: &Context,
     ) -> Self {
-        let body = RequestBody::new(wire.framing, &context.snapshot.rules.server);
+        let body = RequestBody::new(wire.framing, &head.method, &context.snapshot.rules.server);
         Self {
             client,
             head,

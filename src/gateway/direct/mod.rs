@@ -22,6 +22,14 @@ mod response_body;
 mod response_split;
 mod tunnel;
 
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::Method;
+use pingora::Error;
+use pingora::http::RequestHeader;
+use pingora::server::ShutdownWatch;
+
 use super::answer::OwnAnswer;
 use super::context::Context;
 use super::error::ProxyFault;
@@ -34,13 +42,6 @@ use crate::config::rules::ServerRules;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::snapshot::{ForwardingPath, Snapshot};
-use std::net::IpAddr;
-
-use bytes::Bytes;
-use http::Method;
-use pingora::Error;
-use pingora::http::RequestHeader;
-use pingora::server::ShutdownWatch;
 
 pub use client::{ConnectionFacts, RequestClient};
 pub use head_writer::AnswerHead;

@@ -4,14 +4,15 @@
 //! the head, which were judged.
 //!
 //! # Limits
-//! Bytes are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once. Bytes that a key needs
-//! are read before the decision, up to `max_key_body_bytes` and one read more.
+//! Bytes of an idempotent request are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once.
+//! Bytes that a key needs are read before the decision, up to `max_key_body_bytes` and one read more.
 
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use http::Method;
 use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{
@@ -37,21 +38,22 @@ pub(super) struct RequestBody {
     /// Its framing as received; a body of unknown length of HTTP/2 ends with its stream.
     pub(super) framing: BodyFraming,
     reader: BodyReader,
-    /// The bytes that every attempt begins with, framed; `None` once they were too many.
+    /// The bytes that every attempt begins with, framed; `None` once they were too many, or where no second attempt can follow.
     replay: Option<Vec<u8>>,
-    /// The bytes that were read before the decision, framed, where they are too many for a second attempt.
+    /// The bytes that were read before the decision, framed, where there is no second attempt.
     unsent: Vec<u8>,
     /// The time that its client has for the next bytes.
     patience: Duration,
 }
 
 impl RequestBody {
-    /// Returns a body of which nothing was read.
-    pub(super) fn new(framing: BodyFraming, rules: &ServerRules) -> Self {
+    /// Returns a body of which nothing was read, of a request with `method`. One that is not idempotent is sent once (RFC 9110 §9.2.2), so
+    /// its body is not kept.
+    pub(super) fn new(framing: BodyFraming, method: &Method, rules: &ServerRules) -> Self {
         Self {
             framing,
             reader: BodyReader::new(framing, CHUNK_LIMITS),
-            replay: Some(Vec::new()),
+            replay: method.is_idempotent().then(Vec::new),
             unsent: Vec::new(),
             patience: rules.client_read_timeout,
         }
