@@ -60,19 +60,24 @@ pub async fn flood(
     end
 }
 
+/// A gateway before an origin that answers `/`, and one of HTTP/2 for `/hang`, which never answers.
+pub(super) async fn beside_hanging(answering: &Origin, hanging: &EchoOrigin) -> Gateway {
+    Setup::new()
+        .servers("h2c", &[hanging.address])
+        .origin_line("protocol = \"h2c\"")
+        .origin("app", answering)
+        .rules("[[route]]\npath = \"/\"\norigin = \"app\"\n[[route]]\npath = \"/hang\"\norigin = \"h2c\"")
+        .start()
+        .await
+}
+
 #[tokio::test]
 async fn a_client_that_cancels_every_request_is_disconnected() {
     // Goal: rapid reset, CVE-2023-44487: work at the origin is bounded though each stream is over at once. Method: 100,000 streams, each
     // reset behind its head; the connection ends long before, and the origin saw a small part.
     let origin = EchoOrigin::start().await;
     let answering = Origin::named("fine");
-    let gateway = Setup::new()
-        .servers("h2c", &[origin.address])
-        .origin_line("protocol = \"h2c\"")
-        .origin("app", &answering)
-        .rules("[[route]]\npath = \"/\"\norigin = \"app\"\n[[route]]\npath = \"/hang\"\norigin = \"h2c\"")
-        .start()
-        .await;
+    let gateway = beside_hanging(&answering, &origin).await;
     let mut frames = Frames::connect(gateway.address()).await;
     let block = get(b"/hang", &[]);
     let end = flood(&gateway, &mut frames, 1_000, |at| {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::echo::EchoOrigin;
-use super::floods::{End, flood};
+use super::floods::{End, beside_hanging, flood};
 use crate::harness::frames::{
     self, DATA, END_HEADERS, END_STREAM, Fate, Frames, GOAWAY, HEADERS, RST_STREAM, WINDOW_UPDATE,
     fields, frame, head,
@@ -123,13 +123,7 @@ async fn a_client_that_has_its_streams_reset_is_disconnected() {
         let name = broken.name;
         let origin = EchoOrigin::start().await;
         let answering = Origin::named("fine");
-        let gateway = Setup::new()
-            .servers("h2c", &[origin.address])
-            .origin_line("protocol = \"h2c\"")
-            .origin("app", &answering)
-            .rules("[[route]]\npath = \"/\"\norigin = \"app\"\n[[route]]\npath = \"/hang\"\norigin = \"h2c\"")
-            .start()
-            .await;
+        let gateway = beside_hanging(&answering, &origin).await;
         let mut connection = Frames::connect(gateway.address()).await;
         connection.write(&broken.frames(1)).await;
         let fate = connection.fate(1).await;
