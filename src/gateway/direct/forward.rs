@@ -58,7 +58,11 @@ impl Gateway {
             // Bytes that are sent again are not counted again.
             context.received = received;
             let server = server(context)?;
-            let mut origin = match self.0.origins.connect(&server).await {
+            let connected = self.0.origins.connect(&server).await.and_then(|origin| {
+                attempts::connected(context, origin.socket())?;
+                Ok(origin)
+            });
+            let mut origin = match connected {
                 Ok(origin) => origin,
                 Err(error) => {
                     let error = attempts::unconnected(context, error.into_up());
@@ -68,7 +72,6 @@ impl Gateway {
                     return Err(error);
                 }
             };
-            attempts::connected(context, origin.socket())?;
             match self.attempt(&mut origin, exchange, context).await {
                 Ok(AfterAttempt::Keep) => {
                     let timeout = server.idle_timeout();
