@@ -16,7 +16,9 @@ use tokio::time::timeout;
 
 use super::ConnectionState;
 use super::client::RequestClient;
-use super::head_writer::{AnswerHead, ConnectionPersistence, OtherFields, ResponseParts};
+use super::head_writer::{
+    AnswerHead, ConnectionPersistence, NO_OTHERS, ResponseParts, WriteOthers,
+};
 use super::name_case::ReceivedNames;
 use super::received::RequestWire;
 use super::request_body::RequestBody;
@@ -114,7 +116,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         into: &mut Vec<u8>,
         head: ResponseParts<'_>,
         framing: BodyFraming,
-        others: OtherFields<'_>,
+        write_others: WriteOthers<'_>,
     ) -> Result<()> {
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.persistence = ConnectionPersistence::Switch;
@@ -122,7 +124,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             self.close();
         }
         self.status = Some(head.status);
-        self.begin(into, head, framing, others)
+        self.begin(into, head, framing, write_others)
     }
 
     fn begin(
@@ -130,13 +132,13 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         into: &mut Vec<u8>,
         parts: ResponseParts<'_>,
         framing: BodyFraming,
-        others: OtherFields<'_>,
+        write_others: WriteOthers<'_>,
     ) -> Result<()> {
         let head = AnswerHead {
             parts,
             framing,
             persistence: self.persistence,
-            others,
+            write_others,
         };
         let begun = self.client.begin_answer(into, head);
         begun.map_err(|error| client_error(ErrorType::WriteError, error))
@@ -209,7 +211,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             return Ok(());
         }
         let mut bytes = Vec::with_capacity(256);
-        self.begin(&mut bytes, head, BodyFraming::None, OtherFields::NONE)?;
+        self.begin(&mut bytes, head, BodyFraming::None, NO_OTHERS)?;
         self.write(&bytes, BodyEnd::NotYet).await
     }
 
@@ -252,12 +254,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             None => BodyFraming::None,
         };
         let mut bytes = WriteBuffer::take();
-        self.begin_answer(
-            &mut bytes,
-            (&answer.head).into(),
-            framing,
-            OtherFields::NONE,
-        )?;
+        self.begin_answer(&mut bytes, (&answer.head).into(), framing, NO_OTHERS)?;
         let body = answer.body_for(&self.head.method);
         bytes.extend_from_slice(body.map_or(&[][..], |body| body));
         self.write(&bytes, BodyEnd::Here).await?;

@@ -43,26 +43,15 @@ pub struct AnswerHead<'a> {
     pub(super) parts: ResponseParts<'a>,
     pub(super) framing: BodyFraming,
     pub(super) persistence: ConnectionPersistence,
-    /// The other fields, which are not in the map; over HTTP/2 there are none.
-    pub(super) others: OtherFields<'a>,
+    /// Appends the lines of HTTP/1.1 of the fields that are not in the map; over HTTP/2 there are none.
+    pub(super) write_others: WriteOthers<'a>,
 }
 
-/// The fields of a response that are copied as bytes.
-#[derive(Clone, Copy)]
-pub(super) struct OtherFields<'a> {
-    /// Appends their lines of HTTP/1.1.
-    pub(super) write: &'a dyn Fn(&mut Vec<u8>),
-    /// True if `Date` is among them.
-    pub(super) has_date: bool,
-}
+/// Appends lines of fields. Returns whether `Date` was among them.
+pub(super) type WriteOthers<'a> = &'a dyn Fn(&mut Vec<u8>) -> bool;
 
-impl OtherFields<'_> {
-    /// No fields.
-    pub(super) const NONE: Self = Self {
-        write: &|_| {},
-        has_date: false,
-    };
-}
+/// Appends nothing.
+pub(super) const NO_OTHERS: WriteOthers<'static> = &|_| false;
 
 /// Fields of a connection of HTTP/1, RFC 9113 §8.2.2, and the date.
 const NOT_OF_HTTP2: [HeaderName; 7] = [
@@ -162,7 +151,7 @@ impl AnswerHead<'_> {
 fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
     let (head, framing) = (answer.parts, answer.framing);
     write_status_line(into, head);
-    (answer.others.write)(into);
+    let has_date = (answer.write_others)(into) || head.fields.contains_key(DATE);
     write_fields(into, head.fields);
     if passes_length(head.status, framing)
         && let Some(length) = head.fields.get(CONTENT_LENGTH)
@@ -170,7 +159,7 @@ fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
         write_field(into, b"content-length", length.as_bytes());
     }
     write_framing(into, framing);
-    if !answer.others.has_date && !head.fields.contains_key(DATE) {
+    if !has_date {
         // RFC 9110 §6.6.1: a recipient with a clock adds it.
         write_field(into, b"date", get_cached_date().as_bytes());
     }
@@ -259,7 +248,7 @@ mod tests {
                 parts,
                 framing,
                 persistence: ConnectionPersistence::Close,
-                others: OtherFields::NONE,
+                write_others: NO_OTHERS,
             };
             answer.write_http1(&mut bytes);
             let mut head = ResponseHead::new();

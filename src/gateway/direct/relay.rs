@@ -11,10 +11,10 @@ use super::attempt_io::{
 };
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
-use super::head_writer::{OtherFields, ResponseParts, passes_length};
+use super::head_writer::{ResponseParts, passes_length};
 use super::name_case::ReceivedNames;
 use super::response_body::{JOINED_PIECE, ResponseBody, TakenPiece};
-use super::response_split::{MappedFields, has_date, mapped_fields, write_others};
+use super::response_split::{MappedFields, mapped_fields, write_others};
 use super::tunnel;
 use crate::config::rules::HeaderCase;
 use crate::gateway::context::Context;
@@ -79,11 +79,8 @@ impl Gateway {
             fields: &fields,
         };
         let with_length = passes_length(status, framing);
-        let others = OtherFields {
-            write: &|into| write_others(into, head, read, mapped, with_length),
-            has_date: has_date(head, read),
-        };
-        exchange.begin_answer(&mut out, parts, framing, others)?;
+        let write_others = |into: &mut Vec<u8>| write_others(into, head, read, mapped, with_length);
+        exchange.begin_answer(&mut out, parts, framing, &write_others)?;
         if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
             ReceivedNames::of(head.fields(), read).restore(&mut out);
         }

@@ -104,14 +104,16 @@ pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFi
     fields
 }
 
-/// Appends the other fields to `into`, with their names in lower case; `Content-Length` if `with_length`.
+/// Appends the other fields to `into`, with their names in lower case; `Content-Length` if `with_length`. Returns whether
+/// `Date` is among them.
 pub(super) fn write_others(
     into: &mut Vec<u8>,
     parsed: &ResponseHead,
     read: &[u8],
     mapped: MappedFields,
     with_length: bool,
-) {
+) -> bool {
+    let mut has_date = false;
     for field in parsed.fields().iter(read) {
         let is_copied = match mapped.handling_of(&field) {
             FieldHandling::Copied => true,
@@ -119,16 +121,13 @@ pub(super) fn write_others(
             FieldHandling::Mapped => false,
         };
         if is_copied {
+            has_date |= field.is(b"date");
             let start = into.len();
             write_field(into, field.name, field.value);
             into[start..start + field.name.len()].make_ascii_lowercase();
         }
     }
-}
-
-/// Returns whether the head has `Date`.
-pub(super) fn has_date(parsed: &ResponseHead, read: &[u8]) -> bool {
-    parsed.fields().iter(read).any(|field| field.is(b"date"))
+    has_date
 }
 
 #[cfg(test)]
@@ -166,7 +165,8 @@ mod tests {
             let map = mapped_fields(&parsed, head.as_bytes(), mapped);
             assert_eq!(map.len(), fields);
             let mut into = Vec::new();
-            write_others(&mut into, &parsed, head.as_bytes(), mapped, false);
+            let has_date = write_others(&mut into, &parsed, head.as_bytes(), mapped, false);
+            assert_eq!(has_date, mapped == MappedFields::Few);
             assert_eq!(String::from_utf8(into).unwrap(), copied);
         }
     }
