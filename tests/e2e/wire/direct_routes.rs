@@ -126,6 +126,39 @@ async fn pipelined_requests_to_every_kind_of_route_are_answered_in_order() {
     }
 }
 
+#[tokio::test]
+async fn a_request_behind_a_body_that_was_waited_for_is_answered() {
+    // Goal: a body that follows `100 Continue` ends where its length says. Method: body and next request in one write.
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let mut raw = gateway.raw().await;
+    raw.write("POST /one HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+        .await;
+    assert_eq!(raw.read_response_to_head().await.status, 100);
+    raw.write("helloGET /two HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    for (target, body) in [("/one", &b"hello"[..]), ("/two", b"")] {
+        let echo = raw.read_response().await.echo();
+        assert_eq!((echo.target.as_str(), &echo.body[..]), (target, body));
+    }
+}
+
+#[tokio::test]
+async fn an_origin_is_not_blamed_for_a_body_that_stops() {
+    // Goal: a client that stops in its body gets 408, though the origin's time is shorter than its own. Method: half a body.
+    let origin = Origin::echo();
+    let gateway = Setup::new()
+        .origin("app", &origin)
+        .origin_line("timeouts = { read = \"300ms\" }")
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
+        .start()
+        .await;
+    let mut raw = gateway.raw().await;
+    raw.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
+        .await;
+    raw.read_response().await.assert_problem(408);
+    assert_eq!(gateway.access_line().await["outcome"], "rejected");
+}
+
 /// Accepts one connection, reads a head from it, and answers with these bytes.
 async fn answer_once(listener: &TcpListener, answer: &[u8]) -> (TcpStream, Vec<u8>) {
     let (mut stream, _) = listener.accept().await.unwrap();
