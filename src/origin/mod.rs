@@ -4,6 +4,7 @@
 mod balancer;
 mod client_headers;
 mod connections;
+mod connector;
 mod dialer;
 mod failure;
 mod failure_log;
@@ -12,7 +13,6 @@ mod header_edit;
 mod health;
 mod hops;
 mod idle;
-mod origin_connection;
 mod peer;
 mod pending_queue;
 mod pool;
@@ -28,6 +28,7 @@ pub use client_headers::{
     ClientHeaders, hop_by_hop, named_by_connection, set_client_headers, strip_hop_by_hop,
 };
 pub use connections::{ConnectionClosing, Connections};
+pub use connector::{OriginConnection, OriginConnector};
 pub use dialer::NO_CONNECTION;
 pub use failure::{AttemptFailure, AttemptOutcome, FailureKind};
 pub use failure_log::{FailureLog, LatestFailure};
@@ -35,7 +36,6 @@ pub use field_changes::FieldChanges;
 pub use header_edit::{FieldEdit, HeaderEdit, edit_request, edit_response};
 pub use health::HealthChecks;
 pub use hops::{CDN_LOOP, HopName};
-pub use origin_connection::{OriginConnection, OriginConnector};
 pub use peer::for_upgrade;
 pub use pending_queue::AttemptWait;
 pub use pool::{FailedServers, PickRequest, PickResult, ServerPool};

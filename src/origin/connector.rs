@@ -190,5 +190,5 @@ impl From<IdleConnection> for OriginConnection {
 }
 
 #[cfg(test)]
-#[path = "origin_connection_tests.rs"]
+#[path = "connector_tests.rs"]
 mod tests;
