@@ -16,8 +16,8 @@ use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, RouteLimits};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
-    FixedResponse, ForwardedSource, HeaderCase, KeyPart, Name, RedirectRules, RefusalRules,
-    RouteAction, RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
+    FixedResponse, ForwardedSource, HeaderCase, KeyPart, Name, Protocol, RedirectRules,
+    RefusalRules, RouteAction, RouteCacheRules, RouteRules, Rules, ShapeRules, ValueSource,
 };
 use crate::origin::ServerPool;
 use crate::record::trace::TRACEPARENT;
@@ -124,6 +124,12 @@ impl ActiveAction {
     #[must_use]
     pub fn keeps_case(&self) -> bool {
         matches!(self, Self::Forward(pool) if pool.rules.header_case == HeaderCase::AsSent)
+    }
+
+    /// Returns whether a server may report a request as unprocessed, so that it is sent again whatever its method: over HTTP/2.
+    #[must_use]
+    pub fn may_leave_requests(&self) -> bool {
+        matches!(self, Self::Forward(pool) if pool.rules.transport.protocol != Protocol::Http1)
     }
 }
 
@@ -427,7 +433,7 @@ fn compile_route(
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
             .flatten(),
         refusal: route.refusal.clone(),
-        forwarding: forwarding_of(route, pools),
+        forwarding: forwarding_of(route),
         shape: route.shape.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         cache: route.cache.clone(),
@@ -437,9 +443,9 @@ fn compile_route(
 }
 
 /// Returns the code that forwards the requests of a route. The gateway's own stores nothing of what it forwards yet.
-fn forwarding_of(route: &RouteRules, pools: &BTreeMap<Name, Arc<ServerPool>>) -> ForwardingPath {
+fn forwarding_of(route: &RouteRules) -> ForwardingPath {
     let is_direct = match &route.action {
-        RouteAction::Forward(origin) => route.cache.is_none() && pools[origin].is_plain(),
+        RouteAction::Forward(_) => route.cache.is_none(),
         RouteAction::Respond(_) | RouteAction::Redirect(_) => true,
     };
     if cfg!(feature = "framework-path") || !is_direct {

@@ -7,7 +7,7 @@ use std::io;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -28,16 +28,23 @@ pub(crate) async fn read_through<S: AsyncRead + Unpin>(
     into: &mut BytesMut,
     most: usize,
 ) -> io::Result<usize> {
-    poll_fn(|context| {
-        BUFFER.with_borrow_mut(|buffer| {
-            let end = most.min(buffer.len());
-            let mut read = ReadBuf::new(&mut buffer[..end]);
-            ready!(Pin::new(&mut *stream).poll_read(context, &mut read))?;
-            into.extend_from_slice(read.filled());
-            Poll::Ready(Ok(read.filled().len()))
-        })
+    poll_fn(|context| poll_read_through(stream, context, into, most)).await
+}
+
+/// Polls for a read, as [`read_through`] does.
+pub(crate) fn poll_read_through<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    context: &mut Context<'_>,
+    into: &mut BytesMut,
+    most: usize,
+) -> Poll<io::Result<usize>> {
+    BUFFER.with_borrow_mut(|buffer| {
+        let end = most.min(buffer.len());
+        let mut read = ReadBuf::new(&mut buffer[..end]);
+        ready!(Pin::new(stream).poll_read(context, &mut read))?;
+        into.extend_from_slice(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
     })
-    .await
 }
 
 /// Buffers for writes that a thread keeps.

@@ -300,6 +300,10 @@ impl RequestClient for Http1Connection {
         self.stream.flush().await
     }
 
+    fn write_trailers(&mut self, _: HeaderMap) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn left(&mut self) {
         connection_closed(self.stream.get_socket_digest()).await;
     }

@@ -4,6 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use pingora::protocols::http::v2::server::HttpSession;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -92,6 +93,11 @@ impl RequestClient for Http2Stream {
             .map_err(Error::other)?;
         self.is_ended = is_last;
         Ok(())
+    }
+
+    fn write_trailers(&mut self, trailers: HeaderMap) -> Result<()> {
+        self.is_ended = true;
+        self.session.write_trailers(trailers).map_err(Error::other)
     }
 
     async fn left(&mut self) {

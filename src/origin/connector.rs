@@ -1,30 +1,33 @@
-//! Opens and keeps the connections to servers that speak HTTP/1.1, for the gateway's own path.
+//! Opens and keeps the connections to servers, for the gateway's own path.
 //!
-//! A request takes an idle connection ([`super::idle`]), or opens one. Pingora's transport opens the sockets, with its TLS and its
-//! timeouts; nothing is kept in Pingora's pool. Where connections have a bound, [`super::dialer`] opens only those that have a permit.
+//! A request takes a stream of a connection of HTTP/2 ([`super::http2_connections`]), an idle connection of HTTP/1.1 ([`super::idle`]), or
+//! a new connection. Pingora's transport opens the sockets, with its TLS and its timeouts; nothing is kept in Pingora's pool. Where
+//! connections have a bound, [`super::dialer`] opens only those that have a permit.
+//!
+//! With `protocol = "auto"`, the TLS handshake decides the protocol of each connection. A request with an upgrade needs HTTP/1.1 (RFC 9113
+//! §8.6), so its connection offers that alone; so do the later ones to a server that has asked for it.
 
-use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use pingora::connectors::{ConnectorOptions, TransportConnector};
-use pingora::protocols::{Stream, UniqueIDType};
-use pingora::{ErrorType, Result};
-use tokio::io::AsyncWriteExt;
+use pingora::protocols::{ALPN, Stream};
+use pingora::{Error, ErrorType, Result, RetryType};
+use tokio::time::timeout;
 
+use super::channel::OriginChannel;
 use super::dialer::NO_CONNECTION;
+use super::http2_connections::NewStream;
 use super::idle::{ConnectionHome, IdleConnection, IdleConnections, KeepPlace, TakeFrom, thread};
+use super::origin_stream::OriginStream;
 use super::server::OriginServer;
-use crate::reusable_timeout::ReusableTimeout;
-use crate::thread_buffer::read_through;
-
-/// Bytes asked for in one read of a response.
-const RESPONSE_READ: usize = 32 * 1024;
+use crate::config::rules::Protocol;
 
 /// Idle connections of a list that a request takes in turn until one is open. Beyond that the server has most likely closed all.
 const IDLE_LOOKS: usize = 16;
+
+/// The error of a server that does not speak the only protocol of its origin.
+const NO_HTTP2: &str = "it takes no HTTP/2; write protocol = \"auto\" to speak HTTP/1.1 with it";
 
 /// Opens connections to servers, and keeps idle ones.
 pub struct OriginConnector {
@@ -32,14 +35,13 @@ pub struct OriginConnector {
     idle: Arc<IdleConnections>,
 }
 
-/// A connection to a server, with the bytes that were read from it and not consumed.
-pub struct OriginConnection {
-    stream: Stream,
-    /// The bytes that were read and not consumed.
-    pub read: BytesMut,
-    timeout: ReusableTimeout,
-    home: ConnectionHome,
-    is_reused: bool,
+/// The need of a request for one protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolNeed {
+    /// Any protocol of the origin carries it.
+    Any,
+    /// It asks for an upgrade, which only HTTP/1.1 has.
+    Upgrade,
 }
 
 impl OriginConnector {
@@ -54,32 +56,85 @@ impl OriginConnector {
         }
     }
 
-    /// Returns an idle connection to `server`, or else a new one.
+    /// Returns a channel to `server`: a stream, an idle connection, or else a new connection.
     ///
     /// # Errors
     /// Those of Pingora's transport, and that of [`NO_CONNECTION`]; nothing was sent.
-    pub async fn connect(&self, server: &OriginServer) -> Result<OriginConnection> {
+    pub async fn connect(
+        &self,
+        server: &OriginServer,
+        need: ProtocolNeed,
+    ) -> Result<OriginChannel> {
+        let is_http1 = server.protocol == Protocol::Http1
+            || server.protocol == Protocol::Auto && need == ProtocolNeed::Upgrade;
+        if !is_http1 {
+            // Boxed: a request over HTTP/1.1 should not pay for its size.
+            return Box::pin(self.connect_http2(server)).await;
+        }
+        match self.take_idle(server) {
+            Some(idle) => Ok(idle.into()),
+            // Boxed: a request with an idle connection should not pay for the size of the handshakes.
+            None => Box::pin(self.open(server, need)).await,
+        }
+    }
+
+    /// Connects to a server that may speak HTTP/2.
+    async fn connect_http2(&self, server: &OriginServer) -> Result<OriginChannel> {
+        let connections = &server.server_state.http2;
+        if let Some(stream) = connections.take(server.reuse_key, &self.idle).await {
+            return Ok(of_stream(stream));
+        }
+        if server.protocol == Protocol::Auto {
+            return match self.take_idle(server) {
+                Some(idle) => Ok(idle.into()),
+                None => self.open(server, ProtocolNeed::Any).await,
+            };
+        }
+        // Requests that come while a connection is opened share it. They wait no longer than for one of their own.
+        let turn = match server.peer.options.total_connection_timeout {
+            Some(patience) => timeout(patience, connections.turn_to_open()).await.ok(),
+            None => Some(connections.turn_to_open().await),
+        };
+        if turn.is_none() {
+            return Err(Error::new(ErrorType::ConnectTimedout).into_up());
+        }
+        match connections.take(server.reuse_key, &self.idle).await {
+            Some(stream) => Ok(of_stream(stream)),
+            None => self.open(server, ProtocolNeed::Any).await,
+        }
+    }
+
+    fn take_idle(&self, server: &OriginServer) -> Option<IdleConnection> {
         let from = match server.keep_place() {
             KeepPlace::Thread => match thread::take(server.reuse_key, &self.idle) {
-                Ok(idle) => return Ok(idle.into()),
+                Ok(idle) => return Some(idle),
                 Err(from) => from,
             },
             KeepPlace::List => TakeFrom::AllThreads,
         };
-        if let Some(idle) = take_listed(server, from) {
-            return Ok(idle.into());
-        }
-        // Boxed: a request with an idle connection should not pay for the size of the handshakes.
-        Box::pin(self.open(server)).await
+        take_listed(server, from)
     }
 
-    async fn open(&self, server: &OriginServer) -> Result<OriginConnection> {
-        match self.transport.new_stream(&server.peer).await {
-            Ok(stream) => Ok(OriginConnection::new(stream, server)),
+    async fn open(&self, server: &OriginServer, need: ProtocolNeed) -> Result<OriginChannel> {
+        let opened = if need == ProtocolNeed::Upgrade && server.protocol == Protocol::Auto {
+            let mut peer = server.peer.clone();
+            peer.options.alpn = ALPN::H1;
+            self.transport.new_stream(&peer).await
+        } else {
+            self.transport.new_stream(&server.peer).await
+        };
+        match opened {
+            Ok(stream) => self.begin(stream, server).await,
             Err(error) if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.
                 if let Some(idle) = take_listed(server, TakeFrom::AllThreads) {
                     return Ok(idle.into());
+                }
+                let http2 = &server.server_state.http2;
+                if need == ProtocolNeed::Any
+                    && let Some(stream) = http2.take(server.reuse_key, &self.idle).await
+                {
+                    return Ok(of_stream(stream));
                 }
                 server.close_one_idle();
                 Err(error)
@@ -88,21 +143,58 @@ impl OriginConnector {
         }
     }
 
-    /// Keeps a connection whose last message has ended exactly, for at most `timeout`.
-    pub fn keep(&self, connection: OriginConnection, timeout: Option<Duration>) {
-        let OriginConnection {
-            stream,
-            timeout: timer,
-            home,
-            ..
-        } = connection;
-        let place = home.place;
-        let idle = IdleConnection::new(stream, timer, home, timeout);
-        match place {
+    /// Begins the protocol that was negotiated on a new connection.
+    async fn begin(&self, stream: Stream, server: &OriginServer) -> Result<OriginChannel> {
+        let is_http2 = match (server.protocol, stream.selected_alpn_proto()) {
+            (Protocol::H2c, _) | (Protocol::H2 | Protocol::Auto, Some(ALPN::H2)) => true,
+            (Protocol::H2, _) => {
+                return Err(Error::explain(ErrorType::HandshakeError, NO_HTTP2).into_up());
+            }
+            (Protocol::Http1 | Protocol::Auto, _) => false,
+        };
+        if !is_http2 {
+            let home = ConnectionHome {
+                key: server.reuse_key,
+                list: Arc::downgrade(&server.server_state.idle),
+                thread: thread::number(),
+                place: server.keep_place(),
+            };
+            return Ok(OriginChannel::of_connection(stream, home));
+        }
+        let connections = &server.server_state.http2;
+        let (key, timeout) = (server.reuse_key, server.idle_timeout());
+        let stream = connections.open(stream, key, &self.idle, timeout).await?;
+        Ok(of_stream(stream))
+    }
+
+    /// Keeps the connection of a channel whose last message has ended exactly, for at most `timeout`.
+    pub fn keep(&self, channel: OriginChannel, timeout: Option<Duration>) {
+        let Some(idle) = channel.into_idle(timeout) else {
+            return;
+        };
+        match idle.home.place {
             KeepPlace::Thread => thread::keep(idle, &self.idle),
             KeepPlace::List => self.idle.put(idle),
         }
     }
+
+    /// Offers HTTP/1.1 alone from now on to a server of `protocol = "auto"` that has asked for it, or whose HTTP/2 is broken. To any other
+    /// server another attempt is of no use.
+    #[must_use]
+    pub fn fall_back(&self, server: &OriginServer, mut error: Box<Error>) -> Box<Error> {
+        if matches!(error.etype(), ErrorType::H2Downgrade | ErrorType::InvalidH2) {
+            if server.protocol == Protocol::Auto {
+                self.transport.prefer_h1(&server.peer);
+            } else {
+                error.retry = RetryType::Decided(false);
+            }
+        }
+        error
+    }
+}
+
+fn of_stream(stream: NewStream) -> OriginChannel {
+    OriginChannel::of_stream(OriginStream::new(stream))
 }
 
 /// Takes an open connection from the list of a server; closes those that it finds closed.
@@ -115,78 +207,6 @@ fn take_listed(server: &OriginServer, from: TakeFrom) -> Option<IdleConnection> 
         }
     }
     None
-}
-
-impl OriginConnection {
-    /// Returns a connection that the calling thread opened.
-    fn new(stream: Stream, server: &OriginServer) -> Self {
-        Self {
-            stream,
-            read: BytesMut::new(),
-            timeout: ReusableTimeout::default(),
-            home: ConnectionHome {
-                key: server.reuse_key,
-                list: Arc::downgrade(&server.server_state.idle),
-                thread: thread::number(),
-                place: server.keep_place(),
-            },
-            is_reused: false,
-        }
-    }
-
-    /// Returns whether it carried requests before.
-    #[must_use]
-    pub fn is_reused(&self) -> bool {
-        self.is_reused
-    }
-
-    /// Returns the number of its socket.
-    #[must_use]
-    pub fn socket(&self) -> UniqueIDType {
-        self.stream.id()
-    }
-
-    /// Returns its stream, for a protocol other than HTTP.
-    pub fn stream(&mut self) -> &mut Stream {
-        &mut self.stream
-    }
-
-    /// Reads once, behind the bytes that were read. Returns the number of bytes, 0 at the end; `None` when it takes longer than `patience`.
-    /// Dropping the future loses no byte.
-    pub async fn read_within(&mut self, patience: Duration) -> Option<io::Result<usize>> {
-        let read = pin!(read_through(
-            &mut self.stream,
-            &mut self.read,
-            RESPONSE_READ
-        ));
-        self.timeout.over(read, patience).await
-    }
-
-    /// Writes all bytes; `None` when it takes longer than `patience`.
-    pub async fn write_within(
-        &mut self,
-        bytes: &[u8],
-        patience: Duration,
-    ) -> Option<io::Result<()>> {
-        let stream = &mut self.stream;
-        let write = pin!(async {
-            stream.write_all(bytes).await?;
-            stream.flush().await
-        });
-        self.timeout.over(write, patience).await
-    }
-}
-
-impl From<IdleConnection> for OriginConnection {
-    fn from(idle: IdleConnection) -> Self {
-        Self {
-            stream: idle.stream,
-            read: BytesMut::new(),
-            timeout: idle.timeout,
-            home: idle.home,
-            is_reused: true,
-        }
-    }
 }
 
 #[cfg(test)]

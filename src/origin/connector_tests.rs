@@ -61,7 +61,10 @@ fn permit(pool: &ServerPool) -> ServerPermit {
 /// Makes a connection carry one request. Returns whether it was used before.
 async fn use_once(connector: &OriginConnector, pool: &ServerPool) -> bool {
     let mut permit = permit(pool);
-    let connection = connector.connect(&permit.server).await.expect("a server");
+    let connection = connector
+        .connect(&permit.server, ProtocolNeed::Any)
+        .await
+        .expect("a server");
     permit
         .connected(connection.socket())
         .expect("it stays open");
@@ -145,11 +148,13 @@ async fn idle_connections_of_one_path_give_way_to_the_other() {
     drop(held);
 
     let mut held = permit(&pool);
-    assert!(is_refused(&connector.connect(&held.server).await));
+    assert!(is_refused(
+        &connector.connect(&held.server, ProtocolNeed::Any).await
+    ));
     assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
     drop(stream);
     assert!(held.another_look(&mut wait).await);
-    let connection = connector.connect(&held.server).await;
+    let connection = connector.connect(&held.server, ProtocolNeed::Any).await;
     assert!(!connection.expect("there is room").is_reused());
     assert_eq!(origin.close_all(), 3);
 }
@@ -164,7 +169,10 @@ async fn closed_connections_are_dropped() {
     let mut permits: Vec<_> = (0..most).map(|_| permit(&pool)).collect();
     let mut connections = Vec::new();
     for held in &mut permits {
-        let connection = connector.connect(&held.server).await.expect("a server");
+        let connection = connector
+            .connect(&held.server, ProtocolNeed::Any)
+            .await
+            .expect("a server");
         held.connected(connection.socket()).expect("it stays open");
         connections.push(connection);
     }

@@ -2,6 +2,7 @@
 //! client to it.
 
 mod balancer;
+mod channel;
 mod client_headers;
 mod connections;
 mod connector;
@@ -12,7 +13,9 @@ mod field_changes;
 mod header_edit;
 mod health;
 mod hops;
+mod http2_connections;
 mod idle;
+mod origin_stream;
 mod peer;
 mod pending_queue;
 mod pool;
@@ -24,11 +27,12 @@ mod server_state;
 mod sticky;
 mod tunnel;
 
+pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginTimeout};
 pub use client_headers::{
     ClientHeaders, hop_by_hop, named_by_connection, set_client_headers, strip_hop_by_hop,
 };
 pub use connections::{ConnectionClosing, Connections};
-pub use connector::{OriginConnection, OriginConnector};
+pub use connector::{OriginConnector, ProtocolNeed};
 pub use dialer::NO_CONNECTION;
 pub use failure::{AttemptFailure, AttemptOutcome, FailureKind};
 pub use failure_log::{FailureLog, LatestFailure};

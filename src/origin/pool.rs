@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use arrayvec::ArrayVec;
+use http::uri::Scheme;
 use pingora::upstreams::peer::Peer;
 use sluicegate_base::bounds::{
     MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS,
@@ -186,8 +187,7 @@ impl ServerPool {
         }
         for server in known {
             if !all.iter().any(|kept| kept.address == server.address) {
-                let idle = &server.server_state.idle;
-                idle.accept_only(None, self.generation);
+                server.server_state.accept_only(None, self.generation);
             }
         }
         if left_out > 0 {
@@ -230,8 +230,7 @@ impl ServerPool {
             Arc::clone(&server_state.connections)
         });
         let reuse_key = peer.reuse_hash();
-        let idle = &server_state.idle;
-        idle.accept_only(Some(reuse_key), self.generation);
+        server_state.accept_only(Some(reuse_key), self.generation);
         Some(OriginServer {
             address,
             server_state,
@@ -246,6 +245,7 @@ impl ServerPool {
             places: places(&self.rules),
             connections,
             peer,
+            protocol: self.rules.transport.protocol,
             reuse_key,
         })
     }
@@ -302,17 +302,19 @@ impl ServerPool {
         if self.bounds_connections() { 2 } else { 1 }
     }
 
-    /// Returns whether the gateway itself can speak with its servers: by HTTP/1.1.
+    /// Returns the scheme of its connections.
     #[must_use]
-    pub fn is_plain(&self) -> bool {
-        self.rules.transport.protocol == Protocol::Http1
+    pub fn scheme(&self) -> Scheme {
+        match self.rules.transport.tls {
+            Some(_) => Scheme::HTTPS,
+            None => Scheme::HTTP,
+        }
     }
 
     /// Closes the idle connections of the gateway's own path, because the origin is removed.
     pub fn close_idle(&self) {
         for server in self.servers() {
-            let idle = &server.server_state.idle;
-            idle.accept_only(None, self.generation.next());
+            (server.server_state).accept_only(None, self.generation.next());
         }
     }
 

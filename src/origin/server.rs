@@ -14,7 +14,7 @@ use super::failure::AttemptOutcome;
 use super::idle::KeepPlace;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::server_state::{ServerState, ServerStatus, ShareMille};
-use crate::config::rules::{Role, Weight};
+use crate::config::rules::{Protocol, Role, Weight};
 
 /// One server of a pool.
 pub struct OriginServer {
@@ -41,6 +41,8 @@ pub struct OriginServer {
     pub(super) connections: Option<Arc<Connections>>,
     pub(super) slow_start: Option<Duration>,
     pub(super) peer: HttpPeer,
+    /// The protocol that it is asked for.
+    pub(super) protocol: Protocol,
     /// The `reuse_hash` of the peer.
     pub(super) reuse_key: u64,
 }

@@ -17,7 +17,8 @@ use sluicegate_limiter::Timestamp;
 use super::connections::Connections;
 use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
-use super::idle::IdleList;
+use super::http2_connections::Http2Connections;
+use super::idle::{IdleList, PoolGeneration};
 use crate::config::rules::{HealthRules, OutlierDetectionRules};
 
 /// The state of a server: health, load, failures.
@@ -27,6 +28,8 @@ pub struct ServerState {
     pub(super) connections: Arc<Connections>,
     /// Its idle connections that every thread may take.
     pub(super) idle: Arc<IdleList>,
+    /// Its connections of HTTP/2.
+    pub(super) http2: Arc<Http2Connections>,
     in_flight: AtomicU32,
     up: AtomicBool,
     /// Check results in a row that contradict `up`.
@@ -111,6 +114,7 @@ impl Default for ServerState {
         Self {
             connections: Arc::new(Connections::beside(&idle)),
             idle,
+            http2: Arc::default(),
             in_flight: AtomicU32::new(0),
             up: AtomicBool::new(true),
             streak: AtomicUsize::new(0),
@@ -182,6 +186,14 @@ impl ServerState {
             self.grow_from(now);
         }
         was
+    }
+
+    // ── connections ──
+
+    /// Keeps connections with this key only, from now on; with `None` none.
+    pub(super) fn accept_only(&self, key: Option<u64>, by: PoolGeneration) {
+        self.idle.accept_only(key, by);
+        self.http2.accept_only(key, by);
     }
 
     // ── in flight ──

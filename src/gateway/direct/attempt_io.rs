@@ -1,25 +1,23 @@
 //! Waits for the bytes of both sides of an attempt, and moves those of the request to the origin.
 
 use std::io;
-use std::time::Duration;
 
-use http::StatusCode;
 use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
-use sluicegate_http1::ResponseHead;
 
 use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
 use crate::gateway::attempts::AttemptRequest;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
-use crate::origin::OriginConnection;
+use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginTimeout};
 use crate::response::GatewayProblem;
+use crate::thread_buffer::WriteBuffer;
 
 /// An event of an attempt.
 pub(super) enum AttemptEvent {
-    /// The origin sent so many bytes, 0 at its end; `None` at its timeout.
-    Origin(Option<io::Result<usize>>),
+    /// The origin sent something, or took bytes that waited for it.
+    Origin(OriginEvent),
     /// The client sent so many bytes, 0 at its end; `None` at its timeout.
     Client(Option<io::Result<usize>>),
 }
@@ -34,30 +32,51 @@ pub(super) fn facts<'a, C: RequestClient>(exchange: &ClientExchange<'a, C>) -> A
     }
 }
 
-/// Returns the longest wait for the next bytes of the origin.
-pub(super) fn patience(context: &Context) -> Result<Duration> {
+/// Returns the longest waits for the origin.
+fn patience(context: &Context) -> Result<OriginPatience> {
     let forwarded = context.forwarded()?;
     let timeouts = &forwarded.pool.rules.timeouts;
+    let (read, write) = (timeouts.read, timeouts.write);
     let Some(total) = timeouts.total else {
-        return Ok(timeouts.read);
+        return Ok(OriginPatience { read, write });
     };
     let left = total.saturating_sub(clock::since(forwarded.attempt.started));
     if left.is_zero() {
         return Err(error_for(GatewayProblem::OriginTimeout));
     }
-    Ok(timeouts.read.min(left))
+    Ok(OriginPatience {
+        read: read.min(left),
+        write: write.min(left),
+    })
 }
 
-/// Waits for bytes of the origin or of the client.
+/// Waits for an event of the origin or of the client. While bytes wait for the origin, no more of the body are read.
+///
+/// # Errors
+/// The connection to the origin failed, or the origin was silent for too long.
 pub(super) async fn next_event<C: RequestClient>(
-    origin: &mut OriginConnection,
+    origin: &mut OriginChannel,
     exchange: &mut ClientExchange<'_, C>,
-    patience: Duration,
-) -> AttemptEvent {
-    tokio::select! {
+    context: &Context,
+) -> Result<AttemptEvent> {
+    let patience = patience(context)?;
+    let reads_client = exchange.body.is_over() || origin.is_writable();
+    let event = tokio::select! {
         biased;
-        read = origin.read_within(patience) => AttemptEvent::Origin(read),
-        read = from_client(exchange) => AttemptEvent::Client(read),
+        event = origin.next(patience) => event,
+        read = from_client(exchange), if reads_client => return Ok(AttemptEvent::Client(read)),
+    };
+    match event {
+        Ok(event) => Ok(AttemptEvent::Origin(event?)),
+        Err(over) => {
+            // The wait was shortened to the total timeout.
+            self::patience(context)?;
+            let error_type = match over {
+                OriginTimeout::Read => ErrorType::ReadTimedout,
+                OriginTimeout::Write => ErrorType::WriteTimedout,
+            };
+            Err(Error::new(error_type).into_up())
+        }
     }
 }
 
@@ -81,61 +100,25 @@ async fn from_client<C: RequestClient>(
     std::future::pending().await
 }
 
-/// Checks the result of a read from the origin.
-pub(super) fn origin_bytes(read: Option<io::Result<usize>>, context: &Context) -> Result<()> {
-    match read {
-        Some(Ok(_)) => Ok(()),
-        Some(Err(error)) => {
-            Err(Error::because(ErrorType::ReadError, "while reading the response", error).into_up())
-        }
-        None => {
-            // The wait was shortened to the total timeout.
-            patience(context)?;
-            Err(Error::new(ErrorType::ReadTimedout).into_up())
-        }
-    }
-}
-
 /// Sends the bytes of the body that the client sent to the origin.
 pub(super) async fn take_from_client<C: RequestClient>(
     read: Option<io::Result<usize>>,
-    origin: &mut OriginConnection,
+    origin: &mut OriginChannel,
     exchange: &mut ClientExchange<'_, C>,
     context: &mut Context,
 ) -> Result<()> {
-    if let Some(end) = exchange.body.end(read.as_ref()) {
-        exchange.body.keep(&end);
-        return write_to(origin, &end, context).await;
-    }
-    check_client_read(read)?;
-    if exchange.body.is_over() {
-        // The bytes of a later request.
-        return Ok(());
-    }
-    let mut bytes = Vec::new();
     let body = &mut exchange.body;
-    body.take(exchange.client.received(), &mut bytes, context)?;
-    write_to(origin, &bytes, context).await
-}
-
-/// Writes bytes to the origin.
-pub(super) async fn write_to(
-    origin: &mut OriginConnection,
-    bytes: &[u8],
-    context: &Context,
-) -> Result<()> {
-    let patience = context.forwarded()?.pool.rules.timeouts.write;
-    match origin.write_within(bytes, patience).await {
-        Some(Ok(())) => Ok(()),
-        Some(Err(error)) => {
-            Err(Error::because(ErrorType::WriteError, "while writing the request", error).into_up())
+    let mut bytes = WriteBuffer::take();
+    if body.end(read.as_ref()) {
+        body.write_end(&mut bytes);
+    } else {
+        check_client_read(read)?;
+        if body.is_over() {
+            // The bytes of a later request.
+            return Ok(());
         }
-        None => Err(Error::new(ErrorType::WriteTimedout).into_up()),
+        body.take(exchange.client.received(), &mut bytes, context)?;
     }
-}
-
-/// Returns the status of a parsed head.
-pub(super) fn status_of(head: &ResponseHead) -> Result<StatusCode> {
-    // A parsed head has three digits.
-    StatusCode::from_u16(head.status()).map_err(|_| error_for(GatewayProblem::BadGateway))
+    origin.send(&bytes, body.is_over()).await;
+    Ok(())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
@@ -44,6 +45,12 @@ pub trait RequestClient: Send {
 
     /// Writes all bytes of an answer, or its last ones. A client that reads too slowly ends the write with an error.
     fn write(&mut self, bytes: &[u8], end: BodyEnd) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// Ends an answer of HTTP/2 with trailers. Answers of HTTP/1 have none.
+    ///
+    /// # Errors
+    /// The client has left.
+    fn write_trailers(&mut self, trailers: HeaderMap) -> io::Result<()>;
 
     /// Returns once the client has left.
     fn left(&mut self) -> impl Future<Output = ()> + Send;

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::BytesMut;
-use http::{StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version};
 use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
 use pingora::{Error, ErrorType, Result};
@@ -64,7 +64,11 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         shutdown: &'a ShutdownWatch,
         context: &Context,
     ) -> Self {
-        let body = RequestBody::new(wire.framing, &head.method, &context.snapshot.rules.server);
+        let located = context.located.as_ref();
+        let is_repeatable = head.method.is_idempotent()
+            || located.is_some_and(|located| located.route.action.may_leave_requests());
+        let server = &context.snapshot.rules.server;
+        let body = RequestBody::new(wire.framing, is_repeatable, server);
         Self {
             client,
             head,
@@ -198,9 +202,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 return Ok(Ok(Prefix::Whole(data.freeze())));
             }
             let read = self.client.read_more(None).await;
-            match self.body.end(read.as_ref()) {
-                Some(end) => self.body.keep_early(&end),
-                None => check_client_read(read)?,
+            if !self.body.end(read.as_ref()) {
+                check_client_read(read)?;
             }
         }
     }
@@ -221,6 +224,12 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// The client has left, or reads too slowly.
     pub(super) async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<()> {
         let written = self.client.write(bytes, end).await;
+        written.map_err(|error| client_error(ErrorType::WriteError, error))
+    }
+
+    /// Ends the answer with trailers.
+    pub(super) fn write_trailers(&mut self, trailers: HeaderMap) -> Result<()> {
+        let written = self.client.write_trailers(trailers);
         written.map_err(|error| client_error(ErrorType::WriteError, error))
     }
 

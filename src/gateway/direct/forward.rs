@@ -9,21 +9,24 @@ use bytes::Buf;
 use http::{HeaderMap, StatusCode};
 use pingora::{Error, ErrorType, Result, RetryType};
 use sluicegate_base::bounds;
-use sluicegate_http1::{HeadError, HeadLimits, HeadProgress, ResponseHead, RuleViolation};
-
-use super::attempt_io::{
-    AttemptEvent, facts, next_event, origin_bytes, patience, status_of, take_from_client, write_to,
+use sluicegate_http1::{
+    BodyFraming, HeadError, HeadLimits, HeadProgress, ResponseHead, RuleViolation,
 };
+
+use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::relay::AfterAttempt;
+use super::response_head::{FinalHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
+use super::stream_request::stream_request;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
 use crate::gateway::{Gateway, attempts, http_versions};
 use crate::origin::{
-    FieldChanges, FieldEdit, OriginConnection, OriginServer, hop_by_hop, strip_hop_by_hop,
+    FieldChanges, FieldEdit, OriginChannel, OriginEvent, OriginServer, ProtocolNeed, hop_by_hop,
+    strip_hop_by_hop,
 };
 use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
@@ -58,7 +61,13 @@ impl Gateway {
             // Bytes that are sent again are not counted again.
             context.received = received;
             let server = server(context)?;
-            let connected = self.0.origins.connect(&server).await.and_then(|origin| {
+            let need = if exchange.is_upgrade {
+                ProtocolNeed::Upgrade
+            } else {
+                ProtocolNeed::Any
+            };
+            let connected = self.0.origins.connect(&server, need).await;
+            let connected = connected.and_then(|origin| {
                 attempts::connected(context, origin.socket())?;
                 Ok(origin)
             });
@@ -81,6 +90,7 @@ impl Gateway {
                 Ok(AfterAttempt::Close) => return Ok(()),
                 Err(error) => {
                     let reused = origin.is_reused();
+                    let error = self.0.origins.fall_back(&server, error);
                     let error = attempts::interrupted(facts(exchange), context, error, reused);
                     if !error.retry() {
                         return Err(error);
@@ -93,12 +103,11 @@ impl Gateway {
     /// Makes one attempt over a connection.
     async fn attempt<C: RequestClient>(
         &self,
-        origin: &mut OriginConnection,
+        origin: &mut OriginChannel,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<AfterAttempt> {
-        let sent = self.send_request(origin, exchange, context).await;
-        sent.map_err(only_if_reused)?;
+        self.send_request(origin, exchange, context).await?;
         let mut response = ResponseProgress {
             head: ResponseHead::new(),
             has_begun: false,
@@ -106,22 +115,22 @@ impl Gateway {
         let awaited = self
             .await_head(origin, &mut response, exchange, context)
             .await;
-        let has_begun = response.has_begun || !origin.read.is_empty();
-        let head_bytes = awaited.map_err(|error| {
+        // The error of a stream says itself whether the request was processed.
+        let has_begun = response.has_begun || !origin.read.is_empty() || origin.is_http2();
+        let head = awaited.map_err(|error| {
             if has_begun {
                 error
             } else {
                 only_if_reused(error)
             }
         })?;
-        self.relay(origin, &response.head, head_bytes, exchange, context)
-            .await
+        self.relay(origin, head, exchange, context).await
     }
 
     /// Writes the head and the bytes of the body that are here.
     async fn send_request<C: RequestClient>(
         &self,
-        origin: &mut OriginConnection,
+        origin: &mut OriginChannel,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
@@ -140,29 +149,38 @@ impl Gateway {
             fields: &fields,
             is_upgrade: exchange.is_upgrade,
         };
+        let framing = exchange.body.origin_framing(origin.is_http2());
         let mut bytes = WriteBuffer::take();
-        write_request(&mut bytes, parts, exchange.body.origin_framing());
-        if let Some(names) = &exchange.names {
-            names.restore(&mut bytes);
+        if origin.is_http2() {
+            let scheme = context.forwarded()?.pool.scheme();
+            let request = stream_request(parts, received, framing, scheme)?;
+            let is_whole = matches!(framing, BodyFraming::None | BodyFraming::Length(0));
+            origin.send_head(request, is_whole)?;
+        } else {
+            write_request(&mut bytes, parts, framing);
+            if let Some(names) = &exchange.names {
+                names.restore(&mut bytes);
+            }
         }
         let body = &mut exchange.body;
-        body.begin_attempt(&mut bytes);
+        body.begin_attempt(framing, &mut bytes);
         body.take(exchange.client.received(), &mut bytes, context)?;
-        write_to(origin, &bytes, context).await
+        origin.send(&bytes, body.is_over()).await;
+        Ok(())
     }
 
-    /// Reads up to the end of the final head, whose length it returns. Interim responses are passed on.
+    /// Reads up to the end of the final head. Interim responses are passed on.
     async fn await_head<C: RequestClient>(
         &self,
-        origin: &mut OriginConnection,
+        origin: &mut OriginChannel,
         response: &mut ResponseProgress,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Result<usize> {
+    ) -> Result<FinalHead> {
         loop {
             match response.head.parse(&origin.read, &HEAD_LIMITS) {
                 Ok(HeadProgress::Whole(bytes)) if is_final(&response.head, exchange) => {
-                    return Ok(bytes);
+                    return Ok(FinalHead::Http1(std::mem::take(&mut response.head), bytes));
                 }
                 Ok(HeadProgress::Whole(bytes)) => {
                     response.has_begun = true;
@@ -179,15 +197,21 @@ impl Gateway {
                 Ok(HeadProgress::Partial) => {}
                 Err(error) => return Err(head_error(error, &origin.read)),
             }
-            let patience = patience(context)?;
-            match next_event(origin, exchange, patience).await {
-                AttemptEvent::Origin(Some(Ok(0))) => {
+            match next_event(origin, exchange, context).await? {
+                AttemptEvent::Origin(OriginEvent::Bytes(0)) => {
                     let read = origin.read.len();
                     let text =
                         format!("while reading response headers, bytes already read: {read}");
                     return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
                 }
-                AttemptEvent::Origin(read) => origin_bytes(read, context)?,
+                AttemptEvent::Origin(OriginEvent::Head(head)) => {
+                    if !head.status.is_informational() {
+                        return Ok(FinalHead::Http2(head, origin.is_ended()));
+                    }
+                    let interim = (head.status, &b""[..], head.headers);
+                    self.pass_interim(interim, exchange, context).await?;
+                }
+                AttemptEvent::Origin(OriginEvent::Bytes(_) | OriginEvent::Sent) => {}
                 AttemptEvent::Client(read) => {
                     take_from_client(read, origin, exchange, context).await?;
                 }

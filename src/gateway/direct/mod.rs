@@ -19,7 +19,9 @@ mod received;
 mod relay;
 mod request_body;
 mod response_body;
+mod response_head;
 mod response_split;
+mod stream_request;
 mod tunnel;
 
 use std::net::IpAddr;

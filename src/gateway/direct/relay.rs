@@ -4,17 +4,15 @@ use bytes::Buf;
 use http::{HeaderMap, StatusCode};
 use pingora::Result;
 use sluicegate_base::{bounds, clock};
-use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
+use sluicegate_http1::{AnsweredMethod, BodyFraming};
 
-use super::attempt_io::{
-    AttemptEvent, facts, next_event, origin_bytes, patience, status_of, take_from_client,
-};
+use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{ResponseParts, passes_length};
-use super::name_case::ReceivedNames;
 use super::response_body::{JOINED_PIECE, ResponseBody, TakenPiece};
-use super::response_split::{MappedFields, mapped_fields, write_others};
+use super::response_head::FinalHead;
+use super::response_split::MappedFields;
 use super::tunnel;
 use crate::config::rules::HeaderCase;
 use crate::gateway::context::Context;
@@ -22,7 +20,7 @@ use crate::gateway::decision::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, BodyEnd, Kind};
 use crate::gateway::{Gateway, answer, attempts, unread};
-use crate::origin::{OriginConnection, strip_hop_by_hop};
+use crate::origin::{OriginChannel, OriginEvent, OriginPatience, strip_hop_by_hop};
 use crate::response::compressor::BodyCompressor;
 use crate::thread_buffer::WriteBuffer;
 
@@ -45,23 +43,22 @@ impl Gateway {
     /// Judges the head, whose bytes were read, and passes the response on.
     pub(super) async fn relay<C: RequestClient>(
         &self,
-        origin: &mut OriginConnection,
-        head: &ResponseHead,
-        head_bytes: usize,
+        origin: &mut OriginChannel,
+        mut head: FinalHead,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<AfterAttempt> {
-        let read = &origin.read[..head_bytes];
-        let options = ConnectionOptions::of(head.fields(), read);
+        let read = &origin.read[..head.bytes()];
+        let options = head.options(read);
         let mapped = MappedFields::needed(options, exchange.is_http2(), context)?;
-        let status = status_of(head)?;
+        let status = head.status()?;
         let method = if exchange.head.method == http::Method::HEAD {
             AnsweredMethod::Head
         } else {
             AnsweredMethod::Other
         };
         let received = head.framing(method);
-        let mut fields = mapped_fields(head, read, mapped);
+        let mut fields = head.mapped_fields(read, mapped);
         let answered = (status, received);
         let change = self.judge_response(answered, &mut fields, exchange, context)?;
         let framing = match (&change.page, received) {
@@ -79,18 +76,19 @@ impl Gateway {
             fields: &fields,
         };
         let with_length = passes_length(status, framing);
-        let write_others = |into: &mut Vec<u8>| write_others(into, head, read, mapped, with_length);
+        let write_others = |into: &mut Vec<u8>| head.write_others(into, read, mapped, with_length);
         exchange.begin_answer(&mut out, parts, framing, &write_others)?;
         if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
-            ReceivedNames::of(head.fields(), read).restore(&mut out);
+            head.names(read).restore(&mut out);
         }
-        origin.read.advance(head_bytes);
+        origin.read.advance(head.bytes());
         if status == StatusCode::SWITCHING_PROTOCOLS {
             exchange.write(&out, BodyEnd::NotYet).await?;
             // Boxed: few requests become tunnels.
             Box::pin(tunnel::run(origin, exchange, context)).await?;
             return Ok(AfterAttempt::Close);
         }
+        let received = head.received_framing(received);
         let mut body = ResponseBody::new(received, framing, change.compressor);
         match change.page {
             Some(page) => {
@@ -110,10 +108,11 @@ impl Gateway {
             }
             return Ok(AfterAttempt::Close);
         }
-        let keeps = options.keeps_connection(head.version());
-        let is_exact =
-            received != BodyFraming::UntilClose && body.is_over() && origin.read.is_empty();
-        Ok(if keeps && is_exact {
+        let is_exact = received != BodyFraming::UntilClose
+            && body.is_over()
+            && origin.read.is_empty()
+            && !origin.has_unsent();
+        Ok(if head.keeps_connection(options) && is_exact {
             AfterAttempt::Keep
         } else {
             AfterAttempt::Close
@@ -172,7 +171,7 @@ impl Gateway {
     /// Passes the body on; `out` has the head, which is written with the first bytes.
     async fn pass_body<C: RequestClient>(
         &self,
-        origin: &mut OriginConnection,
+        origin: &mut OriginChannel,
         body: &mut ResponseBody,
         mut out: WriteBuffer,
         exchange: &mut ClientExchange<'_, C>,
@@ -181,14 +180,17 @@ impl Gateway {
         loop {
             let TakenPiece { data, as_read } = body.take(&mut origin.read, &mut out)?;
             count_received(data, context)?;
+            if origin.is_ended() && !body.is_over() {
+                body.end_of_stream(&mut out)?;
+            }
+            let (mut end, mut trailers) = (BodyEnd::NotYet, None);
             if body.is_over() {
                 context.finish_response();
+                trailers = origin.take_trailers().filter(|_| exchange.is_http2());
+                if trailers.is_none() {
+                    end = BodyEnd::Here;
+                }
             }
-            let end = if body.is_over() {
-                BodyEnd::Here
-            } else {
-                BodyEnd::NotYet
-            };
             if as_read > 0 {
                 if !out.is_empty() {
                     let piece = (&out[..], BodyEnd::NotYet);
@@ -203,13 +205,16 @@ impl Gateway {
             out.clear();
             out.shrink_to(JOINED_PIECE);
             exchange.body_bytes = body.content();
+            if let Some(trailers) = trailers {
+                exchange.write_trailers(trailers)?;
+            }
             if body.is_over() {
                 return Ok(());
             }
-            let patience = patience(context)?;
-            match next_event(origin, exchange, patience).await {
-                AttemptEvent::Origin(Some(Ok(0))) => body.end_of_stream(&mut out)?,
-                AttemptEvent::Origin(read) => origin_bytes(read, context)?,
+            match next_event(origin, exchange, context).await? {
+                AttemptEvent::Origin(OriginEvent::Bytes(0)) => body.end_of_stream(&mut out)?,
+                // A final head of HTTP/2 is followed by no other.
+                AttemptEvent::Origin(_) => {}
                 AttemptEvent::Client(read) => {
                     take_from_client(read, origin, exchange, context).await?;
                 }
@@ -233,7 +238,7 @@ impl Gateway {
 
 /// Writes the head and the page in place of the body, and drops the body, so that the connection to the origin goes on if it is small.
 async fn replace_body<C: RequestClient>(
-    origin: &mut OriginConnection,
+    origin: &mut OriginChannel,
     body: &mut ResponseBody,
     (mut out, page): (WriteBuffer, ReplacementPage),
     exchange: &mut ClientExchange<'_, C>,
@@ -244,6 +249,10 @@ async fn replace_body<C: RequestClient>(
         exchange.body_bytes = page.body.len() as u64;
     }
     exchange.write(&out, BodyEnd::Here).await?;
+    let patience = OriginPatience {
+        read: bounds::DRAIN_TIME,
+        write: bounds::DRAIN_TIME,
+    };
     let mut dropped = 0;
     loop {
         // The client has its answer, so a body that breaks costs the connection to the origin alone.
@@ -252,11 +261,11 @@ async fn replace_body<C: RequestClient>(
         };
         count_received(data, context)?;
         dropped += data;
-        if body.is_over() || dropped > bounds::REPLACED_BYTES {
+        if body.is_over() || origin.is_ended() || dropped > bounds::REPLACED_BYTES {
             return Ok(());
         }
-        match origin.read_within(bounds::DRAIN_TIME).await {
-            Some(Ok(1..)) => {}
+        match origin.next(patience).await {
+            Ok(Ok(OriginEvent::Bytes(1..) | OriginEvent::Sent)) => {}
             _ => return Ok(()),
         }
     }

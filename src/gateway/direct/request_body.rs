@@ -4,7 +4,8 @@
 //! the head, which were judged.
 //!
 //! # Limits
-//! Bytes of an idempotent request are kept for another attempt, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES); a longer body is sent once.
+//! The content of a request that may be sent again is kept, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES): of one with an idempotent method,
+//! and of any for an origin of HTTP/2, which may report it as unprocessed. Longer content is sent once.
 //! Bytes that a key needs are read before the decision, up to `max_key_body_bytes` and one read more.
 
 use std::io;
@@ -12,7 +13,6 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use http::Method;
 use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{
@@ -38,23 +38,25 @@ pub(super) struct RequestBody {
     /// Its framing as received; a body of unknown length of HTTP/2 ends with its stream.
     pub(super) framing: BodyFraming,
     reader: BodyReader,
-    /// The bytes that every attempt begins with, framed; `None` once they were too many, or where no second attempt can follow.
+    /// The content that every attempt begins with; `None` once it was too long, or where no second attempt can follow.
     replay: Option<Vec<u8>>,
-    /// The bytes that were read before the decision, framed, where there is no second attempt.
+    /// The content that was read before the decision, where there is no second attempt.
     unsent: Vec<u8>,
+    /// Its framing in the current attempt.
+    sent: BodyFraming,
     /// The time that its client has for the next bytes.
     patience: Duration,
 }
 
 impl RequestBody {
-    /// Returns a body of which nothing was read, of a request with `method`. One that is not idempotent is sent once (RFC 9110 §9.2.2), so
-    /// its body is not kept.
-    pub(super) fn new(framing: BodyFraming, method: &Method, rules: &ServerRules) -> Self {
+    /// Returns a body of which nothing was read. One that no second attempt can send is not kept (RFC 9110 §9.2.2).
+    pub(super) fn new(framing: BodyFraming, is_repeatable: bool, rules: &ServerRules) -> Self {
         Self {
             framing,
             reader: BodyReader::new(framing, CHUNK_LIMITS),
-            replay: method.is_idempotent().then(Vec::new),
+            replay: is_repeatable.then(Vec::new),
             unsent: Vec::new(),
+            sent: framing,
             patience: rules.client_read_timeout,
         }
     }
@@ -69,9 +71,10 @@ impl RequestBody {
         self.patience
     }
 
-    /// Returns its framing for an origin of HTTP/1.1.
-    pub(super) fn origin_framing(&self) -> BodyFraming {
+    /// Returns its framing for an origin: over HTTP/1.1 a body of unknown length is sent in chunks, over HTTP/2 its stream ends it.
+    pub(super) fn origin_framing(&self, is_http2: bool) -> BodyFraming {
         match self.framing {
+            BodyFraming::Chunked | BodyFraming::UntilClose if is_http2 => BodyFraming::UntilClose,
             BodyFraming::UntilClose => BodyFraming::Chunked,
             framing => framing,
         }
@@ -82,11 +85,15 @@ impl RequestBody {
         self.replay.is_some()
     }
 
-    /// Appends the bytes that an attempt begins with to `into`.
-    pub(super) fn begin_attempt(&mut self, into: &mut Vec<u8>) {
+    /// Begins an attempt with this framing: appends what was received already to `into`.
+    pub(super) fn begin_attempt(&mut self, framing: BodyFraming, into: &mut Vec<u8>) {
+        self.sent = framing;
         match &self.replay {
-            Some(replay) => into.extend_from_slice(replay),
-            None => into.append(&mut self.unsent),
+            Some(replay) => write_piece(into, framing, replay),
+            None => write_piece(into, framing, &std::mem::take(&mut self.unsent)),
+        }
+        if self.is_over() {
+            self.write_end(into);
         }
     }
 
@@ -103,9 +110,15 @@ impl RequestBody {
         if self.is_over() || received.is_empty() {
             return Ok(());
         }
-        let (begin, mut data) = (into.len(), 0);
-        self.frame(received, into, |bytes| data += bytes.len())?;
-        self.keep(&into[begin..]);
+        let mut data = 0;
+        self.read(received, |body, bytes| {
+            data += bytes.len();
+            write_piece(into, body.sent, bytes);
+            body.keep(bytes);
+        })?;
+        if self.is_over() {
+            self.write_end(into);
+        }
         self.count(data, context)
     }
 
@@ -121,65 +134,47 @@ impl RequestBody {
         if self.is_over() || received.is_empty() {
             return Ok(());
         }
-        let mut framed = Vec::new();
-        self.frame(received, &mut framed, |bytes| data.extend_from_slice(bytes))?;
-        self.keep_early(&framed);
-        Ok(())
+        self.read(received, |body, bytes| {
+            data.extend_from_slice(bytes);
+            body.keep_early(bytes);
+        })
     }
 
-    /// Ends it where a read ended its stream. Returns the bytes that end it at the origin.
-    pub(super) fn end(&mut self, read: Option<&io::Result<usize>>) -> Option<Vec<u8>> {
-        if self.framing != BodyFraming::UntilClose || !matches!(read, Some(Ok(0))) {
-            return None;
-        }
-        self.reader.end_of_stream().ok()?;
-        let mut framed = Vec::new();
-        write_last_chunk(&mut framed);
-        Some(framed)
+    /// Ends it where a read ended its stream. Returns whether it did.
+    pub(super) fn end(&mut self, read: Option<&io::Result<usize>>) -> bool {
+        self.framing == BodyFraming::UntilClose
+            && matches!(read, Some(Ok(0)))
+            && self.reader.end_of_stream().is_ok()
     }
 
-    /// Keeps bytes that were read before the decision.
-    pub(super) fn keep_early(&mut self, framed: &[u8]) {
-        let kept = self.keep(framed);
-        self.unsent.extend(kept.unwrap_or_default());
-        if self.replay.is_none() {
-            self.unsent.extend_from_slice(framed);
+    /// Appends what follows the last piece at the origin.
+    pub(super) fn write_end(&self, into: &mut Vec<u8>) {
+        if self.sent == BodyFraming::Chunked {
+            write_last_chunk(into);
         }
     }
 
-    /// Moves the bytes of the body that were received to `into`, framed for the origin, and shows its data to `each`.
-    fn frame(
+    /// Takes the bytes of the body that were received, and shows their content to `each`.
+    fn read(
         &mut self,
         received: &mut BytesMut,
-        into: &mut Vec<u8>,
-        mut each: impl FnMut(&[u8]),
+        mut each: impl FnMut(&mut BodyStore<'_>, &[u8]),
     ) -> Result<()> {
-        let (framing, mut behind) = (self.origin_framing(), 0);
+        let mut behind = 0;
+        let mut store = BodyStore {
+            replay: &mut self.replay,
+            unsent: &mut self.unsent,
+            sent: self.sent,
+        };
         for piece in self.reader.pieces(received) {
             match piece.map_err(|_| malformed())? {
-                BodyPiece::Data(bytes) => {
-                    each(bytes);
-                    write_piece(into, framing, bytes);
-                }
+                BodyPiece::Data(bytes) => each(&mut store, bytes),
                 BodyPiece::Trailer(_) => {}
                 BodyPiece::End { behind: rest } => behind = rest.len(),
             }
         }
         received.advance(received.len() - behind);
-        if self.framing == BodyFraming::Chunked && self.is_over() {
-            write_last_chunk(into);
-        }
         Ok(())
-    }
-
-    /// Keeps bytes for another attempt. Returns those that were kept before, where all of them are too many.
-    pub(super) fn keep(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let replay = self.replay.as_mut()?;
-        if replay.len() + bytes.len() > bounds::REPLAY_BYTES {
-            return self.replay.take();
-        }
-        replay.extend_from_slice(bytes);
-        None
     }
 
     /// Counts so many bytes of data.
@@ -214,6 +209,34 @@ impl RequestBody {
         let bytes = self.reader.check(received).map_err(|_| malformed())?;
         received.advance(bytes);
         Ok(bytes)
+    }
+}
+
+/// The content of a body that is kept.
+struct BodyStore<'b> {
+    replay: &'b mut Option<Vec<u8>>,
+    unsent: &'b mut Vec<u8>,
+    sent: BodyFraming,
+}
+
+impl BodyStore<'_> {
+    /// Keeps content for another attempt. Returns what was kept before, where all of it is too much.
+    fn keep(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let replay = self.replay.as_mut()?;
+        if replay.len() + bytes.len() > bounds::REPLAY_BYTES {
+            return self.replay.take();
+        }
+        replay.extend_from_slice(bytes);
+        None
+    }
+
+    /// Keeps content that was read before the decision.
+    fn keep_early(&mut self, bytes: &[u8]) {
+        let kept = self.keep(bytes);
+        self.unsent.extend(kept.unwrap_or_default());
+        if self.replay.is_none() {
+            self.unsent.extend_from_slice(bytes);
+        }
     }
 }
 

@@ -50,8 +50,7 @@ impl ResponseBody {
         Self {
             reader: BodyReader::new(received, CHUNK_LIMITS),
             framing: sent,
-            passes_as_read: received == sent
-                && received != BodyFraming::Chunked
+            passes_as_read: ![received, sent].contains(&BodyFraming::Chunked)
                 && compressor.is_none(),
             compressor,
             content: 0,

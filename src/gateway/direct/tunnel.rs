@@ -20,7 +20,7 @@ use super::client::RequestClient;
 use super::exchange::{ClientExchange, client_error};
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
-use crate::origin::OriginConnection;
+use crate::origin::OriginChannel;
 use crate::response::GatewayProblem;
 use crate::thread_buffer::read_through;
 
@@ -38,7 +38,7 @@ enum DirectionError {
 /// # Errors
 /// One side broke, or both were silent for too long.
 pub(super) async fn run<C: RequestClient>(
-    origin: &mut OriginConnection,
+    origin: &mut OriginChannel,
     exchange: &mut ClientExchange<'_, C>,
     context: &mut Context,
 ) -> Result<()> {
@@ -52,7 +52,8 @@ pub(super) async fn run<C: RequestClient>(
         let client =
             (exchange.client.stream()).ok_or_else(|| error_for(GatewayProblem::Internal))?;
         let (mut client_read, mut client_write) = tokio::io::split(client);
-        let (mut origin_read, mut origin_write) = tokio::io::split(origin.stream());
+        let origin = (origin.stream()).ok_or_else(|| error_for(GatewayProblem::Internal))?;
+        let (mut origin_read, mut origin_write) = tokio::io::split(origin);
         let mut up = std::pin::pin!(pass(to_origin, &mut client_read, &mut origin_write, &sent));
         let mut down = std::pin::pin!(pass(
             to_client,

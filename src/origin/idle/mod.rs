@@ -40,11 +40,11 @@ pub(super) mod process;
 pub(super) mod server_list;
 pub(super) mod thread;
 
-pub(super) use process::IdleConnections;
+pub(super) use process::{IdleConnections, IdlePlace};
 pub(super) use server_list::IdleList;
 
 /// Time between two looks for idle connections that are to be closed.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Uses of one server between two sweeps that make a thread busy. Below that, a lock and a wake-up for each request cost nothing.
 const BUSY_USES: u32 = 100;

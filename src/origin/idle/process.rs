@@ -30,7 +30,7 @@ struct Registry {
 }
 
 /// A place of a connection in a list.
-pub(super) struct IdlePlace(Arc<IdleConnections>);
+pub(in crate::origin) struct IdlePlace(Arc<IdleConnections>);
 
 impl IdleConnections {
     /// Returns an empty registry with `most` places, at least one.
@@ -76,7 +76,8 @@ impl IdleConnections {
         }
     }
 
-    fn place(self: &Arc<Self>) -> Option<IdlePlace> {
+    /// Takes a place, if need be that of the connection that is idle for the longest time.
+    pub(in crate::origin) fn place(self: &Arc<Self>) -> Option<IdlePlace> {
         if !self.take_place() {
             self.close_longest_idle();
             if !self.take_place() {

@@ -74,8 +74,8 @@ async fn a_body_that_stops_is_the_clients_fault() {
 
 #[tokio::test]
 async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
-    // Goal: a client that keeps sending is never cut off. Method: a body in pieces that takes longer than a read of the origin may. By
-    // HTTP/1.1 it arrives; by HTTP/2 the time counts from the head on, and it is the origin's that is over.
+    // Goal: a client that keeps sending is never cut off. Method: a body in pieces that takes longer than a read of the origin may, to
+    // origins of both versions.
     let h2c = EchoOrigin::start().await;
     let h1 = Origin::echo();
     let gateway = Setup::new()
@@ -86,7 +86,7 @@ async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
         .rules("[[route]]\npath = \"/told\"\norigin = \"h2c\"\n[[route]]\npath = \"/*\"\norigin = \"h1\"")
         .start()
         .await;
-    for (path, status) in [(&b"/told"[..], 504), (b"/h1", 200)] {
+    for path in [&b"/told"[..], b"/h1"] {
         let mut frames = Frames::connect(gateway.address()).await;
         let open = head(b"POST", path, &[]);
         frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
@@ -96,7 +96,7 @@ async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
         }
         frames.write(&frame(DATA, END_STREAM, 1, b"")).await;
         let fate = frames.fate(1).await;
-        assert_eq!(fate, Fate::Answered(status), "{}", path.escape_ascii());
+        assert_eq!(fate, Fate::Answered(200), "{}", path.escape_ascii());
     }
 }
 

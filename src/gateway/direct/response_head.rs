@@ -1,0 +1,129 @@
+//! Gives the stages one view of the final head of a response, whose version may be HTTP/1.1 or HTTP/2.
+
+use std::mem;
+
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http::{StatusCode, response};
+use pingora::Result;
+use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
+
+use super::name_case::ReceivedNames;
+use super::response_split::{MappedFields, mapped_fields, write_others};
+use crate::gateway::error::error_for;
+use crate::response::GatewayProblem;
+
+/// The final head of a response.
+pub(super) enum FinalHead {
+    /// A parsed head of HTTP/1.1, and its length in the bytes that were read.
+    Http1(ResponseHead, usize),
+    /// A head of HTTP/2, and whether the response ends with it.
+    Http2(Box<response::Parts>, bool),
+}
+
+impl FinalHead {
+    /// Returns its length in the bytes that were read.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Http1(_, bytes) => *bytes,
+            Self::Http2(..) => 0,
+        }
+    }
+
+    pub(super) fn status(&self) -> Result<StatusCode> {
+        match self {
+            Self::Http1(head, _) => status_of(head),
+            Self::Http2(head, _) => Ok(head.status),
+        }
+    }
+
+    /// Returns the reason; HTTP/2 has none.
+    pub(super) fn reason<'r>(&self, read: &'r [u8]) -> &'r [u8] {
+        match self {
+            Self::Http1(head, _) => head.reason(read),
+            Self::Http2(..) => b"",
+        }
+    }
+
+    /// Returns the options of `Connection`, which HTTP/2 has not.
+    pub(super) fn options(&self, read: &[u8]) -> ConnectionOptions {
+        match self {
+            Self::Http1(head, _) => ConnectionOptions::of(head.fields(), read),
+            Self::Http2(..) => ConnectionOptions::default(),
+        }
+    }
+
+    /// Returns the framing of the body: of HTTP/2 the length that is announced, if any.
+    pub(super) fn framing(&self, method: AnsweredMethod) -> BodyFraming {
+        match self {
+            Self::Http1(head, _) => head.framing(method),
+            Self::Http2(head, _) if has_no_body(head.status, method) => BodyFraming::None,
+            Self::Http2(_, true) => BodyFraming::Length(0),
+            Self::Http2(head, _) => announced(&head.headers),
+        }
+    }
+
+    /// Returns the framing by which the body is read: a stream ends by itself, also one whose length was announced.
+    pub(super) fn received_framing(&self, framing: BodyFraming) -> BodyFraming {
+        match (self, framing) {
+            (Self::Http2(..), BodyFraming::Length(1..)) => BodyFraming::UntilClose,
+            _ => framing,
+        }
+    }
+
+    /// Returns whether the connection may carry another request.
+    pub(super) fn keeps_connection(&self, options: ConnectionOptions) -> bool {
+        match self {
+            Self::Http1(head, _) => options.keeps_connection(head.version()),
+            Self::Http2(..) => false,
+        }
+    }
+
+    /// Takes the fields that become a header map; of HTTP/2 all.
+    pub(super) fn mapped_fields(&mut self, read: &[u8], mapped: MappedFields) -> HeaderMap {
+        match self {
+            Self::Http1(head, _) => mapped_fields(head, read, mapped),
+            Self::Http2(head, _) => mem::take(&mut head.headers),
+        }
+    }
+
+    /// Appends the other fields to `into`. Returns whether `Date` is among them.
+    pub(super) fn write_others(
+        &self,
+        into: &mut Vec<u8>,
+        read: &[u8],
+        mapped: MappedFields,
+        with_length: bool,
+    ) -> bool {
+        match self {
+            Self::Http1(head, _) => write_others(into, head, read, mapped, with_length),
+            Self::Http2(..) => false,
+        }
+    }
+
+    /// Returns the names as they were received, for a client that distinguishes their case; over HTTP/2 all are in lower case.
+    pub(super) fn names(&self, read: &[u8]) -> ReceivedNames {
+        match self {
+            Self::Http1(head, _) => ReceivedNames::of(head.fields(), read),
+            Self::Http2(..) => ReceivedNames::default(),
+        }
+    }
+}
+
+/// Returns the framing of a stream that goes on behind its head.
+fn announced(fields: &HeaderMap) -> BodyFraming {
+    let length = fields.get(CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    length.map_or(BodyFraming::UntilClose, BodyFraming::Length)
+}
+
+/// Returns whether a response has no body whatever it announces, RFC 9110 §6.4.1.
+fn has_no_body(status: StatusCode, method: AnsweredMethod) -> bool {
+    method == AnsweredMethod::Head
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// Returns the status of a parsed head.
+pub(super) fn status_of(head: &ResponseHead) -> Result<StatusCode> {
+    // A parsed head has three digits.
+    StatusCode::from_u16(head.status()).map_err(|_| error_for(GatewayProblem::BadGateway))
+}

@@ -1,0 +1,340 @@
+//! Carries one request to a server and its response back: over a connection of HTTP/1.1, or on a stream of HTTP/2.
+//!
+//! Writing never waits for the server alone: bytes that it does not take at once wait here, while its response is read. A server that
+//! answers a large body before it has read it, and reads no more of it, is heard.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use http::header::HeaderMap;
+use http::{Request, response};
+use pingora::protocols::{Stream, UniqueIDType};
+use pingora::{Error, ErrorType, Result};
+use tokio::io::AsyncWrite;
+
+use super::idle::{ConnectionHome, IdleConnection};
+use super::origin_stream::{OriginStream, Received};
+use crate::reusable_timeout::ReusableTimeout;
+use crate::thread_buffer::poll_read_through;
+
+/// Bytes asked for in one read of a response.
+const RESPONSE_READ: usize = 32 * 1024;
+
+/// The way to a server for one request.
+pub struct OriginChannel {
+    wire: OriginWire,
+    /// The bytes that were received and not consumed: of HTTP/1.1 all, of HTTP/2 the content of the response.
+    pub read: BytesMut,
+    /// The bytes of the request that the server has not taken.
+    unsent: BytesMut,
+    /// True if the request ends behind the unsent bytes.
+    is_complete: bool,
+    /// True while written bytes may be in a buffer of the stream.
+    needs_flush: bool,
+    /// The error after which nothing more was written.
+    write_error: Option<Box<Error>>,
+    timeout: ReusableTimeout,
+    /// True once bytes of a response came.
+    is_answered: bool,
+    is_reused: bool,
+}
+
+enum OriginWire {
+    Http1 {
+        stream: Stream,
+        home: ConnectionHome,
+    },
+    Http2(Box<OriginStream>),
+}
+
+/// An event of a channel.
+pub enum OriginEvent {
+    /// The server sent so many bytes, 0 at the end: of the connection of HTTP/1.1, or of the response of HTTP/2.
+    Bytes(usize),
+    /// The server sent a head of HTTP/2, interim or final.
+    Head(Box<response::Parts>),
+    /// The server took the bytes that waited.
+    Sent,
+}
+
+/// The longest waits for a server.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginPatience {
+    /// For the next bytes of the response.
+    pub read: Duration,
+    /// While bytes of the request wait.
+    pub write: Duration,
+}
+
+/// A wait for a server that took longer than allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginTimeout {
+    /// The response did not go on.
+    Read,
+    /// The request did not go on.
+    Write,
+}
+
+impl OriginChannel {
+    fn new(wire: OriginWire, timeout: ReusableTimeout, is_reused: bool) -> Self {
+        Self {
+            wire,
+            read: BytesMut::new(),
+            unsent: BytesMut::new(),
+            is_complete: false,
+            needs_flush: false,
+            write_error: None,
+            timeout,
+            is_answered: false,
+            is_reused,
+        }
+    }
+
+    /// Returns the channel of a new connection of HTTP/1.1.
+    pub(super) fn of_connection(stream: Stream, home: ConnectionHome) -> Self {
+        let wire = OriginWire::Http1 { stream, home };
+        Self::new(wire, ReusableTimeout::default(), false)
+    }
+
+    /// Returns the channel of a stream of HTTP/2.
+    pub(super) fn of_stream(stream: OriginStream) -> Self {
+        let is_reused = stream.place().is_reused;
+        let wire = OriginWire::Http2(Box::new(stream));
+        Self::new(wire, ReusableTimeout::default(), is_reused)
+    }
+
+    /// Returns the connection as an idle one, for at most `idle_timeout`; `None` for a stream, which ends.
+    pub(super) fn into_idle(self, idle_timeout: Option<Duration>) -> Option<IdleConnection> {
+        match self.wire {
+            OriginWire::Http1 { stream, home } => Some(IdleConnection::new(
+                stream,
+                self.timeout,
+                home,
+                idle_timeout,
+            )),
+            OriginWire::Http2(_) => None,
+        }
+    }
+
+    /// Returns whether its connection carried requests before.
+    #[must_use]
+    pub fn is_reused(&self) -> bool {
+        self.is_reused
+    }
+
+    /// Returns whether it is a stream of HTTP/2.
+    #[must_use]
+    pub fn is_http2(&self) -> bool {
+        matches!(self.wire, OriginWire::Http2(_))
+    }
+
+    /// Returns the number of its socket.
+    #[must_use]
+    pub fn socket(&self) -> UniqueIDType {
+        match &self.wire {
+            OriginWire::Http1 { stream, .. } => stream.id(),
+            OriginWire::Http2(stream) => stream.place().socket,
+        }
+    }
+
+    /// Returns the connection for a protocol other than HTTP; a stream has none.
+    pub fn stream(&mut self) -> Option<&mut Stream> {
+        match &mut self.wire {
+            OriginWire::Http1 { stream, .. } => Some(stream),
+            OriginWire::Http2(_) => None,
+        }
+    }
+
+    /// Sends the head of a request on a stream.
+    ///
+    /// # Errors
+    /// The connection is closing, or has no streams.
+    pub fn send_head(&mut self, request: Request<()>, is_whole: bool) -> Result<()> {
+        match &mut self.wire {
+            OriginWire::Http1 { .. } => Err(Error::new(ErrorType::InternalError)),
+            OriginWire::Http2(stream) => stream.send_head(request, is_whole),
+        }
+    }
+
+    /// Writes bytes of the request; with `is_complete`, they are its last ones. Those that the server does not take at once wait.
+    pub async fn send(&mut self, bytes: &[u8], is_complete: bool) {
+        self.is_complete |= is_complete;
+        if self.write_error.is_some() {
+            return;
+        }
+        let mut bytes = bytes;
+        poll_fn(|context| {
+            if self.unsent.is_empty()
+                && let OriginWire::Http1 { stream, .. } = &mut self.wire
+            {
+                while !bytes.is_empty() {
+                    match Pin::new(&mut *stream).poll_write(context, bytes) {
+                        Poll::Ready(Ok(written)) if written > 0 => bytes = &bytes[written..],
+                        Poll::Ready(written) => {
+                            self.write_error = Some(unwritten(written));
+                            return Poll::Ready(());
+                        }
+                        Poll::Pending => break,
+                    }
+                }
+                self.needs_flush = true;
+            }
+            self.unsent.extend_from_slice(bytes);
+            // What is left is written while the response is awaited.
+            let _ = self.poll_send(context);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Returns whether bytes of the request wait for the server.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.needs_flush
+    }
+
+    /// Returns whether it takes more of the request.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.write_error.is_none() && !self.has_unsent()
+    }
+
+    /// Returns whether the response of HTTP/2 has ended behind the bytes that were read.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        match &self.wire {
+            OriginWire::Http1 { .. } => false,
+            OriginWire::Http2(stream) => stream.is_ended(),
+        }
+    }
+
+    /// Takes the trailers of a response of HTTP/2 that has ended.
+    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
+        match &mut self.wire {
+            OriginWire::Http1 { .. } => None,
+            OriginWire::Http2(stream) => stream.take_trailers(),
+        }
+    }
+
+    /// Waits for the next event. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The inner error is that of the connection; the outer is that of a wait which took too long.
+    pub async fn next(
+        &mut self,
+        patience: OriginPatience,
+    ) -> std::result::Result<Result<OriginEvent>, OriginTimeout> {
+        let (patience, over) = if self.has_unsent() {
+            (patience.write, OriginTimeout::Write)
+        } else {
+            (patience.read, OriginTimeout::Read)
+        };
+        let mut timeout = std::mem::take(&mut self.timeout);
+        let event = {
+            let event = pin!(poll_fn(|context| self.poll_next(context)));
+            timeout.over(event, patience).await
+        };
+        self.timeout = timeout;
+        event.ok_or(over)
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent>> {
+        if self.has_unsent() && self.poll_send(context).is_ready() && self.write_error.is_none() {
+            return Poll::Ready(Ok(OriginEvent::Sent));
+        }
+        let received = ready!(self.poll_receive(context));
+        let is_end = matches!(received, Ok(OriginEvent::Bytes(0)) | Err(_));
+        if !is_end {
+            self.is_answered = true;
+        } else if !self.is_answered
+            && !self.is_http2()
+            && let Some(error) = self.write_error.take()
+        {
+            // The cause comes before its effect. The error of a stream says more than that nothing could be written.
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(received)
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent>> {
+        match &mut self.wire {
+            OriginWire::Http1 { stream, .. } => {
+                let read = ready!(poll_read_through(
+                    stream,
+                    context,
+                    &mut self.read,
+                    RESPONSE_READ
+                ));
+                Poll::Ready(read.map(OriginEvent::Bytes).map_err(unread))
+            }
+            OriginWire::Http2(stream) => {
+                let received = ready!(stream.poll_receive(context, &mut self.read, RESPONSE_READ))?;
+                Poll::Ready(Ok(match received {
+                    Received::Head(head) => OriginEvent::Head(head),
+                    Received::Content(bytes) => OriginEvent::Bytes(bytes),
+                }))
+            }
+        }
+    }
+
+    /// Writes the bytes that wait. An error is kept, and nothing waits any more.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let sent = match &mut self.wire {
+            OriginWire::Http1 { stream, .. } => {
+                let sent = ready!(poll_write_all(stream, context, &mut self.unsent));
+                sent.map_err(|error| unwritten(Err(error)))
+            }
+            OriginWire::Http2(stream) => {
+                ready!(stream.poll_send(context, &mut self.unsent, self.is_complete))
+            }
+        };
+        self.needs_flush = false;
+        if let Err(error) = sent {
+            self.unsent = BytesMut::new();
+            self.write_error = Some(error);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl From<IdleConnection> for OriginChannel {
+    fn from(idle: IdleConnection) -> Self {
+        let wire = OriginWire::Http1 {
+            stream: idle.stream,
+            home: idle.home,
+        };
+        Self::new(wire, idle.timeout, true)
+    }
+}
+
+/// Writes `bytes` to the end, through the buffer of the stream.
+fn poll_write_all(
+    stream: &mut Stream,
+    context: &mut Context<'_>,
+    bytes: &mut BytesMut,
+) -> Poll<io::Result<()>> {
+    while !bytes.is_empty() {
+        match ready!(Pin::new(&mut *stream).poll_write(context, bytes))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            written => bytes.advance(written),
+        }
+    }
+    Pin::new(stream).poll_flush(context)
+}
+
+/// Returns the error of a request that could not be written.
+fn unwritten(written: io::Result<usize>) -> Box<Error> {
+    let error = written
+        .err()
+        .unwrap_or_else(|| io::ErrorKind::WriteZero.into());
+    Error::because(ErrorType::WriteError, "while writing the request", error).into_up()
+}
+
+/// Returns the error of a response that could not be read.
+fn unread(error: io::Error) -> Box<Error> {
+    Error::because(ErrorType::ReadError, "while reading the response", error).into_up()
+}

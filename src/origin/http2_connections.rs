@@ -1,0 +1,274 @@
+//! Owns the connections of HTTP/2 to one server, each of which carries many requests.
+//!
+//! They belong to the server's state, so they survive reloads and new answers of the resolver, with one exception: all are for one kind of
+//! peer. When a reload changes the protocol, the trust or the bound, or the server leaves its origin, they get no more requests and end
+//! with their last one.
+//!
+//! # Limits
+//! A connection carries [`ORIGIN_STREAMS`](bounds::ORIGIN_STREAMS) requests at the same time, or as many as its server takes if those are
+//! fewer. An idle connection has one of the places of idle connections ([`super::idle`]); without a free place it is closed. The
+//! `idle` timeout of the origin is checked once a second.
+//!
+//! # Concurrency
+//! One lock, held for a few instructions. A task in the runtime that opened a connection drives it until it ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{Builder, Connection, SendRequest};
+use pingora::protocols::{Stream, UniqueIDType};
+use pingora::{ErrorType, OrErr, Result};
+use sluicegate_base::{bounds, clock};
+use tokio::time::Instant;
+
+use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
+
+/// The largest frame that a server may send.
+const FRAME_BYTES: u32 = 64 * 1024;
+
+/// The connections to one server.
+#[derive(Default)]
+pub(super) struct Http2Connections {
+    state: Mutex<ConnectionsState>,
+    /// Held while a connection is opened.
+    opening: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct ConnectionsState {
+    /// The key of its connections; `None` where it takes none.
+    key: Option<u64>,
+    /// The latest pool that set the key.
+    generation: PoolGeneration,
+    connections: Vec<OpenConnection>,
+    /// The number of connections that were added.
+    added: u64,
+}
+
+struct OpenConnection {
+    number: ConnectionNumber,
+    sender: SendRequest<Bytes>,
+    socket: UniqueIDType,
+    /// Requests that it carries.
+    streams: usize,
+    /// Since when it carries none.
+    idle: Option<(Instant, IdlePlace)>,
+}
+
+/// The number of a connection, unique in its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ConnectionNumber(u64);
+
+/// A place for one request on a connection. Dropping it releases the place.
+pub(super) struct StreamPlace {
+    connections: Arc<Http2Connections>,
+    idle: Arc<IdleConnections>,
+    number: ConnectionNumber,
+    /// The socket of the connection.
+    pub(super) socket: UniqueIDType,
+    /// True if the connection carried requests before.
+    pub(super) is_reused: bool,
+}
+
+/// A place, and the handle that opens its stream.
+pub(super) struct NewStream {
+    pub(super) place: StreamPlace,
+    pub(super) sender: SendRequest<Bytes>,
+}
+
+impl Http2Connections {
+    fn state(&self) -> MutexGuard<'_, ConnectionsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes connections with this key from now on; with `None` it takes none. A pool of an earlier configuration than the latest that
+    /// called this changes nothing.
+    pub(super) fn accept_only(&self, key: Option<u64>, by: PoolGeneration) {
+        let mut state = self.state();
+        if by < state.generation {
+            return;
+        }
+        state.generation = by;
+        if state.key != key {
+            state.key = key;
+            let ended = std::mem::take(&mut state.connections);
+            drop(state);
+            drop(ended);
+        }
+    }
+
+    /// Waits until no other request opens a connection.
+    pub(super) async fn turn_to_open(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.opening.lock().await
+    }
+
+    /// Takes a place on a connection that can carry another request.
+    ///
+    /// A connection that its server is closing fails here, and is removed.
+    pub(super) async fn take(
+        self: &Arc<Self>,
+        key: u64,
+        idle: &Arc<IdleConnections>,
+    ) -> Option<NewStream> {
+        loop {
+            let NewStream { place, sender } = self.reserve(key, idle)?;
+            match sender.ready().await {
+                Ok(sender) => return Some(NewStream { place, sender }),
+                // Each round removes a connection.
+                Err(_) => self.remove(place.number),
+            }
+        }
+    }
+
+    fn reserve(self: &Arc<Self>, key: u64, idle: &Arc<IdleConnections>) -> Option<NewStream> {
+        let mut state = self.state();
+        if state.key != Some(key) {
+            return None;
+        }
+        let mut open = state.connections.iter_mut();
+        let open = open.find(|open| {
+            open.streams < bounds::ORIGIN_STREAMS.min(open.sender.current_max_send_streams())
+        })?;
+        open.streams += 1;
+        open.idle = None;
+        Some(NewStream {
+            place: StreamPlace {
+                connections: Arc::clone(self),
+                idle: Arc::clone(idle),
+                number: open.number,
+                socket: open.socket,
+                is_reused: true,
+            },
+            sender: open.sender.clone(),
+        })
+    }
+
+    /// Begins HTTP/2 on a new connection, and takes its first place; others may take the rest at once.
+    ///
+    /// # Errors
+    /// The first bytes could not be written.
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        stream: Stream,
+        key: u64,
+        idle: &Arc<IdleConnections>,
+        idle_timeout: Option<Duration>,
+    ) -> Result<NewStream> {
+        let socket = stream.id();
+        let (sender, connection) = Builder::new()
+            .enable_push(false)
+            .initial_max_send_streams(bounds::ORIGIN_STREAMS)
+            .max_frame_size(FRAME_BYTES)
+            .max_header_list_size(bounds::RESPONSE_HEAD as u32)
+            .initial_window_size(bounds::ORIGIN_STREAM_WINDOW)
+            .initial_connection_window_size(bounds::ORIGIN_CONNECTION_WINDOW)
+            .handshake(stream)
+            .await
+            .or_err(ErrorType::HandshakeError, "during H2 handshake")
+            .map_err(|error| error.into_up())?;
+        let mut state = self.state();
+        let number = ConnectionNumber(state.added);
+        state.added += 1;
+        // A connection for an earlier configuration carries its first request alone.
+        if state.key == Some(key) {
+            state.connections.push(OpenConnection {
+                number,
+                sender: sender.clone(),
+                socket,
+                streams: 1,
+                idle: None,
+            });
+        }
+        drop(state);
+        tokio::spawn(drive(connection, Arc::clone(self), number, idle_timeout));
+        let place = StreamPlace {
+            connections: Arc::clone(self),
+            idle: Arc::clone(idle),
+            number,
+            socket,
+            is_reused: false,
+        };
+        Ok(NewStream { place, sender })
+    }
+
+    /// Gives a connection no more requests. It ends with its last one.
+    fn remove(&self, number: ConnectionNumber) {
+        let mut state = self.state();
+        let index = (state.connections.iter()).position(|open| open.number == number);
+        let removed = index.map(|index| state.connections.swap_remove(index));
+        drop(state);
+        drop(removed);
+    }
+
+    /// Removes a connection that carries no request, and carried none for this time.
+    fn remove_idle(&self, number: ConnectionNumber, timeout: Duration) {
+        let now = clock::deadline(Duration::ZERO);
+        let state = self.state();
+        let is_over = state.connections.iter().any(|open| {
+            let idle = open.idle.as_ref();
+            open.number == number && idle.is_some_and(|(since, _)| *since + timeout <= now)
+        });
+        drop(state);
+        if is_over {
+            self.remove(number);
+        }
+    }
+}
+
+impl std::fmt::Debug for Http2Connections {
+    fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(into, "Http2Connections({})", self.state().connections.len())
+    }
+}
+
+impl StreamPlace {
+    /// Gives the connection no more requests, because its server is closing it.
+    pub(super) fn close_connection(&self) {
+        self.connections.remove(self.number);
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut state = self.connections.state();
+        let mut open = state.connections.iter_mut();
+        let Some(open) = open.find(|open| open.number == self.number) else {
+            return;
+        };
+        open.streams -= 1;
+        if open.streams > 0 {
+            return;
+        }
+        let place = self.idle.place();
+        let is_kept = place.is_some();
+        open.idle = place.map(|place| (clock::deadline(Duration::ZERO), place));
+        drop(state);
+        if !is_kept {
+            self.connections.remove(self.number);
+        }
+    }
+}
+
+/// Reads and writes the frames of a connection until it ends.
+async fn drive(
+    connection: Connection<Stream, Bytes>,
+    connections: Arc<Http2Connections>,
+    number: ConnectionNumber,
+    idle_timeout: Option<Duration>,
+) {
+    let mut connection = std::pin::pin!(connection);
+    loop {
+        let Some(timeout) = idle_timeout else {
+            // Its requests see its error.
+            let _ = connection.await;
+            break;
+        };
+        // A timeout is the time to look.
+        match tokio::time::timeout(SWEEP_INTERVAL, &mut connection).await {
+            Ok(_) => break,
+            Err(_) => connections.remove_idle(number, timeout),
+        }
+    }
+    connections.remove(number);
+}

@@ -1,0 +1,274 @@
+//! Carries one request and its response on a stream of HTTP/2 to a server.
+//!
+//! A server may answer, or refuse the stream, before it has the whole request. A request that cannot be written any further therefore is no
+//! failure yet: what the stream receives decides.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use h2::client::ResponseFuture;
+use h2::{Reason, RecvStream, SendStream};
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http::{Request, response};
+use pingora::{Error, ErrorType, OrErr, Result, RetryType};
+use sluicegate_base::bounds;
+
+use super::http2_connections::{NewStream, StreamPlace};
+
+/// The reason in the error of a head with more fields than [`RESPONSE_FIELDS`](bounds::RESPONSE_FIELDS).
+const MANY_FIELDS: httparse::Error = httparse::Error::TooManyHeaders;
+
+/// A stream for one request.
+pub(super) struct OriginStream {
+    /// `None` once the request was sent.
+    new: Option<h2::client::SendRequest<Bytes>>,
+    request: Option<SendStream<Bytes>>,
+    response: ResponseState,
+    /// True once the end of the request was sent.
+    is_sent: bool,
+    trailers: Option<HeaderMap>,
+    /// Declared last: the place is free once the stream is dropped.
+    place: StreamPlace,
+}
+
+/// The progress of the response.
+enum ResponseState {
+    /// The request was not sent.
+    Unasked,
+    Head(ResponseFuture),
+    Body(RecvStream),
+    Ended,
+}
+
+/// A step of the response.
+pub(super) enum Received {
+    /// A head, interim or final.
+    Head(Box<response::Parts>),
+    /// So many bytes of content, 0 at the end.
+    Content(usize),
+}
+
+impl OriginStream {
+    /// Returns a stream on which nothing was sent.
+    pub(super) fn new(stream: NewStream) -> Self {
+        Self {
+            new: Some(stream.sender),
+            request: None,
+            response: ResponseState::Unasked,
+            is_sent: false,
+            trailers: None,
+            place: stream.place,
+        }
+    }
+
+    /// Returns the place of the stream on its connection.
+    pub(super) fn place(&self) -> &StreamPlace {
+        &self.place
+    }
+
+    /// Sends the head of the request.
+    ///
+    /// # Errors
+    /// The connection is closing.
+    pub(super) fn send_head(&mut self, request: Request<()>, is_whole: bool) -> Result<()> {
+        let Some(mut sender) = self.new.take() else {
+            return Err(Error::new(ErrorType::InternalError));
+        };
+        let (response, body) = sender
+            .send_request(request, is_whole)
+            .map_err(|error| self.unanswered("while sending request", error))?;
+        self.response = ResponseState::Head(response);
+        self.request = Some(body);
+        self.is_sent = is_whole;
+        Ok(())
+    }
+
+    /// Sends `bytes` of the body, and its end behind them, as far as the windows allow.
+    ///
+    /// # Errors
+    /// The stream takes no more of the request.
+    pub(super) fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: &mut BytesMut,
+        is_end: bool,
+    ) -> Poll<Result<()>> {
+        let Some(body) = self.request.as_mut().filter(|_| !self.is_sent) else {
+            return Poll::Ready(Ok(()));
+        };
+        while !bytes.is_empty() {
+            body.reserve_capacity(bytes.len());
+            let mut free = body.capacity();
+            if free == 0 {
+                match ready!(body.poll_capacity(context)) {
+                    Some(Ok(bytes)) => free = bytes,
+                    Some(Err(error)) => return Poll::Ready(Err(unsent(error))),
+                    None => return Poll::Ready(Err(unsent("the server ended the stream"))),
+                }
+            }
+            let piece = bytes.split_to(free.min(bytes.len())).freeze();
+            let is_last = is_end && bytes.is_empty();
+            body.send_data(piece, is_last).map_err(unsent)?;
+            self.is_sent |= is_last;
+        }
+        if is_end && !self.is_sent {
+            body.send_data(Bytes::new(), true).map_err(unsent)?;
+            self.is_sent = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Receives the next step of the response; about `most` bytes of content are appended to `into`.
+    ///
+    /// # Errors
+    /// The server reset the stream, or the connection failed.
+    pub(super) fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        into: &mut BytesMut,
+        most: usize,
+    ) -> Poll<Result<Received>> {
+        match &mut self.response {
+            ResponseState::Unasked => Poll::Pending,
+            ResponseState::Head(response) => {
+                if let Poll::Ready(Some(interim)) = response.poll_informational(context) {
+                    let interim = interim.map_err(|error| self.unanswered(HEAD, error))?;
+                    return Poll::Ready(Ok(Received::Head(Box::new(interim.into_parts().0))));
+                }
+                let answer = ready!(Pin::new(response).poll(context));
+                let (head, body) = answer
+                    .map_err(|error| self.unanswered(HEAD, error))?
+                    .into_parts();
+                check_head(&head)?;
+                self.response = if body.is_end_stream() {
+                    ResponseState::Ended
+                } else {
+                    ResponseState::Body(body)
+                };
+                Poll::Ready(Ok(Received::Head(Box::new(head))))
+            }
+            ResponseState::Body(_) => {
+                let content = ready!(self.poll_content(context, into, most))?;
+                Poll::Ready(Ok(Received::Content(content)))
+            }
+            ResponseState::Ended => Poll::Ready(Ok(Received::Content(0))),
+        }
+    }
+
+    fn poll_content(
+        &mut self,
+        context: &mut Context<'_>,
+        into: &mut BytesMut,
+        most: usize,
+    ) -> Poll<Result<usize>> {
+        let ResponseState::Body(body) = &mut self.response else {
+            return Poll::Ready(Ok(0));
+        };
+        let before = into.len();
+        // Of the frames that are here, those that are read together.
+        while into.len() - before < most {
+            match body.poll_data(context) {
+                Poll::Ready(Some(Ok(data))) => {
+                    into.extend_from_slice(&data);
+                    let released = body.flow_control().release_capacity(data.len());
+                    released.or_err(ErrorType::ReadError, "while reading the response")?;
+                }
+                Poll::Ready(Some(Err(error))) if into.len() == before => {
+                    return Poll::Ready(Err(broken(error)));
+                }
+                // The next call gets it again.
+                Poll::Ready(Some(Err(_))) => break,
+                Poll::Ready(None) => {
+                    let trailers = match body.poll_trailers(context) {
+                        Poll::Ready(trailers) => trailers,
+                        Poll::Pending if into.len() > before => break,
+                        Poll::Pending => return Poll::Pending,
+                    };
+                    self.trailers = match trailers {
+                        Ok(trailers) => trailers,
+                        // The server wants no more of the request, RFC 9113 §8.1.
+                        Err(error) if is_graceful(&error) => None,
+                        Err(error) => return Poll::Ready(Err(broken(error))),
+                    };
+                    self.response = ResponseState::Ended;
+                    break;
+                }
+                Poll::Pending if into.len() > before => break,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(into.len() - before))
+    }
+
+    /// Returns whether the response has ended; its last bytes may have been received with its end.
+    pub(super) fn is_ended(&self) -> bool {
+        matches!(self.response, ResponseState::Ended)
+    }
+
+    /// Takes the trailers of a response that has ended.
+    pub(super) fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.trailers.take()
+    }
+
+    /// Returns the error of a stream without a final head. Its retry says whether the server did not process the request.
+    fn unanswered(&self, step: &'static str, error: h2::Error) -> Box<Error> {
+        let reason = error.reason();
+        let is_reset = error.is_reset() && error.is_remote();
+        let is_goaway = error.is_go_away();
+        if is_goaway || error.is_io() {
+            self.place.close_connection();
+        }
+        let (kind, retry) = if error.is_remote() && reason == Some(Reason::HTTP_1_1_REQUIRED) {
+            (ErrorType::H2Downgrade, RetryType::Decided(true))
+        } else if is_goaway && error.is_library() && reason == Some(Reason::PROTOCOL_ERROR) {
+            // It sent what is not HTTP/2.
+            (ErrorType::InvalidH2, RetryType::Decided(true))
+        } else if is_goaway && is_graceful(&error)
+            || is_reset && reason == Some(Reason::REFUSED_STREAM)
+        {
+            // RFC 9113 §6.8 and §8.7: the request was not processed.
+            (ErrorType::H2Error, RetryType::Decided(true))
+        } else if error.is_io() {
+            // The server may have closed a connection that was idle.
+            (ErrorType::ReadError, RetryType::ReusedOnly)
+        } else {
+            (ErrorType::H2Error, RetryType::Decided(false))
+        };
+        let mut error = Error::because(kind, step, error).into_up();
+        error.retry = retry;
+        error
+    }
+}
+
+/// The step at which most errors come.
+const HEAD: &str = "while reading h2 header";
+
+/// Returns whether the other side ends a stream or a connection without an error.
+fn is_graceful(error: &h2::Error) -> bool {
+    error.is_remote() && error.reason() == Some(Reason::NO_ERROR)
+}
+
+/// Checks what a final head must be beyond the rules of HTTP/2, which the h2 crate checks: RFC 9110 §8.6 forbids two lengths.
+fn check_head(head: &response::Parts) -> Result<()> {
+    let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
+    let first = lengths.next();
+    let error = if head.headers.len() > bounds::RESPONSE_FIELDS {
+        Error::because(ErrorType::InvalidHTTPHeader, "", MANY_FIELDS)
+    } else if lengths.any(|other| Some(other) != first) {
+        Error::explain(ErrorType::InvalidHTTPHeader, "two different Content-Length")
+    } else {
+        return Ok(());
+    };
+    Err(error.into_up())
+}
+
+/// Returns the error of a request that cannot be written any further.
+fn unsent(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Box<Error> {
+    Error::because(ErrorType::WriteError, "while writing the request", cause).into_up()
+}
+
+/// Returns the error of a response that broke behind its head.
+fn broken(error: h2::Error) -> Box<Error> {
+    Error::because(ErrorType::ReadError, "while reading the response", error).into_up()
+}

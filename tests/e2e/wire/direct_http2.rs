@@ -1,0 +1,204 @@
+//! Requests that the gateway's own path forwards to origins of HTTP/2, and origins of both versions that answer before they have read.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::echo::EchoOrigin;
+use crate::harness::frames::{
+    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, fields, frame,
+};
+use crate::harness::*;
+
+/// SETTINGS_INITIAL_WINDOW_SIZE, RFC 9113 §6.5.2.
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// Listens, and gives each connection and its number to `serve`.
+async fn listening<F: Future<Output = ()> + Send + 'static>(
+    serve: impl Fn(TcpStream, usize) -> F + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for number in 0.. {
+            let Ok((stream, _)) = listener.accept().await else {
+                return;
+            };
+            tokio::spawn(serve(stream, number));
+        }
+    });
+    address
+}
+
+/// A gateway before an origin of HTTP/2.
+async fn before_http2(origin: SocketAddr, lines: &str) -> Gateway {
+    Setup::new()
+        .servers("app", &[origin])
+        .origin_line(&format!("protocol = \"h2c\"\n{lines}"))
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
+        .start()
+        .await
+}
+
+/// Reads frames up to the next head of a request, and returns its stream.
+async fn next_head(frames: &mut Frames) -> Option<u32> {
+    while let Some(frame) = frames.next().await {
+        if frame.kind == HEADERS {
+            return Some(frame.stream);
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn an_answer_before_the_end_of_a_body_reaches_the_client() {
+    // Goal: RFC 9112 §9.5, an origin that answers a large body early, and reads no more of it, is heard, whether it keeps the connection
+    // open or closes it. Method: an origin that reads the head of a request; a client sends 8 MiB, more than sockets hold.
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlarge";
+    for is_open in [true, false] {
+        let origin = listening(move |mut stream, _| async move {
+            let mut piece = [0; 1024];
+            let _ = stream.read(&mut piece).await;
+            stream.write_all(ANSWER).await.unwrap();
+            if is_open {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+        })
+        .await;
+        let gateway = Setup::new()
+            .servers("app", &[origin])
+            .origin_line("timeouts = { write = \"5s\" }")
+            .rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
+            .start()
+            .await;
+        let mut raw = gateway.raw().await;
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n";
+        raw.write([head.as_bytes(), &[b'x'; 30_000]].concat()).await;
+        // The rest of the body comes while the answer is on its way; nobody may read it.
+        let _ = raw.try_write(vec![b'x'; 1024 * 1024]).await;
+        let answer = raw.read_response().await;
+        assert_eq!((answer.status, answer.text()), (413, "large"), "{is_open}");
+    }
+}
+
+#[tokio::test]
+async fn an_early_hint_of_a_stream_passes() {
+    // Goal: RFC 9113 §8.1, interim answers of an origin of HTTP/2 reach a client of HTTP/1.1. Method: 103 in digits, then 200.
+    let origin = listening(|stream, _| async move {
+        let mut frames = Frames::accept(stream).await;
+        while let Some(stream) = next_head(&mut frames).await {
+            let hint = fields(&[(b":status", b"103"), (b"link", b"</a.css>; rel=preload")]);
+            let head = fields(&[(b":status", b"200")]);
+            let answer = [
+                frame(HEADERS, END_HEADERS, stream, &hint),
+                frame(HEADERS, END_HEADERS, stream, &head),
+                frame(DATA, END_STREAM, stream, b"ok"),
+            ];
+            frames.write(&answer.concat()).await;
+        }
+    })
+    .await;
+    let gateway = before_http2(origin, "").await;
+    let mut raw = gateway.raw().await;
+    raw.write("GET /hint HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let hint = raw.read_response_to_head().await;
+    assert_eq!(hint.status, 103);
+    assert_eq!(hint.header("link"), Some("</a.css>; rel=preload"));
+    assert_eq!(raw.read_response().await.text(), "ok");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_refused_while_its_body_is_written_is_sent_again() {
+    // Goal: RFC 9113 §8.7, a refused request was not processed, so it is sent again, whole, also when the refusal comes while the gateway
+    // waits for the window. Method: an origin whose windows take 1,000 bytes, which a request before has told the gateway; it refuses the
+    // first stream with a body once these are there.
+    let origin = listening(|stream, _| async move {
+        let mut frames = Frames::accept(stream).await;
+        let window = [
+            &INITIAL_WINDOW_SIZE.to_be_bytes()[..],
+            &1000_u32.to_be_bytes(),
+        ]
+        .concat();
+        frames.write(&frame(SETTINGS, 0, 0, &window)).await;
+        let (mut refused, mut bytes) = (None, 0);
+        while let Some(got) = frames.next().await {
+            if got.kind == HEADERS && got.flags & END_STREAM != 0 {
+                let head = frame(HEADERS, END_HEADERS | END_STREAM, got.stream, &[0x88]);
+                frames.write(&head).await;
+            }
+            if got.kind != DATA || refused == Some(got.stream) {
+                continue;
+            }
+            bytes += got.payload.len();
+            if refused.is_none() && bytes == 1000 {
+                refused = Some(got.stream);
+                let reason = REFUSED_STREAM.to_be_bytes();
+                frames
+                    .write(&frame(RST_STREAM, 0, got.stream, &reason))
+                    .await;
+                bytes = 0;
+            } else if got.flags & END_STREAM != 0 {
+                let head = frame(HEADERS, END_HEADERS, got.stream, &[0x88]);
+                let body = frame(DATA, END_STREAM, got.stream, bytes.to_string().as_bytes());
+                frames.write(&[head, body].concat()).await;
+            } else if refused.is_some() {
+                let more = u32::try_from(got.payload.len()).unwrap().to_be_bytes();
+                frames
+                    .write(&frame(WINDOW_UPDATE, 0, got.stream, &more))
+                    .await;
+            }
+        }
+    })
+    .await;
+    let gateway = before_http2(origin, "").await;
+    assert_eq!(gateway.get("/").await.status, 200);
+    let answer = gateway.send(post("/").body(vec![b'x'; 20_000])).await;
+    assert_eq!((answer.status, answer.text()), (200, "20000"));
+    let line = gateway.access_lines(2).await.remove(1);
+    assert_eq!(line["attempts"], 2, "{line}");
+}
+
+#[tokio::test]
+async fn requests_that_come_together_share_a_connection() {
+    // Goal: the first requests to a server of HTTP/2 open one connection, not one each. Method: 60 at once, which the origin answers when
+    // all have come.
+    let origin = EchoOrigin::start().await;
+    let gateway = before_http2(origin.address, "").await;
+    let asked = (0..60).map(|_| gateway.get("/together/60"));
+    for answer in futures_util::future::join_all(asked).await {
+        assert_eq!(answer.status, 200);
+    }
+    assert_eq!(origin.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_idle_connection_of_http2_ends() {
+    // Goal: `timeouts.idle` holds for connections of HTTP/2, and no request is lost by it. Method: the origin waits for the end of the
+    // connection after a request; the next request opens another.
+    let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let origin = listening(move |stream, number| {
+        let ended = ended.clone();
+        async move {
+            let mut frames = Frames::accept(stream).await;
+            while let Some(stream) = next_head(&mut frames).await {
+                let head = frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88]);
+                frames.write(&head).await;
+            }
+            let _ = ended.send(number);
+        }
+    })
+    .await;
+    let gateway = before_http2(origin, "timeouts = { idle = \"1s\" }").await;
+    for number in 0..2 {
+        assert_eq!(gateway.get("/").await.status, 200);
+        let end = within(Duration::from_secs(10), "the end", async || {
+            ends.recv().await
+        })
+        .await;
+        assert_eq!(end, number);
+    }
+}
