@@ -13,10 +13,11 @@ use pingora::Result;
 use pingora::cache::storage::{HandleMiss, MissFinishType};
 
 use super::memory_storage::{MemoryStorage, RoomResult};
-use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StoredHead, UrlHash};
+use super::storage_shard::{CacheEntry, EntryId, PendingEntry, UrlHash};
+use super::stored_head::StoredHead;
 
 /// An answer that is being stored. Dropped before it is finished, it stores nothing.
-pub(super) struct EntryWriter {
+pub struct EntryWriter {
     storage: &'static MemoryStorage,
     url: UrlHash,
     identity: EntryId,
@@ -50,32 +51,24 @@ impl EntryWriter {
         }
     }
 
-    fn abandon(&mut self) {
-        if let Some(answer) = self.answer.take() {
-            self.storage.abandon(answer.body.capacity());
-        }
-    }
-}
-
-#[async_trait]
-impl HandleMiss for EntryWriter {
-    async fn write_body(&mut self, piece: Bytes, _: bool) -> Result<()> {
+    /// Appends a piece of the body. Aborts the storing where there is no room for it.
+    pub fn push(&mut self, piece: &[u8]) {
         let Some(WrittenResponse { body, .. }) = &mut self.answer else {
-            return Ok(());
+            return;
         };
         let before = body.capacity();
         if body.capacity() - body.len() < piece.len() {
             body.reserve(piece.len());
         }
         let grown = body.capacity() - before;
-        body.extend_from_slice(&piece);
+        body.extend_from_slice(piece);
         if grown > 0 && self.storage.reserve(grown) == RoomResult::None {
             self.abandon();
         }
-        Ok(())
     }
 
-    async fn finish(mut self: Box<Self>) -> Result<MissFinishType> {
+    /// Stores the response, if its body is whole and there is room. Returns the size of the body that was stored.
+    pub fn store(mut self) -> usize {
         if self
             .answer
             .as_ref()
@@ -84,7 +77,7 @@ impl HandleMiss for EntryWriter {
             self.abandon();
         }
         let Some(WrittenResponse { mut head, body }) = self.answer.take() else {
-            return Ok(MissFinishType::Created(0));
+            return 0;
         };
         self.storage.give_back(body.capacity());
         let body = Bytes::from(body.into_boxed_slice());
@@ -106,7 +99,31 @@ impl HandleMiss for EntryWriter {
             used: false,
         };
         self.storage.store(self.url, &self.filling, entry);
-        Ok(MissFinishType::Created(size))
+        size
+    }
+
+    /// Returns whether the storing was aborted.
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.answer.is_none()
+    }
+
+    fn abandon(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            self.storage.abandon(answer.body.capacity());
+        }
+    }
+}
+
+#[async_trait]
+impl HandleMiss for EntryWriter {
+    async fn write_body(&mut self, piece: Bytes, _: bool) -> Result<()> {
+        self.push(&piece);
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<MissFinishType> {
+        Ok(MissFinishType::Created(self.store()))
     }
 }
 

@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
 use async_trait::async_trait;
+use bytes::Bytes;
 use pingora::Result;
 use pingora::cache::key::{CacheHashKey, CompactCacheKey};
 use pingora::cache::storage::{HitHandler, MissHandler, PurgeOutcome, PurgeTarget, PurgeType};
@@ -28,8 +29,9 @@ use pingora::cache::{CacheKey, CacheMeta, Storage};
 use super::entry_writer::EntryWriter;
 use super::key::url_of;
 use super::purge::PurgeScope;
-use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StorageShard, StoredHead, UrlHash};
+use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StorageShard, UrlHash};
 use super::stored_body::StoredBody;
+use super::stored_head::StoredHead;
 
 /// Number of shards: enough that threads seldom meet, few enough to walk them all.
 const SHARDS: usize = 64;
@@ -63,6 +65,15 @@ pub struct StorageStats {
     pub waited: AtomicU64,
     /// Stale responses that were refreshed in the background.
     pub refreshed: AtomicU64,
+}
+
+/// A stored response. It stays readable when it is evicted.
+#[derive(Clone, Debug)]
+pub struct StoredResponse {
+    /// Its head.
+    pub head: Arc<StoredHead>,
+    /// Its body.
+    pub body: Bytes,
 }
 
 /// The current usage of the storage.
@@ -114,6 +125,41 @@ impl MemoryStorage {
             bytes: self.used.load(Ordering::Relaxed) as u64,
             objects: objects as u64,
         }
+    }
+
+    /// Returns the response that is stored under this key.
+    #[must_use]
+    pub fn get(&self, key: &CacheKey) -> Option<StoredResponse> {
+        let url = self.hash(url_of(key.primary_key()));
+        let mut shard = self.shard(url);
+        let entry = shard.find(url, identity(key))?;
+        Some(StoredResponse {
+            head: Arc::clone(&entry.head),
+            body: entry.body.clone(),
+        })
+    }
+
+    /// Begins to store a response with this head under this key.
+    #[must_use]
+    pub fn write(&'static self, key: &CacheKey, head: StoredHead) -> EntryWriter {
+        EntryWriter::new(self, identity(key), key.primary_key(), head)
+    }
+
+    /// Replaces the head of the response that is stored under this key. Returns whether there is one.
+    pub fn update(&self, key: &CacheKey, head: Arc<StoredHead>) -> bool {
+        let url = self.hash(url_of(key.primary_key()));
+        let mut shard = self.shard(url);
+        // Evicted or purged meanwhile: the request that looked it up still holds it, and it stays removed.
+        let Some(entry) = shard.find(url, identity(key)) else {
+            return false;
+        };
+        let before = entry.weight();
+        entry.head = head;
+        self.used.fetch_add(entry.weight(), Ordering::Relaxed);
+        self.give_back(before);
+        drop(shard);
+        let _ = self.make_room();
+        true
     }
 
     /// Removes the responses of one URL after an unsafe method on it; returns their number.
@@ -234,13 +280,9 @@ impl Storage for MemoryStorage {
         key: &CacheKey,
         _: &SpanHandle,
     ) -> Result<Option<(CacheMeta, HitHandler)>> {
-        let url = self.hash(url_of(key.primary_key()));
-        let found = self
-            .shard(url)
-            .find(url, identity(key))
-            .map(|entry| (Arc::clone(&entry.head), entry.body.clone()));
-        Ok(found.map(|(head, body)| -> (CacheMeta, HitHandler) {
-            (head.meta(), Box::new(StoredBody::new(body)))
+        let found = self.get(key);
+        Ok(found.map(|found| -> (CacheMeta, HitHandler) {
+            (found.head.meta(), Box::new(StoredBody::new(found.body)))
         }))
     }
 
@@ -250,8 +292,7 @@ impl Storage for MemoryStorage {
         meta: &CacheMeta,
         _: &SpanHandle,
     ) -> Result<MissHandler> {
-        let writer = EntryWriter::new(self, identity(key), key.primary_key(), StoredHead::of(meta));
-        Ok(Box::new(writer))
+        Ok(Box::new(self.write(key, StoredHead::of(meta))))
     }
 
     /// Purges for Pingora's own requests and eviction, neither of which is used. It has no URL, so every shard is searched.
@@ -282,21 +323,7 @@ impl Storage for MemoryStorage {
         meta: &CacheMeta,
         _: &SpanHandle,
     ) -> Result<bool> {
-        let url = self.hash(url_of(key.primary_key()));
-        let head = Arc::new(StoredHead::of(meta));
-        let mut shard = self.shard(url);
-        // Evicted or purged meanwhile: the request that looked it up still holds it, and it stays removed.
-        let Some(entry) = shard.find(url, identity(key)) else {
-            return Ok(false);
-        };
-        let before = entry.weight();
-        entry.head = head;
-        // Evicted or purged meanwhile.
-        self.used.fetch_add(entry.weight(), Ordering::Relaxed);
-        self.give_back(before);
-        drop(shard);
-        let _ = self.make_room();
-        Ok(true)
+        Ok(self.update(key, Arc::new(StoredHead::of(meta))))
     }
 
     fn as_any(&self) -> &(dyn Any + Send + Sync + 'static) {

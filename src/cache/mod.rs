@@ -1,29 +1,36 @@
 //! Stores responses, so that an origin need not send them twice: RFC 9111, as a shared cache.
 //!
-//! Pingora's cache does the work: it looks up, coalesces requests, revalidates, cuts ranges. This module supplies its policies: which
-//! responses may be stored and for how long ([`freshness`]), the directives of a request ([`request_directives`]), the key and its variants
-//! ([`key`], [`vary`]), and the storage ([`memory_storage`]). The gateway calls them in its phases.
+//! This module has what does not depend on the path of a request: which responses may be stored and for how long ([`freshness`]), the
+//! directives of a request ([`request_directives`]), the key and its variants ([`key`], [`vary`]), the storage ([`memory_storage`]), the
+//! turn of a request that fetches ([`fill_lock`]), and the part of a response that a client asks for ([`conditions`], [`ranges`]). The
+//! gateway leads a request through them.
 //!
 //! The cache belongs to the process, not to a snapshot: stored responses survive a reload, and the new rules apply to them from then on.
 
-mod entry_writer;
+pub mod conditions;
+pub mod entry_writer;
+pub mod fill_lock;
 pub mod freshness;
 pub mod key;
 pub mod memory_storage;
 pub mod purge;
+pub mod ranges;
 pub mod request_directives;
 pub mod status;
 mod storage_shard;
 mod stored_body;
+pub mod stored_head;
 pub mod vary;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pingora::cache::CacheKey;
 use pingora::cache::lock::{CacheKeyLockImpl, CacheLock};
 use pingora::cache::predictor::{CacheablePredictor, Predictor};
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::CacheRules;
+use fill_lock::FillTurn;
 use freshness::CacheAudience;
 use memory_storage::MemoryStorage;
 use sluicegate_base::bounds;
@@ -61,6 +68,12 @@ impl ResponseCache {
     #[must_use]
     pub fn lock(&'static self) -> &'static CacheKeyLockImpl {
         &self.lock
+    }
+
+    /// Returns the turn of a request for the response under `key`, of which one is stored and stale if `is_stale`.
+    #[must_use]
+    pub fn take_turn(&'static self, key: &CacheKey, is_stale: bool) -> FillTurn {
+        fill_lock::take_turn(&self.lock, key, is_stale)
     }
 
     /// Returns the predictor that remembers URLs whose responses cannot be stored for this audience.

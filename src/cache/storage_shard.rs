@@ -10,21 +10,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use ahash::HashMap;
 use bytes::Bytes;
-use pingora::cache::CacheMeta;
 use pingora::cache::key::HashBinary;
-use pingora::http::ResponseHeader;
 use sluicegate_base::bounds;
 
 use super::purge::PurgeScope;
+use super::stored_head::StoredHead;
 
 /// Memory of an entry beside its texts: the entry, its place in the order, and the allocator's overhead.
 const FIXED: usize = 512;
-/// Memory that a field takes beside its texts.
-const FIELD: usize = 96;
 
 /// A URL, hashed; two that collide share a list and still differ by their keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,56 +31,6 @@ pub(super) struct UrlHash(pub(super) u64);
 pub(super) struct EntryId {
     pub(super) primary: HashBinary,
     pub(super) variance: Option<HashBinary>,
-}
-
-/// The head of an answer, with Pingora's metadata.
-#[derive(Debug)]
-pub(super) struct StoredHead {
-    fresh_until: SystemTime,
-    provenance: SystemTime,
-    epoch: SystemTime,
-    stale_while_revalidate: u32,
-    stale_if_error: u32,
-    variance: Option<HashBinary>,
-    pub(super) header: ResponseHeader,
-}
-
-impl StoredHead {
-    pub(super) fn of(meta: &CacheMeta) -> Self {
-        Self {
-            fresh_until: meta.fresh_until(),
-            provenance: meta.provenance(),
-            epoch: meta.epoch(),
-            stale_while_revalidate: meta.stale_while_revalidate_sec(),
-            stale_if_error: meta.stale_if_error_sec(),
-            variance: meta.variance(),
-            header: meta.response_header_copy(),
-        }
-    }
-
-    /// Converts it to Pingora's form. Pingora uses the time of storing only to see whether a variant is older than the first of
-    /// its family, for which the family's own time suffices.
-    pub(super) fn meta(&self) -> CacheMeta {
-        let mut meta = CacheMeta::new(
-            self.fresh_until,
-            self.provenance,
-            self.stale_while_revalidate,
-            self.stale_if_error,
-            self.header.clone(),
-        );
-        meta.set_epoch_override(self.epoch);
-        if let Some(variance) = self.variance {
-            meta.set_variance(variance);
-        }
-        meta
-    }
-
-    fn weight(&self) -> usize {
-        let fields = self.header.headers.iter();
-        fields
-            .map(|(name, value)| name.as_str().len() + value.len() + FIELD)
-            .sum()
-    }
 }
 
 /// A stored answer.
