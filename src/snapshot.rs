@@ -103,7 +103,7 @@ pub struct ActiveRoute {
 /// The code that forwards the requests of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardingPath {
-    /// The gateway's own, for requests of HTTP/1.1.
+    /// The gateway's own.
     Direct,
     /// Pingora's proxy.
     Framework,
@@ -433,7 +433,7 @@ fn compile_route(
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
             .flatten(),
         refusal: route.refusal.clone(),
-        forwarding: forwarding_of(route),
+        forwarding: FORWARDING,
         shape: route.shape.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         cache: route.cache.clone(),
@@ -442,18 +442,12 @@ fn compile_route(
     }
 }
 
-/// Returns the code that forwards the requests of a route. The gateway's own stores nothing of what it forwards yet.
-fn forwarding_of(route: &RouteRules) -> ForwardingPath {
-    let is_direct = match &route.action {
-        RouteAction::Forward(_) => route.cache.is_none(),
-        RouteAction::Respond(_) | RouteAction::Redirect(_) => true,
-    };
-    if cfg!(feature = "framework-path") || !is_direct {
-        ForwardingPath::Framework
-    } else {
-        ForwardingPath::Direct
-    }
-}
+/// The code that forwards the requests of every route.
+const FORWARDING: ForwardingPath = if cfg!(feature = "framework-path") {
+    ForwardingPath::Framework
+} else {
+    ForwardingPath::Direct
+};
 
 /// Returns the lists of a route and those of every route; one that both name with one effect counts once.
 fn lists_of(route: &RouteRules, rules: &Rules) -> ClientLists {

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{
     AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, COOKIE, DATE, ETAG, EXPIRES, LAST_MODIFIED,
-    SET_COOKIE, TRANSFER_ENCODING,
+    SET_COOKIE,
 };
-use http::{HeaderMap, HeaderName, StatusCode, Version};
+use http::{HeaderMap, HeaderName, StatusCode};
 use pingora::Result;
 use pingora::cache::NoCacheReason;
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
@@ -71,8 +71,6 @@ impl CacheAudience {
 pub struct OriginResponse<'a> {
     /// Its status.
     pub status: StatusCode,
-    /// The protocol that it came by.
-    pub version: Version,
     /// Its fields.
     pub fields: &'a HeaderMap,
     /// The state of its body.
@@ -82,8 +80,10 @@ pub struct OriginResponse<'a> {
 /// The state of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyState {
-    /// The body follows.
-    Follows,
+    /// The body follows, and a length, chunks, or its stream end it.
+    Delimited,
+    /// The body follows, and ends with its connection.
+    UntilClose,
     /// The body was stored before, and is confirmed.
     Stored,
 }
@@ -116,7 +116,7 @@ pub fn lifetime(
     let control = control(fields);
     let control = control.as_ref();
     storable(given, control, asker, rules)?;
-    if given.body == BodyState::Follows {
+    if given.body != BodyState::Stored {
         framed(given, max_object)?;
     }
     let fresh = fresh_for(given.status, control, fields, rules, now);
@@ -200,8 +200,7 @@ fn framed(given: &OriginResponse<'_>, max_object: usize) -> std::result::Result<
                 None => Err(NoCacheReason::OriginNotCache),
             }
         }
-        None if bodiless || given.version == Version::HTTP_2 => Ok(()),
-        None if given.fields.contains_key(TRANSFER_ENCODING) => Ok(()),
+        None if bodiless || given.body == BodyState::Delimited => Ok(()),
         None => Err(NoCacheReason::Custom("close-delimited")),
     }
 }

@@ -39,7 +39,6 @@ fn judged(
     let fields = fields(all);
     let given = OriginResponse {
         status: StatusCode::from_u16(status).unwrap(),
-        version: Version::HTTP_11,
         fields: &fields,
         body: BodyState::Stored,
     };
@@ -223,34 +222,30 @@ fn stale_windows_are_those_of_the_origin_then_of_the_route() {
     }
 }
 
-/// Goal: a body without a detectable end is not stored, nor one that is too large. Method: framings of HTTP/1.1 and 2.
+/// Goal: a body without a detectable end is not stored, nor one that is too large. Method: bodies with a length, in chunks, and up to the
+/// end of the connection.
 #[test]
 fn only_bodies_with_an_end_of_their_own_are_stored() {
-    for (version, framing, expected) in [
-        (Version::HTTP_11, Some(("content-length", "1000")), true),
-        (Version::HTTP_11, Some(("content-length", "1001")), false),
-        (Version::HTTP_11, Some(("content-length", "x")), false),
-        (
-            Version::HTTP_11,
-            Some(("transfer-encoding", "chunked")),
-            true,
-        ),
-        (Version::HTTP_11, None, false),
-        (Version::HTTP_2, None, true),
+    for (body, length, expected) in [
+        (BodyState::Delimited, Some("1000"), true),
+        (BodyState::Delimited, Some("1001"), false),
+        (BodyState::Delimited, Some("x"), false),
+        (BodyState::Delimited, None, true),
+        (BodyState::UntilClose, None, false),
     ] {
-        let all: Vec<_> = framing
+        let length = length.map(|length| ("content-length", length));
+        let all: Vec<_> = length
             .into_iter()
             .chain([("cache-control", "max-age=60")])
             .collect();
         let fields = fields(&all);
         let given = OriginResponse {
             status: StatusCode::OK,
-            version,
             fields: &fields,
-            body: BodyState::Follows,
+            body,
         };
         let now = UNIX_EPOCH + NOW;
         let stored = lifetime(&given, CacheAudience::Anybody, (&rules(), 1_000), now).is_ok();
-        assert_eq!(stored, expected, "{version:?} {framing:?}");
+        assert_eq!(stored, expected, "{body:?} {length:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! Leads a request through Pingora's cache: lookup, key, freshness, and the conditions under which a stored answer is served.
+//! Leads a request through Pingora's cache: lookup, key, freshness, and the conditions under which a stored answer is served. The gateway's
+//! own path ([`super::direct`]) shares the policies: which requests are looked up and under which key, and which answers are stored.
 //!
 //! The limits come first: a rejected request never gets here, so a stored answer does not bypass a limit. The cache stores the
 //! origin's answer unchanged; request id and RateLimit fields are added to each client's copy afterwards, as for any answer.
@@ -11,6 +12,7 @@ mod stored;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use http::header::{
     CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE,
@@ -28,10 +30,10 @@ use sluicegate_base::clock;
 use sluicegate_base::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
 
 pub(super) use cache_status::{cache_use, write_status};
-pub(super) use stored::{judge_answer, notice_confirmation, watch_size};
+pub(super) use stored::{judge_answer, notice_confirmation, storable_head, update, watch_size};
 
 use super::Gateway;
-use super::answer;
+use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::{Context, RequestRoute};
 use super::decision::{ForwardedRequest, RequestDecision};
@@ -54,7 +56,7 @@ use crate::url_scheme::UrlScheme;
 const X_FORWARDED_SCHEME: HeaderName = HeaderName::from_static("x-forwarded-scheme");
 
 /// Fields by which a client asks for less than the whole answer.
-const CONDITIONS: [HeaderName; 6] = [
+pub(super) const CONDITIONS: [HeaderName; 6] = [
     IF_MATCH,
     IF_MODIFIED_SINCE,
     IF_NONE_MATCH,
@@ -137,11 +139,9 @@ impl Gateway {
     }
 
     /// Counts a request that waited for another to fill the cache.
-    pub(super) fn note_wait(&self, session: &Session) {
-        if session.cache.lock_duration().is_some() {
-            let tally = &self.0.cache.storage.stats.waited;
-            tally.fetch_add(1, Ordering::Relaxed);
-        }
+    pub(super) fn note_wait(&self) {
+        let tally = &self.0.cache.storage.stats.waited;
+        tally.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes the stored answers of a URL after a successful unsafe method: RFC 9111 §4.4.
@@ -206,7 +206,7 @@ pub(super) fn allow(
 
 /// Returns whether an answer to this request may be shared at all, as far as its head says. Many frameworks read the body of a
 /// GET, which no cache key contains; over HTTP/2 no field announces a body.
-fn is_storable(head: &RequestHeader) -> bool {
+pub(super) fn is_storable(head: &RequestHeader) -> bool {
     let fields = &head.headers;
     let has_body = fields.contains_key(TRANSFER_ENCODING)
         || fields
@@ -223,20 +223,18 @@ fn is_storable(head: &RequestHeader) -> bool {
 }
 
 /// Returns the cache key of the request.
-pub(super) fn key_of(session: &Session, context: &Context) -> Result<CacheKey> {
+pub(super) fn key_of(head: &RequestHeader, context: &Context) -> Result<CacheKey> {
     let route = &context.located()?.route;
     let Some(rules) = &route.cache else {
         return Err(error_for(GatewayProblem::Internal));
     };
-    let fields = &session.req_header().headers;
+    let fields = &head.headers;
     // Untrusted clients' fields of these names were removed, so only trusted proxies can set them; the origin may write them
     // into its links.
     let told = told_about_url(fields);
     let names = rules.vary_on.iter().chain(&told);
     let name = route.metrics.name();
-    let text = with_url(session.req_header(), context, |url| {
-        key(url, name, fields, names)
-    });
+    let text = with_url(head, context, |url| key(url, name, fields, names));
     Ok(CacheKey::new(text, ""))
 }
 
@@ -270,21 +268,28 @@ pub(super) fn judge_found(
         session.cache.set_cache_lock(None, None);
         return Some(ForcedFreshness::ForceMiss);
     }
-    let now = moment(clock::wall());
-    let freshness = match meta.fresh_until().duration_since(now) {
-        Ok(left) => FreshnessLeft::Left(left),
-        Err(over) => FreshnessLeft::Over(over.duration()),
-    };
-    let stored = StoredAge {
-        age: now.duration_since(meta.epoch()).unwrap_or_default(),
-        freshness,
-        may_be_stale: freshness::may_be_stale(meta.headers()),
-    };
-    match dealings.wish.fit(stored) {
+    let lifetime = (meta.epoch(), meta.fresh_until());
+    match dealings.wish.fit(age_of(lifetime, meta.headers())) {
         StoredUse::AsStored => None,
         StoredUse::Enough => Some(ForcedFreshness::ForceFresh),
         // If the origin fails, Pingora asks again then whether the stale answer may be served.
         StoredUse::Confirm => Some(ForcedFreshness::ForceExpiredServeStale { expired_at: None }),
+    }
+}
+
+/// Returns the age of a stored answer with these fields, which had age 0 at the first time and is fresh until the second.
+pub(super) fn age_of(
+    (born, fresh_until): (SystemTime, SystemTime),
+    fields: &HeaderMap,
+) -> StoredAge {
+    let now = moment(clock::wall());
+    StoredAge {
+        age: now.duration_since(born).unwrap_or_default(),
+        freshness: match fresh_until.duration_since(now) {
+            Ok(left) => FreshnessLeft::Left(left),
+            Err(over) => FreshnessLeft::Over(over.duration()),
+        },
+        may_be_stale: freshness::may_be_stale(fields),
     }
 }
 
@@ -312,20 +317,22 @@ pub(super) fn serves_stale(
         }
         return serves;
     };
-    match error.etype() {
-        // RFC 5861 §4 lists these.
-        ErrorType::HTTPStatus(status) if *error.esource() == pingora::ErrorSource::Upstream => {
-            matches!(status, 500 | 502 | 503 | 504)
-        }
-        _ => {
-            let serves = matches!(ProxyFault::of(error), ProxyFault::Origin(_));
-            if serves {
-                // Pingora closes the client's connection after such an answer, and would announce keep-alive.
-                session.set_keepalive(None);
-            }
-            serves
-        }
+    let is_answer = matches!(error.etype(), ErrorType::HTTPStatus(_))
+        && *error.esource() == pingora::ErrorSource::Upstream;
+    let serves = match error.etype() {
+        ErrorType::HTTPStatus(status) if is_answer => is_failure(*status),
+        _ => matches!(ProxyFault::of(error), ProxyFault::Origin(_)),
+    };
+    if serves && !is_answer {
+        // Pingora closes the client's connection after such an answer, and would announce keep-alive.
+        session.set_keepalive(None);
     }
+    serves
+}
+
+/// Returns whether a stale answer may take the place of one with this status: RFC 5861 §4 lists these.
+pub(super) fn is_failure(status: u16) -> bool {
+    matches!(status, 500 | 502 | 503 | 504)
 }
 
 /// Rewrites the head of a refresh request as HTTP/1.1. Pingora copies a head by writing and parsing it as HTTP/1, and its form
@@ -384,11 +391,11 @@ pub(super) fn settle_by_stored(session: &Session, context: &mut Context) {
     context.settle_as(by, stored.response_header().status, stored.headers());
 }
 
-fn rules(context: &Context) -> Option<&RouteCacheRules> {
+pub(super) fn rules(context: &Context) -> Option<&RouteCacheRules> {
     context.located.as_ref()?.route.cache.as_ref()
 }
 
-fn max_object(context: &Context) -> usize {
+pub(super) fn max_object(context: &Context) -> usize {
     let usual = context.snapshot.rules.cache.largest_object();
     rules(context)
         .and_then(|rules| rules.max_object_bytes)
@@ -397,7 +404,7 @@ fn max_object(context: &Context) -> usize {
 
 /// Removes range and conditions from a refresh request, and makes it a GET: it is a copy of a client's request, which may have
 /// asked for less, and Pingora would end a HEAD after the head.
-fn ask_for_whole(head: &mut RequestHeader) {
+pub(super) fn ask_for_whole(head: &mut RequestHeader) {
     if head.method == Method::HEAD {
         head.set_method(Method::GET);
     }
@@ -436,13 +443,18 @@ pub(super) fn let_others_fill(session: &mut Session) {
 
 /// Answers 504 to an `only-if-cached` request whose answer is not stored.
 pub(super) async fn answer_not_stored(session: &mut Session, context: &mut Context) -> Result<()> {
+    let answer = not_stored(session.req_header(), context)?;
+    answer::send(session, context, answer)
+        .await
+        .map_err(|error| error.into_down())
+}
+
+/// Settles an `only-if-cached` request whose answer is not stored, and returns the 504 for it.
+pub(super) fn not_stored(request: &RequestHeader, context: &mut Context) -> Result<OwnAnswer> {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.finish_response();
     context.disposition = Some(RequestDisposition::Rejected);
     context.cause = Some(Box::new(Cause::of_problem(GatewayProblem::NotStored)));
-    let answer = answer::problem(session.req_header(), context, GatewayProblem::NotStored)?;
-    answer::send(session, context, answer)
-        .await
-        .map_err(|error| error.into_down())
+    answer::problem(request, context, GatewayProblem::NotStored)
 }

@@ -15,6 +15,7 @@ use super::body::Prefix;
 use super::cache::RequestCacheState;
 use super::cause::Cause;
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
+use super::direct::CacheTransaction;
 use super::error::error_for;
 use super::locate::Located;
 use super::min_body_rate::Pace;
@@ -31,6 +32,7 @@ use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
 
 /// The route of a request, and the facts that are read from its head under that route.
+#[derive(Clone)]
 pub(super) struct RequestRoute {
     /// The route.
     pub(super) route: Arc<ActiveRoute>,
@@ -92,8 +94,10 @@ pub struct Context {
     pub sent_100_continue: bool,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
-    /// The state of the cache; `None` where the route has none.
+    /// The state of Pingora's cache; `None` where the route has none.
     pub(super) cache: Option<Box<RequestCacheState>>,
+    /// The course through the cache on the gateway's own path; `None` where the route has none.
+    pub(super) cached: Option<Box<CacheTransaction>>,
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,
     /// The permit for the unread bytes of the answer; small answers need none.
@@ -133,6 +137,7 @@ impl Context {
             sent_100_continue: false,
             decided_at: arrived,
             cache: None,
+            cached: None,
             disposition: None,
             unread: None,
             passed: 0,

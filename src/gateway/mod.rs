@@ -154,7 +154,7 @@ impl ProxyHttp for Gateway {
     }
 
     fn cache_key_callback(&self, session: &Session, context: &mut Self::CTX) -> Result<CacheKey> {
-        cache::key_of(session, context)
+        cache::key_of(session.req_header(), context)
     }
 
     async fn cache_hit_filter(
@@ -512,7 +512,9 @@ impl ProxyHttp for Gateway {
         if context.disposition.is_none() && used.is_some_and(CacheUse::is_without_origin) {
             context.disposition = Some(RequestDisposition::Cached);
         }
-        self.note_wait(session);
+        if session.cache.lock_duration().is_some() {
+            self.note_wait();
+        }
         context.release_server();
         // Every failure has set its disposition by now, so a request without one passed.
         context

@@ -2,20 +2,21 @@
 
 use std::time::SystemTime;
 
-use http::StatusCode;
 use http::header::{
-    ACCEPT_RANGES, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName,
-    TRANSFER_ENCODING, VARY,
+    ACCEPT_RANGES, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderMap,
+    HeaderName, TRANSFER_ENCODING, VARY,
 };
+use http::{StatusCode, Version};
 use pingora::Result;
-use pingora::cache::{CacheMeta, CachePhase, NoCacheReason, RespCacheable};
+use pingora::cache::{CachePhase, NoCacheReason, RespCacheable};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use sluicegate_base::clock;
 
 use super::{Lookup, max_object, rules};
-use crate::cache::freshness::{self, BodyState, FreshnessLifetime, OriginResponse};
+use crate::cache::freshness::{self, BodyState, CacheAudience, FreshnessLifetime, OriginResponse};
 use crate::cache::moment;
+use crate::cache::stored_head::StoredHead;
 use crate::gateway::Context;
 
 /// Fields that are for one client or one connection: RFC 9111 §3.1, and those that the gateway adds for each client.
@@ -53,7 +54,6 @@ pub(in crate::gateway) fn judge_answer(
     response: &ResponseHeader,
     context: &mut Context,
 ) -> Result<RespCacheable> {
-    let max_object = max_object(context);
     let Some(dealings) = &mut context.cache else {
         return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
     };
@@ -62,36 +62,51 @@ pub(in crate::gateway) fn judge_answer(
     }
     let asker = dealings.asker;
     let mut head = response.clone();
+    let has_end = head.version == Version::HTTP_2 || head.headers.contains_key(TRANSFER_ENCODING);
     let body = match dealings.confirmation.take() {
         Some(fields) => {
             update(&mut head, &fields)?;
             BodyState::Stored
         }
-        None => BodyState::Follows,
+        None if has_end => BodyState::Delimited,
+        None => BodyState::UntilClose,
     };
-    let Some(rules) = rules(context) else {
-        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
-    };
-    let given = OriginResponse {
-        status: head.status,
-        version: head.version,
-        fields: &head.headers,
-        body,
-    };
-    let now = moment(clock::wall());
-    let lifetime = freshness::lifetime(&given, asker, (rules, max_object), now);
     if session.is_upgrade_req() {
         return Ok(RespCacheable::Uncacheable(NoCacheReason::Custom("upgrade")));
     }
-    Ok(match lifetime {
-        Ok(lifetime) => RespCacheable::Cacheable(stored(head, &lifetime, now)),
+    Ok(match storable_head(head, body, asker, context) {
+        Ok(head) => RespCacheable::Cacheable(head.meta()),
         Err(reason) => RespCacheable::Uncacheable(reason),
     })
 }
 
+/// Returns the head under which an answer of the origin to the audience `asker` is stored.
+///
+/// # Errors
+/// The reason for which it may not be stored.
+pub(in crate::gateway) fn storable_head(
+    head: ResponseHeader,
+    body: BodyState,
+    asker: CacheAudience,
+    context: &Context,
+) -> std::result::Result<StoredHead, NoCacheReason> {
+    let rules = rules(context).ok_or(NoCacheReason::NeverEnabled)?;
+    let given = OriginResponse {
+        status: head.status,
+        fields: &head.headers,
+        body,
+    };
+    let now = moment(clock::wall());
+    let lifetime = freshness::lifetime(&given, asker, (rules, max_object(context)), now)?;
+    Ok(stored(head, &lifetime, now))
+}
+
 /// Updates the stored head. RFC 9111 §3.2: every field of the 304 replaces the stored one, but for those that describe the body,
 /// and those that select variants.
-fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
+pub(in crate::gateway) fn update(
+    head: &mut ResponseHeader,
+    confirmation: &HeaderMap,
+) -> Result<()> {
     const KEPT: [HeaderName; 5] = [
         CONTENT_LENGTH,
         CONTENT_ENCODING,
@@ -110,26 +125,22 @@ fn update(head: &mut ResponseHeader, confirmation: &HeaderMap) -> Result<()> {
 }
 
 /// Returns the stored form of an answer, without fields for one client or one connection.
-fn stored(mut head: ResponseHeader, lifetime: &FreshnessLifetime, now: SystemTime) -> CacheMeta {
+fn stored(mut head: ResponseHeader, lifetime: &FreshnessLifetime, now: SystemTime) -> StoredHead {
     for name in freshness::set_aside(&head.headers) {
         head.remove_header(&name);
     }
     for name in SAID_TO_ONE {
         head.remove_header(name);
     }
-    // Pingora computes the age of a hit from the time at which the answer was created.
+    // The age of a hit is computed from the time at which the answer was created.
     for name in [AGE, ACCEPT_RANGES] {
         head.remove_header(&name);
     }
-    let mut meta = CacheMeta::new(
-        lifetime.fresh_until,
-        now,
-        lifetime.stale_while_revalidate,
-        lifetime.stale_if_error,
-        head,
-    );
-    meta.set_epoch_override(lifetime.born);
-    meta
+    if !head.headers.contains_key(DATE) {
+        // RFC 9110 §6.6.1: a recipient with a clock adds it. A date is a valid value.
+        let _ = head.insert_header(DATE, httpdate::fmt_http_date(now));
+    }
+    StoredHead::new(head, lifetime, now)
 }
 
 /// Stops storing a body that exceeds the maximum size; requests that wait for it then go to the origin themselves.

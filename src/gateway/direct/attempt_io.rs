@@ -33,7 +33,7 @@ pub(super) fn facts<'a, C: RequestClient>(exchange: &ClientExchange<'a, C>) -> A
 }
 
 /// Returns the longest waits for the origin.
-fn patience(context: &Context) -> Result<OriginPatience> {
+pub(super) fn patience(context: &Context) -> Result<OriginPatience> {
     let forwarded = context.forwarded()?;
     let timeouts = &forwarded.pool.rules.timeouts;
     let (read, write) = (timeouts.read, timeouts.write);

@@ -83,6 +83,11 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         }
     }
 
+    /// Returns the signal that the process shuts down.
+    pub(super) fn shutdown(&self) -> &ShutdownWatch {
+        self.shutdown
+    }
+
     /// Ends the connection with this request.
     pub(super) fn close(&mut self) {
         self.persistence = ConnectionPersistence::Close;

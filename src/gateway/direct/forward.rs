@@ -14,6 +14,7 @@ use sluicegate_http1::{
 };
 
 use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client};
+use super::cached;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{RequestParts, ResponseParts, write_request};
@@ -139,12 +140,13 @@ impl Gateway {
         for name in hop_by_hop(received) {
             fields.remove(&name);
         }
+        cached::ask_for_whole(&mut fields, context)?;
         http_versions::name_host(exchange.head, &mut fields)?;
         http_versions::join_cookies(exchange.head, &mut fields)?;
         self.edit_fields_for_origin(exchange.head, &mut fields, context)?;
         let rewritten = context.located()?.target.as_deref();
         let parts = RequestParts {
-            method: &exchange.head.method,
+            method: cached::sent_method(exchange.head, context),
             target: rewritten.map_or_else(|| exchange.head.raw_path(), str::as_bytes),
             fields: &fields,
             is_upgrade: exchange.is_upgrade,

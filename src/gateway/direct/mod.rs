@@ -1,8 +1,8 @@
-//! Serves requests without Pingora's proxy, on routes that need nothing that only the proxy does: a cache, HTTP/2 to an origin.
+//! Serves requests without Pingora's proxy.
 //!
-//! A request passes the stages in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), forward with
-//! attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]). Whether a route is served here is compiled into it
-//! ([`ForwardingPath`]) and looked at before admission, so a request that goes to the proxy was not charged.
+//! A request passes the stages in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), look up in the
+//! cache ([`cached`]), forward with attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]). Whether a route is served
+//! here is compiled into it ([`ForwardingPath`]) and looked at before admission, so a request that goes to the proxy was not charged.
 //!
 //! Heads of HTTP/1 are parsed by [`sluicegate_http1`] alone, for both paths; a framing field is never copied, but written by what the
 //! parser decided.
@@ -10,6 +10,7 @@
 //! [`ForwardingPath`]: crate::snapshot::ForwardingPath
 
 mod attempt_io;
+mod cached;
 mod client;
 mod exchange;
 mod forward;
@@ -41,10 +42,11 @@ use super::step::{Step, answer_to};
 use super::strip::{self, ForwardingClaim};
 use super::{Gateway, decide, http_versions, proof};
 use crate::config::rules::ServerRules;
-use crate::record::RequestDisposition;
+use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
 use crate::snapshot::{ForwardingPath, Snapshot};
 
+pub(super) use cached::CacheTransaction;
 pub use client::{ConnectionFacts, RequestClient};
 pub use head_writer::AnswerHead;
 
@@ -211,6 +213,14 @@ impl Gateway {
         }
         context.settle_unanswered();
         context.release_server();
+        let cached = context.cached.take();
+        let cache = cached.as_ref().map(|transaction| transaction.cache_use());
+        if cached.is_some_and(|transaction| transaction.has_waited()) {
+            self.note_wait();
+        }
+        if context.disposition.is_none() && cache.is_some_and(CacheUse::is_without_origin) {
+            context.disposition = Some(RequestDisposition::Cached);
+        }
         // Every failure has set its disposition by now, so a request without one passed.
         let disposition = *context
             .disposition
@@ -218,7 +228,7 @@ impl Gateway {
         let response = ClientResponse {
             status: exchange.status,
             body_bytes: exchange.body_bytes,
-            cache: None,
+            cache,
         };
         let state = exchange.end(disposition);
         self.record(&head, &response, &context);
@@ -247,6 +257,10 @@ impl Gateway {
         }
         if matches!(step, Step::Forward) {
             exchange.ask_for_body().await?;
+            if context.located()?.route.cache.is_some() {
+                // Boxed: only a route with a cache pays for its size.
+                return Box::pin(self.serve_cached(exchange, context)).await;
+            }
             return self.forward(exchange, context).await;
         }
         let answer = answer_to(step, exchange.head, context)?;

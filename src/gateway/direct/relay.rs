@@ -1,12 +1,15 @@
 //! Passes the response of an origin on: judges its head, settles the charges by it, and writes head and body to the client.
 
+use std::time::Duration;
+
 use bytes::Buf;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use pingora::Result;
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{AnsweredMethod, BodyFraming};
 
-use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client};
+use super::attempt_io::{AttemptEvent, facts, next_event, patience, take_from_client};
+use super::cached::{self, BodyTap, ClientPart};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{ResponseParts, passes_length};
@@ -14,6 +17,7 @@ use super::response_body::{JOINED_PIECE, ResponseBody, TakenPiece};
 use super::response_head::FinalHead;
 use super::response_split::MappedFields;
 use super::tunnel;
+use crate::cache::freshness::BodyState;
 use crate::config::rules::HeaderCase;
 use crate::gateway::context::Context;
 use crate::gateway::decision::OriginHead;
@@ -34,9 +38,9 @@ pub(super) enum AfterAttempt {
 }
 
 /// The changes of a response's body on its way to the client.
-struct BodyChange {
-    compressor: Option<BodyCompressor>,
-    page: Option<ReplacementPage>,
+pub(super) struct BodyChange {
+    pub(super) compressor: Option<BodyCompressor>,
+    pub(super) page: Option<ReplacementPage>,
 }
 
 impl Gateway {
@@ -52,30 +56,59 @@ impl Gateway {
         let options = head.options(read);
         let mapped = MappedFields::needed(options, exchange.is_http2(), context)?;
         let status = head.status()?;
-        let method = if exchange.head.method == http::Method::HEAD {
-            AnsweredMethod::Head
-        } else {
-            AnsweredMethod::Other
+        let method = match *cached::sent_method(exchange.head, context) {
+            Method::HEAD => AnsweredMethod::Head,
+            _ => AnsweredMethod::Other,
         };
         let received = head.framing(method);
         let mut fields = head.mapped_fields(read, mapped);
-        let answered = (status, received);
-        let change = self.judge_response(answered, &mut fields, exchange, context)?;
-        let framing = match (&change.page, received) {
-            (Some(_), _) if method == AnsweredMethod::Head => BodyFraming::None,
-            (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
-            (None, BodyFraming::Length(_)) if change.compressor.is_some() => {
-                exchange.client_framing(BodyFraming::Chunked)
-            }
-            (None, received) => exchange.client_framing(received),
-        };
-        let mut out = WriteBuffer::take();
+        self.note_response((status, received), exchange, context)?;
+        strip_hop_by_hop(&mut fields);
+        if self.sends_stored(status, &fields, exchange, context)? {
+            origin.read.advance(head.bytes());
+            let mut body = ResponseBody::new(received, BodyFraming::None, None, None);
+            // What is here of the body; the connection of a longer one is closed.
+            let is_read = body.discard(&mut origin.read).is_ok();
+            let keeps = is_read && head.keeps_connection(options);
+            return Ok(after_response(origin, &body, keeps));
+        }
+        let length = received.length();
+        let part = ClientPart::of_origin(exchange.head, (status, &fields), length, context);
+        let head_end = head_end(received, &part);
+        self.settle_response((status, head_end), &mut fields, exchange, context)?;
         let parts = ResponseParts {
             status,
             reason: head.reason(read),
             fields: &fields,
         };
-        let with_length = passes_length(status, framing);
+        let body_state = if received == BodyFraming::UntilClose && !origin.is_http2() {
+            BodyState::UntilClose
+        } else {
+            BodyState::Delimited
+        };
+        let fill = self.begin_fill(parts, body_state, exchange, context)?;
+        let mut sent = status;
+        part.relabel(&mut sent, &mut fields);
+        let change = self.shape_response((sent, head_end), &mut fields, exchange, context)?;
+        let framing = match (&change.page, part.framing()) {
+            (Some(_), _) if exchange.head.method == Method::HEAD => BodyFraming::None,
+            (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
+            (None, Some(framing)) => framing,
+            (None, None) if change.compressor.is_some() && received.length().is_some() => {
+                exchange.client_framing(BodyFraming::Chunked)
+            }
+            (None, None) => exchange.client_framing(received),
+        };
+        let mut out = WriteBuffer::take();
+        let parts = ResponseParts {
+            status: sent,
+            reason: match sent == status {
+                true => head.reason(read),
+                false => sent.canonical_reason().unwrap_or_default().as_bytes(),
+            },
+            fields: &fields,
+        };
+        let with_length = passes_length(sent, framing);
         let write_others = |into: &mut Vec<u8>| head.write_others(into, read, mapped, with_length);
         exchange.begin_answer(&mut out, parts, framing, &write_others)?;
         if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
@@ -89,15 +122,21 @@ impl Gateway {
             return Ok(AfterAttempt::Close);
         }
         let received = head.received_framing(received);
-        let mut body = ResponseBody::new(received, framing, change.compressor);
+        let compressor = (change.compressor).filter(|_| part.framing().is_none());
+        let tap = BodyTap::new(fill, part);
+        let mut body = ResponseBody::new(received, framing, compressor, tap);
         match change.page {
             Some(page) => {
-                let replaced = replace_body(origin, &mut body, (out, page), exchange, context);
-                Box::pin(replaced).await?;
+                write_page((out, page), exchange).await?;
+                Box::pin(drop_rest(origin, &mut body, context)).await?;
             }
             None => {
                 self.pass_body(origin, &mut body, out, exchange, context)
                     .await?;
+                if !body.is_over() {
+                    // The client has its part of a body that goes on.
+                    Box::pin(drop_rest(origin, &mut body, context)).await?;
+                }
             }
         }
         if !exchange.body.is_over() {
@@ -108,46 +147,58 @@ impl Gateway {
             }
             return Ok(AfterAttempt::Close);
         }
-        let is_exact = received != BodyFraming::UntilClose
-            && body.is_over()
-            && origin.read.is_empty()
-            && !origin.has_unsent();
-        Ok(if head.keeps_connection(options) && is_exact {
-            AfterAttempt::Keep
-        } else {
-            AfterAttempt::Close
-        })
+        let keeps = received != BodyFraming::UntilClose && head.keeps_connection(options);
+        Ok(after_response(origin, &body, keeps))
     }
 
-    /// Judges the final head of an origin, settles the charges by it, and makes of its fields those for the client.
-    fn judge_response<C: RequestClient>(
+    /// Notes the final head of an origin, and judges the server by it.
+    fn note_response<C: RequestClient>(
         &self,
         (status, framing): (StatusCode, BodyFraming),
-        fields: &mut HeaderMap,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Result<BodyChange> {
-        let request = exchange.head;
-        let is_empty = matches!(framing, BodyFraming::None | BodyFraming::Length(0));
+    ) -> Result<()> {
         context.forwarded_mut()?.attempt.answer = Some(OriginHead {
             status,
             length: framing.length(),
         });
         attempts::judge(facts(exchange), context, status)?;
-        if !is_empty {
-            unread::announce(&self.0, context)?;
-        }
         let forwarded = context.forwarded_mut()?;
         if forwarded.wait.is_none() {
             forwarded.wait = Some(clock::since(forwarded.attempt.started));
         }
-        strip_hop_by_hop(fields);
-        self.invalidate(request, status, context);
+        Ok(())
+    }
+
+    /// Settles the charges by the origin's response, whose fields lose those that are for the gateway alone.
+    fn settle_response<C: RequestClient>(
+        &self,
+        (status, head_end): (StatusCode, BodyEnd),
+        fields: &mut HeaderMap,
+        exchange: &ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<()> {
+        if head_end == BodyEnd::NotYet {
+            unread::announce(&self.0, context)?;
+        }
+        self.invalidate(exchange.head, status, context);
         context.settle(status, fields);
         for name in context.located()?.route.limits.confidential() {
             fields.remove(name);
         }
-        let is_over = is_empty && status != StatusCode::SWITCHING_PROTOCOLS;
+        Ok(())
+    }
+
+    /// Makes of the fields of a response, of the origin or stored, those for the client.
+    pub(super) fn shape_response<C: RequestClient>(
+        &self,
+        (status, head_end): (StatusCode, BodyEnd),
+        fields: &mut HeaderMap,
+        exchange: &ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<BodyChange> {
+        let request = exchange.head;
+        let is_over = head_end == BodyEnd::Here && status != StatusCode::SWITCHING_PROTOCOLS;
         if is_over && context.holds_permits() {
             context.finish_response();
         }
@@ -157,6 +208,9 @@ impl Gateway {
             context.finish_response();
             intercept::relabel(fields, page)?;
             kind = Kind::Intercepted;
+        }
+        if let Some(transaction) = &context.cached {
+            transaction.write_status(fields)?;
         }
         shape::edit_answer(fields, kind, request, context)?;
         let compressor = match page {
@@ -184,9 +238,10 @@ impl Gateway {
                 body.end_of_stream(&mut out)?;
             }
             let (mut end, mut trailers) = (BodyEnd::NotYet, None);
-            if body.is_over() {
+            if body.is_client_served() {
                 context.finish_response();
-                trailers = origin.take_trailers().filter(|_| exchange.is_http2());
+                let takes_trailers = exchange.is_http2() && !body.is_partial();
+                trailers = origin.take_trailers().filter(|_| takes_trailers);
                 if trailers.is_none() {
                     end = BodyEnd::Here;
                 }
@@ -208,7 +263,7 @@ impl Gateway {
             if let Some(trailers) = trailers {
                 exchange.write_trailers(trailers)?;
             }
-            if body.is_over() {
+            if body.is_client_served() {
                 return Ok(());
             }
             match next_event(origin, exchange, context).await? {
@@ -236,38 +291,79 @@ impl Gateway {
     }
 }
 
-/// Writes the head and the page in place of the body, and drops the body, so that the connection to the origin goes on if it is small.
-async fn replace_body<C: RequestClient>(
-    origin: &mut OriginChannel,
-    body: &mut ResponseBody,
+/// Writes the head and the page in place of the body.
+async fn write_page<C: RequestClient>(
     (mut out, page): (WriteBuffer, ReplacementPage),
     exchange: &mut ClientExchange<'_, C>,
-    context: &mut Context,
 ) -> Result<()> {
-    if exchange.head.method != http::Method::HEAD {
+    if exchange.head.method != Method::HEAD {
         out.extend_from_slice(&page.body);
         exchange.body_bytes = page.body.len() as u64;
     }
-    exchange.write(&out, BodyEnd::Here).await?;
-    let patience = OriginPatience {
-        read: bounds::DRAIN_TIME,
-        write: bounds::DRAIN_TIME,
-    };
+    exchange.write(&out, BodyEnd::Here).await
+}
+
+/// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored is read to its end,
+/// unless that takes longer than other requests wait for it.
+async fn drop_rest(
+    origin: &mut OriginChannel,
+    body: &mut ResponseBody,
+    context: &mut Context,
+) -> Result<()> {
+    // The client has its answer, so a body that breaks costs the connection to the origin alone.
+    context.unread = None;
+    let is_refresh = (context.cached.as_ref()).is_some_and(|transaction| transaction.is_refresh());
+    let began = clock::now();
     let mut dropped = 0;
     loop {
-        // The client has its answer, so a body that breaks costs the connection to the origin alone.
         let Ok(data) = body.discard(&mut origin.read) else {
             return Ok(());
         };
         count_received(data, context)?;
         dropped += data;
-        if body.is_over() || origin.is_ended() || dropped > bounds::REPLACED_BYTES {
+        if origin.is_ended() && !body.is_over() {
+            // Nothing follows the client's answer.
+            let _ = body.end_of_stream(&mut Vec::new());
             return Ok(());
         }
+        if body.is_over() || dropped > bounds::REPLACED_BYTES && !body.is_stored() {
+            return Ok(());
+        }
+        let (most, patience) = match (body.is_stored(), patience(context)) {
+            (false, Ok(patience)) => (bounds::DRAIN_TIME, patience),
+            (_, Err(_)) => return Ok(()),
+            (true, Ok(patience)) if is_refresh => (Duration::MAX, patience),
+            (true, Ok(patience)) => {
+                let left = bounds::FILL_PATIENCE.saturating_sub(clock::since(began));
+                (left, patience)
+            }
+        };
+        let patience = OriginPatience {
+            read: patience.read.min(most),
+            write: patience.write.min(most),
+        };
         match origin.next(patience).await {
             Ok(Ok(OriginEvent::Bytes(1..) | OriginEvent::Sent)) => {}
+            Ok(Ok(OriginEvent::Bytes(0))) if origin.is_ended() => {}
             _ => return Ok(()),
         }
+    }
+}
+
+/// Returns whether the head ends the answer that the client gets of a response with this framing.
+fn head_end(framing: BodyFraming, part: &ClientPart) -> BodyEnd {
+    match part.framing().unwrap_or(framing) {
+        BodyFraming::None | BodyFraming::Length(0) => BodyEnd::Here,
+        _ => BodyEnd::NotYet,
+    }
+}
+
+/// Decides over the connection after a response whose head `keeps` it.
+fn after_response(origin: &OriginChannel, body: &ResponseBody, keeps: bool) -> AfterAttempt {
+    if keeps && body.is_over() && origin.read.is_empty() && !origin.has_unsent() {
+        AfterAttempt::Keep
+    } else {
+        AfterAttempt::Close
     }
 }
 

@@ -5,6 +5,7 @@ use pingora::{Error, ErrorType, Result};
 use sluicegate_base::bounds;
 use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, ChunkLimits, RuleViolation};
 
+use super::cached::BodyTap;
 use super::request_body::{write_last_chunk, write_piece};
 use crate::response::compressor::BodyCompressor;
 
@@ -23,12 +24,18 @@ pub(super) const JOINED_PIECE: usize = 8 * 1024;
 /// The body of one response.
 pub(super) struct ResponseBody {
     reader: BodyReader,
-    /// Its framing for the client.
-    framing: BodyFraming,
+    encoder: ContentWriter,
     /// True if the client gets the bytes in the form in which they were read.
     passes_as_read: bool,
+    /// The uses of the body beside its way to the client.
+    tap: Option<BodyTap>,
+}
+
+/// Frames content for the client.
+pub(super) struct ContentWriter {
+    framing: BodyFraming,
     compressor: Option<BodyCompressor>,
-    /// Bytes of content for the client that were taken.
+    /// Bytes of content for the client.
     content: u64,
 }
 
@@ -46,15 +53,20 @@ impl ResponseBody {
         received: BodyFraming,
         sent: BodyFraming,
         compressor: Option<BodyCompressor>,
+        tap: Option<BodyTap>,
     ) -> Self {
-        Self {
+        let mut body = Self {
             reader: BodyReader::new(received, CHUNK_LIMITS),
-            framing: sent,
             passes_as_read: ![received, sent].contains(&BodyFraming::Chunked)
-                && compressor.is_none(),
-            compressor,
-            content: 0,
+                && compressor.is_none()
+                && tap.is_none(),
+            encoder: ContentWriter::new(sent, compressor),
+            tap,
+        };
+        if body.is_over() {
+            body.end_tap();
         }
+        body
     }
 
     /// Returns whether it was read to its end.
@@ -62,9 +74,30 @@ impl ResponseBody {
         self.reader.is_over()
     }
 
+    /// Returns whether the client has all that it gets of it.
+    pub(super) fn is_client_served(&self) -> bool {
+        self.is_partial() || self.is_over()
+    }
+
+    /// Returns whether the client gets less than the whole of it.
+    pub(super) fn is_partial(&self) -> bool {
+        self.tap.as_ref().is_some_and(BodyTap::is_client_served)
+    }
+
+    /// Returns whether it is being stored.
+    pub(super) fn is_stored(&self) -> bool {
+        self.tap.as_ref().is_some_and(BodyTap::is_stored)
+    }
+
+    fn end_tap(&mut self) {
+        if let Some(tap) = &mut self.tap {
+            tap.end();
+        }
+    }
+
     /// Returns the bytes of content for the client that were taken.
     pub(super) fn content(&self) -> u64 {
-        self.content
+        self.encoder.content
     }
 
     /// Takes the bytes of the body that were read: a large piece that passes as it was read stays, all others move to `out`, framed for the
@@ -85,7 +118,7 @@ impl ResponseBody {
             return Ok(taken);
         }
         taken.data = self.reader.check(read).map_err(malformed_body)?;
-        self.content += taken.data as u64;
+        self.encoder.content += taken.data as u64;
         if taken.data > JOINED_PIECE {
             taken.as_read = taken.data;
         } else {
@@ -102,16 +135,11 @@ impl ResponseBody {
             match piece.map_err(malformed_body)? {
                 BodyPiece::Data(bytes) => {
                     data += bytes.len();
-                    let coded;
-                    let content = match &mut self.compressor {
-                        Some(compressor) => {
-                            coded = compressor.push(bytes).map_err(uncompressed)?;
-                            &coded[..]
-                        }
-                        None => bytes,
-                    };
-                    self.content += content.len() as u64;
-                    write_piece(out, self.framing, content);
+                    let mut pass = |bytes: &[u8]| self.encoder.push(bytes, out);
+                    match &mut self.tap {
+                        Some(tap) => tap.take(bytes, pass)?,
+                        None => pass(bytes)?,
+                    }
                 }
                 BodyPiece::Trailer(_) => {}
                 BodyPiece::End { behind: rest } => behind = rest.len(),
@@ -119,7 +147,8 @@ impl ResponseBody {
         }
         read.advance(read.len() - behind);
         if self.is_over() {
-            self.finish(out)?;
+            self.end_tap();
+            self.encoder.finish(out)?;
         }
         Ok(data)
     }
@@ -133,21 +162,85 @@ impl ResponseBody {
             let text = "Peer prematurely closed connection";
             return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
         }
-        self.finish(out)
+        self.end_tap();
+        self.encoder.finish(out)
     }
 
-    /// Drops the bytes of the body that were read. Returns their number.
+    /// Drops the bytes of the body that were read, but for the cache. Returns their number.
     ///
     /// # Errors
     /// Its chunks are malformed.
     pub(super) fn discard(&mut self, read: &mut BytesMut) -> Result<usize> {
-        let bytes = self.reader.check(read).map_err(malformed_body)?;
+        let Some(tap) = self.tap.as_mut().filter(|tap| tap.is_stored()) else {
+            let bytes = self.reader.check(read).map_err(malformed_body)?;
+            read.advance(bytes);
+            return Ok(bytes);
+        };
+        let mut behind = 0;
+        for piece in self.reader.pieces(read) {
+            match piece.map_err(malformed_body)? {
+                BodyPiece::Data(bytes) => tap.store(bytes),
+                BodyPiece::Trailer(_) => {}
+                BodyPiece::End { behind: rest } => behind = rest.len(),
+            }
+        }
+        let bytes = read.len() - behind;
         read.advance(bytes);
+        if self.is_over() {
+            self.end_tap();
+        }
         Ok(bytes)
+    }
+}
+
+impl ContentWriter {
+    /// Returns an encoder for a body with this framing.
+    pub(super) fn new(framing: BodyFraming, compressor: Option<BodyCompressor>) -> Self {
+        Self {
+            framing,
+            compressor,
+            content: 0,
+        }
+    }
+
+    /// Returns whether content is written without any change.
+    pub(super) fn passes_as_it_is(&self) -> bool {
+        self.framing != BodyFraming::Chunked && self.compressor.is_none()
+    }
+
+    /// Returns the bytes of content for the client so far.
+    pub(super) fn content(&self) -> u64 {
+        self.content
+    }
+
+    /// Counts content that is written without any change.
+    pub(super) fn count(&mut self, content: &[u8]) {
+        self.content += content.len() as u64;
+    }
+
+    /// Appends content.
+    ///
+    /// # Errors
+    /// The coder failed.
+    pub(super) fn push(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let coded;
+        let content = match &mut self.compressor {
+            Some(compressor) => {
+                coded = compressor.push(content).map_err(uncompressed)?;
+                &coded[..]
+            }
+            None => content,
+        };
+        self.content += content.len() as u64;
+        write_piece(out, self.framing, content);
+        Ok(())
     }
 
     /// Appends what follows the last piece.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
+    ///
+    /// # Errors
+    /// The coder failed.
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if let Some(compressor) = &mut self.compressor {
             let rest = compressor.finish().map_err(uncompressed)?;
             self.content += rest.len() as u64;

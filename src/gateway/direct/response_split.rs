@@ -29,6 +29,7 @@ impl MappedFields {
             || options.others() > 0
             || !limits.confidential().is_empty()
             || context.shape().is_some()
+            || context.cached.is_some()
             || context.forwarded()?.admitted.is_pending();
         Ok(if names_fields { Self::All } else { Self::Few })
     }

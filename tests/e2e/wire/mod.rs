@@ -4,6 +4,7 @@ mod advisories;
 mod authority;
 mod bounded;
 mod direct;
+mod direct_cache;
 mod direct_http2;
 mod direct_routes;
 mod early;

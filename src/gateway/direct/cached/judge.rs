@@ -1,0 +1,173 @@
+//! Judges the head of the origin's response: whether it confirms the stored response, fails, or is stored itself.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode};
+use pingora::Result;
+use pingora::http::ResponseHeader;
+use sluicegate_base::clock;
+
+use super::super::client::RequestClient;
+use super::super::exchange::ClientExchange;
+use super::super::head_writer::ResponseParts;
+use super::tap::BodyFill;
+use super::transaction::CacheProgress;
+use crate::cache::freshness::BodyState;
+use crate::cache::status::ForwardReason;
+use crate::cache::{moment, vary};
+use crate::gateway::context::Context;
+use crate::gateway::error::error_for;
+use crate::gateway::{Gateway, cache};
+use crate::response::GatewayProblem;
+
+impl Gateway {
+    /// Decides whether the stored response is sent instead of the origin's, whose status and fields these are: after a 304, or after a
+    /// failure, RFC 5861 §4.
+    pub(in super::super) fn sends_stored<C: RequestClient>(
+        &self,
+        status: StatusCode,
+        fields: &HeaderMap,
+        exchange: &ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<bool> {
+        let Some(transaction) = &mut context.cached else {
+            return Ok(false);
+        };
+        let Some(stored) = transaction.revalidated() else {
+            return Ok(false);
+        };
+        if status == StatusCode::NOT_MODIFIED {
+            self.confirm(fields, context)?;
+            return Ok(true);
+        }
+        let now = moment(clock::wall());
+        let is_replaced = cache::is_failure(status.as_u16())
+            && stored.head.serves_on_error(now)
+            && exchange.status.is_none();
+        if is_replaced {
+            transaction.progress = CacheProgress::Stale;
+            transaction.permit = None;
+        }
+        Ok(is_replaced)
+    }
+
+    /// Updates the stored response by the fields of a 304, RFC 9111 §4.3.4.
+    fn confirm(&self, fields: &HeaderMap, context: &mut Context) -> Result<()> {
+        let mut fields = fields.clone();
+        for name in context.located()?.route.limits.confidential() {
+            fields.remove(name);
+        }
+        let internal = || error_for(GatewayProblem::Internal);
+        let transaction = context.cached.as_deref().ok_or_else(internal)?;
+        let (asker, stored) = (transaction.asker, transaction.stored.as_ref());
+        let old = Arc::clone(&stored.ok_or_else(internal)?.head);
+        let mut header = old.header().clone();
+        cache::update(&mut header, &fields)?;
+        let judged = cache::storable_head(header.clone(), BodyState::Stored, asker, context);
+        let transaction = context.cached.as_deref_mut().ok_or_else(internal)?;
+        let (Some(stored), Some(key)) = (&mut transaction.stored, &transaction.key) else {
+            return Err(internal());
+        };
+        let permit = transaction.permit.take();
+        match judged {
+            Ok(mut head) => {
+                head.succeed(&old);
+                stored.head = Arc::new(head);
+                // Where it was evicted or purged meanwhile, this client alone gets it.
+                let _ = self.0.cache.storage.update(key, Arc::clone(&stored.head));
+                if let Some(permit) = permit {
+                    permit.stored();
+                }
+            }
+            Err(reason) => {
+                // The origin has confirmed it for this client, and the update says that it may not be stored.
+                stored.head = Arc::new(old.with_header(header));
+                let _ = self.0.cache.predictor(asker).mark_uncacheable(key, reason);
+                if let Some(permit) = permit {
+                    permit.not_storable();
+                }
+            }
+        }
+        transaction.progress = CacheProgress::Confirmed;
+        Ok(())
+    }
+
+    /// Decides whether the origin's response is stored, and begins to store it.
+    pub(in super::super) fn begin_fill<C: RequestClient>(
+        &self,
+        head: ResponseParts<'_>,
+        body: BodyState,
+        exchange: &ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<Option<BodyFill>> {
+        let Some(transaction) = &context.cached else {
+            return Ok(None);
+        };
+        let (asker, progress) = (transaction.asker, transaction.progress);
+        let reason = match progress {
+            CacheProgress::Asking(reason) => reason,
+            CacheProgress::Skipped => ForwardReason::Bypass,
+            _ => return Ok(None),
+        };
+        let judged = cache::storable_head(header_of(head)?, body, asker, context);
+        let room = cache::max_object(context);
+        let predictor = self.0.cache.predictor(asker);
+        let Some(transaction) = &mut context.cached else {
+            return Ok(None);
+        };
+        let Some(key) = &transaction.key else {
+            return Ok(None);
+        };
+        let mut head = match judged {
+            Ok(head) => head,
+            Err(_) if progress == CacheProgress::Skipped => return Ok(None),
+            Err(why) => {
+                let _ = predictor.mark_uncacheable(key, why);
+                if let Some(permit) = transaction.permit.take() {
+                    permit.not_storable();
+                }
+                transaction.progress = CacheProgress::NotStored(reason);
+                return Ok(None);
+            }
+        };
+        if progress == CacheProgress::Skipped {
+            let _ = predictor.mark_cacheable(key);
+            // The origin got the request as it was sent, so this may be less than the whole.
+            if exchange.head.method != Method::GET || head.status() != StatusCode::OK {
+                return Ok(None);
+            }
+        }
+        let variance = vary::variance(head.fields(), &exchange.head.headers);
+        head.set_variance(variance);
+        let mut key = key.clone();
+        if key.get_variance_key().copied() != variance {
+            // Its `Vary` is another one than before, so it becomes the first variant of its URL.
+            key.remove_variance_key();
+        }
+        let replaced = transaction.stored.take();
+        if let Some(replaced) = replaced.filter(|replaced| replaced.head.variance() == variance) {
+            head.replace(&replaced.head);
+        }
+        transaction.progress = CacheProgress::Storing(reason);
+        Ok(Some(BodyFill {
+            writer: self.0.cache.storage.write(&key, head),
+            permit: transaction.permit.take(),
+            room,
+            key,
+            predictor,
+        }))
+    }
+}
+
+/// Returns the head to store.
+fn header_of(head: ResponseParts<'_>) -> Result<ResponseHeader> {
+    let fields = head.fields;
+    let mut header = ResponseHeader::build_no_case(head.status, Some(fields.len()))?;
+    for (name, value) in fields {
+        header.append_header(name.clone(), value.clone())?;
+    }
+    if let Ok(reason) = str::from_utf8(head.reason) {
+        header.set_reason_phrase(Some(reason))?;
+    }
+    Ok(header)
+}

@@ -1,0 +1,202 @@
+//! Looks a response up: finds the variant of the request, decides whether it may be sent, and waits for another request that fetches it.
+//!
+//! # Limits
+//! A request waits for at most [`FILL_PATIENCE`](bounds::FILL_PATIENCE) in all, and looks at most [`LOOKS`] times; then it goes to the
+//! origin, and stores nothing.
+
+use http::HeaderMap;
+use pingora::cache::CacheKey;
+use pingora::{Error, ErrorType, Result};
+use sluicegate_base::{bounds, clock};
+use sluicegate_http1::BodyFraming;
+
+use super::super::client::RequestClient;
+use super::super::exchange::ClientExchange;
+use super::LookupResult;
+use super::transaction::{CacheProgress, CacheTransaction, OriginQuestion};
+use crate::cache::fill_lock::{FillTurn, FillWaitEnd};
+use crate::cache::freshness::CacheAudience;
+use crate::cache::memory_storage::{MemoryStorage, StoredResponse};
+use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredUse};
+use crate::cache::status::ForwardReason;
+use crate::cache::{moment, vary};
+use crate::gateway::context::Context;
+use crate::gateway::{Gateway, cache};
+
+/// Lookups of one request: the first one, and one after each of two waits.
+const LOOKS: usize = 3;
+
+/// The use of what was found.
+enum FoundUse {
+    /// It is sent.
+    Send(StoredResponse),
+    /// It is stale, or the request wants it confirmed.
+    Confirm(StoredResponse),
+    /// There is none.
+    Fetch,
+    /// There is one that is not shared with this request, so no other request waits for its response either.
+    FetchAlone,
+}
+
+impl Gateway {
+    /// Looks up the response to a request, and begins the transaction.
+    ///
+    /// # Errors
+    /// The client left while its request waited for another one.
+    pub(super) async fn look_up<C: RequestClient>(
+        &self,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<LookupResult> {
+        let Some(rules) = cache::rules(context) else {
+            return Ok(LookupResult::AskOrigin);
+        };
+        let fields = &exchange.head.headers;
+        let asker = CacheAudience::of(fields, rules.cookies);
+        let wish = RequestCacheControl::of(fields, rules.ignore_client_no_cache);
+        let mut transaction = Box::new(CacheTransaction::new(asker, wish));
+        let has_body = !matches!(
+            exchange.body.framing,
+            BodyFraming::None | BodyFraming::Length(0)
+        );
+        let is_looked_up =
+            !has_body && cache::is_storable(exchange.head) && !wish.forbids_storing();
+        let mut result = LookupResult::AskOrigin;
+        if is_looked_up {
+            let key = cache::key_of(exchange.head, context)?;
+            if self.0.cache.predictor(asker).cacheable_prediction(&key) {
+                result = self
+                    .look_until_decided(key, &mut transaction, exchange, context)
+                    .await?;
+            } else {
+                transaction.progress = CacheProgress::Skipped;
+                transaction.key = Some(key);
+            }
+        }
+        context.cached = Some(transaction);
+        Ok(result)
+    }
+
+    /// Looks up, and waits for other requests that fetch the same response, until the course of the request is decided.
+    async fn look_until_decided<C: RequestClient>(
+        &self,
+        mut key: CacheKey,
+        transaction: &mut CacheTransaction,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &Context,
+    ) -> Result<LookupResult> {
+        let cache = self.0.cache;
+        let mut patience = bounds::FILL_PATIENCE;
+        for _ in 0..LOOKS {
+            let found = find(&cache.storage, &mut key, &exchange.head.headers);
+            let stale = match use_of(found, transaction) {
+                FoundUse::Send(stored) => {
+                    transaction.progress = CacheProgress::Hit;
+                    transaction.stored = Some(stored);
+                    return Ok(LookupResult::Stored);
+                }
+                FoundUse::FetchAlone => {
+                    transaction.ask(key, None);
+                    return Ok(LookupResult::AskOrigin);
+                }
+                FoundUse::Confirm(stored) => Some(stored),
+                FoundUse::Fetch => None,
+            };
+            let turn = cache.take_turn(&key, stale.is_some());
+            if let Some(stored) = stale
+                .as_ref()
+                .filter(|stored| transaction.may_send_stale(stored))
+            {
+                transaction.progress = CacheProgress::Stale;
+                transaction.stored = Some(stored.clone());
+                if let FillTurn::Fetch(permit) = turn {
+                    self.refresh_in_background(key, permit, transaction, exchange, context);
+                }
+                return Ok(LookupResult::Stored);
+            }
+            match turn {
+                FillTurn::Fetch(permit) => {
+                    transaction.permit = Some(permit);
+                    transaction.ask(key, stale);
+                    return Ok(LookupResult::AskOrigin);
+                }
+                FillTurn::Wait(wait) => {
+                    transaction.has_waited = true;
+                    let began = clock::now();
+                    let end = tokio::select! {
+                        end = wait.end(patience) => end,
+                        () = exchange.client.left() => return Err(left_while_waiting()),
+                    };
+                    patience = patience.saturating_sub(clock::since(began));
+                    if end == FillWaitEnd::GiveUp {
+                        break;
+                    }
+                }
+            }
+        }
+        transaction.progress = CacheProgress::GaveUp;
+        Ok(LookupResult::AskOrigin)
+    }
+}
+
+impl CacheTransaction {
+    /// Asks the origin for the whole response, or to confirm the stored one.
+    pub(super) fn ask(&mut self, key: CacheKey, stored: Option<StoredResponse>) {
+        let reason = match stored {
+            Some(_) => ForwardReason::Stale,
+            None => ForwardReason::Miss,
+        };
+        self.progress = CacheProgress::Asking(reason);
+        self.question = OriginQuestion::Whole;
+        self.key = Some(key);
+        self.stored = stored;
+    }
+
+    /// Returns whether a stale response may be sent while the origin is asked again.
+    fn may_send_stale(&self, stored: &StoredResponse) -> bool {
+        let now = moment(clock::wall());
+        stored.head.serves_while_revalidated(now) && !self.wish.is_strict()
+    }
+}
+
+/// Finds the stored response of the variant that a request with these fields asks for, and sets that variant in the key.
+fn find(
+    storage: &MemoryStorage,
+    key: &mut CacheKey,
+    request: &HeaderMap,
+) -> Option<StoredResponse> {
+    key.remove_variance_key();
+    let first = storage.get(key)?;
+    let variance = vary::variance(first.head.fields(), request);
+    if variance.is_none() || first.head.variance() == variance {
+        return Some(first);
+    }
+    key.set_variance_key(variance?);
+    let variant = storage.get(key)?;
+    (!variant.head.is_before(&first.head)).then_some(variant)
+}
+
+/// Decides by the request's directives how the stored response is used.
+fn use_of(found: Option<StoredResponse>, transaction: &CacheTransaction) -> FoundUse {
+    let Some(stored) = found else {
+        return FoundUse::Fetch;
+    };
+    let head = &stored.head;
+    if !transaction.asker.shares(head.fields()) {
+        return FoundUse::FetchAlone;
+    }
+    let age = cache::age_of((head.born(), head.fresh_until()), head.fields());
+    match transaction.wish.fit(age) {
+        StoredUse::Enough => FoundUse::Send(stored),
+        StoredUse::AsStored if matches!(age.freshness, FreshnessLeft::Left(_)) => {
+            FoundUse::Send(stored)
+        }
+        StoredUse::AsStored | StoredUse::Confirm => FoundUse::Confirm(stored),
+    }
+}
+
+/// Returns the error of a client that left before its response was fetched.
+fn left_while_waiting() -> Box<Error> {
+    let text = "the client left while another request fetched its response";
+    Error::explain(ErrorType::ConnectionClosed, text).into_down()
+}

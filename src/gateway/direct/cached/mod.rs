@@ -1,0 +1,121 @@
+//! Serves the requests of a route with a cache: looks the response up, serves it, or asks the origin and stores what it answers.
+//!
+//! The limits come first: a rejected request never gets here. The flow is [`Gateway::serve_cached`]:
+//!
+//! 1. Look up ([`lookup`]). Of several requests for a response that is missing, one gets a permit to fetch it; the others wait for it.
+//! 2. A stored response that is fresh, or may be stale, is sent ([`send`]), cut to the part that the client asked for ([`part`]). While a
+//!    stale one is sent, a task of its own asks the origin again ([`refresh`]).
+//! 3. Otherwise the origin is asked for the whole response ([`question`]), whose head is judged ([`judge`]): it confirms the stored
+//!    response, is a failure in whose place the stale one is sent, or passes to the client while its body is stored ([`tap`]).
+//!
+//! Charges are settled by the response that the client gets, with its source, before its head is written.
+//!
+//! # Invariants
+//! 1. The permit to fetch is in the transaction, then in the fill of the body. Dropped with either, it lets another request fetch.
+
+mod judge;
+mod lookup;
+mod part;
+mod question;
+mod refresh;
+mod send;
+mod tap;
+mod transaction;
+
+use pingora::{Error, Result};
+use sluicegate_base::clock;
+
+use super::client::RequestClient;
+use super::exchange::ClientExchange;
+use crate::admission::ResponseSource;
+use crate::cache::moment;
+use crate::gateway::context::Context;
+use crate::gateway::error::ProxyFault;
+use crate::gateway::{Gateway, cache};
+
+pub(super) use part::ClientPart;
+pub(super) use question::{ask_for_whole, sent_method};
+pub(super) use tap::BodyTap;
+pub(in crate::gateway) use transaction::CacheTransaction;
+
+use transaction::CacheProgress;
+
+/// The result of a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LookupResult {
+    /// A stored response is sent.
+    Stored,
+    /// The origin is asked.
+    AskOrigin,
+}
+
+impl Gateway {
+    /// Serves an admitted request of a route with a cache.
+    pub(super) async fn serve_cached<C: RequestClient>(
+        &self,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<()> {
+        let served = self.serve_or_fetch(exchange, context).await;
+        if let Some(transaction) = &mut context.cached {
+            // Nobody waits while a failure is answered.
+            transaction.permit = None;
+        }
+        served
+    }
+
+    async fn serve_or_fetch<C: RequestClient>(
+        &self,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<()> {
+        if self.look_up(exchange, context).await? == LookupResult::Stored {
+            return self
+                .send_stored(ResponseSource::Cache, exchange, context)
+                .await;
+        }
+        if let Some(transaction) = &mut context.cached
+            && transaction.forbids_asking()
+        {
+            transaction.progress = CacheProgress::Refused;
+            let answer = cache::not_stored(exchange.head, context)?;
+            return exchange.answer(answer).await;
+        }
+        let asked = self.forward(exchange, context).await;
+        if let Err(error) = asked
+            && !turns_stale(&error, exchange, context)
+        {
+            return Err(error);
+        }
+        if context
+            .cached
+            .as_deref()
+            .is_some_and(CacheTransaction::sends_stored)
+        {
+            self.send_stored(ResponseSource::Origin, exchange, context)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Decides whether a stale response is sent instead of this failure: RFC 5861 §4.
+fn turns_stale<C: RequestClient>(
+    error: &Error,
+    exchange: &ClientExchange<'_, C>,
+    context: &mut Context,
+) -> bool {
+    let Some(transaction) = &mut context.cached else {
+        return false;
+    };
+    let stored = transaction.revalidated().map(|stored| &stored.head);
+    let is_allowed = stored.is_some_and(|head| head.serves_on_error(moment(clock::wall())));
+    let turns = is_allowed
+        && exchange.status.is_none()
+        && matches!(ProxyFault::of(error), ProxyFault::Origin(_));
+    if turns {
+        transaction.progress = CacheProgress::Stale;
+        transaction.permit = None;
+    }
+    turns
+}

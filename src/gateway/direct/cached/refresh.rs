@@ -1,0 +1,127 @@
+//! Asks the origin again for a stale response while a client gets it: a request of the gateway's own, whose answer goes into the cache.
+//!
+//! No client sent the request, so no limit counts it, and it is not recorded. It takes a permit of a request in flight, as every
+//! request to an origin does.
+//!
+//! # Limits
+//! A refresh holds the permit to fetch its response, so there is at most one for each stored response.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http::HeaderMap;
+use pingora::cache::CacheKey;
+use pingora::http::RequestHeader;
+use pingora::server::ShutdownWatch;
+use sluicegate_http1::BodyFraming;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::super::client::RequestClient;
+use super::super::exchange::ClientExchange;
+use super::super::head_writer::{AnswerHead, ConnectionPersistence};
+use super::super::received::RequestWire;
+use super::transaction::{CacheTransaction, RequestSender};
+use crate::admission::Admitted;
+use crate::cache::fill_lock::FillPermit;
+use crate::cache::request_directives::RequestCacheControl;
+use crate::gateway::context::Context;
+use crate::gateway::decision::{ForwardedRequest, RequestDecision};
+use crate::gateway::shape::BodyEnd;
+use crate::gateway::{Gateway, cache};
+
+/// The client of a refresh, which gets nothing.
+#[derive(Default)]
+struct DiscardingClient {
+    received: BytesMut,
+}
+
+impl Gateway {
+    /// Begins to fetch the stale response of the transaction again, in a task of its own.
+    pub(super) fn refresh_in_background<C: RequestClient>(
+        &self,
+        key: CacheKey,
+        permit: FillPermit,
+        transaction: &CacheTransaction,
+        exchange: &ClientExchange<'_, C>,
+        context: &Context,
+    ) {
+        let (Some(located), Some(forwarded)) = (&context.located, context.forwarded_if_any())
+        else {
+            return;
+        };
+        let in_flight = self.0.recorder.metrics.in_flight();
+        let mut own = Box::new(Context::new(Arc::clone(&context.snapshot), in_flight));
+        own.peer = context.peer;
+        own.secured.clone_from(&context.secured);
+        own.client = context.client;
+        own.located = Some(located.clone());
+        let pool = Arc::clone(&forwarded.pool);
+        let request = ForwardedRequest::new(Admitted::exempt(), pool, own.decided_at);
+        own.decision = Some(RequestDecision::exempt(request));
+        let wish = RequestCacheControl::default();
+        let mut refresh = CacheTransaction::new(transaction.asker, wish);
+        refresh.sender = RequestSender::Gateway;
+        refresh.permit = Some(permit);
+        refresh.ask(key, transaction.stored.clone());
+        own.cached = Some(Box::new(refresh));
+        let mut head = exchange.head.clone();
+        cache::ask_for_whole(&mut head);
+        let shutdown = exchange.shutdown().clone();
+        let gateway = Self(Arc::clone(&self.0), self.1);
+        tokio::spawn(async move { gateway.refresh_stored(head, own, shutdown).await });
+    }
+
+    async fn refresh_stored(
+        self,
+        head: RequestHeader,
+        mut context: Box<Context>,
+        shutdown: ShutdownWatch,
+    ) {
+        let wire = RequestWire {
+            framing: BodyFraming::None,
+            persistence: ConnectionPersistence::Keep,
+            expects_continue: false,
+            is_upgrade: false,
+        };
+        let mut client = DiscardingClient::default();
+        let mut exchange = ClientExchange::new(&mut client, &head, wire, &shutdown, &context);
+        // A failure is in the failure log of its server; the stored response stays as it is.
+        let _ = self.forward(&mut exchange, &mut context).await;
+        // The permit first: a request that comes now looks the new response up.
+        drop(context);
+        self.note_refresh();
+    }
+}
+
+impl RequestClient for DiscardingClient {
+    fn received(&mut self) -> &mut BytesMut {
+        &mut self.received
+    }
+
+    async fn read_more(&mut self, _: Option<Duration>) -> Option<io::Result<usize>> {
+        std::future::pending().await
+    }
+
+    fn begin_answer(&mut self, _: &mut Vec<u8>, _: AnswerHead<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn write(&mut self, _: &[u8], _: BodyEnd) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_trailers(&mut self, _: HeaderMap) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn left(&mut self) {
+        std::future::pending().await
+    }
+
+    fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)> {
+        None::<&mut TcpStream>
+    }
+}

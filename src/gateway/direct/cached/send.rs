@@ -1,0 +1,134 @@
+//! Sends a stored response, whole or the part that the client asked for.
+//!
+//! The body is shared with the cache and with other clients, so its unread bytes need no permit.
+
+use bytes::Bytes;
+use http::header::{AGE, HeaderValue};
+use pingora::Result;
+use sluicegate_base::{bounds, clock};
+use sluicegate_http1::BodyFraming;
+
+use super::super::client::RequestClient;
+use super::super::exchange::ClientExchange;
+use super::super::head_writer::{NO_OTHERS, ResponseParts};
+use super::super::response_body::{ContentWriter, JOINED_PIECE};
+use super::ClientPart;
+use super::transaction::CacheProgress;
+use crate::admission::ResponseSource;
+use crate::cache::moment;
+use crate::gateway::Gateway;
+use crate::gateway::context::Context;
+use crate::gateway::error::error_for;
+use crate::gateway::shape::BodyEnd;
+use crate::response::GatewayProblem;
+use crate::thread_buffer::WriteBuffer;
+
+impl Gateway {
+    /// Sends the stored response of the transaction, and settles the charges by it.
+    pub(super) async fn send_stored<C: RequestClient>(
+        &self,
+        by: ResponseSource,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<()> {
+        let transaction = context.cached.as_ref();
+        let sent = transaction.and_then(|transaction| {
+            let is_unconfirmed = transaction.progress != CacheProgress::Confirmed;
+            Some((transaction.stored.clone()?, is_unconfirmed))
+        });
+        let (stored, is_unconfirmed) = sent.ok_or_else(|| error_for(GatewayProblem::Internal))?;
+        let mut status = stored.head.status();
+        context.settle_as(by, status, stored.head.fields());
+        let mut fields = stored.head.fields().clone();
+        if is_unconfirmed {
+            // RFC 9111 §4: a response that is served without validation has its age.
+            let now = moment(clock::wall());
+            let age = now.duration_since(stored.head.born()).unwrap_or_default();
+            fields.insert(AGE, HeaderValue::from(age.as_secs()));
+        }
+        let length = Some(stored.body.len() as u64);
+        let part = ClientPart::of_whole(exchange.head, (status, &fields), length);
+        part.relabel(&mut status, &mut fields);
+        let head_end = if part.is_over() || stored.body.is_empty() {
+            BodyEnd::Here
+        } else {
+            BodyEnd::NotYet
+        };
+        let change = self.shape_response((status, head_end), &mut fields, exchange, context)?;
+        // The origin has answered, or was not asked.
+        context.release_server();
+        let reason = match status == stored.head.status() {
+            true => stored.head.header().get_reason_phrase(),
+            false => status.canonical_reason(),
+        };
+        let framing = match (&change.page, part.framing()) {
+            (Some(_), _) if exchange.head.method == http::Method::HEAD => BodyFraming::None,
+            (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
+            (None, Some(framing)) => framing,
+            (None, None) if status == http::StatusCode::NO_CONTENT => BodyFraming::None,
+            (None, None) if change.compressor.is_some() => {
+                exchange.client_framing(BodyFraming::Chunked)
+            }
+            (None, None) => BodyFraming::Length(stored.body.len() as u64),
+        };
+        let mut out = WriteBuffer::take();
+        let head = ResponseParts {
+            status,
+            reason: reason.unwrap_or_default().as_bytes(),
+            fields: &fields,
+        };
+        exchange.begin_answer(&mut out, head, framing, NO_OTHERS)?;
+        let (body, part) = match change.page {
+            Some(page) if framing == BodyFraming::None => (page.body, ClientPart::Head),
+            Some(page) => (page.body, ClientPart::AsItIs),
+            None => (stored.body, part),
+        };
+        let compressor = (change.compressor).filter(|_| part.framing().is_none());
+        let encoder = ContentWriter::new(framing, compressor);
+        send_body((out, body), part, encoder, exchange, context).await
+    }
+}
+
+/// Writes the head, which is in `out`, and the part of the body that the client gets.
+async fn send_body<C: RequestClient>(
+    (mut out, mut body): (WriteBuffer, Bytes),
+    mut part: ClientPart,
+    mut encoder: ContentWriter,
+    exchange: &mut ClientExchange<'_, C>,
+    context: &mut Context,
+) -> Result<()> {
+    loop {
+        let piece = body.split_to(body.len().min(bounds::STORED_PIECE));
+        let is_copied = !encoder.passes_as_it_is()
+            || !matches!(part, ClientPart::AsItIs | ClientPart::Whole)
+            || piece.len() <= JOINED_PIECE;
+        if is_copied {
+            part.cut(&piece, |bytes| encoder.push(bytes, &mut out))?;
+        } else {
+            encoder.count(&piece);
+        }
+        let is_last = body.is_empty() || part.is_over();
+        if is_last {
+            encoder.finish(&mut out)?;
+            context.finish_response();
+        }
+        let end = if is_last {
+            BodyEnd::Here
+        } else {
+            BodyEnd::NotYet
+        };
+        if is_copied {
+            exchange.write(&out, end).await?;
+        } else {
+            if !out.is_empty() {
+                exchange.write(&out, BodyEnd::NotYet).await?;
+            }
+            exchange.write(&piece, end).await?;
+        }
+        out.clear();
+        exchange.body_bytes = encoder.content();
+        if is_last {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Stores the body of a response while it passes, and passes the part of it that the client gets.
+//!
+//! # Limits
+//! A body that turns out to be larger than `max_object_bytes` is not stored, and its URL is remembered; requests that wait for it then
+//! go to the origin, each by itself.
+
+use pingora::Result;
+use pingora::cache::predictor::CacheablePredictor;
+use pingora::cache::{CacheKey, NoCacheReason};
+
+use super::ClientPart;
+use crate::cache::entry_writer::EntryWriter;
+use crate::cache::fill_lock::FillPermit;
+
+/// A response that is being stored. Dropped before its end, it stores nothing.
+pub(in super::super) struct BodyFill {
+    pub(super) writer: EntryWriter,
+    /// The permit, if other requests may wait.
+    pub(super) permit: Option<FillPermit>,
+    /// Bytes that the body may still have.
+    pub(super) room: usize,
+    pub(super) key: CacheKey,
+    pub(super) predictor: &'static (dyn CacheablePredictor + Sync),
+}
+
+/// The uses of a body that passes: the cache stores it, the client gets a part of it.
+pub(in super::super) struct BodyTap {
+    fill: Option<BodyFill>,
+    part: ClientPart,
+}
+
+impl BodyTap {
+    /// Returns the uses of a body; `None` where all of it passes, and none is stored.
+    pub(in super::super) fn new(fill: Option<BodyFill>, part: ClientPart) -> Option<Self> {
+        let passes = matches!(part, ClientPart::AsItIs | ClientPart::Whole);
+        (!passes || fill.is_some()).then_some(Self { fill, part })
+    }
+
+    /// Returns whether the client has all of its part.
+    pub(in super::super) fn is_client_served(&self) -> bool {
+        self.part.is_over()
+    }
+
+    /// Returns whether the body is being stored.
+    pub(in super::super) fn is_stored(&self) -> bool {
+        self.fill
+            .as_ref()
+            .is_some_and(|fill| !fill.writer.is_aborted())
+    }
+
+    /// Stores a piece of the body, and passes the client's part of it on.
+    ///
+    /// # Errors
+    /// Those of `pass`.
+    pub(in super::super) fn take(
+        &mut self,
+        piece: &[u8],
+        pass: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.store(piece);
+        self.part.cut(piece, pass)
+    }
+
+    /// Stores a piece of the body.
+    pub(in super::super) fn store(&mut self, piece: &[u8]) {
+        let Some(fill) = &mut self.fill else { return };
+        match fill.room.checked_sub(piece.len()) {
+            Some(room) => {
+                fill.room = room;
+                fill.writer.push(piece);
+            }
+            None => {
+                if let Some(fill) = self.fill.take() {
+                    fill.end_as_too_large();
+                }
+            }
+        }
+    }
+
+    /// Ends the body.
+    pub(in super::super) fn end(&mut self) {
+        if let Some(fill) = self.fill.take() {
+            fill.writer.store();
+            if let Some(permit) = fill.permit {
+                permit.stored();
+            }
+        }
+    }
+}
+
+impl BodyFill {
+    fn end_as_too_large(self) {
+        let reason = NoCacheReason::ResponseTooLarge;
+        let _ = self.predictor.mark_uncacheable(&self.key, reason);
+        if let Some(permit) = self.permit {
+            permit.not_storable();
+        }
+    }
+}
