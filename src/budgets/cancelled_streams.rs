@@ -1,4 +1,4 @@
-//! Counts the requests of one HTTP/2 connection that its client cancelled (CVE-2023-44487, "rapid reset").
+//! Counts the requests of one HTTP/2 connection: those that are open, and those that its client cancelled (CVE-2023-44487, "rapid reset").
 //!
 //! # Concurrency
 //! Each stream is a task of its own. Its request finds the counts of its connection in a local of that task.
@@ -20,14 +20,31 @@ tokio::task_local! {
 pub(crate) struct CancelledStreams {
     begun: AtomicU32,
     given_up: AtomicU32,
+    /// Requests that are served.
+    open: AtomicU32,
+    /// Notified when the last of them ends.
+    none_open: Notify,
     exceeded: Notify,
 }
 
+/// A request of the connection, until it is dropped.
+pub(crate) struct OpenRequest(Arc<CancelledStreams>);
+
 impl CancelledStreams {
-    /// Counts a request.
-    pub(crate) fn begin(&self) {
-        // Relaxed, here and below: two counts that need not agree; an error by the streams in flight does not matter.
+    /// Counts a request, which is open until the value is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> OpenRequest {
+        // Relaxed, here and below: counts that need not agree; an error by the streams in flight does not matter.
         self.begun.fetch_add(1, Ordering::Relaxed);
+        self.open.fetch_add(1, Ordering::Relaxed);
+        OpenRequest(Arc::clone(self))
+    }
+
+    /// Completes when no request was open for so long.
+    pub(crate) async fn idle(&self, patience: Duration) {
+        while self.open.load(Ordering::Relaxed) > 0 {
+            self.none_open.notified().await;
+        }
+        tokio::time::sleep(patience).await;
     }
 
     /// Completes when no request has begun for so long; never once one has.
@@ -55,6 +72,14 @@ impl CancelledStreams {
             .saturating_add(1);
         if is_abuse(given_up, self.begun.load(Ordering::Relaxed)) {
             self.exceeded.notify_one();
+        }
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        if self.0.open.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.none_open.notify_one();
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) enum Step {
     },
     AskStore,
     Forward,
-    /// Answer here, since `Max-Forwards` forbids to forward the request, RFC 9110 §7.6.2.
+    /// Answer here, since `Max-Forwards` forbids to forward the request (RFC 9110 §7.6.2), or it is a CONNECT.
     EndHere,
     /// Answer with the route's fixed response.
     Respond(Arc<FixedResponse>),

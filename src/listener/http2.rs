@@ -1,6 +1,6 @@
 //! Bounds the HTTP/2 work that one connection of a client may cause, and closes connections that only cause work.
 //!
-//! The h2 crate, which Pingora drives, parses and bounds frames. It answers at most one PING and one SETTINGS before it reads
+//! The h2 crate parses and bounds frames. It answers at most one PING and one SETTINGS before it reads
 //! on, counts CONTINUATION frames and empty DATA, and closes a connection whose client resets streams faster than they are
 //! accepted, which [`super::outgoing`] detects in the frames that it sends. It does not detect a client whose every stream is
 //! accepted, sent to an origin and cancelled (CVE-2023-44487, "rapid reset"): [`CancelledStreams`] counts those by the outcome
@@ -14,15 +14,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use async_trait::async_trait;
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::{Builder, Connection, SendResponse};
 use http::{HeaderMap, Request};
-use pingora::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream, ServerApp};
 use pingora::http::RequestHeader;
 use pingora::protocols::Stream;
-use pingora::protocols::http::ServerSession;
-use pingora::protocols::http::v2::server::H2Options;
-use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
@@ -43,15 +42,14 @@ use crate::response::{GatewayProblem, HttpViolation};
 /// Serves a connection that speaks HTTP/2 until it ends.
 pub(super) async fn serve(
     shared: &Arc<SharedState>,
-    proxy: &Arc<HttpProxy<Gateway>>,
     address: SocketAddr,
     stream: Stream,
     shutdown: &ShutdownWatch,
 ) {
     let facts = super::facts(&*stream);
-    let (patience, pace) = {
+    let (options, patience, pace) = {
         let rules = &shared.snapshot().rules.server;
-        (rules.client_read_timeout, read_pace(rules))
+        (options(rules), rules.client_read_timeout, read_pace(rules))
     };
     let tally = Arc::new(CancelledStreams::default());
     let account = Arc::new(Account {
@@ -62,20 +60,56 @@ pub(super) async fn serve(
     });
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
     let stream: Stream = GuardedStream::with_frames(stream, frames, pace);
-    let connection = Arc::new(Http2Connection {
-        shared: Arc::clone(shared),
-        proxy: Arc::clone(proxy),
+    let streams = Arc::new(ConnectionStreams {
         gateway: Gateway(Arc::clone(shared), address),
         facts,
         tally: Arc::clone(&tally),
-        blank: RequestHeader::from(Request::new(()).into_parts().0),
+        shutdown: shutdown.clone(),
     });
+    let served = async {
+        // The error of a handshake is the client's, and ends the connection.
+        if let Ok(connection) = options.handshake(stream).await {
+            accept(connection, &streams).await;
+        }
+    };
     tokio::select! {
         // Dropping the other branch closes the connection, and with it every stream.
         () = tally.exceeded() => account.shown_out("it gave up most of its requests"),
-        // Pingora would wait for the first frames without end, so this branch bounds the wait.
+        // The first frames have no bound of their own.
         () = tally.silence(patience) => {}
-        _ = connection.process_new(stream, shutdown) => {}
+        () = served => {}
+    }
+}
+
+/// Accepts streams until the connection ends, and serves each in a task of its own.
+///
+/// A drain tells the client to open no more (RFC 9113 §6.8), and ends the connection with its last stream. A connection without a stream
+/// ends after `keepalive_timeout`.
+async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<ConnectionStreams>) {
+    let mut shutdown = streams.shutdown.clone();
+    let mut is_draining = false;
+    loop {
+        let keepalive = streams.keepalive_timeout();
+        let accepted = tokio::select! {
+            biased;
+            _ = shutdown.changed(), if !is_draining => {
+                is_draining = true;
+                connection.graceful_shutdown();
+                continue;
+            }
+            accepted = connection.accept() => accepted,
+            () = streams.tally.idle(keepalive), if !is_draining => return,
+        };
+        let Some(Ok((request, respond))) = accepted else {
+            return;
+        };
+        let tally = Arc::clone(&streams.tally);
+        let serving = tally.begin();
+        let streams = Arc::clone(streams);
+        tokio::spawn(async move {
+            CancelledStreams::scope(&tally, streams.serve(request, respond)).await;
+            drop(serving);
+        });
     }
 }
 
@@ -146,68 +180,38 @@ impl FrameWatch for Arc<Account> {
     }
 }
 
-/// One connection, as Pingora serves it.
-struct Http2Connection {
-    shared: Arc<SharedState>,
-    proxy: Arc<HttpProxy<Gateway>>,
+/// The facts that the streams of a connection share.
+struct ConnectionStreams {
     gateway: Gateway,
     facts: ConnectionFacts,
     tally: Arc<CancelledStreams>,
-    /// The head that stands in a session whose head was taken.
-    blank: RequestHeader,
+    shutdown: ShutdownWatch,
 }
 
-impl Http2Connection {
+impl ConnectionStreams {
+    /// Returns how long the connection may be without a stream.
+    fn keepalive_timeout(&self) -> Duration {
+        self.gateway.0.snapshot().rules.server.keepalive_timeout
+    }
+
     /// Serves the request of one stream.
-    async fn serve_stream(&self, session: ServerSession, shutdown: &ShutdownWatch) {
-        let ServerSession::H2(mut session) = session else {
-            // Pingora serves nothing else on this connection.
-            return;
-        };
-        let is_empty = session.is_body_done();
-        let head = std::mem::replace(session.req_header_mut(), self.blank.clone());
-        match self.gateway.decide_stream(head, is_empty, &self.facts) {
-            Ok(decided) => {
-                let patience = decided.server_rules().client_write_timeout;
-                let mut client = Http2Stream::new(session, patience);
-                self.gateway
-                    .serve_direct(decided, &mut client, shutdown)
-                    .await;
-            }
-            Err(head) => {
-                *session.req_header_mut() = *head;
-                let session = ServerSession::H2(session);
-                // A stream carries one request, so nothing is left to reuse.
-                let _ = self.proxy.process_new_http(session, shutdown).await;
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl HttpServerApp for Http2Connection {
-    async fn process_new_http(
-        self: &Arc<Self>,
-        session: ServerSession,
-        shutdown: &ShutdownWatch,
-    ) -> Option<ReusedHttpStream> {
-        self.tally.begin();
-        CancelledStreams::scope(&self.tally, self.serve_stream(session, shutdown)).await;
-        None
-    }
-
-    fn h2_options(&self) -> Option<H2Options> {
-        Some(options(&self.shared.snapshot().rules.server))
-    }
-
-    fn server_options(&self) -> Option<&HttpServerOptions> {
-        self.proxy.server_options()
+    async fn serve(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        let (head, body) = request.into_parts();
+        let head = RequestHeader::from(head);
+        let decided = self
+            .gateway
+            .decide_stream(head, body.is_end_stream(), &self.facts);
+        let patience = decided.server_rules().client_write_timeout;
+        let mut client = Http2Stream::new(body, respond, patience);
+        self.gateway
+            .serve_direct(decided, &mut client, &self.shutdown)
+            .await;
     }
 }
 
 /// Returns the settings and bounds of a new connection.
-fn options(rules: &ServerRules) -> H2Options {
-    let mut options = H2Options::default();
+fn options(rules: &ServerRules) -> Builder {
+    let mut options = Builder::new();
     options
         .max_concurrent_streams(rules.http2.max_streams)
         // A longer head is answered with 431 without being kept.

@@ -1,11 +1,14 @@
 //! Owns one stream of HTTP/2 while its request is served: the bytes of its body, and its answer.
 
+use std::future::poll_fn;
 use std::io::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
 use http::HeaderMap;
-use pingora::protocols::http::v2::server::HttpSession;
+use pingora::ErrorType::WriteTimedout;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -14,7 +17,12 @@ use crate::gateway::{AnswerHead, BodyEnd, RequestClient};
 
 /// A stream whose head was taken.
 pub(super) struct Http2Stream {
-    session: HttpSession,
+    body: RecvStream,
+    respond: SendResponse<Bytes>,
+    /// The body of the answer, once its head was sent.
+    answer: Option<SendStream<Bytes>>,
+    /// The time for each write.
+    write_timeout: Duration,
     /// Bytes of the body that were received and not consumed.
     received: BytesMut,
     /// True once the body was read to its end.
@@ -24,14 +32,20 @@ pub(super) struct Http2Stream {
 }
 
 impl Http2Stream {
-    /// Returns the stream of a session, each of whose writes has this time.
-    pub(super) fn new(mut session: HttpSession, write_timeout: Duration) -> Self {
-        session.set_write_timeout(Some(write_timeout));
+    /// Returns the stream, each of whose writes has this time.
+    pub(super) fn new(
+        body: RecvStream,
+        respond: SendResponse<Bytes>,
+        write_timeout: Duration,
+    ) -> Self {
         Self {
-            is_read: session.is_body_done(),
-            is_ended: false,
-            session,
+            is_read: body.is_end_stream(),
+            body,
+            respond,
+            answer: None,
+            write_timeout,
             received: BytesMut::new(),
+            is_ended: false,
         }
     }
 
@@ -41,20 +55,47 @@ impl Http2Stream {
             return Err(ErrorKind::ConnectionReset.into());
         }
         loop {
-            match self.session.read_body_bytes().await {
+            match self.body.data().await {
                 // A frame without data does not end the body.
-                Ok(Some(bytes)) if bytes.is_empty() => {}
-                Ok(Some(bytes)) => {
+                Some(Ok(bytes)) if bytes.is_empty() => {}
+                Some(Ok(bytes)) => {
                     self.received.extend_from_slice(&bytes);
+                    let window = self.body.flow_control();
+                    window.release_capacity(bytes.len()).map_err(Error::other)?;
                     return Ok(bytes.len());
                 }
-                Ok(None) => {
+                Some(Err(error)) => return Err(Error::other(error)),
+                None => {
                     self.is_read = true;
                     return Ok(0);
                 }
-                Err(error) => return Err(Error::other(error)),
             }
         }
+    }
+
+    /// Sends bytes of the body as the windows of the client and the bound of the send buffer allow.
+    async fn send(&mut self, bytes: &[u8], is_last: bool) -> Result<()> {
+        let answer = self.answer.as_mut().ok_or(ErrorKind::NotConnected)?;
+        let mut bytes = Bytes::copy_from_slice(bytes);
+        while !bytes.is_empty() {
+            answer.reserve_capacity(bytes.len());
+            let mut free = answer.capacity();
+            if free == 0 {
+                let freed = poll_fn(|context| answer.poll_capacity(context)).await;
+                free = freed
+                    .ok_or(ErrorKind::ConnectionReset)?
+                    .map_err(Error::other)?;
+            }
+            let piece = bytes.split_to(free.min(bytes.len()));
+            let is_last = is_last && bytes.is_empty();
+            answer.send_data(piece, is_last).map_err(Error::other)?;
+            self.is_ended |= is_last;
+        }
+        if is_last && !self.is_ended {
+            answer.send_data(Bytes::new(), true).map_err(Error::other)?;
+            self.is_ended = true;
+        }
+        Ok(())
     }
 }
 
@@ -71,13 +112,14 @@ impl RequestClient for Http2Stream {
     }
 
     fn begin_answer(&mut self, _: &mut Vec<u8>, head: AnswerHead<'_>) -> Result<()> {
-        let is_whole = head.is_whole();
-        let head = Box::new(head.for_http2().map_err(Error::other)?);
-        // Pingora drops interim answers.
-        self.session
-            .write_response_header(head, is_whole)
-            .map_err(Error::other)?;
-        self.is_ended |= is_whole;
+        let (is_interim, is_whole) = (head.is_interim(), head.is_whole());
+        let head = head.for_http2();
+        if is_interim {
+            return self.respond.send_informational(head).map_err(Error::other);
+        }
+        let answer = self.respond.send_response(head, is_whole);
+        self.answer = Some(answer.map_err(Error::other)?);
+        self.is_ended = is_whole;
         Ok(())
     }
 
@@ -86,23 +128,25 @@ impl RequestClient for Http2Stream {
         if self.is_ended || bytes.is_empty() && !is_last {
             return Ok(());
         }
-        let bytes = Bytes::copy_from_slice(bytes);
-        self.session
-            .write_body(bytes, is_last)
+        let patience = self.write_timeout;
+        timeout(patience, self.send(bytes, is_last))
             .await
-            .map_err(Error::other)?;
-        self.is_ended = is_last;
-        Ok(())
+            .unwrap_or_else(|_| Err(Error::other(pingora::Error::new(WriteTimedout))))
     }
 
     fn write_trailers(&mut self, trailers: HeaderMap) -> Result<()> {
+        let answer = self.answer.as_mut().ok_or(ErrorKind::NotConnected)?;
         self.is_ended = true;
-        self.session.write_trailers(trailers).map_err(Error::other)
+        answer.send_trailers(trailers).map_err(Error::other)
     }
 
     async fn left(&mut self) {
         // Either way the stream carries no answer any more.
-        let _ = self.session.idle().await;
+        let _ = poll_fn(|context| match &mut self.answer {
+            Some(answer) => answer.poll_reset(context),
+            None => self.respond.poll_reset(context),
+        })
+        .await;
     }
 
     fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)> {

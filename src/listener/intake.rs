@@ -214,7 +214,7 @@ impl ServerApp for Intake {
         // A connection may stay open for days, and should not keep the listener's configuration of its beginning alive.
         drop(listener);
         if speaks_http2 {
-            let served = http2::serve(&self.shared, &self.proxy, self.address, stream, shutdown);
+            let served = http2::serve(&self.shared, self.address, stream, shutdown);
             Box::pin(served).await;
             return None;
         }

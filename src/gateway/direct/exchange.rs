@@ -31,9 +31,6 @@ use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
 
-/// The interim answer that asks for the body, RFC 9110 §15.2.1.
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-
 /// The client's side of one request.
 pub(super) struct ClientExchange<'a, C> {
     pub(super) client: &'a mut C,
@@ -153,12 +150,18 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         begun.map_err(|error| client_error(ErrorType::WriteError, error))
     }
 
-    /// Asks for the body, if the client holds it back.
+    /// Asks for the body, if the client holds it back (RFC 9110 §15.2.1).
     pub(super) async fn ask_for_body(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.holds_body) {
-            self.write(CONTINUE, BodyEnd::NotYet).await?;
+        if !std::mem::take(&mut self.holds_body) {
+            return Ok(());
         }
-        Ok(())
+        let fields = HeaderMap::new();
+        self.write_interim(ResponseParts {
+            status: StatusCode::CONTINUE,
+            reason: b"Continue",
+            fields: &fields,
+        })
+        .await
     }
 
     /// Reads the bytes of the body that keys need, of a body of at most `max_body_bytes`. `Ok(Err)` is the problem to answer with.

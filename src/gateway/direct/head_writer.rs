@@ -4,8 +4,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
     UPGRADE,
 };
-use http::{Method, StatusCode};
-use pingora::Result;
+use http::{Method, Response, StatusCode};
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::date::get_cached_date;
 use sluicegate_http1::BodyFraming;
@@ -53,15 +52,14 @@ pub(super) type WriteOthers<'a> = &'a dyn Fn(&mut Vec<u8>) -> bool;
 /// Appends nothing.
 pub(super) const NO_OTHERS: WriteOthers<'static> = &|_| false;
 
-/// Fields of a connection of HTTP/1, RFC 9113 §8.2.2, and the date.
-const NOT_OF_HTTP2: [HeaderName; 7] = [
+/// Fields of a connection of HTTP/1, RFC 9113 §8.2.2.
+const NOT_OF_HTTP2: [HeaderName; 6] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     TE,
     TRANSFER_ENCODING,
     UPGRADE,
-    DATE,
 ];
 
 impl<'a> From<&'a ResponseHeader> for ResponseParts<'a> {
@@ -108,7 +106,9 @@ impl AnswerHead<'_> {
         matches!(self.framing, BodyFraming::None | BodyFraming::Length(0)) && !self.is_interim()
     }
 
-    fn is_interim(&self) -> bool {
+    /// Returns whether another head follows.
+    #[must_use]
+    pub fn is_interim(&self) -> bool {
         let status = self.parts.status;
         status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
     }
@@ -124,26 +124,32 @@ impl AnswerHead<'_> {
         }
     }
 
-    /// Returns it as a head of HTTP/2, without the fields that HTTP/2 forbids (RFC 9113 §8.2.2) and without `Date`, which Pingora writes.
-    ///
-    /// # Errors
-    /// Those of Pingora's head.
-    pub fn for_http2(&self) -> Result<ResponseHeader> {
-        let fields = self.parts.fields;
-        let mut head = ResponseHeader::build_no_case(self.parts.status, Some(fields.len() + 1))?;
-        for (name, value) in fields {
+    /// Returns it as a head of HTTP/2, without the fields that HTTP/2 forbids (RFC 9113 §8.2.2).
+    #[must_use]
+    pub fn for_http2(&self) -> Response<()> {
+        let mut head = Response::new(());
+        *head.status_mut() = self.parts.status;
+        let fields = head.headers_mut();
+        fields.reserve(self.parts.fields.len() + 2);
+        for (name, value) in self.parts.fields {
             if !NOT_OF_HTTP2.contains(name) {
-                head.append_header(name.clone(), value.clone())?;
+                fields.append(name.clone(), value.clone());
             }
         }
         match self.framing {
-            BodyFraming::Length(bytes) => head.insert_header(CONTENT_LENGTH, bytes)?,
+            BodyFraming::Length(bytes) => {
+                fields.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
+            }
             BodyFraming::None => {}
             BodyFraming::Chunked | BodyFraming::UntilClose => {
-                head.remove_header(&CONTENT_LENGTH);
+                fields.remove(CONTENT_LENGTH);
             }
         }
-        Ok(head)
+        if !self.is_interim() {
+            // RFC 9110 §6.6.1: a recipient with a clock adds it.
+            fields.entry(DATE).or_insert_with(get_cached_date);
+        }
+        head
     }
 }
 

@@ -23,9 +23,8 @@ mod response_body;
 mod response_head;
 mod response_split;
 mod stream_request;
+mod stream_rules;
 mod tunnel;
-
-use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::Method;
@@ -39,12 +38,12 @@ use super::error::ProxyFault;
 use super::fault::answer_to_fault;
 use super::record::ClientResponse;
 use super::step::{Step, answer_to};
-use super::strip::{self, ForwardingClaim};
+use super::strip;
 use super::{Gateway, decide, http_versions, proof};
 use crate::config::rules::ServerRules;
 use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
-use crate::snapshot::{ForwardingPath, Snapshot};
+use crate::snapshot::Snapshot;
 
 pub(super) use cached::CacheTransaction;
 pub use client::{ConnectionFacts, RequestClient};
@@ -72,13 +71,6 @@ impl DecidedRequest {
     }
 }
 
-/// A request that Pingora's proxy must serve, without the fields that were removed.
-struct UndecidedRequest {
-    head: RequestHeader,
-    forwarding: ForwardingClaim,
-    peer: IpAddr,
-}
-
 /// The state of a client's connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
@@ -93,8 +85,7 @@ pub enum ConnectionState {
 }
 
 impl Gateway {
-    /// Finds the route of a request whose head is parsed, and evaluates its limits. Returns `None` where Pingora's proxy must serve it;
-    /// nothing was charged or counted then.
+    /// Finds the route of a request whose head is parsed, and evaluates its limits. Returns `None` where header maps cannot hold its head.
     #[must_use]
     pub fn decide_direct(
         &self,
@@ -104,27 +95,20 @@ impl Gateway {
     ) -> Option<Box<DecidedRequest>> {
         let received = ReceivedRequest::of(parsed, read)?;
         let names = || ReceivedNames::of(parsed.fields(), read);
-        self.decide_received(received, facts, names).ok()
+        Some(self.decide_received(received, facts, names))
     }
 
     /// Decides a request of HTTP/2, whose body is empty or follows on its stream, as [`decide_direct`](Self::decide_direct) does.
-    ///
-    /// # Errors
-    /// The head, where Pingora's proxy must serve the request; nothing was charged then.
+    #[must_use]
     pub fn decide_stream(
         &self,
         head: RequestHeader,
         is_empty: bool,
         facts: &ConnectionFacts,
-    ) -> Result<Box<DecidedRequest>, Box<RequestHeader>> {
+    ) -> Box<DecidedRequest> {
         let received = ReceivedRequest::of_stream(head, is_empty);
         // Over HTTP/2 all names are in lower case.
-        let decided = self.decide_received(received, facts, ReceivedNames::default);
-        decided.map_err(|undecided| {
-            // The proxy does not find the fields that were removed.
-            undecided.forwarding.count(undecided.peer, &self.0);
-            Box::new(undecided.head)
-        })
+        self.decide_received(received, facts, ReceivedNames::default)
     }
 
     fn decide_received(
@@ -132,7 +116,7 @@ impl Gateway {
         mut received: ReceivedRequest,
         facts: &ConnectionFacts,
         names: impl FnOnce() -> ReceivedNames,
-    ) -> Result<Box<DecidedRequest>, Box<UndecidedRequest>> {
+    ) -> Box<DecidedRequest> {
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
         context.peer = facts.peer;
@@ -141,29 +125,21 @@ impl Gateway {
         let peer = context.peer_address();
         // Before fields are removed: a name may be wrong in both ways.
         let checked = received.check();
-        let forwarding = strip::untrusted_fields(&mut received.head, peer, &snapshot);
-        let first = match checked {
+        strip::untrusted_fields(&mut received.head, peer, &snapshot).count(peer, &self.0);
+        let (step, keeps_case) = match checked {
             Err(rule) => {
                 let problem = GatewayProblem::BadRequest(rule);
-                Some((decide::reject_unread(problem, &mut context), false))
+                (decide::reject_unread(problem, &mut context), false)
             }
             Ok(()) => self.first_step(&received.head, &snapshot, facts, &mut context),
         };
-        let Some((step, keeps_case)) = first else {
-            return Err(Box::new(UndecidedRequest {
-                head: received.head,
-                forwarding,
-                peer,
-            }));
-        };
-        forwarding.count(peer, &self.0);
-        Ok(Box::new(DecidedRequest {
+        Box::new(DecidedRequest {
             head: received.head,
             wire: received.wire,
             names: keeps_case.then(names),
             context,
             step,
-        }))
+        })
     }
 
     /// Returns the first step of a received request, and whether its origin distinguishes the case of names.
@@ -173,21 +149,20 @@ impl Gateway {
         snapshot: &Snapshot,
         facts: &ConnectionFacts,
         context: &mut Context,
-    ) -> Option<(Step, bool)> {
+    ) -> (Step, bool) {
         if head.method == Method::CONNECT {
-            // HTTP/1.1 has rejected it before; Pingora answers that of HTTP/2.
-            return None;
+            // The parser has rejected that of HTTP/1.
+            return (Step::EndHere, false);
         }
         if let Some(proof) = proof::wanted(&self.0, head) {
-            return Some((Step::Prove(proof), false));
+            return (Step::Prove(proof), false);
         }
         match self.find_route(head, snapshot, facts.secured.as_deref(), context) {
-            Ok(located) if located.route.forwarding == ForwardingPath::Framework => None,
             Ok(located) => {
                 let step = self.admit_located(&located, head, context);
-                Some((step, located.route.action.keeps_case()))
+                (step, located.route.action.keeps_case())
             }
-            Err(step) => Some((step, false)),
+            Err(step) => (step, false),
         }
     }
 

@@ -8,6 +8,7 @@ use sluicegate_base::bounds;
 use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
 
 use super::head_writer::ConnectionPersistence;
+use super::stream_rules;
 use crate::gateway::{http_versions, upgrade_header};
 use crate::origin::named_by_connection;
 use crate::response::HttpViolation;
@@ -20,7 +21,7 @@ pub(super) struct ReceivedRequest {
     pub(super) wire: RequestWire,
     /// The options of its connection.
     options: ConnectionOptions,
-    /// False if its target cannot be written as HTTP/1.1 has it.
+    /// False if it breaks a rule of HTTP/2 that the h2 crate does not check, or its target cannot be written as HTTP/1.1 has it.
     is_readable: bool,
 }
 
@@ -73,14 +74,15 @@ impl ReceivedRequest {
             length(&head.headers).map_or(BodyFraming::UntilClose, BodyFraming::Length)
         };
         Self {
-            is_readable: http_versions::encode_query(&mut head).is_ok(),
-            head,
+            is_readable: stream_rules::is_well_formed(&head)
+                && http_versions::encode_query(&mut head).is_ok(),
             wire: RequestWire {
                 framing,
                 persistence: ConnectionPersistence::Keep,
-                expects_continue: false,
+                expects_continue: expects_continue(&head),
                 is_upgrade: false,
             },
+            head,
             options: ConnectionOptions::default(),
         }
     }
@@ -115,9 +117,6 @@ impl RequestWire {
     fn of(parsed: &RequestHead, options: ConnectionOptions, head: &mut RequestHeader) -> Self {
         let framing = parsed.framing();
         let is_http11 = parsed.version() == HttpVersion::Http11;
-        let expects_continue = is_http11
-            && (head.headers.get(EXPECT))
-                .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
         let has_body = framing != BodyFraming::None;
         let is_upgrade =
             is_http11 && options.has_upgrade() && upgrade_header::is_to_websocket(head, has_body);
@@ -131,10 +130,16 @@ impl RequestWire {
             } else {
                 ConnectionPersistence::Close
             },
-            expects_continue,
+            expects_continue: is_http11 && expects_continue(head),
             is_upgrade,
         }
     }
+}
+
+/// Returns whether the client sends the body after `100 Continue`.
+fn expects_continue(head: &RequestHeader) -> bool {
+    let expected = head.headers.get(EXPECT);
+    expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Returns the length of a body, where one valid field states it; locating the request rejects all others.

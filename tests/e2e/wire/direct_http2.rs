@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
-    DATA, END_HEADERS, END_STREAM, Frames, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, fields, frame,
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, fields, frame, head as head_of,
 };
 use crate::harness::*;
 
@@ -200,5 +200,51 @@ async fn an_idle_connection_of_http2_ends() {
         })
         .await;
         assert_eq!(end, number);
+    }
+}
+
+#[tokio::test]
+async fn interim_answers_reach_a_stream() {
+    // Goal: RFC 9110 §10.1.1 and §15.2 over HTTP/2: a client that expects `100 Continue` gets it before its body is read, and a 103 of the
+    // origin comes before the final answer. Method: frames of a client; the origin sends a hint first.
+    let origin = Origin::answering(|_| {
+        Reply::Pieces(
+            vec![
+                b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n".to_vec(),
+                b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec(),
+            ],
+            Duration::from_millis(20),
+        )
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let open = head_of(b"POST", b"/", &[(b"expect", b"100-continue")]);
+    frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
+    assert_eq!(frames.fate(1).await, Fate::Answered(100));
+    frames.write(&frame(DATA, END_STREAM, 1, b"body")).await;
+    assert_eq!(frames.fate(1).await, Fate::Answered(103));
+    assert_eq!(frames.fate(1).await, Fate::Answered(200));
+    assert_eq!(origin.only_request().text(), "body");
+}
+
+#[tokio::test]
+async fn the_date_of_an_origin_reaches_a_stream() {
+    // Goal: RFC 9110 §6.6.1 over HTTP/2, `Date` is the origin's; where it sends none, the gateway adds it. Method: both, and an
+    // answer of the gateway.
+    const OLD: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let origin = Origin::answering(|request| match request.target.as_str() {
+        "/old" => Reply::Raw(
+            format!("HTTP/1.1 200 OK\r\nDate: {OLD}\r\nContent-Length: 0\r\n\r\n").into_bytes(),
+        ),
+        "/none" => Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()),
+        _ => Reply::Close,
+    });
+    let gateway = Gateway::passing(&origin).await;
+    let client = gateway.h2c().await;
+    assert_eq!(client.send(get("/old")).await.all("date"), [OLD]);
+    for target in ["/none", "/failed"] {
+        let answer = client.send(get(target)).await;
+        assert_eq!(answer.all("date").len(), 1, "{target}");
+        assert_ne!(answer.header("date"), Some(OLD), "{target}");
     }
 }

@@ -1,0 +1,78 @@
+//! Checks the rules for the head of a request of HTTP/2 that the h2 crate does not: one host, and a target that HTTP/1.1 can carry.
+//!
+//! The request may go to an origin of HTTP/1.1, where the host is one field and the target a part of the first line.
+
+use http::Method;
+use http::header::HOST;
+use pingora::http::RequestHeader;
+
+/// Returns whether a head keeps these rules:
+///
+/// - RFC 9113 §8.3.1: it has `:authority` or `Host`, the two agree, and neither has userinfo.
+/// - RFC 9112 §3.2: there is one `Host` at most.
+/// - RFC 9113 §8.3.1: the target is a path, or `*` of OPTIONS. It has no byte that ends the first line of HTTP/1.1, or a word of it.
+///
+/// CONNECT has no target; it is answered without being read.
+pub(super) fn is_well_formed(head: &RequestHeader) -> bool {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let (host, other) = (hosts.next(), hosts.next());
+    let authority = head.uri.authority();
+    let named = host.map_or_else(
+        || authority.map(|authority| authority.as_str().as_bytes()),
+        |host| Some(host.as_bytes()),
+    );
+    let Some(named) = named.filter(|named| other.is_none() && !named.contains(&b'@')) else {
+        return false;
+    };
+    if authority.is_some_and(|authority| authority.as_str().as_bytes() != named) {
+        return false;
+    }
+    if head.method == Method::CONNECT {
+        return true;
+    }
+    let target = head.raw_path();
+    let has_form = target.starts_with(b"/") || head.method == Method::OPTIONS && target == b"*";
+    has_form && !(target.iter()).any(|byte| matches!(byte, b'\0' | b'\n' | b'\r' | b' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn head(method: &str, uri: &str, hosts: &[&str]) -> RequestHeader {
+        let request = http::Request::builder().method(method).uri(uri);
+        let mut head = RequestHeader::from(request.body(()).unwrap().into_parts().0);
+        for host in hosts {
+            let host = HeaderValue::from_str(host).unwrap();
+            head.append_header(HOST, host).unwrap();
+        }
+        head
+    }
+
+    /// Goal: each rule rejects, and requests that keep them pass. Method: heads on both sides of each.
+    #[test]
+    fn each_rule_has_two_sides() {
+        for (method, uri, hosts, is_well_formed) in [
+            ("GET", "http://a.test/x?y", &[][..], true),
+            ("GET", "http://a.test/x", &["a.test"], true),
+            ("GET", "/x", &["a.test"], true),
+            ("OPTIONS", "*", &["a.test"], true),
+            ("CONNECT", "a.test:443", &[], true),
+            ("GET", "/x", &[], false),
+            ("GET", "/x", &["a.test", "a.test"], false),
+            ("GET", "http://a.test/x", &["b.test"], false),
+            ("GET", "http://u@a.test/x", &[], false),
+            ("GET", "/x", &["u@a.test"], false),
+            ("GET", "*", &["a.test"], false),
+        ] {
+            let head = head(method, uri, hosts);
+            assert_eq!(
+                super::is_well_formed(&head),
+                is_well_formed,
+                "{method} {uri} {hosts:?}"
+            );
+        }
+    }
+}
