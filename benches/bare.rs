@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use async_trait::async_trait;
 use mimalloc::MiMalloc;
 use pingora::modules::http::HttpModules;
-use pingora::proxy::{ProxyHttp, Session, http_proxy_service};
 use pingora::server::Server;
 use pingora::server::configuration::ServerConf;
 use pingora::upstreams::peer::HttpPeer;
+use pingora_proxy::{ProxyHttp, Session, http_proxy_service};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

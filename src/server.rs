@@ -16,9 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pingora::apps::HttpServerOptions;
 use pingora::listeners::{L4BufferSettings, ListenerConfig, Listeners};
-use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use pingora::services::listening::Service;
@@ -38,7 +36,6 @@ use crate::admission::KeySeed;
 use crate::budgets::{FileShares, OpenFiles, OwnFiles};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
-use crate::gateway::Gateway;
 use crate::listener::{AdminApp, Intake};
 use crate::process::{GatewayProcess, Phase};
 use crate::record::{AccessLog, RequestMetrics, RequestRecorder};
@@ -435,24 +432,14 @@ fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
 fn gateway_at(
     address: SocketAddr,
     process: &Arc<GatewayProcess>,
-    conf: &Arc<ServerConf>,
+    _conf: &Arc<ServerConf>,
 ) -> Service<Intake> {
-    let mut proxy = http_proxy(conf, Gateway(Arc::clone(&process.shared), address));
-    proxy.server_options = Some(server_options(&process.shared.snapshot().rules));
     let mut listeners = Listeners::new();
     // Heads and bodies are read into buffers of their own, so Pingora's of 64 KiB a connection would only take memory.
     let unbuffered = L4BufferSettings::default().read(0);
     listeners.add_listener(ListenerConfig::tcp(address.to_string()).l4_buffer(unbuffered));
-    let intake = Intake::new(Arc::clone(&process.shared), address, proxy);
+    let intake = Intake::new(Arc::clone(&process.shared), address);
     Service::with_listeners(format!("gateway {address}"), listeners, intake)
-}
-
-fn server_options(rules: &Rules) -> HttpServerOptions {
-    let mut options = HttpServerOptions::default();
-    // The intake decides whether a connection may speak HTTP/2, by the listener and the configuration in force.
-    options.h2c = true;
-    options.h2_idle_timeout = Some(rules.server.keepalive_timeout);
-    options
 }
 
 /// Ends the process when a signal asks for a drain, or a new process has taken over.

@@ -94,19 +94,8 @@ pub struct ActiveRoute {
     pub cache: Option<RouteCacheRules>,
     /// The edits of requests and answers; `None` where they pass unchanged.
     pub shape: Option<Arc<ShapeRules>>,
-    /// The code that forwards its requests.
-    pub forwarding: ForwardingPath,
     /// Its handles of the metrics, which also contain its name and those of its limits.
     pub metrics: RouteMetrics,
-}
-
-/// The code that forwards the requests of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ForwardingPath {
-    /// The gateway's own.
-    Direct,
-    /// Pingora's proxy.
-    Framework,
 }
 
 /// The action for an admitted request.
@@ -433,7 +422,6 @@ fn compile_route(
             .then(|| rate_limit_policy(limits.iter().map(|limit| &limit.items)))
             .flatten(),
         refusal: route.refusal.clone(),
-        forwarding: FORWARDING,
         shape: route.shape.clone(),
         max_body_bytes: route.max_body_bytes.unwrap_or(rules.server.max_body_bytes),
         cache: route.cache.clone(),
@@ -441,13 +429,6 @@ fn compile_route(
         limits,
     }
 }
-
-/// The code that forwards the requests of every route.
-const FORWARDING: ForwardingPath = if cfg!(feature = "framework-path") {
-    ForwardingPath::Framework
-} else {
-    ForwardingPath::Direct
-};
 
 /// Returns the lists of a route and those of every route; one that both name with one effect counts once.
 fn lists_of(route: &RouteRules, rules: &Rules) -> ClientLists {

@@ -5,12 +5,9 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, StatusCode};
-use pingora::Result;
-use pingora::cache::storage::{HandleMiss, MissFinishType};
 
 use super::memory_storage::{MemoryStorage, RoomResult};
 use super::storage_shard::{CacheEntry, EntryId, PendingEntry, UrlHash};
@@ -112,18 +109,6 @@ impl EntryWriter {
         if let Some(answer) = self.answer.take() {
             self.storage.abandon(answer.body.capacity());
         }
-    }
-}
-
-#[async_trait]
-impl HandleMiss for EntryWriter {
-    async fn write_body(&mut self, piece: Bytes, _: bool) -> Result<()> {
-        self.push(&piece);
-        Ok(())
-    }
-
-    async fn finish(self: Box<Self>) -> Result<MissFinishType> {
-        Ok(MissFinishType::Created(self.store()))
     }
 }
 

@@ -13,24 +13,18 @@
 //! before it can be found, so it is never subtracted before it was added. `used` may exceed the bound by the bytes that requests
 //! add before they evict, a piece of a body each.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
-use async_trait::async_trait;
 use bytes::Bytes;
-use pingora::Result;
-use pingora::cache::key::{CacheHashKey, CompactCacheKey};
-use pingora::cache::storage::{HitHandler, MissHandler, PurgeOutcome, PurgeTarget, PurgeType};
-use pingora::cache::trace::SpanHandle;
-use pingora::cache::{CacheKey, CacheMeta, Storage};
+use pingora::cache::CacheKey;
+use pingora::cache::key::CacheHashKey;
 
 use super::entry_writer::EntryWriter;
 use super::key::url_of;
 use super::purge::PurgeScope;
 use super::storage_shard::{CacheEntry, EntryId, PendingEntry, StorageShard, UrlHash};
-use super::stored_body::StoredBody;
 use super::stored_head::StoredHead;
 
 /// Number of shards: enough that threads seldom meet, few enough to walk them all.
@@ -270,64 +264,6 @@ impl MemoryStorage {
             }
         }
         RoomResult::Made
-    }
-}
-
-#[async_trait]
-impl Storage for MemoryStorage {
-    async fn lookup(
-        &'static self,
-        key: &CacheKey,
-        _: &SpanHandle,
-    ) -> Result<Option<(CacheMeta, HitHandler)>> {
-        let found = self.get(key);
-        Ok(found.map(|found| -> (CacheMeta, HitHandler) {
-            (found.head.meta(), Box::new(StoredBody::new(found.body)))
-        }))
-    }
-
-    async fn get_miss_handler(
-        &'static self,
-        key: &CacheKey,
-        meta: &CacheMeta,
-        _: &SpanHandle,
-    ) -> Result<MissHandler> {
-        Ok(Box::new(self.write(key, StoredHead::of(meta))))
-    }
-
-    /// Purges for Pingora's own requests and eviction, neither of which is used. It has no URL, so every shard is searched.
-    async fn purge(
-        &'static self,
-        target: PurgeTarget<'_>,
-        _: PurgeType,
-        _: &SpanHandle,
-    ) -> Result<PurgeOutcome> {
-        let key: &CompactCacheKey = target.key();
-        let identity = EntryId {
-            primary: key.primary_bin(),
-            variance: key.variance_bin(),
-        };
-        for shard in &self.shards {
-            let taken = lock(shard).take(identity);
-            if let Some(entry) = taken {
-                self.give_back(entry.weight());
-                return Ok(PurgeOutcome::Purged(None));
-            }
-        }
-        Ok(PurgeOutcome::NotFound)
-    }
-
-    async fn update_meta(
-        &'static self,
-        key: &CacheKey,
-        meta: &CacheMeta,
-        _: &SpanHandle,
-    ) -> Result<bool> {
-        Ok(self.update(key, Arc::new(StoredHead::of(meta))))
-    }
-
-    fn as_any(&self) -> &(dyn Any + Send + Sync + 'static) {
-        self
     }
 }
 

@@ -18,7 +18,6 @@ pub mod ranges;
 pub mod request_directives;
 pub mod status;
 mod storage_shard;
-mod stored_body;
 pub mod stored_head;
 pub mod vary;
 

@@ -144,24 +144,6 @@ impl StorageShard {
         None
     }
 
-    /// Removes the response with this identity, of whichever URL.
-    pub(super) fn take(&mut self, identity: EntryId) -> Option<CacheEntry> {
-        let (url, at) = self.urls.iter().find_map(|(url, entries)| {
-            let at = entries
-                .iter()
-                .position(|entry| entry.identity == identity)?;
-            Some((*url, at))
-        })?;
-        let entries = self.urls.get_mut(&url)?;
-        let entry = entries.swap_remove(at);
-        if entries.is_empty() {
-            self.urls.remove(&url);
-        }
-        self.count -= 1;
-        self.tidy();
-        Some(entry)
-    }
-
     /// Removes the responses of one URL that are stored or being stored.
     pub(super) fn forget(&mut self, url: UrlHash, purge: &PurgeScope) -> Vec<CacheEntry> {
         self.spoil(purge);

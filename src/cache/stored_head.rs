@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode};
-use pingora::cache::CacheMeta;
 use pingora::cache::key::HashBinary;
 use pingora::http::ResponseHeader;
 
@@ -41,37 +40,6 @@ impl StoredHead {
             variance: None,
             header,
         }
-    }
-
-    /// Converts it from Pingora's form.
-    pub(super) fn of(meta: &CacheMeta) -> Self {
-        Self {
-            fresh_until: meta.fresh_until(),
-            provenance: meta.provenance(),
-            born: meta.epoch(),
-            stale_while_revalidate: meta.stale_while_revalidate_sec(),
-            stale_if_error: meta.stale_if_error_sec(),
-            variance: meta.variance(),
-            header: meta.response_header_copy(),
-        }
-    }
-
-    /// Converts it to Pingora's form. Pingora uses the time of storing only to see whether a variant is older than the first of
-    /// its family, for which the family's own time suffices.
-    #[must_use]
-    pub fn meta(&self) -> CacheMeta {
-        let mut meta = CacheMeta::new(
-            self.fresh_until,
-            self.provenance,
-            self.stale_while_revalidate,
-            self.stale_if_error,
-            self.header.clone(),
-        );
-        meta.set_epoch_override(self.born);
-        if let Some(variance) = self.variance {
-            meta.set_variance(variance);
-        }
-        meta
     }
 
     /// Returns its status.

@@ -2,20 +2,14 @@
 //!
 //! A rejection keeps the connection: a small body that was already sent is drained, a large one is not read to its end.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::header::{
     ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
-    STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING, VARY,
+    STRICT_TRANSPORT_SECURITY, VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
-use pingora::ErrorType::WriteTimedout;
+use pingora::Result;
 use pingora::http::{RequestHeader, ResponseHeader};
-use pingora::protocols::http::ServerSession;
-use pingora::proxy::Session;
-use pingora::{Error, Result};
-use sluicegate_base::bounds;
 
 use super::context::Context;
 use super::shape::{self, Kind};
@@ -195,39 +189,8 @@ pub(super) fn proof(request: &RequestHeader, context: &Context, proof: &str) -> 
     OwnAnswer::new(header, proof, Kind::Failure, request, context)
 }
 
-/// Returns whether the client sends its body only after `100 Continue`, RFC 9110 §10.1.1.
-pub(super) fn waits_for_100_continue(session: &Session) -> bool {
-    expects_continue(session) && session.req_header().version == http::Version::HTTP_11
-}
-
-/// Sends `100 Continue`: the request passed, and origins do not get the client's `Expect`.
-pub(super) async fn send_100_continue(session: &mut Session) -> Result<()> {
-    // Pingora closes the connection when it writes anything while the body is unread; this is the one write after which it must
-    // not.
-    let keepalive = session.get_keepalive();
-    session.write_continue_response().await?;
-    session.set_keepalive(keepalive);
-    Ok(())
-}
-
-/// Returns whether an answer of the origin to a request with `method` ends with its head, RFC 9112 §6.3.
-pub(super) fn has_no_body(method: &Method, status: StatusCode, fields: &HeaderMap) -> bool {
-    let empty = |length: &HeaderValue| length.as_bytes() == b"0";
-    *method == Method::HEAD || is_bodiless(status) || fields.get(CONTENT_LENGTH).is_some_and(empty)
-}
-
 fn is_bodiless(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-}
-
-/// Removes `Transfer-Encoding` for HTTP/1.0, which has no chunks: the end of the connection ends the body, RFC 9112 §6.3.
-pub(super) fn unchunk_for_http10(session: &mut Session, fields: &mut dyn HeaderEdit) {
-    if session.req_header().version == http::Version::HTTP_10
-        && fields.all().contains_key(TRANSFER_ENCODING)
-    {
-        fields.remove(&TRANSFER_ENCODING);
-        session.set_keepalive(None);
-    }
 }
 
 /// Adds the request id and the state of the limits to an origin's response, merged with the RateLimit fields that the origin
@@ -276,89 +239,4 @@ fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {
 /// Returns the `Strict-Transport-Security` value. RFC 6797 §7.2: never in clear text, where anybody could have written it.
 fn strict_transport(context: &Context) -> Option<&HeaderValue> {
     context.secured.as_ref()?.strict_transport.as_ref()
-}
-
-/// Sends an answer of the gateway's own.
-pub(super) async fn send(
-    session: &mut Session,
-    context: &Context,
-    answer: OwnAnswer,
-) -> Result<()> {
-    let body = answer.body_for(&session.req_header().method).cloned();
-    drain(session, bounds::DRAIN_BYTES, bounds::DRAIN_TIME).await;
-    in_time(context, write(session, answer.head, body)).await?;
-    if session.as_http1().is_some() && !session.is_body_done() {
-        // The connection will be closed. A close with unread bytes makes the kernel send a reset that can overtake the answer,
-        // so wait a little for the client to read it.
-        drain(session, bounds::LINGER_BYTES, bounds::LINGER_TIME).await;
-    }
-    Ok(())
-}
-
-/// Writes an answer within the time that a client has to read it, so that a client that never reads cannot hold it forever.
-pub(super) async fn in_time(
-    context: &Context,
-    write: impl Future<Output = Result<()>>,
-) -> Result<()> {
-    let patience = context.snapshot.rules.server.client_write_timeout;
-    tokio::time::timeout(patience, write)
-        .await
-        .unwrap_or_else(|_| Err(Error::explain(WriteTimedout, "the gateway's own answer")))
-}
-
-/// Writes an answer to its end; without a body, the head ends it.
-pub(super) async fn write(
-    session: &mut Session,
-    header: ResponseHeader,
-    body: Option<Bytes>,
-) -> Result<()> {
-    let header = Box::new(header);
-    let Some(body) = body else {
-        if let ServerSession::H2(stream) = session.as_downstream_mut() {
-            // The proxy would end the stream by a frame of its own, and gRPC clients expect the end in the head.
-            return stream.write_response_header(header, true);
-        }
-        session.write_response_header(header, true).await?;
-        return session.as_downstream_mut().finish_body().await;
-    };
-    session.write_response_header(header, false).await?;
-    session.write_response_body(Some(body), true).await
-}
-
-/// Discards up to `bytes` of the client's body, for at most `time`.
-async fn drain(session: &mut Session, bytes: usize, time: Duration) {
-    if session.is_body_done() || session.is_body_empty() || expects_continue(session) {
-        return;
-    }
-    let discard = async {
-        let mut discarded = 0;
-        while discarded < bytes {
-            match session.read_request_body().await {
-                Ok(Some(chunk)) => discarded += chunk.len(),
-                Ok(None) | Err(_) => return,
-            }
-        }
-    };
-    // A timeout is the expected end for a slow client or a long body.
-    let _ = tokio::time::timeout(time, discard).await;
-}
-
-/// Returns whether the client sends no body after a final answer, since it waits for `100 Continue`, RFC 9110 §10.1.1.
-fn expects_continue(session: &Session) -> bool {
-    session
-        .req_header()
-        .headers
-        .get(http::header::EXPECT)
-        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
-}
-
-/// Returns the final answer, if one was begun: an interim one (100, 103) does not count, but 101 does (RFC 9110 §15.2).
-pub(super) fn answered(session: &Session) -> Option<&ResponseHeader> {
-    session
-        .response_written()
-        .filter(|response| is_final(response.status))
-}
-
-pub(super) fn is_final(status: StatusCode) -> bool {
-    !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
 }

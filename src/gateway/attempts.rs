@@ -13,14 +13,11 @@ use std::sync::Arc;
 use http::header::HeaderValue;
 use http::{StatusCode, header::SET_COOKIE};
 use pingora::http::RequestHeader;
-use pingora::proxy::Session;
-use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result, RetryType};
 use sluicegate_base::bounds::MAX_TRIES;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
-use super::answered;
 use super::cause::{Cause, Stage, explain};
 use super::context::Context;
 use super::decision::ForwardedRequest;
@@ -28,7 +25,7 @@ use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::budgets::RequestPermit;
 use crate::origin::{
     AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, FieldEdit, NO_CONNECTION,
-    PickRequest, PickResult, ServerPool, TunnelSocket, cookie_for, for_upgrade, tag_in,
+    PickRequest, PickResult, ServerPool, cookie_for, tag_in,
 };
 use crate::process::SharedState;
 use crate::response::GatewayProblem;
@@ -39,8 +36,6 @@ use crate::url_scheme::UrlScheme;
 pub(super) struct AttemptRequest<'a> {
     /// The head, as it was received.
     pub(super) head: &'a RequestHeader,
-    /// True if it asks for an upgrade, which a connection of its own carries.
-    pub(super) is_upgrade: bool,
     /// True if the whole body can be sent once more.
     pub(super) is_buffered: bool,
     /// True if the client has got no part of an answer.
@@ -48,16 +43,6 @@ pub(super) struct AttemptRequest<'a> {
 }
 
 impl<'a> AttemptRequest<'a> {
-    /// Returns those of a session.
-    pub(super) fn of(session: &'a Session) -> Self {
-        Self {
-            head: session.req_header(),
-            is_upgrade: session.is_upgrade_req(),
-            is_buffered: !session.retry_buffer_truncated(),
-            is_unanswered: answered(session).is_none(),
-        }
-    }
-
     /// Returns whether the whole request can be sent once more, to a client that has got no part of an answer.
     fn is_at_hand(&self) -> bool {
         self.is_buffered && self.is_unanswered
@@ -75,25 +60,6 @@ impl<'a> AttemptRequest<'a> {
 
 /// The cause of the errors that turn an answer into another attempt; it is not shown to anybody.
 const ANOTHER_TRY: &str = "the answer asks for another try";
-
-/// Picks the server of the next attempt, and returns the peer to connect to.
-pub(super) async fn next(
-    shared: &SharedState,
-    request: AttemptRequest<'_>,
-    context: &mut Context,
-) -> Result<Box<HttpPeer>> {
-    pick(shared, request, context).await?;
-    let attempt = &mut context.forwarded_mut()?.attempt;
-    let permit = attempt.permit.as_ref();
-    let peer = permit.ok_or_else(|| error_for(GatewayProblem::Internal))?;
-    let peer = peer.server.peer();
-    if !request.is_upgrade {
-        return Ok(peer);
-    }
-    let (peer, socket) = for_upgrade(peer);
-    attempt.tunnel = socket;
-    Ok(peer)
-}
 
 /// Picks the server of the next attempt, and takes a permit there.
 pub(super) async fn pick(
@@ -286,7 +252,6 @@ fn at_present(pick: &PickRequest) -> PickRequest {
 /// Pingora took a connection that is being closed for another request. Nothing was sent, and the attempt looks for another one.
 pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<()> {
     let attempt = &mut context.forwarded_mut()?.attempt;
-    let socket = (attempt.tunnel.as_ref()).map_or(socket, TunnelSocket::number);
     if let Some(permit) = &mut attempt.permit
         && permit.connected(socket).is_err()
     {
@@ -350,12 +315,10 @@ fn follows_interrupted(
     error: &Error,
     is_unprocessed: bool,
 ) -> Result<bool> {
-    let (decided, is_withheld) = (context.decided_at, context.withheld.is_some());
+    let decided = context.decided_at;
     let forwarded = context.forwarded_mut()?;
     // Pingora would repeat more often: it counts lookups of a connection too.
     let may_repeat = forwarded.tries < MAX_TRIES
-        // A head that is kept back is an answer, and its body is on the way into the cache.
-        && !is_withheld
         && (request.is_repeatable() || is_unprocessed && request.is_at_hand());
     if error.retry() {
         forwarded.note_tried();

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::io;
 
-use http::header::{CONTENT_LENGTH, HeaderMap};
 use pingora::{Error, ErrorType};
 use sluicegate_base::bounds::{FAILURE_REASON, RESPONSE_FIELDS, RESPONSE_HEAD};
 
@@ -105,12 +104,6 @@ impl Cause {
             reason: problem.detail().into(),
         }
     }
-}
-
-/// Returns how many bytes of a body the fields of a response announce.
-pub(super) fn announced(fields: &HeaderMap) -> Option<u64> {
-    let length = fields.get(CONTENT_LENGTH)?;
-    length.to_str().ok()?.parse().ok()
 }
 
 /// Returns the kind and the reason of an attempt's failure.

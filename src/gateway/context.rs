@@ -4,15 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use pingora::Result;
-use pingora::http::ResponseHeader;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
-use super::cache::RequestCacheState;
 use super::cause::Cause;
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::direct::CacheTransaction;
@@ -27,7 +24,6 @@ use crate::record::{InFlight, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
-use crate::response::compressor::BodyCompressor;
 use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
 
@@ -74,12 +70,6 @@ pub struct Context {
     pub client: Option<(IpAddr, AddressSource)>,
     /// The trace that the request belongs to; `None` without tracing.
     pub(super) trace: Option<TraceContext>,
-    /// The compressor of the answer; `None` where the answer is not compressed.
-    pub(super) compressor: Option<BodyCompressor>,
-    /// Bytes of the origin's body that were dropped, because a page or a head alone replaces it; `None` where the body passes.
-    pub(super) replaced: Option<usize>,
-    /// The head of an answer without a body, written once the origin's answer is stored.
-    pub(super) withheld: Option<Box<ResponseHeader>>,
     /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
     pub(super) located: Option<RequestRoute>,
     /// The decision, and the way to the origin; `None` where the request was rejected before admission.
@@ -88,22 +78,14 @@ pub struct Context {
     pub missing_keys: MissingKeys,
     /// The part of the body that was read before the decision; `None` where no key needs it.
     pub(super) body: Option<Prefix>,
-    /// Body bytes that were read early and that Pingora does not send to the origin by itself.
-    pub(super) held: Option<Bytes>,
-    /// True if `100 Continue` was sent.
-    pub sent_100_continue: bool,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
-    /// The state of Pingora's cache; `None` where the route has none.
-    pub(super) cache: Option<Box<RequestCacheState>>,
     /// The course through the cache on the gateway's own path; `None` where the route has none.
     pub(super) cached: Option<Box<CacheTransaction>>,
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,
     /// The permit for the unread bytes of the answer; small answers need none.
     pub(super) unread: Option<UnreadPermit>,
-    /// Bytes of an answer of unknown length that were passed to the client's side.
-    pub(super) passed: u64,
     /// The cause of a missing proper answer; `None` where there is a proper one.
     pub(super) cause: Option<Box<Cause>>,
     /// Body bytes received from the client.
@@ -126,21 +108,14 @@ impl Context {
             secured: None,
             client: None,
             trace: None,
-            compressor: None,
-            replaced: None,
-            withheld: None,
             located: None,
             decision: None,
             missing_keys: MissingKeys::default(),
             body: None,
-            held: None,
-            sent_100_continue: false,
             decided_at: arrived,
-            cache: None,
             cached: None,
             disposition: None,
             unread: None,
-            passed: 0,
             cause: None,
             received: 0,
             pace: Pace::default(),

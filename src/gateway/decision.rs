@@ -14,9 +14,7 @@ use sluicegate_limiter::Timestamp;
 use super::cause::Stage;
 use crate::admission::{AdmissionReport, Admitted};
 use crate::budgets::RequestPermit;
-use crate::origin::{
-    AttemptFailure, AttemptWait, FailedServers, ServerPermit, ServerPool, TunnelSocket,
-};
+use crate::origin::{AttemptFailure, AttemptWait, FailedServers, ServerPermit, ServerPool};
 use crate::record::OriginUse;
 use crate::rejection::Rejection;
 
@@ -174,8 +172,6 @@ pub(super) struct OriginAttempt {
     pub(super) queued_at: Timestamp,
     /// The permit at the server, while the attempt holds one.
     pub(super) permit: Option<ServerPermit>,
-    /// The socket of the tunnel to the server, which Pingora does not know.
-    pub(super) tunnel: Option<TunnelSocket>,
     /// The waits for a permit or a connection, until the attempt has both.
     pub(super) wait: Option<Box<AttemptWait>>,
     /// The head of the origin's final answer, once it has come.
@@ -199,7 +195,6 @@ impl OriginAttempt {
             started: now,
             queued_at: now,
             permit: None,
-            tunnel: None,
             wait: None,
             answer: None,
             received: 0,

@@ -4,28 +4,17 @@ use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 use http::Uri;
-use http::header::{COOKIE, EXPECT, HOST, HeaderValue, TE};
+use http::header::{COOKIE, HOST, HeaderValue};
 use http::uri::PathAndQuery;
 use pingora::http::RequestHeader;
-use pingora::proxy::Session;
-use pingora::{Error, ErrorType, OrErr, Result};
+use pingora::{ErrorType, OrErr, Result};
 use sluicegate_base::clock;
-use sluicegate_http1::{RuleViolation, is_framing_lookalike, raw_query};
+use sluicegate_http1::{is_framing_lookalike, raw_query};
 
 use super::context::Context;
 use super::error::ProxyFault;
-use crate::origin::{FieldEdit, HeaderEdit, ServerPool};
+use crate::origin::FieldEdit;
 use crate::response::GatewayProblem;
-
-/// Checks that the server negotiated the protocol that the operator configured. Pingora falls back to HTTP/1.1 if a TLS server
-/// selects none, and a gRPC request would then be lost silently.
-pub(super) fn check(pool: &ServerPool, request: &RequestHeader) -> Result<()> {
-    if !pool.rules.transport.protocol.is_http2_alone() || request.version == http::Version::HTTP_2 {
-        return Ok(());
-    }
-    let why = "it takes no HTTP/2; write protocol = \"auto\" to speak HTTP/1.1 with it";
-    Err(Error::explain(ErrorType::HandshakeError, why).into_up())
-}
 
 /// Copies `:authority` of an HTTP/2 request to `Host`, from which the fields about the requested host are made. From HTTP/2 to
 /// HTTP/2 Pingora needs this too, and writes `:authority` from it again.
@@ -57,22 +46,6 @@ pub(super) fn encode_query(request: &mut RequestHeader) -> Result<()> {
     Ok(())
 }
 
-/// Drops interim answers for a client of HTTP/1.0: RFC 9110 §15.2 forbids them, and §10.1.1 has the server ignore `Expect`.
-pub(super) fn withhold_interim_answers(session: &mut Session) {
-    if session.req_header().version == http::Version::HTTP_10 {
-        session.set_ignore_info_resp(true);
-        session.req_header_mut().remove_header(&EXPECT);
-    }
-}
-
-/// Rejects an HTTP/2 request with a field that an HTTP/1.1 origin may take for a framing field. The listener rejects those of
-/// HTTP/1.
-pub(super) fn check_framing_names(request: &RequestHeader) -> Option<GatewayProblem> {
-    has_framing_name(request).then_some(GatewayProblem::BadRequest(
-        RuleViolation::FramingName.into(),
-    ))
-}
-
 /// Returns whether an HTTP/2 request has such a field.
 pub(super) fn has_framing_name(request: &RequestHeader) -> bool {
     let mut names = request.headers.keys();
@@ -100,13 +73,6 @@ pub(super) fn join_cookies(received: &RequestHeader, fields: &mut dyn FieldEdit)
         COOKIE,
         whole.or_err(ErrorType::InvalidHTTPHeader, "a cookie")?,
     )
-}
-
-/// Removes `TE` from an HTTP/2 answer, which clients take for malformed otherwise (RFC 9113 §8.2.2).
-pub(super) fn omit_te(session: &Session, fields: &mut dyn HeaderEdit) {
-    if session.is_http2() && fields.all().contains_key(TE) {
-        fields.remove(&TE);
-    }
 }
 
 /// Blames the client when an origin was silent only because the client, whose body is not at its end, was silent for most of the origin's

@@ -7,23 +7,9 @@ use pingora::http::RequestHeader;
 use super::context::Context;
 use super::{Gateway, labels, max_forwards, shape};
 use crate::client::ClientAddress;
-use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, edit_request, set_client_headers};
+use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, set_client_headers};
 
 impl Gateway {
-    /// Makes of a copy of the received head the head that the origin gets.
-    pub(super) fn edit_for_origin(
-        &self,
-        received: &RequestHeader,
-        request: &mut RequestHeader,
-        context: &Context,
-    ) -> Result<()> {
-        let header_case = context.forwarded()?.pool.rules.header_case;
-        edit_request(request, header_case, |fields| {
-            self.edit_fields_for_origin(received, fields, context)
-        })?;
-        shape::set_target(request, context)
-    }
-
     /// Makes of the received fields the fields that the origin gets.
     pub(super) fn edit_fields_for_origin(
         &self,

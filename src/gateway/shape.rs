@@ -4,12 +4,10 @@
 //! override the fields about clients and limits. Templates read the request when they are expanded; routes without templates pay
 //! nothing for them.
 
-use bytes::Bytes;
 use http::StatusCode;
 use http::header::{self, HeaderName};
-use pingora::ErrorType::InternalError;
+use pingora::Result;
 use pingora::http::{RequestHeader, ResponseHeader};
-use pingora::{Error, Result};
 use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathGroups};
 use tracing::warn;
@@ -78,14 +76,6 @@ pub(super) fn edit_request(
 ) -> Result<()> {
     match context.shape() {
         Some(shape) => edit(fields, &shape.request, Kind::Content, request, context),
-        None => Ok(()),
-    }
-}
-
-/// Sets the path that the route makes for the origin.
-pub(super) fn set_target(request: &mut RequestHeader, context: &Context) -> Result<()> {
-    match &context.located()?.target {
-        Some(target) => request.set_raw_path(target.as_bytes()),
         None => Ok(()),
     }
 }
@@ -181,35 +171,6 @@ pub(super) fn begin_compression(
         fields.insert(name, value)?;
     }
     Ok(Some(compressor))
-}
-
-/// Compresses a piece of a body, and its end.
-pub(super) fn compress(
-    body: &mut Option<Bytes>,
-    end: BodyEnd,
-    context: &mut Context,
-) -> Result<()> {
-    let Some(compressor) = &mut context.compressor else {
-        return Ok(());
-    };
-    let mut coded = || -> std::io::Result<Bytes> {
-        let piece = compressor.push(body.as_deref().unwrap_or_default())?;
-        if end == BodyEnd::NotYet {
-            return Ok(piece);
-        }
-        let last = compressor.finish()?;
-        Ok(if piece.is_empty() {
-            last
-        } else {
-            Bytes::from([piece, last].concat())
-        })
-    };
-    match coded() {
-        // An empty piece would end a body in chunks.
-        Ok(piece) => *body = (!piece.is_empty() || end == BodyEnd::Here).then_some(piece),
-        Err(error) => return Error::e_because(InternalError, "compressing an answer", error),
-    }
-    Ok(())
 }
 
 /// The position of a piece in its body.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue};
 use pingora::Result;
 use pingora::http::RequestHeader;
-use pingora::proxy::Session;
 
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
@@ -38,21 +37,6 @@ pub(super) enum Step {
     Reject(GatewayProblem),
     /// Answer the challenge of an ACME server with this proof.
     Prove(Arc<str>),
-}
-
-/// Executes a step. Returns whether it ended the request.
-pub(super) async fn carry_out(
-    step: Step,
-    session: &mut Session,
-    context: &mut Context,
-) -> Result<bool> {
-    if matches!(step, Step::Forward) {
-        answer::send_100_continue(session).await?;
-        return Ok(false);
-    }
-    let answer = answer_to(step, session.req_header(), context)?;
-    answer::send(session, context, answer).await?;
-    Ok(true)
 }
 
 /// Settles a request that ends with `step`, and returns its answer.

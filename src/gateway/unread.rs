@@ -6,10 +6,8 @@
 //!
 //! [`UnreadAnswers`]: crate::budgets::UnreadAnswers
 
-use bytes::Bytes;
-use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
-use sluicegate_base::bounds::{UNTAKEN_PIECE, WAITING_PIECE};
+use sluicegate_base::bounds::UNTAKEN_PIECE;
 
 use super::cause::Cause;
 use super::context::Context;
@@ -45,37 +43,6 @@ pub(super) fn went_on(context: &mut Context) {
     if attempt.is_some_and(|attempt| attempt.announced_length().is_none()) {
         context.unread = None;
     }
-}
-
-/// Acquires a permit for an answer of unknown length while many of its bytes are unread, and releases it when few are.
-///
-/// # Errors
-/// No permit is free.
-pub(super) fn pass(
-    shared: &SharedState,
-    session: &Session,
-    body: Option<&Bytes>,
-    context: &mut Context,
-) -> Result<()> {
-    let Some(body) = body else { return Ok(()) };
-    let forwarded = context.forwarded()?;
-    // A stored answer has no permit of a request in flight.
-    let relays = forwarded.in_flight.is_some() && !session.was_upgraded();
-    if !relays || forwarded.attempt.announced_length().is_some() {
-        return Ok(());
-    }
-    context.passed = context.passed.saturating_add(body.len() as u64);
-    let waiting = context
-        .passed
-        .saturating_sub(session.body_bytes_sent() as u64);
-    if waiting < WAITING_PIECE {
-        context.unread = None;
-        return Ok(());
-    }
-    if context.unread.is_some() {
-        return Ok(());
-    }
-    enter(shared, None, context)
 }
 
 fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Result<()> {

@@ -7,20 +7,8 @@
 use http::Method;
 use http::header::{HeaderName, UPGRADE};
 use pingora::http::RequestHeader;
-use pingora::proxy::Session;
 
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
-
-/// Removes an upgrade to another protocol than WebSocket, and one to WebSocket that is not a GET without a body.
-pub(super) fn only_to_websocket(session: &mut Session) {
-    if !session.req_header().headers.contains_key(UPGRADE) {
-        return;
-    }
-    let has_body = !session.is_body_empty();
-    if !is_to_websocket(session.req_header(), has_body) {
-        remove(session.req_header_mut());
-    }
-}
 
 /// Returns whether the head asks for an upgrade to WebSocket alone, by a GET without a body (RFC 6455 §4.1).
 pub(super) fn is_to_websocket(head: &RequestHeader, has_body: bool) -> bool {

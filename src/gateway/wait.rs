@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pingora::protocols::SocketDigest;
-use pingora::proxy::Session;
 use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
@@ -91,16 +90,6 @@ impl Drop for QueueWaiter<'_> {
     fn drop(&mut self) {
         self.delayed.queues().leave(&self.request, self.departure);
     }
-}
-
-/// Returns once the client of a session has left.
-pub(super) async fn left(session: &mut Session) {
-    if let Some(closed) = session.as_downstream_mut().watch_h2_stream_close() {
-        let _ = closed.await;
-        return;
-    }
-    let digest = session.digest();
-    closed(digest.and_then(|digest| digest.socket_digest.clone())).await;
 }
 
 /// Returns once the client has closed the connection with this socket.

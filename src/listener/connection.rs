@@ -163,30 +163,9 @@ impl Http1Connection {
         }
     }
 
-    /// Takes the bytes of the next request that are here: its head, and the part of its body that was sent along. Bytes of later
-    /// requests stay, unless chunks hide where this request ends. Bytes that arrive while the proxy waits for the origin end the
-    /// connection.
-    pub(super) fn take_request(&mut self, head_bytes: usize) -> BytesMut {
-        let here = self.read.len();
-        let end = self.head.framing().length().map_or(here, |bytes| {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            head_bytes.saturating_add(bytes).min(here)
-        });
-        self.head.clear();
-        self.read.split_to(end)
-    }
-
     /// Takes the bytes of the head; those behind it stay.
     pub(super) fn split_head(&mut self, head_bytes: usize) -> Bytes {
         self.read.split_to(head_bytes).freeze()
-    }
-
-    /// Puts a head back in front of the bytes behind it.
-    pub(super) fn put_back(&mut self, head: &[u8]) {
-        let behind = std::mem::take(&mut self.read);
-        self.read = BytesMut::with_capacity(head.len() + behind.len());
-        self.read.extend_from_slice(head);
-        self.read.extend_from_slice(&behind);
     }
 
     /// Begins the body of a request whose head was taken; no chunks are checked for Pingora.

@@ -123,11 +123,6 @@ impl GuardedStream {
             .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
     }
 
-    /// Returns the stream that the proxy gives back; `None` for a stream of another type, which does not happen.
-    pub(super) fn again(stream: Stream) -> Option<Box<Self>> {
-        stream.into_any().downcast().ok()
-    }
-
     /// Returns `result`, by which the client took so many bytes, or ends a wait that takes too long.
     fn unless_stalled<T>(
         &mut self,

@@ -1,8 +1,8 @@
 //! Owns a connection from its first byte to its last: HTTP/2 is served stream by stream, HTTP/1 request by request.
 //!
 //! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]). Heads are
-//! read here, so that they have a deadline and a size, and so that none reaches the proxy that two parsers could read in two
-//! ways ([`sluicegate_http1`]). The proxy then serves the request from the bytes already read. On a connection whose last request
+//! read here, so that they have a deadline and a size, and so that none is served that two parsers could read in two ways
+//! ([`sluicegate_http1`]). On a connection whose last request
 //! was rejected, [`super::rejection_fast_path`] first checks whether the next would be rejected again and answers that at a
 //! fraction of the cost; other connections never pay for this check.
 
@@ -10,20 +10,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pingora::apps::{HttpPersistentSettings, HttpServerApp, ServerApp};
+use pingora::apps::ServerApp;
 use pingora::prelude::timeout;
-use pingora::protocols::http::ServerSession;
 use pingora::protocols::{ALPN, Stream};
-use pingora::proxy::HttpProxy;
 use pingora::server::ShutdownWatch;
 
 use super::connection::{Http1Connection, NextHead};
-use super::guarded_stream::GuardedStream;
 use super::rejection_fast_path::RejectionRepeater;
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::config::rules::Http2;
-use crate::gateway::{ConnectionState, Gateway, LastWasRefused};
+use crate::gateway::{ConnectionState, Gateway};
 use crate::process::SharedState;
+use crate::response::{GatewayProblem, HttpViolation};
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
 
@@ -34,19 +32,17 @@ const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub struct Intake {
     shared: Arc<SharedState>,
     address: SocketAddr,
-    proxy: Arc<HttpProxy<Gateway>>,
     gateway: Gateway,
 }
 
 impl Intake {
-    /// Returns an intake in front of `proxy`, for connections that are accepted at `address`.
+    /// Returns an intake for connections that are accepted at `address`.
     #[must_use]
-    pub fn new(shared: Arc<SharedState>, address: SocketAddr, proxy: HttpProxy<Gateway>) -> Self {
+    pub fn new(shared: Arc<SharedState>, address: SocketAddr) -> Self {
         Self {
             gateway: Gateway(Arc::clone(&shared), address),
             shared,
             address,
-            proxy: Arc::new(proxy),
         }
     }
 
@@ -97,21 +93,15 @@ impl Intake {
             }
             let head = connection.split_head(head_bytes);
             let decided = (self.gateway).decide_direct(&connection.head, &head, &facts);
-            let state = match decided {
-                Some(decided) => {
-                    connection.begin_body(decided.server_rules());
-                    let served = (self.gateway).serve_direct(decided, &mut connection, shutdown);
-                    // Boxed, so that an idle connection does not hold the room for a request.
-                    Box::pin(served).await
-                }
-                None => {
-                    connection.put_back(&head);
-                    let served = self.serve_by_framework(connection, head_bytes, shutdown);
-                    let state;
-                    (connection, state) = Box::pin(served).await?;
-                    state
-                }
+            let Some(decided) = decided else {
+                let problem = GatewayProblem::BadRequest(HttpViolation::Other);
+                Box::pin(connection.end_with(problem, &self.shared)).await;
+                return None;
             };
+            connection.begin_body(decided.server_rules());
+            let served = (self.gateway).serve_direct(decided, &mut connection, shutdown);
+            // Boxed, so that an idle connection does not hold the room for a request.
+            let state = Box::pin(served).await;
             match state {
                 ConnectionState::Reusable => repeats = None,
                 ConnectionState::ReusableAfterRejection => {
@@ -128,33 +118,6 @@ impl Intake {
             }
         }
     }
-
-    /// Serves a request by Pingora's proxy. Returns `None` where the connection has ended.
-    async fn serve_by_framework(
-        &self,
-        mut connection: Http1Connection,
-        head_bytes: usize,
-        shutdown: &ShutdownWatch,
-    ) -> Option<(Http1Connection, ConnectionState)> {
-        let request = connection.take_request(head_bytes);
-        let mut session = ServerSession::new_http1(connection.stream);
-        session.set_pipelined_prefix(request);
-        let reused = self.proxy.process_new_http(session, shutdown).await?;
-        let (stream, settings) = reused.consume();
-        connection.stream = GuardedStream::again(stream)?;
-        let state = if was_refused(settings) {
-            ConnectionState::ReusableAfterRejection
-        } else {
-            ConnectionState::Reusable
-        };
-        Some((connection, state))
-    }
-}
-
-fn was_refused(settings: Option<HttpPersistentSettings>) -> bool {
-    settings
-        .and_then(|mut settings| settings.take_user_context())
-        .is_some_and(|context| context.is::<LastWasRefused>())
 }
 
 #[async_trait]
@@ -220,9 +183,5 @@ impl ServerApp for Intake {
         }
         self.serve_http1(stream, shutdown).await;
         None
-    }
-
-    async fn cleanup(&self) {
-        self.proxy.http_cleanup().await;
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Fields about the client come from the gateway, never from an untrusted peer. Such fields of an untrusted peer were removed before
 //! ([`FieldPolicy`](crate::client::FieldPolicy)); the remaining ones come from trusted proxies.
-//! Hop-by-hop fields (RFC 9110 §7.6.1) are removed here too, but not from requests that Pingora's proxy serves: its request policy does so.
+//! Hop-by-hop fields (RFC 9110 §7.6.1) are removed here too.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};

@@ -1,16 +1,16 @@
 //! Owns the connections that are open to one server for requests, where `max_connections` bounds them: their number, the request
 //! that uses each, and the idle ones that may be closed for a new one.
 //!
-//! Pingora opens and keeps connections, deep inside an attempt. This module decides which it may open: [`super::dialer`] takes a
+//! Pingora's transport opens connections, deep inside an attempt. This module decides which it may open: [`super::dialer`] takes a
 //! [`ConnectionPermit`] before it connects, or fails. A request that fails so has sent nothing. Either a connection is about to
 //! become free for it, and it waits for that at the server ([`Connections::refused`]), or the server is exhausted, and the
 //! request waits with the others of its origin ([`super::pending_queue`]).
 //!
-//! Idle connections of the gateway's own path are in an [`IdleList`], and those of Pingora's proxy in its pools. Neither path uses those of
-//! the other, so a request that finds none of its own and no permit closes one of the other path.
+//! Idle connections of HTTP/1.1 are in an [`IdleList`], those of HTTP/2 in a list of their own. A request that can use none of either, and
+//! gets no permit, closes an idle one: a request with an upgrade cannot use HTTP/2.
 //!
-//! A connection changes owners inside Pingora: for a moment, while one request takes it or releases it, no other finds it,
-//! though over HTTP/2 it could carry both. So a refusal is not final while other requests are about to get a connection. Each of
+//! A connection changes owners: for a moment, while one request takes it or releases it, no other finds it, though over HTTP/2 it could
+//! carry both. So a refusal is not final while other requests are about to get a connection. Each of
 //! those is counted as a [`Look`], and the end of a look wakes the first of the refused requests.
 //!
 //! # Invariants

@@ -25,7 +25,6 @@ mod retry_budget;
 mod server;
 mod server_state;
 mod sticky;
-mod tunnel;
 
 pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginTimeout};
 pub use client_headers::{
@@ -37,13 +36,11 @@ pub use dialer::NO_CONNECTION;
 pub use failure::{AttemptFailure, AttemptOutcome, FailureKind};
 pub use failure_log::{FailureLog, LatestFailure};
 pub use field_changes::FieldChanges;
-pub use header_edit::{FieldEdit, HeaderEdit, edit_request, edit_response};
+pub use header_edit::{FieldEdit, HeaderEdit};
 pub use health::HealthChecks;
 pub use hops::{CDN_LOOP, HopName};
-pub use peer::for_upgrade;
 pub use pending_queue::AttemptWait;
 pub use pool::{FailedServers, PickRequest, PickResult, ServerPool};
 pub use server::{OriginServer, ServerPermit};
 pub use server_state::{ServerState, ServerStatus};
 pub use sticky::{ChannelSecurity, cookie_for, tag_in};
-pub use tunnel::TunnelSocket;

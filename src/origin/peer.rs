@@ -17,7 +17,6 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::utils::tls::{CertKey, WrappedX509, parse_x509};
 use sluicegate_base::bounds;
 
-use super::tunnel;
 use crate::config::rules::{Certificate, OriginRules, OriginTls, PoolServer, Protocol, Verify};
 
 /// Probes of idle connections to origins: below the five minutes after which most firewalls forget a connection.
@@ -60,18 +59,6 @@ pub(super) fn peer(
     }
     peer.group_key = group(rules);
     peer
-}
-
-/// Returns the peer for a request with an upgrade: HTTP/2 has no `Upgrade` (RFC 9113 §8.6), so where HTTP/1.1 is possible too,
-/// it alone is offered. `tunnel` makes its connection.
-#[must_use]
-pub fn for_upgrade(mut peer: Box<HttpPeer>) -> (Box<HttpPeer>, Option<tunnel::TunnelSocket>) {
-    if matches!(peer.options.alpn, ALPN::H2H1) {
-        peer.options.alpn = ALPN::H1;
-    }
-    let speaks_http1 = matches!(peer.options.alpn, ALPN::H1);
-    let socket = speaks_http1.then(|| tunnel::lead(&mut peer));
-    (peer, socket)
 }
 
 /// Returns the name that a server's certificate must have: the configured one, the server's own, or its address.

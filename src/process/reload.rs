@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
@@ -40,7 +39,6 @@ struct Bound {
     admin: Option<SocketAddr>,
     threads: usize,
     /// The keep-alive of HTTP/2 connections.
-    keepalive: Duration,
     state_dir: Option<PathBuf>,
 }
 
@@ -69,7 +67,6 @@ impl Reloader {
                 addresses: addresses(rules),
                 admin: rules.admin.address,
                 threads: rules.server.threads,
-                keepalive: rules.server.keepalive_timeout,
                 state_dir: rules.server.state_dir.clone(),
             },
             last_reload: Mutex::new(None),
@@ -211,9 +208,6 @@ impl Bound {
         }
         if self.admin != rules.admin.address {
             pending.push("admin.address".to_owned());
-        }
-        if self.keepalive != rules.server.keepalive_timeout {
-            pending.push("server.keepalive_timeout for HTTP/2".to_owned());
         }
         if self.threads != rules.server.threads {
             pending.push("server.threads".to_owned());

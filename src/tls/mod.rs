@@ -27,7 +27,7 @@ use tracing::debug;
 
 pub use certificates::Certificates;
 pub use listeners::{ActiveListener, Listeners, compile};
-pub(crate) use stream::{secured, secured_by};
+pub(crate) use stream::secured_by;
 pub use termination::Termination;
 
 use crate::client::{ClientCertificate, TlsFacts};

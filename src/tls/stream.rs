@@ -16,8 +16,8 @@ use pingora::http::ResponseHeader;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::SslDigest;
 use pingora::protocols::{
-    ALPN, Digest, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest,
-    Ssl, Stream, TimingDigest, UniqueID, UniqueIDType,
+    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
+    Stream, TimingDigest, UniqueID, UniqueIDType,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::server::TlsStream;
@@ -65,11 +65,6 @@ impl SecuredStream {
 /// Returns the facts of a connection's handshake; `None` in clear text.
 pub(crate) fn secured_by(account: Option<&Arc<ProxyDigest>>) -> Option<&Arc<TlsFacts>> {
     account?.user_data.as_ref()?.downcast_ref()
-}
-
-/// Returns the same as [`secured_by`], for a request of Pingora's.
-pub(crate) fn secured(digest: Option<&Digest>) -> Option<&Arc<TlsFacts>> {
-    secured_by(digest?.proxy_digest.as_ref())
 }
 
 impl AsyncRead for SecuredStream {

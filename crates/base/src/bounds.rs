@@ -185,9 +185,6 @@ pub const ANSWER_OVERHEAD: u64 = 96 * 1024;
 /// Bytes of an announced body that take no room among unread answers: the kernel takes them mostly at once.
 pub const SMALL_ANSWER: u64 = 16 * 1024;
 
-/// Bytes of an answer of unknown length that wait for its client; with so many it takes room among unread answers.
-pub const WAITING_PIECE: u64 = 32 * 1024;
-
 /// Bytes of one piece of an answer of unknown length that its client does not take at once; with so many it takes room among unread
 /// answers.
 pub const UNTAKEN_PIECE: usize = 8 * 1024;

@@ -20,7 +20,6 @@ use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
 /// The gateway itself logs a client's errors, rarely and with the address (`record::Notices`), and the result of a request is in
 /// the access log. The libraries log both too, as errors, once for each occurrence, so any client can cause lines:
 /// - `pingora_core::apps` and `::protocols`: every failed handshake of HTTP/2, every answer that a client does not read.
-/// - `pingora_proxy`: every aborted request. The module `gateway` logs the gateway's own errors.
 /// - `pingora_core::connectors`: idle connections to origins that are requested while they are checked, which costs a new
 ///   connection and nothing else, and connections that were closed, without the name of their server.
 /// - `rustls`: alerts, and invalid names, of every client. The reason of a failed handshake is logged by the gateway, with the
@@ -29,12 +28,11 @@ use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
 ///   cannot watch.
 /// - `h2`: each invalid frame of a client, such as acknowledgments of pings that were not sent.
 /// - `hyper` talks to ACME servers only; `acme` logs the results.
-const LIBRARIES: [(&str, LevelFilter); 9] = [
+const LIBRARIES: [(&str, LevelFilter); 8] = [
     ("pingora", LevelFilter::WARN),
     ("pingora_core::apps", LevelFilter::OFF),
     ("pingora_core::protocols", LevelFilter::OFF),
     ("pingora_core::connectors", LevelFilter::OFF),
-    ("pingora_proxy", LevelFilter::OFF),
     ("rustls", LevelFilter::OFF),
     ("notify", LevelFilter::OFF),
     ("h2", LevelFilter::OFF),
@@ -165,13 +163,7 @@ mod tests {
             ("sluicegate::store=trace", "info"),
         ] {
             let all = filter(text);
-            for directive in [
-                rest,
-                "pingora=warn",
-                "pingora_proxy=off",
-                "rustls=off",
-                "h2=off",
-            ] {
+            for directive in [rest, "pingora=warn", "rustls=off", "h2=off"] {
                 assert!(all.iter().any(|one| one == directive), "{text:?}: {all:?}");
             }
         }
@@ -186,7 +178,7 @@ mod tests {
             !all.iter().any(|one| one.starts_with("pingora_core::")),
             "{all:?}"
         );
-        assert!(all.contains(&"pingora_proxy=off".to_owned()), "{all:?}");
+        assert!(all.contains(&"rustls=off".to_owned()), "{all:?}");
         let all = filter("warn, pingora_core::apps = DEBUG");
         assert!(
             all.contains(&"pingora_core::apps=debug".to_owned()),

@@ -6,14 +6,12 @@ use http::header::{
     ACCEPT_RANGES, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderMap,
     HeaderName, TRANSFER_ENCODING, VARY,
 };
-use http::{StatusCode, Version};
 use pingora::Result;
-use pingora::cache::{CachePhase, NoCacheReason, RespCacheable};
+use pingora::cache::NoCacheReason;
 use pingora::http::ResponseHeader;
-use pingora::proxy::Session;
 use sluicegate_base::clock;
 
-use super::{Lookup, max_object, rules};
+use super::{max_object, rules};
 use crate::cache::freshness::{self, BodyState, CacheAudience, FreshnessLifetime, OriginResponse};
 use crate::cache::moment;
 use crate::cache::stored_head::StoredHead;
@@ -32,53 +30,6 @@ const SAID_TO_ONE: [&str; 10] = [
     "x-ratelimit-reset",
     "x-request-id",
 ];
-
-/// Keeps the fields of a 304 of the origin that confirms the stored answer. Returns whether it does.
-pub(in crate::gateway) fn notice_confirmation(
-    session: &Session,
-    response: &ResponseHeader,
-    context: &mut Context,
-) -> bool {
-    let confirms = response.status == StatusCode::NOT_MODIFIED
-        && session.cache.enabled()
-        && session.cache.maybe_cache_meta().is_some();
-    if confirms && let Some(dealings) = &mut context.cache {
-        dealings.confirmation = Some(response.headers.clone());
-    }
-    confirms
-}
-
-/// Decides whether the origin's answer is stored, and with which head.
-pub(in crate::gateway) fn judge_answer(
-    session: &Session,
-    response: &ResponseHeader,
-    context: &mut Context,
-) -> Result<RespCacheable> {
-    let Some(dealings) = &mut context.cache else {
-        return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
-    };
-    if session.cache.bypassing() {
-        dealings.lookup = Lookup::Skipped;
-    }
-    let asker = dealings.asker;
-    let mut head = response.clone();
-    let has_end = head.version == Version::HTTP_2 || head.headers.contains_key(TRANSFER_ENCODING);
-    let body = match dealings.confirmation.take() {
-        Some(fields) => {
-            update(&mut head, &fields)?;
-            BodyState::Stored
-        }
-        None if has_end => BodyState::Delimited,
-        None => BodyState::UntilClose,
-    };
-    if session.is_upgrade_req() {
-        return Ok(RespCacheable::Uncacheable(NoCacheReason::Custom("upgrade")));
-    }
-    Ok(match storable_head(head, body, asker, context) {
-        Ok(head) => RespCacheable::Cacheable(head.meta()),
-        Err(reason) => RespCacheable::Uncacheable(reason),
-    })
-}
 
 /// Returns the head under which an answer of the origin to the audience `asker` is stored.
 ///
@@ -141,25 +92,4 @@ fn stored(mut head: ResponseHeader, lifetime: &FreshnessLifetime, now: SystemTim
         let _ = head.insert_header(DATE, httpdate::fmt_http_date(now));
     }
     StoredHead::new(head, lifetime, now)
-}
-
-/// Stops storing a body that exceeds the maximum size; requests that wait for it then go to the origin themselves.
-pub(in crate::gateway) fn watch_size(session: &mut Session, bytes: usize, context: &mut Context) {
-    if context.cache.is_none() {
-        return;
-    }
-    let max_object = max_object(context);
-    let Some(dealings) = &mut context.cache else {
-        return;
-    };
-    let fills = matches!(
-        session.cache.phase(),
-        CachePhase::Miss | CachePhase::Expired
-    );
-    dealings.passed = dealings.passed.saturating_add(bytes);
-    if fills && dealings.passed > max_object {
-        let reason = NoCacheReason::ResponseTooLarge;
-        session.cache.response_became_uncacheable(reason);
-        session.cache.disable(reason);
-    }
 }

@@ -26,7 +26,6 @@ pub(super) enum AttemptEvent {
 pub(super) fn facts<'a, C: RequestClient>(exchange: &ClientExchange<'a, C>) -> AttemptRequest<'a> {
     AttemptRequest {
         head: exchange.head,
-        is_upgrade: exchange.is_upgrade,
         is_buffered: exchange.body.is_repeatable(),
         is_unanswered: exchange.status.is_none(),
     }

@@ -1,13 +1,7 @@
-//! Serves requests without Pingora's proxy.
+//! Leads a request through the stages, in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), look up
+//! in the cache ([`cached`]), forward with attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]).
 //!
-//! A request passes the stages in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), look up in the
-//! cache ([`cached`]), forward with attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]). Whether a route is served
-//! here is compiled into it ([`ForwardingPath`]) and looked at before admission, so a request that goes to the proxy was not charged.
-//!
-//! Heads of HTTP/1 are parsed by [`sluicegate_http1`] alone, for both paths; a framing field is never copied, but written by what the
-//! parser decided.
-//!
-//! [`ForwardingPath`]: crate::snapshot::ForwardingPath
+//! Heads of HTTP/1 are parsed by [`sluicegate_http1`] alone; a framing field is never copied, but written by what the parser decided.
 
 mod attempt_io;
 mod cached;

@@ -72,10 +72,9 @@ async fn an_idle_connection_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_bound_holds_over_all_threads_and_both_paths() {
+async fn a_bound_holds_over_all_threads() {
     // Goal: a server never gets more connections than `max_connections`, and no request fails or waits for one that is idle in another
-    // thread or on the other path. Method: fifty clients at once before two connections; a third of them asks a route with a cache, which
-    // Pingora's proxy forwards; POST is never sent twice.
+    // thread. Method: fifty clients at once before two connections; a third of them asks a route with a cache; POST is never sent twice.
     let origin = Origin::answering(|_| Answer::new(200).header("cache-control", "no-store").into());
     let turnstile = Turnstile::before(origin.address());
     let stored = "[[route]]\npath = \"/stored/*\"\norigin = \"app\"\n[route.cache]\n";

@@ -23,12 +23,6 @@ impl Protocol {
     pub fn implies_tls(self) -> bool {
         matches!(self, Self::H2 | Self::Auto)
     }
-
-    /// Returns whether a server that answers by HTTP/1.1 contradicts the configuration.
-    #[must_use]
-    pub fn is_http2_alone(self) -> bool {
-        matches!(self, Self::H2 | Self::H2c)
-    }
 }
 
 /// One certificate, DER; X.509 was found in it when it was read.
