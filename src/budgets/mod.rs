@@ -19,7 +19,8 @@ use sluicegate_limiter::KeyHash;
 use crate::admission::KeySeed;
 
 pub use connections::{
-    ConnectionCaps, ConnectionLimitExceeded, ConnectionLimiter, ConnectionTallies,
+    ClientConnectionPermit, ConnectionCaps, ConnectionLimitExceeded, ConnectionLimiter,
+    ConnectionTallies,
 };
 pub use delay_queue::DelayedRequests;
 pub use open_files::{OpenFiles, OwnFiles};

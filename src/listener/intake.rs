@@ -18,6 +18,7 @@ use pingora::server::ShutdownWatch;
 use super::connection::{Http1Connection, NextHead};
 use super::rejection_fast_path::RejectionRepeater;
 use super::{http2, proxy_protocol, timer_keepalive};
+use crate::budgets::ClientConnectionPermit;
 use crate::config::rules::Http2;
 use crate::gateway::{ConnectionState, Gateway};
 use crate::process::SharedState;
@@ -27,6 +28,13 @@ use crate::tls::{self, ActiveListener};
 
 /// The first bytes of every HTTP/2 connection, RFC 9113 §3.4.
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A connection whose protocol is known.
+struct AcceptedConnection<'a> {
+    stream: Stream,
+    speaks_http2: bool,
+    permit: ClientConnectionPermit<'a>,
+}
 
 /// The application of one of the gateway's listeners.
 pub struct Intake {
@@ -63,6 +71,77 @@ impl Intake {
             }
         }
         Some(true)
+    }
+
+    /// Serves a connection to its end; `None` where it ends before its first request.
+    async fn serve(self: Arc<Self>, stream: Stream, shutdown: ShutdownWatch) -> Option<()> {
+        // Boxed, like the calls below: a connection that idles should not hold the room for its beginning.
+        let accepted = Box::pin(self.accept(stream)).await?;
+        // The permit is kept to the end of the connection.
+        let _permit = accepted.permit;
+        if accepted.speaks_http2 {
+            let (shared, stream) = (&self.shared, accepted.stream);
+            let served = http2::serve(shared, &self.proxy, self.address, stream, &shutdown);
+            Box::pin(served).await;
+            return None;
+        }
+        self.serve_http1(accepted.stream, &shutdown).await
+    }
+
+    /// Takes a connection through the protocols below HTTP; `None` where it ends before its first request.
+    async fn accept(&self, mut stream: Stream) -> Option<AcceptedConnection<'_>> {
+        // A connection may stay open for days, and should not keep the configuration of its beginning alive.
+        let snapshot = self.shared.snapshot();
+        let listener = self.listener(&snapshot)?;
+        // A connection beyond the limit is dropped without a byte.
+        let mut permit = (self.shared.connection_limiter)
+            .enter(&snapshot.rules.server.defence)
+            .ok()?;
+        let patience = snapshot.rules.server.client_read_timeout;
+        let metrics = &self.shared.recorder.metrics;
+        let announced = &listener.rules.proxy_protocol;
+        let notices = &self.shared.recorder.notices;
+        let peer = super::peer_address(&*stream);
+        let read = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience);
+        let read = Box::pin(read).await;
+        stream = read
+            .inspect_err(|why| {
+                if let Some(said) = why.complaint() {
+                    notices.tell(peer, &said);
+                }
+            })
+            .ok()?;
+        let peer = super::peer_address(&*stream);
+        if let Some(peer) = peer {
+            permit
+                .belongs_to(peer, &snapshot.rules, &self.shared.seed)
+                .ok()?;
+        }
+        drop(snapshot);
+        let speaks_http2 = if let Some(termination) = &listener.tls {
+            let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
+            let shaken = tls::shake_hands(stream, termination, installed, counts, patience);
+            // Boxed: a connection in clear text should not pay for the size of a handshake.
+            let shaken = Box::pin(shaken).await;
+            stream = shaken
+                .inspect_err(|why| {
+                    if let Some(said) = why.complaint() {
+                        notices.tell(peer, &format_args!("its TLS handshake failed: {said}"));
+                    }
+                })
+                .ok()??;
+            stream.selected_alpn_proto() == Some(ALPN::H2)
+        } else {
+            listener.rules.http2 == Http2::Accepted
+                && timeout(patience, Self::speaks_http2(&mut stream))
+                    .await
+                    .ok()??
+        };
+        Some(AcceptedConnection {
+            stream,
+            speaks_http2,
+            permit,
+        })
     }
 
     /// Serves HTTP/1 requests until the connection ends.
@@ -124,64 +203,13 @@ impl Intake {
 impl ServerApp for Intake {
     async fn process_new(
         self: &Arc<Self>,
-        mut stream: Stream,
+        stream: Stream,
         shutdown: &ShutdownWatch,
     ) -> Option<Stream> {
         timer_keepalive::keep();
-        let snapshot = self.shared.snapshot();
-        let listener = self.listener(&snapshot)?;
-        // Kept to the end of the connection. A connection beyond the limit is dropped without a byte.
-        let mut place = (self.shared.connection_limiter)
-            .enter(&snapshot.rules.server.defence)
-            .ok()?;
-        let patience = snapshot.rules.server.client_read_timeout;
-        let metrics = &self.shared.recorder.metrics;
-        let announced = &listener.rules.proxy_protocol;
-        let notices = &self.shared.recorder.notices;
-        let peer = super::peer_address(&*stream);
-        let read = proxy_protocol::read(stream, announced, &metrics.proxy_headers, patience);
-        let read = Box::pin(read).await;
-        stream = read
-            .inspect_err(|why| {
-                if let Some(said) = why.complaint() {
-                    notices.tell(peer, &said);
-                }
-            })
-            .ok()?;
-        let peer = super::peer_address(&*stream);
-        if let Some(peer) = peer {
-            place
-                .belongs_to(peer, &snapshot.rules, &self.shared.seed)
-                .ok()?;
-        }
-        drop(snapshot);
-        let speaks_http2 = if let Some(termination) = &listener.tls {
-            let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
-            let shaken = tls::shake_hands(stream, termination, installed, counts, patience);
-            // Boxed, like the calls below: a connection that idles should not hold the room for a handshake.
-            let shaken = Box::pin(shaken).await;
-            stream = shaken
-                .inspect_err(|why| {
-                    if let Some(said) = why.complaint() {
-                        notices.tell(peer, &format_args!("its TLS handshake failed: {said}"));
-                    }
-                })
-                .ok()??;
-            stream.selected_alpn_proto() == Some(ALPN::H2)
-        } else {
-            listener.rules.http2 == Http2::Accepted
-                && timeout(patience, Self::speaks_http2(&mut stream))
-                    .await
-                    .ok()??
-        };
-        // A connection may stay open for days, and should not keep the listener's configuration of its beginning alive.
-        drop(listener);
-        if speaks_http2 {
-            let served = http2::serve(&self.shared, self.address, stream, shutdown);
-            Box::pin(served).await;
-            return None;
-        }
-        self.serve_http1(stream, shutdown).await;
+        // Pingora's task has room for a TLS handshake of its own, 8 KiB, until it ends. So it ends here, and a task of the size that an
+        // idle connection needs takes over.
+        tokio::spawn(Arc::clone(self).serve(stream, shutdown.clone()));
         None
     }
 }
