@@ -435,8 +435,9 @@ fn gateway_at(
     _conf: &Arc<ServerConf>,
 ) -> Service<Intake> {
     let mut listeners = Listeners::new();
-    // Heads and bodies are read into buffers of their own, so Pingora's of 64 KiB a connection would only take memory.
-    let unbuffered = L4BufferSettings::default().read(0);
+    // Heads and bodies are read into buffers of their own, and answers are written at once or gathered by the listener, so Pingora's
+    // buffers would only take memory.
+    let unbuffered = L4BufferSettings::unbuffered();
     listeners.add_listener(ListenerConfig::tcp(address.to_string()).l4_buffer(unbuffered));
     let intake = Intake::new(Arc::clone(&process.shared), address);
     Service::with_listeners(format!("gateway {address}"), listeners, intake)

@@ -32,7 +32,7 @@ use pingora::protocols::{
 };
 use sluicegate_base::clock;
 use sluicegate_http1::ChunkDecoder;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::outgoing::OutgoingFrames;
@@ -40,7 +40,8 @@ use crate::gateway::worth;
 
 /// A stream that checks incoming chunks and bounds writes.
 pub(super) struct GuardedStream {
-    inner: Stream,
+    /// The connection; small writes of Pingora and of HTTP/2 are gathered in front of it.
+    inner: BufWriter<Stream>,
     /// The progress within the chunked body of the current request; `None` without one.
     chunks: Option<ChunkDecoder>,
     stalled: WriteStall,
@@ -70,11 +71,15 @@ struct WriteStall {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
+/// Bytes of writes that are gathered: about what one segment holds.
+const GATHERED: usize = 1460;
+
 impl GuardedStream {
-    /// Returns a stream that was neither read from nor written to.
+    /// Returns a stream that was neither read from nor written to. It writes at once: an answer of the gateway's own path is one write, and
+    /// an idle connection holds no memory for others.
     pub(super) fn new(inner: Stream) -> Box<Self> {
         Box::new(Self {
-            inner,
+            inner: BufWriter::with_capacity(0, inner),
             chunks: None,
             stalled: WriteStall::new(ReadPace {
                 patience: Duration::MAX,
@@ -86,10 +91,27 @@ impl GuardedStream {
 
     /// Returns a stream for HTTP/2, whose h2 crate bounds the bytes that it reads.
     pub(super) fn with_frames(inner: Stream, frames: OutgoingFrames, pace: ReadPace) -> Box<Self> {
-        let mut watched = Self::new(inner);
+        let mut watched = Self::new(inner).gathering();
         watched.frames = Some(Box::new(frames));
         watched.begin(None, pace);
         watched
+    }
+
+    /// Returns the stream with small writes gathered up to the next flush.
+    pub(super) fn gathering(self: Box<Self>) -> Box<Self> {
+        self.with_room(GATHERED)
+    }
+
+    /// Returns the stream with room for so many gathered bytes; as it is while some wait, which does not happen between two requests.
+    fn with_room(self: Box<Self>, bytes: usize) -> Box<Self> {
+        if !self.inner.buffer().is_empty() {
+            return self;
+        }
+        let Self { inner, .. } = *self;
+        Box::new(Self {
+            inner: BufWriter::with_capacity(bytes, inner.into_inner()),
+            ..*self
+        })
     }
 
     /// Writes some of `pieces`.
@@ -100,7 +122,7 @@ impl GuardedStream {
     ) -> Poll<Result<usize>> {
         let written = match &mut self.frames {
             Some(frames) => frames.poll_write(&mut self.inner, context, pieces),
-            None => Pin::new(&mut *self.inner).poll_write_vectored(context, pieces),
+            None => Pin::new(&mut self.inner).poll_write_vectored(context, pieces),
         };
         self.unless_stalled(written, |bytes| *bytes, context)
     }
@@ -132,7 +154,11 @@ impl GuardedStream {
     ) -> Poll<Result<T>> {
         let inner = &self.inner;
         match &result {
-            Poll::Pending if self.stalled.is_over(context, || acknowledged(&**inner)) => {
+            Poll::Pending
+                if self
+                    .stalled
+                    .is_over(context, || acknowledged(&**inner.get_ref())) =>
+            {
                 return Poll::Ready(Err(self.stalled.error()));
             }
             Poll::Ready(Ok(written)) => self.stalled.went_on(bytes(written)),
@@ -242,7 +268,7 @@ impl AsyncRead for GuardedStream {
         into: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
         let before = into.filled().len();
-        let read = Pin::new(&mut *self.inner).poll_read(context, into);
+        let read = Pin::new(&mut self.inner).poll_read(context, into);
         if let Some(chunks) = &mut self.chunks
             && matches!(read, Poll::Ready(Ok(())))
             && chunks.check(&into.filled()[before..]).is_err()
@@ -264,17 +290,17 @@ impl AsyncWrite for GuardedStream {
         if self.frames.is_some() {
             return self.poll_pieces(context, &[IoSlice::new(bytes)]);
         }
-        let written = Pin::new(&mut *self.inner).poll_write(context, bytes);
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
         self.unless_stalled(written, |bytes| *bytes, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let flushed = Pin::new(&mut *self.inner).poll_flush(context);
+        let flushed = Pin::new(&mut self.inner).poll_flush(context);
         self.unless_stalled(flushed, |()| 0, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let shut = Pin::new(&mut *self.inner).poll_shutdown(context);
+        let shut = Pin::new(&mut self.inner).poll_shutdown(context);
         self.unless_stalled(shut, |()| 0, context)
     }
 
@@ -303,64 +329,66 @@ impl fmt::Debug for GuardedStream {
 #[async_trait]
 impl Shutdown for GuardedStream {
     async fn shutdown(&mut self) {
-        Shutdown::shutdown(&mut *self.inner).await;
+        // A client that reads nothing any more loses what was gathered.
+        let _ = self.inner.flush().await;
+        Shutdown::shutdown(&mut **self.inner.get_mut()).await;
     }
 }
 
 #[async_trait]
 impl Peek for GuardedStream {
     async fn try_peek(&mut self, into: &mut [u8]) -> Result<bool> {
-        self.inner.try_peek(into).await
+        self.inner.get_mut().try_peek(into).await
     }
 }
 
 impl UniqueID for GuardedStream {
     fn id(&self) -> UniqueIDType {
-        self.inner.id()
+        self.inner.get_ref().id()
     }
 }
 
 impl Ssl for GuardedStream {
     fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
-        self.inner.get_ssl_digest()
+        self.inner.get_ref().get_ssl_digest()
     }
 
     fn selected_alpn_proto(&self) -> Option<ALPN> {
-        self.inner.selected_alpn_proto()
+        self.inner.get_ref().selected_alpn_proto()
     }
 }
 
 impl GetTimingDigest for GuardedStream {
     fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
-        self.inner.get_timing_digest()
+        self.inner.get_ref().get_timing_digest()
     }
 
     fn get_read_pending_time(&self) -> Duration {
-        self.inner.get_read_pending_time()
+        self.inner.get_ref().get_read_pending_time()
     }
 
     fn get_write_pending_time(&self) -> Duration {
-        self.inner.get_write_pending_time()
+        self.inner.get_ref().get_write_pending_time()
     }
 }
 
 impl GetProxyDigest for GuardedStream {
     fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
-        self.inner.get_proxy_digest()
+        self.inner.get_ref().get_proxy_digest()
     }
 
     fn set_proxy_digest(&mut self, digest: ProxyDigest) {
-        self.inner.set_proxy_digest(digest);
+        self.inner.get_mut().set_proxy_digest(digest);
     }
 }
 
 impl GetSocketDigest for GuardedStream {
     fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
-        self.inner.get_socket_digest()
+        self.inner.get_ref().get_socket_digest()
     }
 
     fn set_socket_digest(&mut self, digest: SocketDigest) {
-        self.inner.set_socket_digest(digest);
+        self.inner.get_mut().set_socket_digest(digest);
     }
 }
 

@@ -81,7 +81,7 @@ impl Intake {
         let _permit = accepted.permit;
         if accepted.speaks_http2 {
             let (shared, stream) = (&self.shared, accepted.stream);
-            let served = http2::serve(shared, &self.proxy, self.address, stream, &shutdown);
+            let served = http2::serve(shared, self.address, stream, &shutdown);
             Box::pin(served).await;
             return None;
         }

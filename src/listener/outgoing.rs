@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use pingora::protocols::Stream;
+use tokio::io::AsyncWrite;
 
 /// Frame types, RFC 9113 §6.
 const HEADERS: u8 = 1;
@@ -77,20 +77,20 @@ impl OutgoingFrames {
     /// Writes to `stream`, with an answer before each stream that is reset without one.
     pub(super) fn poll_write(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut (impl AsyncWrite + Unpin),
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         loop {
             while !self.inserted.is_empty() {
-                let written = Pin::new(&mut **stream).poll_write(context, &self.inserted);
+                let written = Pin::new(&mut *stream).poll_write(context, &self.inserted);
                 match ready!(written)? {
                     0 => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
                     bytes => self.inserted.advance(bytes),
                 }
             }
             let written = match self.next_refused(pieces) {
-                None => ready!(Pin::new(&mut **stream).poll_write_vectored(context, pieces))?,
+                None => ready!(Pin::new(&mut *stream).poll_write_vectored(context, pieces))?,
                 Some((0, refused)) => {
                     self.insert_answer(refused);
                     continue;
@@ -98,7 +98,7 @@ impl OutgoingFrames {
                 Some((before, _)) => {
                     let piece = pieces.iter().find(|piece| !piece.is_empty());
                     let piece = piece.map_or(&[][..], |piece| &piece[..before.min(piece.len())]);
-                    ready!(Pin::new(&mut **stream).poll_write(context, piece))?
+                    ready!(Pin::new(&mut *stream).poll_write(context, piece))?
                 }
             };
             self.pass(pieces, written);
