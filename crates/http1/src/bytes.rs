@@ -1,4 +1,7 @@
-//! Owns the tables of the bytes that tokens and values may contain.
+//! Owns the tables of the bytes that tokens and values may contain, and the bytes that end a line.
+
+/// The end of a line: of the data of a chunk, of a trailer, and of a head.
+pub const LINE_END: &[u8] = b"\r\n";
 
 /// The bytes of a token, such as the name of a field: RFC 9110 §5.6.2.
 const TOKEN: [bool; 256] = alphanumerics_and(b"!#$%&'*+-.^_`|~");
@@ -32,14 +35,68 @@ fn is_text(byte: u8) -> bool {
 
 /// Returns whether one of eight bytes is a control character; tabs are.
 fn may_have_control(bytes: [u8; 8]) -> bool {
-    let word = u64::from_ne_bytes(bytes);
-    const ONES: u64 = u64::MAX / 255;
-    const HIGHS: u64 = ONES << 7;
+    controls(u64::from_le_bytes(bytes)) != 0
+}
+
+/// Returns the number of bytes before the first control character; tabs are control characters here.
+pub(crate) fn text_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = bytes[at..].first_chunk::<8>() {
+        let found = controls(u64::from_le_bytes(*word));
+        if found != 0 {
+            return at + first_of(found);
+        }
+        at += 8;
+    }
+    let rest = bytes[at..].iter();
+    at + rest.take_while(|byte| !byte.is_ascii_control()).count()
+}
+
+/// Bytes of the longest name that [`name_length`] finds, so that it does not look for a colon in a body.
+const LONGEST_NAME: usize = 127;
+
+/// Returns the length of the token in front of the first colon; `None` where there is no such token, or it is long.
+pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
+    if !is_token(*bytes.first()?) {
+        return None;
+    }
+    let bytes = &bytes[..bytes.len().min(LONGEST_NAME + 1)];
+    let mut at = 0;
+    let colon = loop {
+        let Some(word) = bytes[at..].first_chunk::<8>() else {
+            let rest = bytes[at..].iter();
+            break at + rest.take_while(|&&byte| byte != b':').count();
+        };
+        let found = zeros(u64::from_le_bytes(*word) ^ (ONES * b':' as u64));
+        if found != 0 {
+            break at + first_of(found);
+        }
+        at += 8;
+    };
+    let name = bytes[..colon].iter();
+    // Without a branch for each byte: names are short, and nearly all are tokens.
+    let is_name = name.fold(true, |all, &byte| all & is_token(byte));
+    (colon < bytes.len() && is_name).then_some(colon)
+}
+
+const ONES: u64 = u64::MAX / 255;
+const HIGHS: u64 = ONES << 7;
+
+/// Marks the first control character among eight bytes in its highest bit; those behind it may be marked wrongly.
+fn controls(word: u64) -> u64 {
     // A subtraction borrows from the highest bit of a byte where the byte is less, and that bit was not set.
-    let below_space = word.wrapping_sub(ONES * 0x20) & !word;
-    let deleted = word ^ (ONES * 0x7f);
-    let is_deleted = deleted.wrapping_sub(ONES) & !deleted;
-    (below_space | is_deleted) & HIGHS != 0
+    let below_space = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+    below_space | zeros(word ^ (ONES * 0x7f))
+}
+
+/// Marks the first zero among eight bytes in its highest bit; those behind it may be marked wrongly.
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & HIGHS
+}
+
+/// Returns the place of the first byte that is marked.
+fn first_of(marks: u64) -> usize {
+    (marks.trailing_zeros() / 8) as usize
 }
 
 /// Returns a table of the bytes that are letters, digits or one of `marks`.
@@ -81,6 +138,17 @@ mod tests {
         #[test]
         fn words_are_judged_like_bytes(value: Vec<u8>) {
             prop_assert_eq!(is_value(&value), value.iter().copied().all(is_text));
+        }
+
+        /// Goal: lengths are those that one byte at a time has. Method: texts with few of the bytes that end them, at every place.
+        #[test]
+        fn lengths_end_where_bytes_do(text in "[a-z: \u{80}\t\r\x7f]{0,24}") {
+            let bytes = text.as_bytes();
+            let control = bytes.iter().position(u8::is_ascii_control);
+            prop_assert_eq!(text_length(bytes), control.unwrap_or(bytes.len()));
+            let name = bytes.iter().position(|&byte| !is_token(byte));
+            let name = name.filter(|&end| end > 0 && bytes[end] == b':');
+            prop_assert_eq!(name_length(bytes), name);
         }
     }
 }

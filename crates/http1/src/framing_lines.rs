@@ -5,10 +5,8 @@
 
 use std::num::NonZeroUsize;
 
+use crate::bytes::LINE_END;
 use crate::framing::BodyFraming;
-
-/// The end of a line: of the data of a chunk, of a trailer, and of a head.
-pub const LINE_END: &[u8] = b"\r\n";
 
 /// The last chunk, behind which the field lines of a trailer and [`LINE_END`] follow, RFC 9112 §7.1.
 pub const LAST_CHUNK: &[u8] = b"0\r\n";

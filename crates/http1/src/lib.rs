@@ -56,11 +56,12 @@ mod violation;
 
 pub use authority::Authority;
 pub use body_reader::{BodyPieces, BodyReader, TruncatedBody};
+pub use bytes::LINE_END;
 pub use chunks::{BodyPiece, ChunkDecoder, ChunkLimits, ChunkPieces};
 pub use connection_options::ConnectionOptions;
 pub use fields::{FieldLines, HeaderField};
 pub use framing::BodyFraming;
-pub use framing_lines::{FramingLine, LAST_CHUNK, LINE_END, chunk_line};
+pub use framing_lines::{FramingLine, LAST_CHUNK, chunk_line};
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 pub use head::{HeadError, HeadLimits, HeadProgress};
 pub use request::{RequestHead, TargetForm};

@@ -1,6 +1,6 @@
 //! Splits the bytes of a head into lines.
 
-use crate::fields;
+use crate::fields::{self, FieldLine};
 use crate::head::HeadProgress;
 use crate::violation::RuleViolation;
 
@@ -48,17 +48,23 @@ impl<'a> LineScanner<'a> {
     /// That of `add`, or a line is malformed as far as it is here.
     pub(crate) fn fields(
         &mut self,
-        mut add: impl FnMut(&'a [u8], usize) -> Result<(), RuleViolation>,
+        mut add: impl FnMut(FieldLine<'a>, usize) -> Result<(), RuleViolation>,
     ) -> Result<HeadProgress, RuleViolation> {
         loop {
             let start = self.at;
+            if let Some(line) = FieldLine::find_usual(self.rest) {
+                self.rest = &self.rest[line.bytes..];
+                self.at += line.bytes;
+                add(line, start)?;
+                continue;
+            }
             match self.next()? {
                 HeadLine::Partial(line) => {
                     fields::check_beginning(line)?;
                     return Ok(HeadProgress::Partial);
                 }
                 HeadLine::Whole([]) => return Ok(HeadProgress::Whole(self.at)),
-                HeadLine::Whole(line) => add(line, start)?,
+                HeadLine::Whole(line) => add(FieldLine::parse(line)?, start)?,
             }
         }
     }

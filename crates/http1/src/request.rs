@@ -6,7 +6,7 @@
 //! are rejected at once rather than at a timeout.
 
 use crate::bytes::is_token;
-use crate::fields::{ByteRange, FieldLines};
+use crate::fields::{ByteRange, FieldLine, FieldLines};
 use crate::framing::{BodyFraming, FramingFields};
 use crate::head::{HeadError, HeadLimits, HeadProgress, HeadStage};
 use crate::lines::{HeadLine, LineScanner};
@@ -204,15 +204,20 @@ impl RequestHead {
     /// Adds a field line.
     ///
     /// # Errors
-    /// The line is malformed, or contradicts an earlier field.
-    fn field(&mut self, line: &[u8], start: usize, most: usize) -> Result<(), RuleViolation> {
-        let (field, value) = self.fields.add(line, start, most)?;
-        if field.is(b"host") {
+    /// The field contradicts an earlier one.
+    fn field(
+        &mut self,
+        line: FieldLine<'_>,
+        start: usize,
+        most: usize,
+    ) -> Result<(), RuleViolation> {
+        let value = self.fields.add(line, start, most);
+        if line.field.is(b"host") {
             self.hosts += 1;
             self.host = value;
             return Ok(());
         }
-        self.framing_fields.add(field)
+        self.framing_fields.add(line.field)
     }
 
     /// Checks the fields together. RFC 9112 §3.2: HTTP/1.1 has exactly one `Host`.

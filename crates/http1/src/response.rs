@@ -142,8 +142,8 @@ impl ResponseHead {
         }
         if self.stage == HeadStage::Fields {
             let progress = lines.fields(|line, start| {
-                let (field, _) = self.fields.add(line, start, most)?;
-                self.framing_fields.add(field)
+                self.fields.add(line, start, most);
+                self.framing_fields.add(line.field)
             })?;
             self.parsed = lines.at;
             if progress == HeadProgress::Partial {
