@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
 use sluicegate_base::host;
@@ -54,9 +55,11 @@ const ASTERISK: &str = "*";
 /// Returns the target as the origin will get it, RFC 9112 §3.2. The listener rewrites absolute targets as paths. Any other form
 /// has no path that both sides agree on, and no route matches it: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
 fn target(head: &RequestHeader) -> &str {
-    match std::str::from_utf8(head.raw_path()) {
-        Ok(raw) if raw.starts_with('/') || raw == ASTERISK => raw,
-        Ok(_) | Err(_) => "",
+    let raw = head.raw_path();
+    let parsed = head.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    match raw {
+        [b'/', ..] | [b'*'] if raw == parsed.as_bytes() => parsed,
+        _ => "",
     }
 }
 

@@ -167,16 +167,11 @@ impl Gateway {
         client: &mut C,
         shutdown: &ShutdownWatch,
     ) -> ConnectionState {
-        let DecidedRequest {
-            head,
-            wire,
-            names,
-            mut context,
-            step,
-        } = *request;
-        let mut exchange = ClientExchange::new(client, &head, wire, shutdown, &context);
-        exchange.names = names;
-        let served = self.serve_step(step, &mut exchange, &mut context).await;
+        let mut context = request.context;
+        let mut exchange =
+            ClientExchange::new(client, &request.head, request.wire, shutdown, &context);
+        exchange.names = request.names;
+        let served = (self.serve_step(request.step, &mut exchange, &mut context)).await;
         if let Err(error) = served {
             self.end_failed(&error, &mut exchange, &mut context).await;
         }
@@ -200,7 +195,7 @@ impl Gateway {
             cache,
         };
         let state = exchange.end(disposition);
-        self.record(&head, &response, &context);
+        self.record(&request.head, &response, &context);
         state
     }
 

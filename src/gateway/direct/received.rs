@@ -1,8 +1,9 @@
 //! Makes the head that the stages read from the parsed bytes of a request, or from the head of a stream.
 
 use bytes::Bytes;
-use http::Version;
 use http::header::{CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use http::uri::PathAndQuery;
+use http::{Method, Request, Version};
 use pingora::http::RequestHeader;
 use sluicegate_base::bounds;
 use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
@@ -43,18 +44,34 @@ impl ReceivedRequest {
     pub(super) fn of(parsed: &RequestHead, read: &Bytes) -> Option<Self> {
         let fields = parsed.fields();
         let options = ConnectionOptions::of(fields, read);
-        let (method, target) = (parsed.method(read), parsed.target(read));
-        let mut head = RequestHeader::build_no_case(method, target, Some(fields.len())).ok()?;
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = Method::from_bytes(parsed.method(read)).ok()?;
+        // Target and values are parts of the received bytes, not copies.
+        let target = read.slice_ref(parsed.target(read));
+        head.uri = PathAndQuery::from_maybe_shared(target).ok()?.into();
+        head.headers.try_reserve(fields.len()).ok()?;
+        let (mut has_expect, mut has_upgrade) = (false, false);
         for field in fields.iter(read) {
             let name = HeaderName::from_bytes(field.name).ok()?;
-            // A value is a part of the received bytes, not a copy.
             let value = HeaderValue::from_maybe_shared(read.slice_ref(field.value)).ok()?;
-            head.append_header(name, value).ok()?;
+            has_expect |= name == EXPECT;
+            has_upgrade |= name == UPGRADE;
+            head.headers.try_append(name, value).ok()?;
         }
         if parsed.version() == HttpVersion::Http10 {
-            head.set_version(Version::HTTP_10);
+            head.version = Version::HTTP_10;
         }
-        let wire = RequestWire::of(parsed, options, &mut head);
+        let mut head = RequestHeader::from(head);
+        let wire = RequestWire {
+            expects_continue: has_expect && expects_continue(&head),
+            is_upgrade: has_upgrade && keeps_upgrade(parsed, options, &mut head),
+            framing: parsed.framing(),
+            persistence: if options.keeps_connection(parsed.version()) {
+                ConnectionPersistence::Keep
+            } else {
+                ConnectionPersistence::Close
+            },
+        };
         Some(Self {
             head,
             wire,
@@ -112,34 +129,27 @@ impl ReceivedRequest {
     }
 }
 
-impl RequestWire {
-    /// Reads the facts of a head, and removes the fields of a wish that is not granted.
-    fn of(parsed: &RequestHead, options: ConnectionOptions, head: &mut RequestHeader) -> Self {
-        let framing = parsed.framing();
-        let is_http11 = parsed.version() == HttpVersion::Http11;
-        let has_body = framing != BodyFraming::None;
-        let is_upgrade =
-            is_http11 && options.has_upgrade() && upgrade_header::is_to_websocket(head, has_body);
-        if !is_upgrade && head.headers.contains_key(UPGRADE) {
-            upgrade_header::remove(head);
-        }
-        Self {
-            framing,
-            persistence: if options.keeps_connection(parsed.version()) {
-                ConnectionPersistence::Keep
-            } else {
-                ConnectionPersistence::Close
-            },
-            expects_continue: is_http11 && expects_continue(head),
-            is_upgrade,
-        }
+/// Returns whether the client asks for an upgrade to WebSocket, and removes the fields of any other wish.
+fn keeps_upgrade(
+    parsed: &RequestHead,
+    options: ConnectionOptions,
+    head: &mut RequestHeader,
+) -> bool {
+    let has_body = parsed.framing() != BodyFraming::None;
+    let is_upgrade = parsed.version() == HttpVersion::Http11
+        && options.has_upgrade()
+        && upgrade_header::is_to_websocket(head, has_body);
+    if !is_upgrade {
+        upgrade_header::remove(head);
     }
+    is_upgrade
 }
 
-/// Returns whether the client sends the body after `100 Continue`.
+/// Returns whether the client sends the body after `100 Continue`, which HTTP/1.0 does not have.
 fn expects_continue(head: &RequestHeader) -> bool {
     let expected = head.headers.get(EXPECT);
-    expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+    head.version != Version::HTTP_10
+        && expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Returns the length of a body, where one valid field states it; locating the request rejects all others.
