@@ -196,11 +196,13 @@ fn is_bodiless(status: StatusCode) -> bool {
 /// Adds the request id and the state of the limits to an origin's response, merged with the RateLimit fields that the origin
 /// sends.
 pub(super) fn add_own_fields(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
+    // The limits first: the fields of the origin that they are merged with are mostly none, and then nothing is looked up.
+    add_limit_fields(fields, context)?;
     fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
-    if let Some(value) = strict_transport(context) {
-        fields.insert(STRICT_TRANSPORT_SECURITY, value.clone())?;
+    match strict_transport(context) {
+        Some(value) => fields.insert(STRICT_TRANSPORT_SECURITY, value.clone()),
+        None => Ok(()),
     }
-    add_limit_fields(fields, context)
 }
 
 fn add_limit_fields(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {

@@ -83,12 +83,18 @@ impl<'a> RequestHead<'a> {
     #[must_use]
     pub fn host(&self) -> &'a str {
         const NOT_TEXT: &str = "\u{fffd}";
-        self.authority.unwrap_or_else(|| {
-            let host = self.headers.get(http::header::HOST);
-            host.map_or("", |host| {
-                std::str::from_utf8(host.as_bytes()).unwrap_or(NOT_TEXT)
-            })
-        })
+        std::str::from_utf8(self.host_bytes()).unwrap_or(NOT_TEXT)
+    }
+
+    /// Returns the bytes of the authority or `Host` as sent, empty when absent.
+    pub(super) fn host_bytes(&self) -> &'a [u8] {
+        self.authority.map_or_else(
+            || {
+                let host = self.headers.get(http::header::HOST);
+                host.map_or(&[][..], HeaderValue::as_bytes)
+            },
+            str::as_bytes,
+        )
     }
 }
 
@@ -175,7 +181,7 @@ pub fn locate<'a>(
     head: &RequestHead<'a>,
 ) -> Result<Located<'a>, GatewayProblem> {
     check_caps(snapshot, head)?;
-    check_length(head.headers)?;
+    let announced = announced_length(head.headers)?;
     let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
     let path = normal_path(head.target)?;
     let host = match head.host() {
@@ -204,7 +210,10 @@ pub fn locate<'a>(
         {
             return Err(GatewayProblem::AmbiguousPath);
         }
-        check_body(route, head.headers)?;
+        // Before anything is charged. A body without a length is cut off while it passes.
+        if announced.is_some_and(|bytes| bytes > route.max_body_bytes) {
+            return Err(GatewayProblem::BodyTooLarge);
+        }
     }
     let verifier = snapshot.rules.jwt.as_ref().map(|jwt| &*jwt.verifier);
     Ok(Located {
@@ -318,31 +327,21 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Gateway
     Ok(())
 }
 
-/// Checks `Content-Length`. RFC 9113 §8.1.1: over HTTP/2 two lengths, or an invalid one, make a request malformed, and an origin
-/// that speaks HTTP/1.1 could find another end of the body than the gateway. Over HTTP/1.1 the listener rejects such a head.
-fn check_length(headers: &HeaderMap) -> Result<(), GatewayProblem> {
+/// Returns the length that `Content-Length` announces; `None` without one, or where no number of 64 bits holds it. RFC 9113 §8.1.1: over
+/// HTTP/2 two lengths, or an invalid one, make a request malformed, and an origin that speaks HTTP/1.1 could find another end of the body
+/// than the gateway. Over HTTP/1.1 the listener rejects such a head.
+fn announced_length(headers: &HeaderMap) -> Result<Option<u64>, GatewayProblem> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let is_length = |length: &HeaderValue| {
         !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
     };
     match (lengths.next(), lengths.next()) {
-        (None, _) => Ok(()),
-        (Some(length), None) if is_length(length) => Ok(()),
+        (None, _) => Ok(None),
+        (Some(length), None) if is_length(length) => {
+            Ok(length.to_str().ok().and_then(|digits| digits.parse().ok()))
+        }
         _ => Err(GatewayProblem::BadRequest(
             RuleViolation::ContentLength.into(),
         )),
-    }
-}
-
-/// Rejects a body whose announced length is too large before anything is charged. A body without a length is cut off while it
-/// passes.
-fn check_body(route: &ActiveRoute, headers: &HeaderMap) -> Result<(), GatewayProblem> {
-    let announced = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok())
-        .and_then(|length| length.parse::<u64>().ok());
-    match announced {
-        Some(bytes) if bytes > route.max_body_bytes => Err(GatewayProblem::BodyTooLarge),
-        _ => Ok(()),
     }
 }

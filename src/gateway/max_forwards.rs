@@ -8,12 +8,13 @@ use crate::origin::FieldEdit;
 
 const NAME: HeaderName = MAX_FORWARDS;
 
-/// Returns how many more gateways may forward a request; `None` without a valid number, or for a method that has no such bound.
-fn left(method: &Method, number: Option<&HeaderValue>) -> Option<u64> {
+/// Returns how many more gateways may forward a request; `None` without a valid number, or for a method that has no such bound. Only a
+/// method with a bound looks the `number` up.
+fn left<'a>(method: &Method, number: impl FnOnce() -> Option<&'a HeaderValue>) -> Option<u64> {
     if method != Method::OPTIONS && method != Method::TRACE {
         return None;
     }
-    let digits = number?.as_bytes();
+    let digits = number()?.as_bytes();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -24,12 +25,12 @@ fn left(method: &Method, number: Option<&HeaderValue>) -> Option<u64> {
 
 /// Returns whether the gateway must answer the request itself.
 pub(super) fn ends_here(method: &Method, fields: &HeaderMap) -> bool {
-    left(method, fields.get(NAME)) == Some(0)
+    left(method, || fields.get(NAME)) == Some(0)
 }
 
 /// Decrements the number for the origin.
 pub(super) fn count_down(method: &Method, fields: &mut dyn FieldEdit) -> Result<()> {
-    match left(method, fields.get(&NAME)) {
+    match left(method, || fields.get(&NAME)) {
         Some(left) => fields.insert(NAME, HeaderValue::from(left.saturating_sub(1))),
         None => Ok(()),
     }

@@ -50,7 +50,7 @@ impl Gateway {
             peer: context.peer.map(|peer| peer.ip()),
             secured: context.secured.as_deref(),
             method: head.method.as_str().as_bytes(),
-            host: without_port(request.host()).as_bytes(),
+            host: without_port(request.host_bytes()),
             target: request.target.as_bytes(),
             fields: Some(&head.headers),
             route: located.map(|located| &located.route.metrics),
@@ -97,9 +97,9 @@ fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String>
 }
 
 /// Returns `a.test:80` and `[::1]:80` without their port.
-fn without_port(host: &str) -> &str {
-    match memchr::memrchr2(b':', b']', host.as_bytes()) {
-        Some(colon) if host.as_bytes()[colon] == b':' => &host[..colon],
+fn without_port(host: &[u8]) -> &[u8] {
+    match memchr::memrchr2(b':', b']', host) {
+        Some(colon) if host[colon] == b':' => &host[..colon],
         _ => host,
     }
 }

@@ -55,8 +55,8 @@ pub fn set_client_headers(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>
     if fields.get(&X_FORWARDED_PROTO).is_none() {
         fields.insert(X_FORWARDED_PROTO, scheme_value(values))?;
     }
-    if fields.get(&X_FORWARDED_HOST).is_none()
-        && matches!(values.host, HostPolicy::Fixed(_))
+    if matches!(values.host, HostPolicy::Fixed(_))
+        && fields.get(&X_FORWARDED_HOST).is_none()
         && let Some(asked) = fields.get(&HOST).cloned()
     {
         // `Host` no longer contains the host that the client asked for.
@@ -157,8 +157,12 @@ pub fn hop_by_hop(fields: &HeaderMap) -> impl Iterator<Item = HeaderName> {
         TRAILER,
         UPGRADE,
     ];
-    let always = fields.keys().filter(|name| HOP_BY_HOP.contains(name));
-    always.cloned().chain(named_by_connection(fields))
+    // Without a look-up: most requests have none of them.
+    fields.iter().flat_map(|(name, value)| {
+        let named = (name == CONNECTION).then(|| named_by(value));
+        let always = HOP_BY_HOP.contains(name).then(|| name.clone());
+        always.into_iter().chain(named.into_iter().flatten())
+    })
 }
 
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.

@@ -8,10 +8,13 @@ use super::header_edit::FieldEdit;
 /// Fields that the gateway adds to most requests.
 const MOSTLY_ADDED: usize = 8;
 
+/// Received fields among which one is found by a look at each name; among more, by the hash of its name.
+const FEW: usize = 12;
+
 /// The changes of received fields on their way to an origin.
 pub struct FieldChanges<'a> {
     received: &'a HeaderMap,
-    /// Names of received fields that are not passed on; some may not have been received.
+    /// Names of received fields that are not passed on.
     removed: Vec<HeaderName>,
     added: Vec<(HeaderName, HeaderValue)>,
 }
@@ -22,9 +25,20 @@ impl<'a> FieldChanges<'a> {
     pub fn of(received: &'a HeaderMap) -> Self {
         Self {
             received,
-            removed: Vec::with_capacity(MOSTLY_ADDED),
+            removed: Vec::new(),
             added: Vec::with_capacity(MOSTLY_ADDED),
         }
+    }
+
+    /// Returns the first value of a received field.
+    fn received(&self, name: &HeaderName) -> Option<&'a HeaderValue> {
+        if self.received.len() > FEW {
+            return self.received.get(name);
+        }
+        let mut fields = self.received.iter();
+        fields
+            .find(|(received, _)| *received == name)
+            .map(|(_, value)| value)
     }
 
     /// Returns the fields: the received ones that are left, then the added ones. Those of one name are in order.
@@ -39,8 +53,7 @@ impl<'a> FieldChanges<'a> {
 
 impl FieldEdit for FieldChanges<'_> {
     fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
-        let received = self.received.get(name);
-        received
+        self.received(name)
             .filter(|_| !self.removed.contains(name))
             .or_else(|| {
                 let added = self.added.iter().find(|(added, _)| added == name)?;
@@ -61,7 +74,7 @@ impl FieldEdit for FieldChanges<'_> {
 
     fn remove(&mut self, name: &HeaderName) {
         self.added.retain(|(added, _)| added != name);
-        if !self.removed.contains(name) {
+        if self.received(name).is_some() && !self.removed.contains(name) {
             self.removed.push(name.clone());
         }
     }

@@ -169,13 +169,11 @@ fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
         // RFC 9110 §6.6.1: a recipient with a clock adds it.
         write_field(into, b"date", get_cached_date().as_bytes());
     }
-    let connection: &[u8] = match answer.persistence {
-        ConnectionPersistence::Keep => b"keep-alive",
-        ConnectionPersistence::Close => b"close",
-        ConnectionPersistence::Switch => b"Upgrade",
-    };
-    write_field(into, b"connection", connection);
-    into.extend_from_slice(b"\r\n");
+    into.extend_from_slice(match answer.persistence {
+        ConnectionPersistence::Keep => b"connection: keep-alive\r\n\r\n",
+        ConnectionPersistence::Close => b"connection: close\r\n\r\n",
+        ConnectionPersistence::Switch => b"connection: Upgrade\r\n\r\n",
+    });
 }
 
 /// Returns whether a response without a body states the length of one, RFC 9110 §8.6: to HEAD and in a 304 it does, in a 204 and a 101 it

@@ -80,6 +80,10 @@ fn is_written(field: &HeaderField<'_>) -> bool {
 }
 
 fn is_x_rate_limit(field: &HeaderField<'_>) -> bool {
+    // The first letter first: most fields differ in it.
+    if !matches!(field.name, [b'x' | b'X', ..]) {
+        return false;
+    }
     let beginning = field.name.get(..X_RATE_LIMIT.len());
     beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(X_RATE_LIMIT))
 }
