@@ -1,5 +1,5 @@
 //! Lends the buffers of a thread: one through which connections are read, so that a connection that waits for bytes holds no memory for
-//! them, and some in which the bytes of one write are gathered.
+//! them, some in which the bytes of one write are gathered, and some for the responses of origins.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -60,6 +60,27 @@ thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+thread_local! {
+    static SPARE_READS: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns an empty buffer for bytes that are read.
+pub(crate) fn take_read_buffer() -> BytesMut {
+    SPARE_READS.with_borrow_mut(Vec::pop).unwrap_or_default()
+}
+
+/// Keeps a buffer in its thread, unless it is large. Its bytes are dropped.
+pub(crate) fn give_read_buffer(mut buffer: BytesMut) {
+    buffer.clear();
+    // A part of a buffer that others use, or one that was consumed in part, gets its memory back here if it is the only part.
+    let is_whole = buffer.try_reclaim(1);
+    SPARE_READS.with_borrow_mut(|spare| {
+        if is_whole && buffer.capacity() <= LARGEST_SPARE && spare.len() < SPARE_BUFFERS {
+            spare.push(buffer);
+        }
+    });
+}
+
 /// A buffer for the bytes of a write, which goes back to its thread.
 #[derive(Debug)]
 pub(crate) struct WriteBuffer(Vec<u8>);
@@ -105,6 +126,8 @@ impl Drop for WriteBuffer {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Buf;
+
     use super::*;
 
     /// Goal: a buffer is empty whoever had it before, and large ones are not kept. Method: buffers that were filled and dropped.
@@ -116,6 +139,24 @@ mod tests {
             buffer.resize(bytes, 1);
         }
         assert!(WriteBuffer::take().is_empty());
+    }
+
+    /// Goal: a buffer for reads is empty whoever had it before, keeps its memory though it was consumed, and is not kept while others use
+    /// its memory or where it is large. Method: buffers of each kind.
+    #[test]
+    fn buffers_for_reads_are_empty_and_small() {
+        let mut consumed = BytesMut::from(&[1; 1000][..]);
+        consumed.advance(1000);
+        give_read_buffer(consumed);
+        let kept = take_read_buffer();
+        assert!(kept.is_empty() && kept.capacity() >= 1000);
+        let mut shared = kept;
+        shared.extend_from_slice(&[1; 1000]);
+        let part = shared.split_to(1000);
+        give_read_buffer(shared);
+        assert_eq!(part.len() + take_read_buffer().capacity(), 1000);
+        give_read_buffer(BytesMut::with_capacity(LARGEST_SPARE + 1));
+        assert_eq!(take_read_buffer().capacity(), 0);
     }
 
     /// Goal: bytes are appended in order, in reads of at most the given length, up to the end. Method: a slice that is read in threes.

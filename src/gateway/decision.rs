@@ -130,8 +130,8 @@ impl ForwardedRequest {
         if let Some(server) = self.server
             && !self.tried.contains(&server)
         {
-            // The capacity is the maximum number of attempts.
-            let _ = self.tried.try_push(server);
+            // At most one for each attempt.
+            self.tried.push(server);
         }
     }
 

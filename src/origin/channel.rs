@@ -19,7 +19,7 @@ use tokio::io::AsyncWrite;
 use super::idle::{ConnectionHome, IdleConnection};
 use super::origin_stream::{OriginStream, Received};
 use crate::reusable_timeout::ReusableTimeout;
-use crate::thread_buffer::poll_read_through;
+use crate::thread_buffer::{give_read_buffer, poll_read_through, take_read_buffer};
 
 /// Bytes asked for in one read of a response.
 const RESPONSE_READ: usize = 32 * 1024;
@@ -83,7 +83,7 @@ impl OriginChannel {
     fn new(wire: OriginWire, timeout: ReusableTimeout, is_reused: bool) -> Self {
         Self {
             wire,
-            read: BytesMut::new(),
+            read: take_read_buffer(),
             unsent: BytesMut::new(),
             is_complete: false,
             needs_flush: false,
@@ -109,6 +109,7 @@ impl OriginChannel {
 
     /// Returns the connection as an idle one, for at most `idle_timeout`; `None` for a stream, which ends.
     pub(super) fn into_idle(self, idle_timeout: Option<Duration>) -> Option<IdleConnection> {
+        give_read_buffer(self.read);
         match self.wire {
             OriginWire::Http1 { stream, home } => Some(IdleConnection::new(
                 stream,

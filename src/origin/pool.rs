@@ -12,12 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use arrayvec::ArrayVec;
 use http::uri::Scheme;
 use pingora::upstreams::peer::Peer;
-use sluicegate_base::bounds::{
-    MAX_TRIES, ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS,
-};
+use sluicegate_base::bounds::{ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
 use sluicegate_limiter::Timestamp;
 use tracing::warn;
 
@@ -83,8 +80,8 @@ pub struct PickRequest {
     pub sticky: Option<u64>,
 }
 
-/// Servers that failed one request.
-pub type FailedServers = ArrayVec<SocketAddr, { MAX_TRIES as usize }>;
+/// Servers that failed one request: at most one for each of its attempts. Most requests have none, and pay for no room.
+pub type FailedServers = Vec<SocketAddr>;
 
 /// The result of a pick.
 #[derive(Debug)]
