@@ -31,10 +31,6 @@ pub(super) struct RequestDecision {
 }
 
 /// The result of a decision.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lies in the context, which is on the heap, and most requests are forwarded"
-)]
 pub(super) enum DecisionResult {
     /// The request is admitted, and goes to an origin.
     Forwarded(ForwardedRequest),

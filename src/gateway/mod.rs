@@ -1,6 +1,6 @@
 //! Serves requests: the limits first, then the origin, the cache or an answer of the gateway's own.
 //!
-//! Each module is a step of a request, or a part of one; [`direct`] leads a request through them.
+//! Each module is a step of a request, or a part of one; `direct` leads a request through them.
 
 mod answer;
 mod attempts;
