@@ -19,6 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sluicegate_base::bounds::STORE_CHANGES;
+use sluicegate_base::clock;
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::script::{Call, KeyName, Reply};
@@ -44,13 +45,15 @@ if first_beyond then redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', first_beyon
 return 0
 ";
 
-/// Reads changes. KEYS: the set; ARGV: the time of the latest one that is known, or nothing, the most to read. Returns the time of the
-/// latest one, 0 where there is none, and the members that are later than the known one.
+/// Reads changes. KEYS: the set; ARGV: the time of the latest one that is known, or nothing, the most to read, the milliseconds since the
+/// gateway started. Returns the time of the latest one, 0 where there is none, and the members that are later than the known one, without
+/// a known one those since the start.
 const READ_NEW: &str = "\
 local newest = tonumber(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or '0')
-local known = tonumber(ARGV[1])
+local time = redis.call('TIME')
+local known = tonumber(ARGV[1]) or time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[3]
 local new = {}
-if known and newest > known then
+if newest > known then
   local all = redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1, 'WITHSCORES')
   for index = 1, #all, 2 do
     if tonumber(all[index + 1]) <= known then break end
@@ -70,8 +73,10 @@ pub enum KeyChange {
 }
 
 /// The changes at other gateways whose keys no request of this one has had since.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ChangeFeed {
+    /// The time at which the gateway started, by its clock.
+    started: Timestamp,
     /// The number of names.
     open: AtomicUsize,
     state: Mutex<FeedState>,
@@ -102,6 +107,17 @@ impl KeyChange {
     fn named(text: &str) -> Option<Self> {
         let all = [Self::Cleared, Self::Set];
         all.into_iter().find(|change| change.as_str() == text)
+    }
+}
+
+impl Default for ChangeFeed {
+    /// Returns the feed of a gateway that starts now.
+    fn default() -> Self {
+        Self {
+            started: clock::now(),
+            open: AtomicUsize::new(0),
+            state: Mutex::default(),
+        }
     }
 }
 
@@ -192,7 +208,9 @@ impl Store {
         let changes = &self.shared.changes;
         let latest = changes.lock().latest;
         let known = latest.map_or_else(String::new, |latest| latest.to_string());
-        let call = self.about_changes([known, STORE_CHANGES.to_string()].to_vec());
+        let since_start = now.saturating_since(changes.started).as_millis();
+        let args = [known, STORE_CHANGES.to_string(), since_start.to_string()];
+        let call = self.about_changes(args.to_vec());
         let Ok(Reply::Rows(fields)) = self.run_other(&call, READ_NEW).await else {
             return;
         };
