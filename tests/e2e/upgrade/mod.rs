@@ -250,7 +250,10 @@ async fn only_one_successor_takes_over_at_a_time() {
     // Goal: two upgrades at once do not end in two gateways. Method: one has begun and is not ready; the other is refused, then the
     // first leaves.
     let gateway = Gateway::start(&rules(KEPT, "")).await;
-    let mut first = UnixStream::connect(upgrade_socket(&gateway)).unwrap();
+    let socket = upgrade_socket(&gateway);
+    let connect = async || UnixStream::connect(&socket).ok();
+    // The gateway serves a moment before it listens there.
+    let mut first = eventually("the socket for upgrades", connect).await;
     writeln!(first, "take 1").unwrap();
     let mut heard = String::new();
     let mut reader = BufReader::new(first);
