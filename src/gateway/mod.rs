@@ -36,6 +36,7 @@ use std::sync::Arc;
 use crate::process::SharedState;
 
 pub use context::Context;
+pub(crate) use direct::CHUNK_LIMITS;
 pub use direct::{AnswerHead, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient};
 pub use locate::{Located, RequestHead, locate};
 pub(crate) use min_body_rate::worth;

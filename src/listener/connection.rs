@@ -12,28 +12,20 @@ use pingora::protocols::{GetSocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_http1::{
-    BodyFraming, ChunkDecoder, ChunkLimits, HeadError, HeadLimits, HeadProgress, RequestHead,
-    first_words, leading_line_end,
+    BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, first_words,
+    leading_line_end,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use crate::config::rules::ServerRules;
-use crate::gateway::{AnswerHead, BodyEnd, RequestClient, connection_closed};
+use crate::gateway::{AnswerHead, BodyEnd, CHUNK_LIMITS, RequestClient, connection_closed};
 use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::reusable_timeout::ReusableTimeout;
 use crate::thread_buffer::read_through;
-
-/// The bounds of what a chunked request body has beside its data.
-const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
-    overhead: bounds::CHUNK_OVERHEAD,
-    trailer: bounds::TRAILER_BYTES,
-    // Their bytes bound them.
-    trailer_fields: bounds::TRAILER_BYTES,
-};
 
 /// The next event of a connection.
 pub(super) enum NextHead {
@@ -83,11 +75,11 @@ impl Http1Connection {
             // An idle connection holds no memory for bytes.
             self.read = BytesMut::new();
         }
-        self.stream.begin(None, read_pace(rules));
+        self.stream.begin(read_pace(rules));
         loop {
             match self.head.parse(&self.read, &limits) {
                 Ok(HeadProgress::Partial) => {}
-                Ok(HeadProgress::Whole(bytes)) => return self.begin(bytes, rules),
+                Ok(HeadProgress::Whole(bytes)) => return self.check_body(bytes, rules),
                 Err(error) => return NextHead::Problem(problem_of(error)),
             }
             // An empty line after the previous request does not begin the next one, which may never come.
@@ -128,23 +120,19 @@ impl Http1Connection {
         Ok(written.len())
     }
 
-    /// Begins a request whose head of so many bytes is here.
-    fn begin(&mut self, mut head_bytes: usize, rules: &ServerRules) -> NextHead {
+    /// Checks what came with a head of so many bytes: malformed chunks are rejected before the limits.
+    fn check_body(&mut self, mut head_bytes: usize, rules: &ServerRules) -> NextHead {
         if self.head.needs_respelling() {
             match self.respell(head_bytes, rules) {
                 Ok(bytes) => head_bytes = bytes,
                 Err(error) => return NextHead::Problem(problem_of(error)),
             }
         }
-        let mut chunks = None;
-        if self.head.framing() == BodyFraming::Chunked {
-            let mut decoder = ChunkDecoder::new(CHUNK_LIMITS);
-            if let Err(rule) = decoder.check(&self.read[head_bytes..]) {
-                return NextHead::Problem(GatewayProblem::BadRequest(rule.into()));
-            }
-            chunks = Some(decoder);
+        if self.head.framing() == BodyFraming::Chunked
+            && let Err(rule) = ChunkDecoder::new(CHUNK_LIMITS).check(&self.read[head_bytes..])
+        {
+            return NextHead::Problem(GatewayProblem::BadRequest(rule.into()));
         }
-        self.stream.begin(chunks, read_pace(rules));
         NextHead::Head(head_bytes)
     }
 
@@ -168,10 +156,10 @@ impl Http1Connection {
         self.read.split_to(head_bytes).freeze()
     }
 
-    /// Begins the body of a request whose head was taken; no chunks are checked for Pingora.
+    /// Begins the body of a request whose head was taken.
     pub(super) fn begin_body(&mut self, rules: &ServerRules) {
         self.head.clear();
-        self.stream.begin(None, read_pace(rules));
+        self.stream.begin(read_pace(rules));
     }
 
     /// Ends a connection without a further answer. With TLS it sends close_notify, RFC 8446 §6.1: otherwise the end could be an

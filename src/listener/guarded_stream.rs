@@ -1,9 +1,6 @@
-//! Owns the stream of an HTTP/1 connection on its way through the proxy: it checks the chunked body that the proxy reads, and
-//! ends writes that make no progress.
+//! Owns the stream of a client's connection, and ends writes that make no progress.
 //!
-//! Neither is possible from inside the proxy. Its parser of chunks is lenient ([`ChunkDecoder`]); and it bounds the writing of
-//! a body, but not that of a head: a client that pipelines and never reads would hold its request, and the connection to the
-//! origin, forever.
+//! A client that never reads would hold its request, and the connection to the origin, forever.
 //!
 //! The remaining time of a client that reads is a bucket, like that of a client that sends (`crate::gateway::min_body_rate`): waiting
 //! empties it, and every byte that the client reads adds the time that it takes at the minimum rate. So a client that reads a
@@ -31,19 +28,16 @@ use pingora::protocols::{
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
 use sluicegate_base::clock;
-use sluicegate_http1::ChunkDecoder;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::outgoing::OutgoingFrames;
 use crate::gateway::worth;
 
-/// A stream that checks incoming chunks and bounds writes.
+/// A stream that bounds writes.
 pub(super) struct GuardedStream {
-    /// The connection; small writes of Pingora and of HTTP/2 are gathered in front of it.
+    /// The connection; small writes of HTTP/2 are gathered in front of it.
     inner: BufWriter<Stream>,
-    /// The progress within the chunked body of the current request; `None` without one.
-    chunks: Option<ChunkDecoder>,
     stalled: WriteStall,
     /// The inspector of outgoing frames; `None` in HTTP/1.
     frames: Option<Box<OutgoingFrames>>,
@@ -80,7 +74,6 @@ impl GuardedStream {
     pub(super) fn new(inner: Stream) -> Box<Self> {
         Box::new(Self {
             inner: BufWriter::with_capacity(0, inner),
-            chunks: None,
             stalled: WriteStall::new(ReadPace {
                 patience: Duration::MAX,
                 rate: 0,
@@ -93,7 +86,7 @@ impl GuardedStream {
     pub(super) fn with_frames(inner: Stream, frames: OutgoingFrames, pace: ReadPace) -> Box<Self> {
         let mut watched = Self::new(inner).gathering();
         watched.frames = Some(Box::new(frames));
-        watched.begin(None, pace);
+        watched.begin(pace);
         watched
     }
 
@@ -127,9 +120,8 @@ impl GuardedStream {
         self.unless_stalled(written, |bytes| *bytes, context)
     }
 
-    /// Begins a request: sets its chunk check, and the rate and timeout of its answer.
-    pub(super) fn begin(&mut self, chunks: Option<ChunkDecoder>, pace: ReadPace) {
-        self.chunks = chunks;
+    /// Begins a request: sets the rate and timeout of its answer.
+    pub(super) fn begin(&mut self, pace: ReadPace) {
         self.stalled.pace = pace;
         self.stalled.left = pace.patience;
     }
@@ -267,17 +259,7 @@ impl AsyncRead for GuardedStream {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
-        let before = into.filled().len();
-        let read = Pin::new(&mut self.inner).poll_read(context, into);
-        if let Some(chunks) = &mut self.chunks
-            && matches!(read, Poll::Ready(Ok(())))
-            && chunks.check(&into.filled()[before..]).is_err()
-        {
-            into.set_filled(before);
-            let what = "the chunks of the body can be read in two ways";
-            return Poll::Ready(Err(Error::new(ErrorKind::InvalidData, what)));
-        }
-        read
+        Pin::new(&mut self.inner).poll_read(context, into)
     }
 }
 
@@ -321,7 +303,6 @@ impl fmt::Debug for GuardedStream {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         into.debug_struct("Watched")
             .field("inner", &self.inner)
-            .field("chunks", &self.chunks)
             .finish_non_exhaustive()
     }
 }

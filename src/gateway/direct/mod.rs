@@ -26,6 +26,9 @@ use pingora::Error;
 use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
 
+use sluicegate_base::bounds;
+use sluicegate_http1::ChunkLimits;
+
 use super::answer::OwnAnswer;
 use super::context::Context;
 use super::error::ProxyFault;
@@ -46,6 +49,14 @@ pub use head_writer::AnswerHead;
 use exchange::ClientExchange;
 use name_case::ReceivedNames;
 use received::{ReceivedRequest, RequestWire};
+
+/// The bounds of what a chunked body has beside its data.
+pub(crate) const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
+    overhead: bounds::CHUNK_OVERHEAD,
+    trailer: bounds::TRAILER_BYTES,
+    // Their bytes bound them.
+    trailer_fields: bounds::TRAILER_BYTES,
+};
 
 /// A request whose limits were evaluated, or that ends before them.
 pub struct DecidedRequest {

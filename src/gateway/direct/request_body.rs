@@ -15,23 +15,14 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
-use sluicegate_http1::{
-    BodyFraming, BodyPiece, BodyReader, ChunkLimits, LAST_CHUNK, LINE_END, chunk_line,
-};
+use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, LAST_CHUNK, LINE_END, chunk_line};
 
+use super::CHUNK_LIMITS;
 use crate::config::rules::ServerRules;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
 use crate::gateway::min_body_rate::MinBodyRate;
 use crate::response::GatewayProblem;
-
-/// The bounds of what a chunked request body has beside its data.
-const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
-    overhead: bounds::CHUNK_OVERHEAD,
-    trailer: bounds::TRAILER_BYTES,
-    // Their bytes bound them.
-    trailer_fields: bounds::TRAILER_BYTES,
-};
 
 /// The body of one request.
 pub(super) struct RequestBody {

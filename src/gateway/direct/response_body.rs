@@ -2,20 +2,12 @@
 
 use bytes::{Buf, BytesMut};
 use pingora::{Error, ErrorType, Result};
-use sluicegate_base::bounds;
-use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, ChunkLimits, RuleViolation};
+use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, RuleViolation};
 
+use super::CHUNK_LIMITS;
 use super::cached::BodyTap;
 use super::request_body::{write_last_chunk, write_piece};
 use crate::response::compressor::BodyCompressor;
-
-/// The bounds of what a chunked response body has beside its data.
-const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
-    overhead: bounds::CHUNK_OVERHEAD,
-    trailer: bounds::TRAILER_BYTES,
-    // Their bytes bound them.
-    trailer_fields: bounds::TRAILER_BYTES,
-};
 
 /// Bytes of a piece of a body that are written together with the head or the lines around them; a larger piece is written from where it was
 /// read.
