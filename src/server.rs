@@ -33,7 +33,7 @@ use self::signals::{ProcessSignals, SignalTargets, UpgradePolicy};
 use self::sockets::{ListenerMap, ListenerSockets};
 use self::upgrade::{InheritedState, PendingTakeover, SocketClaim, UpgradeServer};
 use crate::admission::KeySeed;
-use crate::budgets::{FileShares, OpenFiles, OwnFiles};
+use crate::budgets::{OpenFiles, OwnFiles};
 use crate::config::MemoryPlan;
 use crate::config::rules::Rules;
 use crate::listener::{AdminApp, Intake};
@@ -195,7 +195,7 @@ pub fn serve(
 
     let reload = Arc::new(Notify::new());
     // Whatever runs as long as the server takes no snapshot: it would keep the first configuration's tables and connections alive.
-    let conf = configuration(&process.shared.snapshot().rules, files);
+    let conf = configuration(&process.shared.snapshot().rules);
     let mut server = Server::new_with_opt_and_conf(None, conf);
     let mut opening = ListenerStartup::of(&sockets);
     // This process answers probes and scrapes while it drains, unless a new process has taken over.
@@ -407,20 +407,14 @@ impl StartTask {
 }
 
 /// Returns Pingora's settings of the process.
-fn configuration(rules: &Rules, files: OpenFiles) -> ServerConf {
+fn configuration(rules: &Rules) -> ServerConf {
     ServerConf {
         threads: rules.server.threads,
         // Measured: one runtime a thread without stealing costs 5–10 % less CPU a request.
         work_stealing: false,
-        // Pingora multiplies it by the threads.
-        upstream_keepalive_pool_size: FileShares::of(files, rules)
-            .idle_of_pool(rules)
-            .div_ceil(rules.server.threads.max(1)),
         // One thread fires Pingora's own timers for all threads, and each wait for an origin locks and fetches their shared
         // state. A timer of tokio belongs to the thread that waits.
         fast_timeout_to_tokio_threshold_seconds: Some(0),
-        // To Pingora, lookups of a connection are tries too. `pending_timeout` ends those; attempts have a bound of their own.
-        max_retries: usize::MAX,
         // The drain below ends the process earlier, as soon as nothing is in flight.
         grace_period_seconds: Some(bounds::LONGEST_DRAIN.as_secs()),
         graceful_shutdown_timeout_seconds: Some(1),

@@ -100,24 +100,18 @@ impl FileShares {
         );
         // The configured number may exceed the limit; `check` warns.
         let origins = both.saturating_sub(connections).max(both / 4);
-        let idle = (origins / 4).min(ORIGIN_IDLE_CONNECTIONS as u64 * pools(rules));
+        let idle = (origins / 4).min(ORIGIN_IDLE_CONNECTIONS as u64);
         Self {
             requests: (origins - idle).max(1),
             idle,
         }
     }
 
-    /// Returns the maximum number of connections that one pool may keep.
+    /// Returns the maximum number of idle connections, at least one.
     #[must_use]
-    pub fn idle_of_pool(&self, rules: &Rules) -> usize {
-        let each = (self.idle / pools(rules)).clamp(1, ORIGIN_IDLE_CONNECTIONS as u64);
-        usize::try_from(each).unwrap_or(ORIGIN_IDLE_CONNECTIONS)
+    pub fn most_idle(&self) -> usize {
+        usize::try_from(self.idle.max(1)).unwrap_or(ORIGIN_IDLE_CONNECTIONS)
     }
-}
-
-/// Returns the number of pools of idle connections: Pingora has two for each listener, by version of HTTP, and the gateway has one.
-fn pools(rules: &Rules) -> u64 {
-    2 * rules.listeners.len().max(1) as u64 + 1
 }
 
 impl RequestCap {

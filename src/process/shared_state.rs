@@ -59,7 +59,7 @@ impl SharedState {
         let cache = ResponseCache::of_the_process(&rules.cache);
         let connection_limiter = ConnectionLimiter::new(open_files, &rules);
         let origin_requests = OriginRequests::new(open_files, &rules);
-        let most_idle = FileShares::of(open_files, &rules).idle_of_pool(&rules);
+        let most_idle = FileShares::of(open_files, &rules).most_idle();
         let origins = OriginConnector::new(most_idle);
         let snapshot = Snapshot::compile(rules, None, storage, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {

@@ -108,8 +108,7 @@ pub const LINGER_BYTES: usize = 256 * 1024;
 /// Time for which a closing connection discards them; then it is reset.
 pub const LINGER_TIME: Duration = Duration::from_millis(500);
 
-/// Idle connections to origins kept in all. Pingora's default of 128 a thread is too few for many origins; those beyond it are
-/// closed.
+/// Idle connections to origins kept in all; those beyond it are closed.
 pub const ORIGIN_IDLE_CONNECTIONS: usize = 4096;
 
 /// Bytes of the head of an origin's response. A longer one ends the attempt with 502.
