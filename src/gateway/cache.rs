@@ -175,14 +175,3 @@ pub(super) fn not_stored(request: &RequestHeader, context: &mut Context) -> Resu
     context.cause = Some(Box::new(Cause::of_problem(GatewayProblem::NotStored)));
     answer::problem(request, context, GatewayProblem::NotStored)
 }
-
-/// Removes range and conditions from a refresh request, and makes it a GET: it is a copy of a client's request, which may have
-/// asked for less, and Pingora would end a HEAD after the head.
-pub(super) fn ask_for_whole(head: &mut RequestHeader) {
-    if head.method == Method::HEAD {
-        head.set_method(Method::GET);
-    }
-    for name in &CONDITIONS {
-        head.remove_header(name);
-    }
-}

@@ -27,10 +27,10 @@ use super::transaction::{CacheTransaction, RequestSender};
 use crate::admission::Admitted;
 use crate::cache::fill_lock::FillPermit;
 use crate::cache::request_directives::RequestCacheControl;
+use crate::gateway::Gateway;
 use crate::gateway::context::Context;
 use crate::gateway::decision::{ForwardedRequest, RequestDecision};
 use crate::gateway::shape::BodyEnd;
-use crate::gateway::{Gateway, cache};
 
 /// The client of a refresh, which gets nothing.
 #[derive(Default)]
@@ -67,8 +67,7 @@ impl Gateway {
         refresh.permit = Some(permit);
         refresh.ask(key, transaction.stored.clone());
         own.cached = Some(Box::new(refresh));
-        let mut head = exchange.head.clone();
-        cache::ask_for_whole(&mut head);
+        let head = exchange.head.clone();
         let shutdown = exchange.shutdown().clone();
         let gateway = Self(Arc::clone(&self.0), self.1);
         tokio::spawn(async move { gateway.refresh_stored(head, own, shutdown).await });
