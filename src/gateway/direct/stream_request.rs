@@ -11,7 +11,7 @@ use sluicegate_http1::BodyFraming;
 use super::head_writer::RequestParts;
 use crate::gateway::error::error_for;
 use crate::origin::FieldEdit;
-use crate::response::GatewayProblem;
+use crate::response::{GatewayProblem, HttpViolation};
 
 /// The only value of `TE` that HTTP/2 has, RFC 9113 §8.2.2. gRPC servers require it.
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
@@ -30,7 +30,8 @@ pub(super) fn stream_request(
     let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let target = PathAndQuery::try_from(parts.target).ok();
     let (Some(authority), Some(target)) = (authority, target) else {
-        return Err(error_for(GatewayProblem::BadGateway));
+        let rule = HttpViolation::Other;
+        return Err(error_for(GatewayProblem::BadRequest(rule)));
     };
     let uri = Uri::builder()
         .scheme(scheme)
@@ -60,4 +61,66 @@ fn takes_trailers(received: &HeaderMap) -> bool {
     let values = received.get_all(TE).iter();
     let mut codings = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
     codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{HeaderName, UPGRADE};
+    use http::{Method, Version};
+
+    use super::*;
+    use crate::gateway::error::ProxyFault;
+    use crate::origin::FieldChanges;
+
+    const NAME: HeaderName = HeaderName::from_static("x-a");
+
+    fn request(host: &'static str, target: &str, te: &'static str) -> Result<Request<()>> {
+        let received = HeaderMap::from_iter([
+            (HOST, HeaderValue::from_static(host)),
+            (CONTENT_LENGTH, HeaderValue::from_static("7")),
+            (CONNECTION, HeaderValue::from_static("x")),
+            (TE, HeaderValue::from_static(te)),
+            (NAME, HeaderValue::from_static("1")),
+        ]);
+        let parts = RequestParts {
+            method: &Method::POST,
+            target: target.as_bytes(),
+            fields: &FieldChanges::of(&received),
+            is_upgrade: true,
+        };
+        stream_request(parts, &received, BodyFraming::Length(5), Scheme::HTTP)
+    }
+
+    /// Goal: RFC 9113 §8.3.1 and §8.2.2, the host is the authority alone, no field is about a connection, the length is the decided one,
+    /// and gRPC's `TE` stays. Method: a request with each of them.
+    #[test]
+    fn a_head_has_no_field_of_a_connection() {
+        for (te, passed) in [("gzip, Trailers", Some("trailers")), ("gzip", None)] {
+            let request = request("a.test:81", "/b?c", te).unwrap();
+            assert_eq!(request.uri(), "http://a.test:81/b?c");
+            let fields = request.headers();
+            assert_eq!(fields[CONTENT_LENGTH], "5");
+            assert_eq!(fields[NAME], "1");
+            assert!(
+                [HOST, CONNECTION, UPGRADE]
+                    .iter()
+                    .all(|name| !fields.contains_key(name))
+            );
+            let te = fields.get(TE).map(|te| te.to_str().unwrap());
+            assert_eq!((te, request.version()), (passed, Version::HTTP_11));
+        }
+    }
+
+    /// Goal: a host or a target that HTTP/2 cannot carry is the client's mistake. Method: one of each.
+    #[test]
+    fn what_http2_cannot_carry_is_a_bad_request() {
+        for (host, target) in [("a b", "/"), ("a.test", "/ b")] {
+            let error = request(host, target, "").unwrap_err();
+            let fault = ProxyFault::of(&error);
+            assert!(
+                matches!(fault, ProxyFault::Client(GatewayProblem::BadRequest(_))),
+                "{fault:?}"
+            );
+        }
+    }
 }

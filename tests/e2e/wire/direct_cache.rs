@@ -218,7 +218,11 @@ async fn a_request_that_waits_for_another_ends_with_its_client() {
     second
         .write("GET /a HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
         .await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    eventually("both have begun", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum("sluicegate_requests_in_flight", &[]) == 2.0).then_some(())
+    })
+    .await;
     drop(second);
     let lines = gateway.access_lines(1).await;
     assert_eq!(lines[0]["outcome"], "client-gone");

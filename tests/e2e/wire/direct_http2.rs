@@ -65,7 +65,7 @@ async fn an_answer_before_the_end_of_a_body_reaches_the_client() {
             let _ = stream.read(&mut piece).await;
             stream.write_all(ANSWER).await.unwrap();
             if is_open {
-                tokio::time::sleep(Duration::from_secs(60)).await;
+                std::future::pending::<()>().await;
             }
         })
         .await;
@@ -247,4 +247,38 @@ async fn the_date_of_an_origin_reaches_a_stream() {
         assert_eq!(answer.all("date").len(), 1, "{target}");
         assert_ne!(answer.header("date"), Some(OLD), "{target}");
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_forwarded_is_recorded() {
+    // Goal: a request of HTTP/2 that breaks a rule beyond the frames, and CONNECT, get a status and a line in the access log, and reach no
+    // origin. Method: no host, two that differ, userinfo, a target that is no path, and CONNECT.
+    let origin = Origin::named("fine");
+    let gateway = Gateway::passing(&origin).await;
+    let head = |authority: &'static [u8], path: &'static [u8], host: &'static [u8]| {
+        let pseudo: [(&[u8], &[u8]); 3] = [
+            (b":method", b"GET"),
+            (b":scheme", b"http"),
+            (b":path", path),
+        ];
+        let more: [(&[u8], &[u8]); 2] = [(b":authority", authority), (b"host", host)];
+        let more = more.into_iter().filter(|(_, value)| !value.is_empty());
+        fields(&pseudo.into_iter().chain(more).collect::<Vec<_>>())
+    };
+    let connect = fields(&[(b":method", b"CONNECT"), (b":authority", b"a.test:443")]);
+    let cases = [
+        (head(b"", b"/", b""), 400),
+        (head(b"a.test", b"/", b"b.test"), 400),
+        (head(b"u@a.test", b"/", b""), 400),
+        (head(b"a.test", b"*", b""), 400),
+        (connect, 405),
+    ];
+    for (number, (head, status)) in cases.iter().enumerate() {
+        let mut frames = Frames::connect(gateway.address()).await;
+        frames.request(1, head).await;
+        assert_eq!(frames.fate(1).await, Fate::Answered(*status), "{number}");
+        let line = gateway.access_lines(number + 1).await.remove(number);
+        assert_eq!(line["status"], *status, "{line}");
+    }
+    assert_eq!(origin.count(), 0);
 }
