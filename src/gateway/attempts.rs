@@ -1,6 +1,6 @@
 //! Sends a request to a server of its origin, and decides after a failure whether another attempt follows.
 //!
-//! Pingora calls this module once an attempt. The limits charged the request before the first attempt, so an attempt charges
+//! The limits charged the request before the first attempt, so an attempt charges
 //! nothing, and an answer that does not reach the client settles nothing.
 //!
 //! A request of which nothing was sent may always be sent again, and so may one that an HTTP/2 origin reports as unprocessed,
@@ -249,7 +249,7 @@ fn at_present(pick: &PickRequest) -> PickRequest {
 /// Records that an attempt has its connection.
 ///
 /// # Errors
-/// Pingora took a connection that is being closed for another request. Nothing was sent, and the attempt looks for another one.
+/// The connection is being closed for another request. Nothing was sent, and the attempt looks for another one.
 pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<()> {
     let attempt = &mut context.forwarded_mut()?.attempt;
     if let Some(permit) = &mut attempt.permit
@@ -300,9 +300,9 @@ pub(super) fn interrupted(
     ) {
         return with_retry(error, Ok(true));
     }
-    // Before Pingora's mark on the error is turned into a decision.
+    // Before the mark on the error is turned into a decision.
     let is_unprocessed = is_unprocessed(&error);
-    // Pingora marks connections that the server closed while they were idle, protocols that it rejected, and streams that it
+    // Marked are connections that the server closed while they were idle, protocols that it rejected, and streams that it
     // refused. None is a failed answer, and none counts against the server.
     error.retry.decide_reuse(reused);
     let again = follows_interrupted(request, context, &error, is_unprocessed);
@@ -317,7 +317,6 @@ fn follows_interrupted(
 ) -> Result<bool> {
     let decided = context.decided_at;
     let forwarded = context.forwarded_mut()?;
-    // Pingora would repeat more often: it counts lookups of a connection too.
     let may_repeat = forwarded.tries < MAX_TRIES
         && (request.is_repeatable() || is_unprocessed && request.is_at_hand());
     if error.retry() {
@@ -337,7 +336,7 @@ fn follows_interrupted(
     Ok(again)
 }
 
-/// Returns the error that tells Pingora whether another attempt follows; where the stage of the request is missing, the gateway's own.
+/// Returns the error that tells whether another attempt follows; where the stage of the request is missing, the gateway's own.
 fn with_retry(mut error: Box<Error>, again: Result<bool>) -> Box<Error> {
     match again {
         Ok(again) => {
@@ -402,7 +401,7 @@ fn cookie(
 }
 
 /// Returns whether the server reports the request as unprocessed: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it
-/// out (§6.8). Pingora marks exactly these errors of this type as retryable.
+/// out (§6.8). Exactly these errors of this type are marked as retryable.
 fn is_unprocessed(error: &Error) -> bool {
     matches!(
         (error.etype(), error.retry),

@@ -16,8 +16,8 @@ use super::error::ProxyFault;
 use crate::origin::FieldEdit;
 use crate::response::GatewayProblem;
 
-/// Copies `:authority` of an HTTP/2 request to `Host`, from which the fields about the requested host are made. From HTTP/2 to
-/// HTTP/2 Pingora needs this too, and writes `:authority` from it again.
+/// Copies `:authority` of an HTTP/2 request to `Host`, from which the fields about the requested host are made.
+/// `:authority` for an origin of HTTP/2 is made of it too.
 pub(super) fn name_host(received: &RequestHeader, fields: &mut dyn FieldEdit) -> Result<()> {
     if received.version == http::Version::HTTP_2
         && fields.get(&HOST).is_none()

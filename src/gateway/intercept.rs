@@ -1,8 +1,7 @@
 //! Sends the operator's page in place of an origin's error: `intercept` of `error_pages`.
 //!
-//! An answer that ends with its head calls no body filter, and with HTTP/2 this is not known beforehand. So the page is written
-//! here, whole, as soon as the origin's head is known, and the origin's body is dropped as it passes: nothing waits for it, and
-//! nothing of it is kept. Pingora then writes the head that it holds, which is made an interim one that is not sent.
+//! The page is written whole as soon as the origin's head is known, and the origin's body is dropped behind it: nothing waits for it, and
+//! nothing of it is kept.
 //!
 //! The cache stores the origin's answer, so each client gets the page that its own `Accept` selects.
 

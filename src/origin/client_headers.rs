@@ -166,7 +166,7 @@ pub fn hop_by_hop(fields: &HeaderMap) -> impl Iterator<Item = HeaderName> {
 }
 
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.
-/// Pingora writes `Connection` itself.
+/// `Connection` is written anew.
 pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
     const HOP_BY_HOP: [HeaderName; 2] = [
         HeaderName::from_static("keep-alive"),

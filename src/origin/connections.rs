@@ -42,7 +42,7 @@ use tokio::time::Instant;
 use super::idle::{IdleConnection, IdleList};
 use super::pending_queue::{AttemptWait, OriginQueues, QueueTicket};
 
-/// Time for which a refused request waits, once, for a connection that is being released: Pingora needs microseconds for that.
+/// Time for which a refused request waits, once, for a connection that is being released, which takes microseconds.
 const SETTLING: Duration = Duration::from_millis(20);
 
 /// The connections of one server.
@@ -78,7 +78,7 @@ struct Open {
     /// The protocol group and the bound that it was made for.
     group: Group,
     usage: Usage,
-    /// A duplicate of the socket, to close a connection that Pingora keeps.
+    /// A duplicate of the socket, to close a connection of HTTP/2, which its own task owns.
     socket: TcpStream,
 }
 
@@ -192,7 +192,7 @@ impl Connections {
     /// Begins a request's use of a connection; `None` for a connection without a permit, made before there was a bound.
     ///
     /// # Errors
-    /// The connection is being closed for another request: Pingora has not dropped it yet.
+    /// The connection is being closed for another request, and not dropped yet.
     pub(super) fn begin_use(
         self: &Arc<Self>,
         socket: RawFd,
@@ -295,7 +295,7 @@ impl Connections {
             drop(unused);
             return wait;
         }
-        // Pingora misses a connection now and then although one exists.
+        // A request misses a connection that another one is just releasing.
         if !settled {
             return NextStep::Settle(state.enroll(ticket));
         }
@@ -364,7 +364,7 @@ impl Connections {
 
 impl State {
     /// Closes a connection that no request uses and for which `may_go` returns true; its second argument is the time since when
-    /// it is unused. Returns whether there is one. Pingora sees the end of its copy, and drops it.
+    /// it is unused. Returns whether there is one. Its owner sees the end of the socket, and drops it.
     fn close_one(&mut self, may_go: impl Fn(&Open, u64) -> bool) -> bool {
         let found = self.sockets.values_mut().find(|open| match open.usage {
             Usage::Idle(since) => may_go(open, since),
@@ -374,7 +374,7 @@ impl State {
             return false;
         };
         open.usage = Usage::Closing;
-        // A request that takes the connection before Pingora drops it is refused (`begin_use`). The call fails if the server
+        // A request that takes the connection before it is dropped is refused (`begin_use`). The call fails if the server
         // closed first.
         let _ = open.socket.shutdown(Shutdown::Read);
         true

@@ -84,7 +84,7 @@ async fn ends(made: &Made) -> bool {
 }
 
 /// Goal: permits never exceed the bound, and each is released once, whatever became of its connection. Method: all taken; one is
-/// dropped before it is connected, one after, one when Pingora reports it and once more.
+/// dropped before it is connected, one after, one when it is reported and once more.
 #[tokio::test]
 async fn permits_are_bounded_and_come_back() {
     let bench = Bench::new().await;

@@ -1,6 +1,6 @@
 //! Opens connections to a server whose origin has `max_connections`, each with a permit; without a permit it fails.
 //!
-//! Pingora calls it when it has found no connection to reuse, in place of its own connector, which this one follows: the same
+//! Pingora's transport calls it in place of its own connector, which this one follows: the same
 //! function opens the socket, and the stream gets the same options. `total_connection_timeout` of the peer bounds it;
 //! `connection_timeout` does not apply here, and has the same value.
 

@@ -337,7 +337,7 @@ pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<()> {
 
 /// Returns the error of a client's connection.
 pub(super) fn client_error(error_type: ErrorType, error: io::Error) -> Box<Error> {
-    // Pingora's own, of a stream of HTTP/2.
+    // That of a stream of HTTP/2 whose client reads too slowly.
     let error = match error.downcast::<Box<Error>>() {
         Ok(error) => return error.into_down(),
         Err(error) => error,
