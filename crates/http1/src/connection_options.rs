@@ -2,6 +2,7 @@
 
 use crate::bytes::is_token;
 use crate::fields::FieldLines;
+use crate::known_field::KnownField;
 use crate::version::HttpVersion;
 
 /// The options of all `Connection` fields of a head.
@@ -109,7 +110,7 @@ impl ConnectionOptions {
 fn listed<'a>(fields: &FieldLines, read: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     fields
         .iter(read)
-        .filter(|field| field.is(b"connection"))
+        .filter(|field| field.known() == KnownField::Connection)
         .flat_map(|field| field.value.split(|&byte| byte == b','))
         .map(<[u8]>::trim_ascii)
         .filter(|option| !option.is_empty())

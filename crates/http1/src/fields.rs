@@ -4,6 +4,7 @@
 //! passes them to each method that returns some.
 
 use crate::bytes::{LINE_END, is_token, is_value, name_length, text_length};
+use crate::known_field::KnownField;
 use crate::violation::RuleViolation;
 
 /// A range of the received bytes. Heads have less than 4 GiB, [`crate::HeadLimits`] sees to that.
@@ -46,9 +47,26 @@ pub struct HeaderField<'a> {
     pub name: &'a [u8],
     /// Its value, without the blanks around it.
     pub value: &'a [u8],
+    known: KnownField,
 }
 
-impl HeaderField<'_> {
+impl<'a> HeaderField<'a> {
+    /// Returns the field with this name and value.
+    #[must_use]
+    pub fn new(name: &'a [u8], value: &'a [u8]) -> Self {
+        Self {
+            name,
+            value,
+            known: KnownField::named(name),
+        }
+    }
+
+    /// Returns the field that its name stands for.
+    #[must_use]
+    pub const fn known(&self) -> KnownField {
+        self.known
+    }
+
     /// Returns whether the field has this name, which is in lower case.
     #[must_use]
     pub fn is(&self, name: &[u8]) -> bool {
@@ -62,6 +80,7 @@ struct FieldRange {
     start: u32,
     name_end: u32,
     value: ByteRange,
+    known: KnownField,
 }
 
 /// The field lines of a head, in the order in which they were sent.
@@ -107,13 +126,13 @@ impl FieldLines {
     /// # Example
     ///
     /// ```
-    /// use sluicegate_http1::{HeadLimits, RequestHead};
+    /// use sluicegate_http1::{HeadLimits, KnownField, RequestHead};
     ///
     /// # fn main() -> Result<(), sluicegate_http1::HeadError> {
     /// let read = b"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nConnection: close\r\nC: d\r\n\r\n";
     /// let mut head = RequestHead::new();
     /// head.parse(read, &HeadLimits { bytes: 1024, fields: 16, target: 64 })?;
-    /// let kept = head.fields().kept_lines(read, |field| !field.is(b"connection"));
+    /// let kept = head.fields().kept_lines(read, |field| field.known() != KnownField::Connection);
     /// assert_eq!(kept.collect::<Vec<_>>(), [&b"Host: a\r\nA: b\r\n"[..], b"C: d\r\n"]);
     /// # Ok(())
     /// # }
@@ -155,6 +174,7 @@ impl FieldLines {
             start: position(start),
             name_end: position(start + line.field.name.len()),
             value: ByteRange::of(value_start, line.field.value.len()),
+            known: line.field.known,
         };
         if self.ranges.len() < most {
             if self.ranges.capacity() == 0 {
@@ -186,6 +206,7 @@ impl FieldRange {
         HeaderField {
             name: name.of_bytes(read),
             value: self.value.of_bytes(read),
+            known: self.known,
         }
     }
 }
@@ -212,10 +233,7 @@ impl<'a> FieldLine<'a> {
         // RFC 9110 §5.6.3: the other white space is of control characters, which a value has none of.
         let after = value.trim_ascii_start();
         Ok(Self {
-            field: HeaderField {
-                name,
-                value: after.trim_ascii_end(),
-            },
+            field: HeaderField::new(name, after.trim_ascii_end()),
             value_start: line.len() - after.len(),
             bytes: line.len() + LINE_END.len(),
         })
@@ -233,7 +251,7 @@ impl<'a> FieldLine<'a> {
         let (value, behind) = text.split_at_checked(text_length(text))?;
         let is_trimmed = !matches!(value, [b' ', ..] | [.., b' ']);
         (is_trimmed && behind.starts_with(LINE_END)).then(|| Self {
-            field: HeaderField { name, value },
+            field: HeaderField::new(name, value),
             value_start,
             bytes: value_start + value.len() + LINE_END.len(),
         })

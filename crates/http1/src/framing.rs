@@ -1,7 +1,8 @@
 //! Decides how the body of a message is framed: once, by one enum for requests and responses.
 
 use crate::fields::HeaderField;
-use crate::framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
+use crate::framing_names::is_framing_lookalike;
+use crate::known_field::KnownField;
 use crate::version::HttpVersion;
 use crate::violation::RuleViolation;
 
@@ -43,9 +44,8 @@ impl FramingFields {
     /// # Errors
     /// It is malformed, contradicts an earlier field, or has a name that some recipients take for that of a framing field.
     pub(crate) fn add(&mut self, field: HeaderField<'_>) -> Result<(), RuleViolation> {
-        // The length first: most fields differ from both in it.
-        match field.name.len() {
-            14 if field.is(CONTENT_LENGTH) => {
+        match field.known() {
+            KnownField::ContentLength => {
                 // One length, digits only: no sign, no list, no repetition.
                 if self.length.is_some() || !field.value.iter().all(u8::is_ascii_digit) {
                     return Err(RuleViolation::ContentLength);
@@ -54,14 +54,16 @@ impl FramingFields {
                 let length = length.and_then(|length| length.parse().ok());
                 self.length = Some(length.ok_or(RuleViolation::ContentLength)?);
             }
-            17 if field.is(TRANSFER_ENCODING) => {
+            KnownField::TransferEncoding => {
                 // Other codings would have to be decoded by every recipient.
                 if self.is_chunked || !field.value.eq_ignore_ascii_case(b"chunked") {
                     return Err(RuleViolation::TransferEncoding);
                 }
                 self.is_chunked = true;
             }
-            _ if is_framing_lookalike(field.name) => return Err(RuleViolation::FramingName),
+            KnownField::Other if is_framing_lookalike(field.name) => {
+                return Err(RuleViolation::FramingName);
+            }
             _ => {}
         }
         Ok(())

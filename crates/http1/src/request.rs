@@ -9,6 +9,7 @@ use crate::bytes::is_token;
 use crate::fields::{ByteRange, FieldLine, FieldLines};
 use crate::framing::{BodyFraming, FramingFields};
 use crate::head::{HeadError, HeadLimits, HeadProgress, HeadStage};
+use crate::known_field::KnownField;
 use crate::lines::{HeadLine, LineScanner};
 use crate::request_line::{self, first_words, leading_line_end};
 use crate::target::{AbsoluteTarget, RequestTarget};
@@ -212,7 +213,7 @@ impl RequestHead {
         most: usize,
     ) -> Result<(), RuleViolation> {
         let value = self.fields.add(line, start, most);
-        if line.field.is(b"host") {
+        if line.field.known() == KnownField::Host {
             self.hosts += 1;
             self.host = value;
             return Ok(());

@@ -3,6 +3,7 @@
 //!
 //! Whoever judges a request behind it then sees one form of each.
 
+use crate::known_field::KnownField;
 use crate::raw_query;
 use crate::request::{RequestHead, TargetForm};
 use crate::target::AbsoluteTarget;
@@ -40,7 +41,7 @@ impl RequestHead {
         for piece in [b"Host: ", absolute.authority, b"\r\n"] {
             written.extend_from_slice(piece);
         }
-        for lines in fields.kept_lines(read, |field| !field.is(b"host")) {
+        for lines in fields.kept_lines(read, |field| field.known() != KnownField::Host) {
             written.extend_from_slice(lines);
         }
         written.extend_from_slice(b"\r\n");

@@ -3,7 +3,7 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use pingora::Result;
-use sluicegate_http1::{ConnectionOptions, HeaderField, ResponseHead};
+use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
 
 use super::head_writer::write_field;
 use crate::gateway::context::Context;
@@ -38,18 +38,17 @@ impl MappedFields {
         if self == Self::All || is_written(field) {
             return FieldHandling::Mapped;
         }
-        // The length first: most fields differ from all of these in it.
-        let is_of_connection = match field.name.len() {
-            10 => field.is(b"connection") || field.is(b"keep-alive"),
-            14 => field.is(b"content-length"),
-            16 => field.is(b"proxy-connection"),
-            17 => field.is(b"transfer-encoding"),
-            _ => false,
-        };
-        if is_of_connection {
-            FieldHandling::Dropped
-        } else {
-            FieldHandling::Copied
+        match field.known() {
+            KnownField::Connection
+            | KnownField::ContentLength
+            | KnownField::KeepAlive
+            | KnownField::ProxyConnection
+            | KnownField::TransferEncoding => FieldHandling::Dropped,
+            KnownField::Other
+            | KnownField::Date
+            | KnownField::Expect
+            | KnownField::Host
+            | KnownField::Upgrade => FieldHandling::Copied,
         }
     }
 }
@@ -122,11 +121,11 @@ pub(super) fn write_others(
     for field in parsed.fields().iter(read) {
         let is_copied = match mapped.handling_of(&field) {
             FieldHandling::Copied => true,
-            FieldHandling::Dropped => with_length && field.is(b"content-length"),
+            FieldHandling::Dropped => with_length && field.known() == KnownField::ContentLength,
             FieldHandling::Mapped => false,
         };
         if is_copied {
-            has_date |= field.is(b"date");
+            has_date |= field.known() == KnownField::Date;
             let start = into.len();
             write_field(into, field.name, field.value);
             into[start..start + field.name.len()].make_ascii_lowercase();
@@ -187,7 +186,7 @@ mod tests {
         let written = numbers.named().map(|(name, _)| name);
         for name in written.into_iter().chain([&RATE_LIMIT, &RATE_LIMIT_POLICY]) {
             let name = name.as_str().as_bytes();
-            let field = HeaderField { name, value: b"" };
+            let field = HeaderField::new(name, b"");
             let found = MappedFields::Few.handling_of(&field);
             assert_eq!(found, FieldHandling::Mapped, "{}", name.escape_ascii());
         }
