@@ -39,8 +39,29 @@ pub(super) enum AfterAttempt {
 
 /// The changes of a response's body on its way to the client.
 pub(super) struct BodyChange {
-    pub(super) compressor: Option<BodyCompressor>,
-    pub(super) page: Option<ReplacementPage>,
+    pub(super) compressor: Option<Box<BodyCompressor>>,
+    pub(super) page: Option<Box<ReplacementPage>>,
+}
+
+/// A response whose head was judged.
+enum JudgedResponse {
+    /// The client gets the stored response instead; the origin's has ended, or its connection is closed.
+    Stored(AfterAttempt),
+    /// The connection carries another protocol behind this head.
+    Tunnel(WriteBuffer),
+    /// The client gets the response.
+    Passed(PassedResponse),
+}
+
+/// A response on its way to the client.
+struct PassedResponse {
+    /// The head, which is written with the first bytes of the body.
+    out: WriteBuffer,
+    body: ResponseBody,
+    /// The page that stands in for the body.
+    page: Option<Box<ReplacementPage>>,
+    /// True if the connection carries another request once the body has ended exactly.
+    keeps: bool,
 }
 
 impl Gateway {
@@ -48,10 +69,53 @@ impl Gateway {
     pub(super) async fn relay<C: RequestClient>(
         &self,
         origin: &mut OriginChannel,
-        mut head: FinalHead,
+        head: FinalHead,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<AfterAttempt> {
+        let mut response = match self.begin_response(origin, head, exchange, context)? {
+            JudgedResponse::Stored(after) => return Ok(after),
+            JudgedResponse::Tunnel(out) => {
+                exchange.write(&out, BodyEnd::NotYet).await?;
+                // Boxed: few requests become tunnels.
+                Box::pin(tunnel::run(origin, exchange, context)).await?;
+                return Ok(AfterAttempt::Close);
+            }
+            JudgedResponse::Passed(response) => response,
+        };
+        let (body, out) = (&mut response.body, &mut response.out);
+        match response.page.take() {
+            Some(page) => {
+                write_page(out, *page, exchange).await?;
+                Box::pin(drop_rest(origin, body, context)).await?;
+            }
+            None => {
+                self.pass_body(origin, body, out, exchange, context).await?;
+                if !body.is_over() {
+                    // The client has its part of a body that goes on.
+                    Box::pin(drop_rest(origin, body, context)).await?;
+                }
+            }
+        }
+        if !exchange.body.is_over() {
+            // The origin answered before it got the whole request.
+            exchange.drain().await;
+            if !exchange.body.is_over() {
+                exchange.close();
+            }
+            return Ok(AfterAttempt::Close);
+        }
+        Ok(after_response(origin, body, response.keeps))
+    }
+
+    /// Judges the head, whose bytes were read, settles the charges by it, and writes the head for the client.
+    fn begin_response<C: RequestClient>(
+        &self,
+        origin: &mut OriginChannel,
+        mut head: FinalHead,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<JudgedResponse> {
         let read = &origin.read[..head.bytes()];
         let options = head.options(read);
         let mapped = MappedFields::needed(options, exchange.is_http2(), context)?;
@@ -70,7 +134,7 @@ impl Gateway {
             // What is here of the body; the connection of a longer one is closed.
             let is_read = body.discard(&mut origin.read).is_ok();
             let keeps = is_read && head.keeps_connection(options);
-            return Ok(after_response(origin, &body, keeps));
+            return Ok(JudgedResponse::Stored(after_response(origin, &body, keeps)));
         }
         let length = received.length();
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, context);
@@ -116,39 +180,17 @@ impl Gateway {
         }
         origin.read.advance(head.bytes());
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            exchange.write(&out, BodyEnd::NotYet).await?;
-            // Boxed: few requests become tunnels.
-            Box::pin(tunnel::run(origin, exchange, context)).await?;
-            return Ok(AfterAttempt::Close);
+            return Ok(JudgedResponse::Tunnel(out));
         }
         let received = head.received_framing(received);
         let compressor = (change.compressor).filter(|_| part.framing().is_none());
         let tap = BodyTap::new(fill, part);
-        let mut body = ResponseBody::new(received, framing, compressor, tap);
-        match change.page {
-            Some(page) => {
-                write_page((out, page), exchange).await?;
-                Box::pin(drop_rest(origin, &mut body, context)).await?;
-            }
-            None => {
-                self.pass_body(origin, &mut body, out, exchange, context)
-                    .await?;
-                if !body.is_over() {
-                    // The client has its part of a body that goes on.
-                    Box::pin(drop_rest(origin, &mut body, context)).await?;
-                }
-            }
-        }
-        if !exchange.body.is_over() {
-            // The origin answered before it got the whole request.
-            exchange.drain().await;
-            if !exchange.body.is_over() {
-                exchange.close();
-            }
-            return Ok(AfterAttempt::Close);
-        }
-        let keeps = received != BodyFraming::UntilClose && head.keeps_connection(options);
-        Ok(after_response(origin, &body, keeps))
+        Ok(JudgedResponse::Passed(PassedResponse {
+            out,
+            body: ResponseBody::new(received, framing, compressor, tap),
+            page: change.page,
+            keeps: received != BodyFraming::UntilClose && head.keeps_connection(options),
+        }))
     }
 
     /// Notes the final head of an origin, and judges the server by it.
@@ -202,7 +244,7 @@ impl Gateway {
         if is_over && context.holds_permits() {
             context.finish_response();
         }
-        let page = intercept::page(request, status, context);
+        let page = intercept::page(request, status, context).map(Box::new);
         let mut kind = Kind::Content;
         if let Some(page) = &page {
             context.finish_response();
@@ -215,7 +257,7 @@ impl Gateway {
         shape::edit_answer(fields, kind, request, context)?;
         let compressor = match page {
             Some(_) => None,
-            None => shape::begin_compression(fields, status, request, context)?,
+            None => shape::begin_compression(fields, status, request, context)?.map(Box::new),
         };
         attempts::give_cookie(fields, facts(exchange), context)?;
         answer::add_own_fields(fields, context)?;
@@ -227,15 +269,15 @@ impl Gateway {
         &self,
         origin: &mut OriginChannel,
         body: &mut ResponseBody,
-        mut out: WriteBuffer,
+        out: &mut WriteBuffer,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
         loop {
-            let TakenPiece { data, as_read } = body.take(&mut origin.read, &mut out)?;
+            let TakenPiece { data, as_read } = body.take(&mut origin.read, out)?;
             count_received(data, context)?;
             if origin.is_ended() && !body.is_over() {
-                body.end_of_stream(&mut out)?;
+                body.end_of_stream(out)?;
             }
             let (mut end, mut trailers) = (BodyEnd::NotYet, None);
             if body.is_client_served() {
@@ -255,7 +297,7 @@ impl Gateway {
                 self.pass_piece(piece, exchange, context).await?;
                 origin.read.advance(as_read);
             } else {
-                self.pass_piece((&out, end), exchange, context).await?;
+                self.pass_piece((&out[..], end), exchange, context).await?;
             }
             out.clear();
             out.shrink_to(JOINED_PIECE);
@@ -267,7 +309,7 @@ impl Gateway {
                 return Ok(());
             }
             match next_event(origin, exchange, context).await? {
-                AttemptEvent::Origin(OriginEvent::Bytes(0)) => body.end_of_stream(&mut out)?,
+                AttemptEvent::Origin(OriginEvent::Bytes(0)) => body.end_of_stream(out)?,
                 // A final head of HTTP/2 is followed by no other.
                 AttemptEvent::Origin(_) => {}
                 AttemptEvent::Client(read) => {
@@ -293,14 +335,15 @@ impl Gateway {
 
 /// Writes the head and the page in place of the body.
 async fn write_page<C: RequestClient>(
-    (mut out, page): (WriteBuffer, ReplacementPage),
+    out: &mut WriteBuffer,
+    page: ReplacementPage,
     exchange: &mut ClientExchange<'_, C>,
 ) -> Result<()> {
     if exchange.head.method != Method::HEAD {
         out.extend_from_slice(&page.body);
         exchange.body_bytes = page.body.len() as u64;
     }
-    exchange.write(&out, BodyEnd::Here).await
+    exchange.write(out, BodyEnd::Here).await
 }
 
 /// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored is read to its end,

@@ -20,13 +20,13 @@ pub(super) struct ResponseBody {
     /// True if the client gets the bytes in the form in which they were read.
     passes_as_read: bool,
     /// The uses of the body beside its way to the client.
-    tap: Option<BodyTap>,
+    tap: Option<Box<BodyTap>>,
 }
 
 /// Frames content for the client.
 pub(super) struct ContentWriter {
     framing: BodyFraming,
-    compressor: Option<BodyCompressor>,
+    compressor: Option<Box<BodyCompressor>>,
     /// Bytes of content for the client.
     content: u64,
 }
@@ -44,8 +44,8 @@ impl ResponseBody {
     pub(super) fn new(
         received: BodyFraming,
         sent: BodyFraming,
-        compressor: Option<BodyCompressor>,
-        tap: Option<BodyTap>,
+        compressor: Option<Box<BodyCompressor>>,
+        tap: Option<Box<BodyTap>>,
     ) -> Self {
         let mut body = Self {
             reader: BodyReader::new(received, CHUNK_LIMITS),
@@ -73,12 +73,12 @@ impl ResponseBody {
 
     /// Returns whether the client gets less than the whole of it.
     pub(super) fn is_partial(&self) -> bool {
-        self.tap.as_ref().is_some_and(BodyTap::is_client_served)
+        self.tap.as_ref().is_some_and(|tap| tap.is_client_served())
     }
 
     /// Returns whether it is being stored.
     pub(super) fn is_stored(&self) -> bool {
-        self.tap.as_ref().is_some_and(BodyTap::is_stored)
+        self.tap.as_ref().is_some_and(|tap| tap.is_stored())
     }
 
     fn end_tap(&mut self) {
@@ -187,7 +187,7 @@ impl ResponseBody {
 
 impl ContentWriter {
     /// Returns an encoder for a body with this framing.
-    pub(super) fn new(framing: BodyFraming, compressor: Option<BodyCompressor>) -> Self {
+    pub(super) fn new(framing: BodyFraming, compressor: Option<Box<BodyCompressor>>) -> Self {
         Self {
             framing,
             compressor,

@@ -99,7 +99,7 @@ impl Gateway {
         body: BodyState,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Result<Option<BodyFill>> {
+    ) -> Result<Option<Box<BodyFill>>> {
         let Some(transaction) = &context.cached else {
             return Ok(None);
         };
@@ -149,13 +149,13 @@ impl Gateway {
             head.replace(&replaced.head);
         }
         transaction.progress = CacheProgress::Storing(reason);
-        Ok(Some(BodyFill {
+        Ok(Some(Box::new(BodyFill {
             writer: self.0.cache.storage.write(&key, head),
             permit: transaction.permit.take(),
             room,
             key,
             predictor,
-        }))
+        })))
     }
 }
 

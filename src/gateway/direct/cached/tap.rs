@@ -25,15 +25,18 @@ pub(in super::super) struct BodyFill {
 
 /// The uses of a body that passes: the cache stores it, the client gets a part of it.
 pub(in super::super) struct BodyTap {
-    fill: Option<BodyFill>,
+    fill: Option<Box<BodyFill>>,
     part: ClientPart,
 }
 
 impl BodyTap {
     /// Returns the uses of a body; `None` where all of it passes, and none is stored.
-    pub(in super::super) fn new(fill: Option<BodyFill>, part: ClientPart) -> Option<Self> {
+    pub(in super::super) fn new(
+        fill: Option<Box<BodyFill>>,
+        part: ClientPart,
+    ) -> Option<Box<Self>> {
         let passes = matches!(part, ClientPart::AsItIs | ClientPart::Whole);
-        (!passes || fill.is_some()).then_some(Self { fill, part })
+        (!passes || fill.is_some()).then(|| Box::new(Self { fill, part }))
     }
 
     /// Returns whether the client has all of its part.
