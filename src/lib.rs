@@ -34,6 +34,7 @@ pub mod cache;
 
 pub use sluicegate_config as config;
 pub mod explain;
+mod field_lookup;
 mod in_force;
 pub mod process;
 pub mod request_id;

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, HeaderValue};
+use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
@@ -19,6 +19,7 @@ use sluicegate_limiter::Timestamp;
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::client::{self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TlsFacts};
 use crate::config::rules::PathPattern;
+use crate::field_lookup;
 use crate::request_id::RequestId;
 use crate::response::template::{self, TemplateValues};
 use crate::response::{GatewayProblem, cors};
@@ -90,7 +91,7 @@ impl<'a> RequestHead<'a> {
     pub(super) fn host_bytes(&self) -> &'a [u8] {
         self.authority.map_or_else(
             || {
-                let host = self.headers.get(http::header::HOST);
+                let host = field_lookup::first(self.headers, &HOST);
                 host.map_or(&[][..], HeaderValue::as_bytes)
             },
             str::as_bytes,
@@ -331,6 +332,9 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Gateway
 /// HTTP/2 two lengths, or an invalid one, make a request malformed, and an origin that speaks HTTP/1.1 could find another end of the body
 /// than the gateway. Over HTTP/1.1 the listener rejects such a head.
 fn announced_length(headers: &HeaderMap) -> Result<Option<u64>, GatewayProblem> {
+    if field_lookup::first(headers, &CONTENT_LENGTH).is_none() {
+        return Ok(None);
+    }
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let is_length = |length: &HeaderValue| {
         !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)

@@ -4,16 +4,16 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use pingora::Result;
 
 use super::header_edit::FieldEdit;
+use crate::field_lookup;
 
 /// Fields that the gateway adds to most requests.
 const MOSTLY_ADDED: usize = 8;
 
-/// Received fields among which one is found by a look at each name; among more, by the hash of its name.
-const FEW: usize = 12;
-
 /// The changes of received fields on their way to an origin.
 pub struct FieldChanges<'a> {
     received: &'a HeaderMap,
+    /// Has the bit of each length that a received name has, since most names that are looked for were not received.
+    lengths: u64,
     /// Names of received fields that are not passed on.
     removed: Vec<HeaderName>,
     added: Vec<(HeaderName, HeaderValue)>,
@@ -25,6 +25,7 @@ impl<'a> FieldChanges<'a> {
     pub fn of(received: &'a HeaderMap) -> Self {
         Self {
             received,
+            lengths: (received.keys()).fold(0, |lengths, name| lengths | length_bit(name)),
             removed: Vec::new(),
             added: Vec::with_capacity(MOSTLY_ADDED),
         }
@@ -32,13 +33,10 @@ impl<'a> FieldChanges<'a> {
 
     /// Returns the first value of a received field.
     fn received(&self, name: &HeaderName) -> Option<&'a HeaderValue> {
-        if self.received.len() > FEW {
-            return self.received.get(name);
+        if self.lengths & length_bit(name) == 0 {
+            return None;
         }
-        let mut fields = self.received.iter();
-        fields
-            .find(|(received, _)| *received == name)
-            .map(|(_, value)| value)
+        field_lookup::first(self.received, name)
     }
 
     /// Returns the fields: the received ones that are left, then the added ones. Those of one name are in order.
@@ -78,6 +76,11 @@ impl FieldEdit for FieldChanges<'_> {
             self.removed.push(name.clone());
         }
     }
+}
+
+/// Returns a word with the bit that stands for the length of this name.
+fn length_bit(name: &HeaderName) -> u64 {
+    1 << (name.as_str().len() % 64)
 }
 
 #[cfg(test)]

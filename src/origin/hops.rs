@@ -11,6 +11,8 @@ use bytes::BytesMut;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_base::bounds;
 
+use crate::field_lookup;
+
 /// The field, RFC 8586 §2.
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
@@ -35,6 +37,9 @@ impl HopName {
     /// Returns whether a request with these fields has passed this gateway before.
     #[must_use]
     pub fn is_loop(&self, fields: &HeaderMap) -> bool {
+        if field_lookup::first(fields, &CDN_LOOP).is_none() {
+            return false;
+        }
         let (mut own, mut all) = (0, 0);
         for value in fields.get_all(CDN_LOOP) {
             for hop in value.as_bytes().split(|&byte| byte == b',') {
@@ -54,12 +59,11 @@ impl HopName {
     /// RFC 8586 §2: the entries of others are neither changed nor removed.
     #[must_use]
     pub fn behind(&self, received: &HeaderMap) -> HeaderValue {
-        let mut hops = received.get_all(CDN_LOOP).iter().peekable();
-        if hops.peek().is_none() {
+        if field_lookup::first(received, &CDN_LOOP).is_none() {
             return self.0.clone();
         }
         let mut all = BytesMut::new();
-        for hop in hops {
+        for hop in received.get_all(CDN_LOOP) {
             all.extend_from_slice(hop.as_bytes());
             all.extend_from_slice(b", ");
         }
