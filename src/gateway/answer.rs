@@ -12,13 +12,14 @@ use pingora::Result;
 use pingora::http::{RequestHeader, ResponseHeader};
 
 use super::context::Context;
+use super::direct::write_field;
 use super::shape::{self, Kind};
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::origin::HeaderEdit;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{
     FieldText, GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON,
-    RATE_LIMIT, RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge,
+    RATE_LIMIT, RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge, rate_limit,
 };
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -202,6 +203,29 @@ pub(super) fn add_own_fields(fields: &mut dyn HeaderEdit, context: &Context) -> 
     match strict_transport(context) {
         Some(value) => fields.insert(STRICT_TRANSPORT_SECURITY, value.clone()),
         None => Ok(()),
+    }
+}
+
+/// Appends the lines of the fields that [`add_own_fields`] adds to a head of HTTP/1.1 that has none of these names.
+pub(super) fn write_own_fields(into: &mut Vec<u8>, context: &Context) {
+    let mut write = |name: &HeaderName, value: &[u8]| {
+        write_field(into, name.as_str().as_bytes(), value);
+    };
+    if let (Some(located), Some(report)) = (&context.located, context.report()) {
+        let (route, verdict) = (&located.route, &report.verdict);
+        let items = report.items(&route.limits);
+        if let Some(policy) = route.policy(report) {
+            write(&RATE_LIMIT_POLICY, policy.as_bytes());
+        }
+        rate_limit(items.clone(), verdict, |text| write(&RATE_LIMIT, text));
+        let numbers = XRateLimit::nearest(items, verdict).into_iter();
+        for (name, number) in numbers.flat_map(XRateLimit::named) {
+            write(name, itoa::Buffer::new().format(number).as_bytes());
+        }
+    }
+    write(&X_REQUEST_ID, context.request_id.text().as_bytes());
+    if let Some(value) = strict_transport(context) {
+        write(&STRICT_TRANSPORT_SECURITY, value.as_bytes());
     }
 }
 

@@ -40,7 +40,9 @@ impl LimitFields {
     ) -> Self {
         Self {
             policy,
-            standing: rate_limit(limits.clone(), verdict),
+            standing: rate_limit(limits.clone(), verdict, |text| {
+                HeaderValue::from_bytes(text).expect("names and numbers are visible ASCII")
+            }),
             x: XRateLimit::nearest(limits, verdict),
         }
     }
@@ -61,14 +63,15 @@ pub fn rate_limit_policy<'a>(
     })
 }
 
-/// Returns the value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order; `None` where none has this
-/// style.
-fn rate_limit<'a>(
+/// Passes the value of `RateLimit` for `verdict` over `limits`, which are in the verdict's order, to `take`, and returns its result; `None`
+/// where no limit has this style.
+pub fn rate_limit<'a, T>(
     limits: impl IntoIterator<Item = &'a PolicyItems>,
     verdict: &Verdict,
-) -> Option<HeaderValue> {
+    take: impl FnOnce(&[u8]) -> T,
+) -> Option<T> {
     thread_local! {
-        /// Most requests need such a value: it is written here and copied once, to its size.
+        /// Most requests need such a value: it is written here and copied once.
         static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
     DRAFT.with_borrow_mut(|draft| {
@@ -78,8 +81,7 @@ fn rate_limit<'a>(
                 limit.write_standing(decision, draft);
             }
         }
-        (!draft.is_empty())
-            .then(|| HeaderValue::from_bytes(draft).expect("names and numbers are visible ASCII"))
+        (!draft.is_empty()).then(|| take(draft))
     })
 }
 
@@ -119,6 +121,16 @@ pub(super) mod tests {
             concurrency: None,
             shared: None,
         }
+    }
+
+    /// Returns the value of `RateLimit`.
+    fn value<'a>(
+        limits: impl IntoIterator<Item = &'a PolicyItems>,
+        verdict: &Verdict,
+    ) -> Option<HeaderValue> {
+        rate_limit(limits, verdict, |text| {
+            HeaderValue::from_bytes(text).expect("visible ASCII")
+        })
     }
 
     /// Returns the verdict over the last of `times` requests at one moment, each checked by all of `limits`.
@@ -164,10 +176,10 @@ pub(super) mod tests {
         let verdict = verdict_after(&[&hidden, &shown], 1);
         // The window ends in 6 s; a moment later the charge weighs less than one, which counts as nothing.
         assert_eq!(
-            rate_limit(&items, &verdict).expect("a value"),
+            value(&items, &verdict).expect("a value"),
             r#""otp";r=4;t=7"#
         );
-        assert_eq!(rate_limit(&items[..1], &verdict), None);
+        assert_eq!(value(&items[..1], &verdict), None);
     }
 
     proptest! {
@@ -205,7 +217,7 @@ pub(super) mod tests {
             };
             for turn in 0..50 {
                 let verdict = sluicegate_limiter::decide(&[ask], Timestamp::from_nanos(start + turn * pause));
-                let field = rate_limit([&items], &verdict).expect("a value");
+                let field = value([&items], &verdict).expect("a value");
                 let field = field.to_str().expect("ASCII").to_owned();
                 for (item, (_, window)) in field.split(", ").zip(&numbers) {
                     let wait: u32 = item.rsplit_once(";t=").expect("a wait").1.parse().expect("seconds");

@@ -17,7 +17,7 @@ pub mod template;
 mod wording;
 mod x_rate_limit;
 
-pub use fields::{LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, rate_limit_policy};
+pub use fields::{LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, rate_limit, rate_limit_policy};
 pub use grpc::{GrpcDialect, GrpcStatus};
 pub use http_violation::HttpViolation;
 pub use merge::{MergeRule, MergedField, merge};

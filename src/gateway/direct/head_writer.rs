@@ -207,7 +207,7 @@ fn write_framing(into: &mut Vec<u8>, framing: BodyFraming) {
 }
 
 /// Appends one field line.
-pub(super) fn write_field(into: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+pub(in crate::gateway) fn write_field(into: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     into.reserve(name.len() + value.len() + 4);
     into.extend_from_slice(name);
     into.extend_from_slice(b": ");

@@ -45,6 +45,7 @@ use crate::snapshot::Snapshot;
 pub(super) use cached::CacheTransaction;
 pub use client::{ConnectionFacts, RequestClient};
 pub use head_writer::AnswerHead;
+pub(super) use head_writer::write_field;
 
 use exchange::ClientExchange;
 use name_case::ReceivedNames;

@@ -151,9 +151,14 @@ impl Gateway {
             BodyState::Delimited
         };
         let fill = self.begin_fill(parts, body_state, exchange, context)?;
+        // Fields of the gateway's own that are merged with none of the origin's are written as bytes.
+        let writes_own = mapped == MappedFields::Few && fields.is_empty();
         let mut sent = status;
         part.relabel(&mut sent, &mut fields);
         let change = self.shape_response((sent, head_end), &mut fields, exchange, context)?;
+        if !writes_own {
+            answer::add_own_fields(&mut fields, context)?;
+        }
         let framing = match (&change.page, part.framing()) {
             (Some(_), _) if exchange.head.method == Method::HEAD => BodyFraming::None,
             (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
@@ -173,7 +178,13 @@ impl Gateway {
             fields: &fields,
         };
         let with_length = passes_length(sent, framing);
-        let write_others = |into: &mut Vec<u8>| head.write_others(into, read, mapped, with_length);
+        let write_others = |into: &mut Vec<u8>| {
+            let has_date = head.write_others(into, read, mapped, with_length);
+            if writes_own {
+                answer::write_own_fields(into, context);
+            }
+            has_date
+        };
         exchange.begin_answer(&mut out, parts, framing, &write_others)?;
         if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
             head.names(read).restore(&mut out);
@@ -260,7 +271,6 @@ impl Gateway {
             None => shape::begin_compression(fields, status, request, context)?.map(Box::new),
         };
         attempts::give_cookie(fields, facts(exchange), context)?;
-        answer::add_own_fields(fields, context)?;
         Ok(BodyChange { compressor, page })
     }
 

@@ -29,6 +29,7 @@ impl MappedFields {
             || options.others() > 0
             || !limits.confidential().is_empty()
             || context.shape().is_some()
+            || context.forwarded()?.pool.rules.sticky.is_some()
             || context.cached.is_some()
             || context.forwarded()?.admitted.is_pending();
         Ok(if names_fields { Self::All } else { Self::Few })
@@ -64,9 +65,6 @@ enum FieldHandling {
     Dropped,
 }
 
-/// Mapped fields of most responses, and those that the gateway adds.
-const MOSTLY_MAPPED: usize = 6;
-
 /// Returns whether the gateway writes a field of this name.
 fn is_written(field: &HeaderField<'_>) -> bool {
     match field.name.len() {
@@ -92,7 +90,8 @@ const X_RATE_LIMIT: &[u8] = b"x-ratelimit";
 
 /// Returns the mapped fields of a parsed head.
 pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFields) -> HeaderMap {
-    let mut fields = HeaderMap::with_capacity(MOSTLY_MAPPED);
+    // Without memory, since mostly none of the origin's is mapped as one of few.
+    let mut fields = HeaderMap::new();
     for field in parsed
         .fields()
         .iter(read)

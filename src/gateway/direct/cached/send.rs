@@ -16,10 +16,10 @@ use super::ClientPart;
 use super::transaction::CacheProgress;
 use crate::admission::ResponseSource;
 use crate::cache::moment;
-use crate::gateway::Gateway;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
 use crate::gateway::shape::BodyEnd;
+use crate::gateway::{Gateway, answer};
 use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
 
@@ -55,6 +55,7 @@ impl Gateway {
             BodyEnd::NotYet
         };
         let change = self.shape_response((status, head_end), &mut fields, exchange, context)?;
+        answer::add_own_fields(&mut fields, context)?;
         // The origin has answered, or was not asked.
         context.release_server();
         let reason = match status == stored.head.status() {
