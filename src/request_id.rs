@@ -30,6 +30,9 @@ enum IdForm {
 /// A [`RequestId`] as text, on the stack.
 pub type Text = ArrayString<{ RequestId::LONGEST }>;
 
+/// The digits of an identity that was drawn.
+type Digits = [u8; 32];
+
 /// The two digits of every byte: an id is written three times a request.
 const PAIRS: [[u8; 2]; 256] = {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -81,8 +84,21 @@ impl RequestId {
     #[must_use]
     pub fn text(self) -> Text {
         match self.0 {
-            IdForm::Drawn(bits) => hex(bits),
+            IdForm::Drawn(bits) => {
+                let mut text = Text::new();
+                // ASCII digits, of which two times as many would fit.
+                text.push_str(std::str::from_utf8(&hex(bits)).unwrap_or_default());
+                text
+            }
             IdForm::Given(text) => text,
+        }
+    }
+
+    /// Appends the written form.
+    pub fn write(&self, into: &mut Vec<u8>) {
+        match &self.0 {
+            IdForm::Drawn(bits) => into.extend_from_slice(&hex(*bits)),
+            IdForm::Given(text) => into.extend_from_slice(text.as_bytes()),
         }
     }
 }
@@ -91,8 +107,11 @@ impl RequestId {
     /// The written form as the value of a header.
     #[must_use]
     pub fn as_header_value(self) -> http::HeaderValue {
-        http::HeaderValue::from_bytes(self.text().as_bytes())
-            .expect("letters, digits and their like are visible ASCII")
+        let value = match &self.0 {
+            IdForm::Drawn(bits) => http::HeaderValue::from_bytes(&hex(*bits)),
+            IdForm::Given(text) => http::HeaderValue::from_bytes(text.as_bytes()),
+        };
+        value.expect("letters, digits and their like are visible ASCII")
     }
 }
 
@@ -104,15 +123,12 @@ pub(super) fn draw() -> u128 {
     SOURCE.with_borrow_mut(IdSource::draw)
 }
 
-fn hex(bits: u128) -> Text {
+fn hex(bits: u128) -> Digits {
     let mut digits = [0; 32];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
         pair.copy_from_slice(&PAIRS[usize::from(byte)]);
     }
-    let mut text = Text::new();
-    // ASCII digits, of which two times as many would fit.
-    text.push_str(std::str::from_utf8(&digits).unwrap_or_default());
-    text
+    digits
 }
 
 impl fmt::Display for RequestId {
