@@ -2,19 +2,20 @@
 # What does one request cost the proxy, beside nginx and beside a bare Pingora?
 #
 # wrk sends loads through each proxy in turn: all admitted (1 KB from a local nginx, under a limit that is never reached), all refused
-# (429), uploads of 10 KB, answers of 100 KB; h2load sends the first load over HTTP/2 in clear text. The figure is the proxy's own CPU time a request, read from /proc, because it is what a busy machine
-# runs out of, and because it hardly depends on how fast the load generator is. Ratios are formed inside a round and only then
-# compared: on a shared machine two rounds differ more than two proxies do.
+# (429), uploads of 10 KB, answers of 100 KB, the first load over TLS; h2load sends the first load over HTTP/2 in clear text, and paced sends
+# it at half the rate that nginx reaches, for the latencies of a proxy that is not saturated. The figure is the proxy's own CPU time a
+# request, read from /proc, because it is what a busy machine runs out of, and because it hardly depends on how fast the load generator is.
+# Ratios are formed inside a round and only then compared: on a shared machine two rounds differ more than two proxies do.
 #
 # The proxy runs on core 0, origin and wrk elsewhere. Loopback only, a temporary directory, and nothing is ended but what was
 # started here. benches/README.md says how to read the tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=5 seconds=8 connections=32 write=no guided=no table=edge loads="admitted refused upload large http2"
+rounds=5 seconds=8 connections=32 write=no guided=no table=edge loads="admitted refused upload large http2 tls half"
 usage() {
     echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--loads LIST] [--guided] [--write]"
-    echo "  (5 rounds of 8 s; loads are admitted, refused, upload, large, http2, all by default; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
+    echo "  (5 rounds of 8 s; loads are admitted, refused, upload, large, http2, tls, half, all by default; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
 }
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -27,21 +28,14 @@ while [ $# -gt 0 ]; do
     esac
 done
 
+needs="nginx wrk h2load openssl taskset cargo"
 . benches/processes.sh
+case " $loads " in *" half "*) cargo build --release --locked --example paced >&2 ;; esac
+paced=${CARGO_TARGET_DIR:-target}/release/examples/paced
 
-for name in origin sluicegate admin bare nginx buffered http2 haproxy; do free_port "${name}_port"; done
-
-body=$(printf '%01024d' 0)
-fill() { # TEMPLATE
-    sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
-        -e "s|{admin}|$admin_port|g" -e "s|{nginx}|$nginx_port|g" -e "s|{buffered}|$buffered_port|g" \
-        -e "s|{http2}|$http2_port|g" -e "s|{haproxy}|$haproxy_port|g" "benches/edge/$1" >"$dir/$1"
-}
-
-# Apart from the configuration, whose directory the gateway watches.
-mkdir "$dir/logs" "$dir/www"
+mkdir "$dir/www"
 head -c 100000 /dev/zero | tr '\0' 0 >"$dir/www/large"
-for template in origin.conf nginx.conf sluicegate.toml haproxy.cfg; do fill "$template"; done
+edge_files origin.conf nginx.conf sluicegate.toml haproxy.cfg
 start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/sluicegate.toml"
 sluicegate_pid=$started
@@ -63,6 +57,11 @@ send() { # LOAD SECONDS URL
         taskset -c $wrk_core h2load --duration="$seconds" --clients="$connections" --max-concurrent-streams=8 "$url"
         return
     fi
+    if [ "$load" = half ]; then
+        local to=${url#http://}
+        taskset -c $wrk_core "$paced" --to "${to%%/*}" --path "/${to#*/}" --seconds "$seconds" --connections "$connections" --rate "$half_rate"
+        return
+    fi
     [ "$load" != upload ] || script="-s benches/edge/upload.lua"
     # shellcheck disable=SC2086 # two words or none
     taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency $script "$url"
@@ -72,6 +71,7 @@ send() { # LOAD SECONDS URL
 takes() { # PEER LOAD
     case "$1 $2" in
     "bare refused" | "bare http2" | "buffered http2" | "nginx http2" | "haproxy http2") return 1 ;;
+    "bare tls" | "buffered tls" | "haproxy tls") return 1 ;;
     "http2 http2") return 0 ;;
     "http2 "*) return 1 ;;
     esac
@@ -86,6 +86,10 @@ measure() { # ROUND LOAD PEER
     large) path=/large ;;
     esac
     local url="http://127.0.0.1:${!port}$path"
+    if [ "$load" = tls ]; then
+        port=${peer}_tls_port
+        url="https://127.0.0.1:${!port}$path"
+    fi
     send "$load" 1 "$url" >/dev/null
     before=$(ticks "${!pid}")
     send "$load" "$seconds" "$url" >"$dir/wrk"
@@ -93,8 +97,10 @@ measure() { # ROUND LOAD PEER
     find "$dir" \( -name '*access.log' -o -name '*.out' \) -exec truncate -s 0 {} +
     local rss
     rss=$(awk '/^VmRSS/ { printf "%.0f", $2 / 1024 }' "/proc/${!pid}/status")
-    awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v hertz="$hertz" -v rss="$rss" "$microseconds"'
+    awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v hertz="$hertz" -v rss="$rss" -v seconds="$seconds" "$microseconds"'
         / requests in / { requests = $1 }
+        # The line of paced.
+        /^sent / { requests = $2; refused = $2 - $4; rps = $2 / seconds; p50 = $10; p99 = $12 }
         # The lines of h2load.
         /^finished in/ { rps = $4 }
         /^requests:/ { requests = $2; refused = requests - $8 }
@@ -113,6 +119,13 @@ measure() { # ROUND LOAD PEER
             printf "%d %s %s %.2f %.0f %.0f %.0f %s\n", round, load, peer, ticks / hertz * 1e6 / requests, rps, p50, p99, rss
         }' "$dir/wrk" | tee -a "$dir/results" >&2
 }
+
+# Half the rate at which nginx answers the first load.
+case " $loads " in *" half "*)
+    send admitted 2 "http://127.0.0.1:$nginx_port/open" >"$dir/wrk"
+    half_rate=$(awk '/^Requests\/sec/ { printf "%d", $2 / 2 }' "$dir/wrk")
+    ;;
+esac
 
 echo "round load peer cpu_us requests/s p50_us p99_us rss_mb" >&2
 for round in $(seq "$rounds"); do
@@ -154,6 +167,7 @@ report() {
             title["http2"] = "nginx `limit_req`"
             name["admitted"] = "All admitted"; name["refused"] = "All refused"; name["upload"] = "Uploads of 10 KB"
             name["large"] = "Answers of 100 KB"; name["http2"] = "All admitted, HTTP/2 in clear text from clients"
+            name["tls"] = "All admitted, TLS 1.3 from clients"; name["half"] = "All admitted, at half the rate that nginx reaches"
             number_of_loads = split(chosen, loads, " "); number = split(peers, names, " ")
             for (l = 1; l <= number_of_loads; l++) {
                 load = loads[l]

@@ -24,7 +24,7 @@ done
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin"
 export LC_ALL=C
-for command in nginx h2load valgrind; do
+for command in nginx h2load openssl valgrind; do
     command -v "$command" >/dev/null || { echo "this bench needs $command" >&2 && exit 1; }
 done
 if [ $# -eq 0 ]; then
@@ -34,14 +34,7 @@ fi
 
 . benches/start.sh
 
-for name in origin sluicegate admin nginx buffered http2; do free_port "${name}_port"; done
-body=$(printf '%01024d' 0)
-mkdir "$dir/logs"
-for template in origin.conf nginx.conf sluicegate.toml; do
-    sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
-        -e "s|{admin}|$admin_port|g" -e "s|{nginx}|$nginx_port|g" -e "s|{buffered}|$buffered_port|g" \
-        -e "s|{http2}|$http2_port|g" "benches/edge/$template" >"$dir/$template"
-done
+edge_files origin.conf nginx.conf sluicegate.toml
 start origin 0 "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 
 # Leaves in `counted` the instructions of a proxy that answers so many requests, from its start to its end.

@@ -26,14 +26,7 @@ done
 
 . benches/processes.sh
 
-for name in origin sluicegate admin bare; do free_port "${name}_port"; done
-
-body=$(printf '%01024d' 0)
-mkdir "$dir/logs"
-for template in origin.conf keys.toml; do
-    sed -e "s|{dir}|$dir|g" -e "s|{origin}|$origin_port|g" -e "s|{body}|$body|g" -e "s|{sluicegate}|$sluicegate_port|g" \
-        -e "s|{admin}|$admin_port|g" "benches/edge/$template" >"$dir/$template"
-done
+edge_files origin.conf keys.toml
 start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/keys.toml"
 sluicegate_pid=$started

@@ -8,7 +8,7 @@ set -euo pipefail
 PATH="$PATH:/usr/local/sbin:/usr/sbin"
 export LC_ALL=C
 
-for command in ${needs:-nginx wrk taskset cargo}; do
+for command in ${needs:-nginx wrk openssl taskset cargo}; do
     command -v "$command" >/dev/null || { echo "this bench needs $command; ./dev bench installs it" >&2 && exit 1; }
 done
 cores=$(nproc)

@@ -26,6 +26,23 @@ free_port() { # VARIABLE
     printf -v "$1" %s "$port"
 }
 
+# Picks the ports of a gateway, its peers and their origin, and writes these templates of benches/edge/ for them, with a certificate.
+edge_files() { # TEMPLATE...
+    local name fields=(-e "s|{dir}|$dir|g" -e "s|{body}|$(printf '%01024d' 0)|g")
+    for name in origin sluicegate sluicegate_tls admin bare nginx nginx_tls buffered http2 haproxy; do
+        free_port "${name}_port"
+        local port=${name}_port
+        fields+=(-e "s|{$name}|${!port}|g")
+    done
+    # Apart from the configuration, whose directory the gateway watches.
+    mkdir "$dir/logs"
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 \
+        -keyout "$dir/key.pem" -out "$dir/cert.pem" 2>"$dir/openssl.err"
+    for name; do
+        sed "${fields[@]}" "benches/edge/$name" >"$dir/$name"
+    done
+}
+
 # Starts a process on a core, or on `any`, and waits until it listens. Its process id is left in `started`.
 start() { # NAME CORE PORT COMMAND...
     local name=$1 core=$2 port=$3 pin="" try
