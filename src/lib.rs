@@ -36,6 +36,7 @@ pub use sluicegate_config as config;
 pub mod explain;
 mod field_lookup;
 mod in_force;
+mod name_case;
 pub mod process;
 pub mod request_id;
 mod retry_after;

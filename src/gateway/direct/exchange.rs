@@ -19,7 +19,6 @@ use super::client::RequestClient;
 use super::head_writer::{
     AnswerHead, ConnectionPersistence, NO_OTHERS, ResponseParts, WriteOthers,
 };
-use super::name_case::ReceivedNames;
 use super::received::RequestWire;
 use super::request_body::RequestBody;
 use crate::admission::body_is_read;
@@ -27,6 +26,7 @@ use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
 use crate::gateway::shape::BodyEnd;
+use crate::name_case::ReceivedNames;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;

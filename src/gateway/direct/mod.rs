@@ -9,7 +9,6 @@ mod client;
 mod exchange;
 mod forward;
 mod head_writer;
-mod name_case;
 mod received;
 mod relay;
 mod request_body;
@@ -38,6 +37,7 @@ use super::step::{Step, answer_to};
 use super::strip;
 use super::{Gateway, decide, http_versions, proof};
 use crate::config::rules::ServerRules;
+use crate::name_case::ReceivedNames;
 use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
 use crate::snapshot::Snapshot;
@@ -48,7 +48,6 @@ pub use head_writer::AnswerHead;
 pub(super) use head_writer::write_field;
 
 use exchange::ClientExchange;
-use name_case::ReceivedNames;
 use received::{ReceivedRequest, RequestWire};
 
 /// The bounds of what a chunked body has beside its data.

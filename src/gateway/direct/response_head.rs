@@ -7,9 +7,9 @@ use http::{StatusCode, response};
 use pingora::Result;
 use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
 
-use super::name_case::ReceivedNames;
 use super::response_split::{MappedFields, mapped_fields, write_others};
 use crate::gateway::error::error_for;
+use crate::name_case::ReceivedNames;
 use crate::response::GatewayProblem;
 
 /// The final head of a response.

@@ -4,16 +4,16 @@ use sluicegate_http1::FieldLines;
 
 /// The names of the fields of a head, as they were received.
 #[derive(Default)]
-pub(super) struct ReceivedNames(Vec<Box<[u8]>>);
+pub(crate) struct ReceivedNames(Vec<Box<[u8]>>);
 
 impl ReceivedNames {
     /// Returns the names of the head in `read`.
-    pub(super) fn of(fields: &FieldLines, read: &[u8]) -> Self {
+    pub(crate) fn of(fields: &FieldLines, read: &[u8]) -> Self {
         Self(fields.iter(read).map(|field| field.name.into()).collect())
     }
 
     /// Restores the case of the names in a written head.
-    pub(super) fn restore(&self, head: &mut [u8]) {
+    pub(crate) fn restore(&self, head: &mut [u8]) {
         for line in head.split_mut(|&byte| byte == b'\n') {
             let Some(colon) = memchr::memchr(b':', line) else {
                 continue;
