@@ -6,10 +6,10 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::io;
+use std::{fmt, io};
 
 use pingora::{Error, ErrorType};
-use sluicegate_base::bounds::{FAILURE_REASON, RESPONSE_FIELDS, RESPONSE_HEAD};
+use sluicegate_base::bounds::{FAILURE_REASON, RESPONSE_HEAD};
 
 use crate::budgets::{RequestCap, RequestCaps, UnreadCap};
 use crate::config::rules::OriginTimeouts;
@@ -34,6 +34,25 @@ pub(super) struct Cause {
     /// The description.
     pub(super) reason: Cow<'static, str>,
 }
+
+/// The error of a response head with more fields than `max_response_fields` of its origin.
+#[derive(Debug)]
+pub(super) struct TooManyFields {
+    /// The value of the key.
+    pub(super) most: usize,
+}
+
+impl fmt::Display for TooManyFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = self.most;
+        write!(
+            f,
+            "more than {most} header fields; raise max_response_fields of this origin if they are right"
+        )
+    }
+}
+
+impl std::error::Error for TooManyFields {}
 
 /// The progress of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +154,6 @@ pub(super) fn explain(
             "the response was not complete within {:?}",
             timeouts.total.unwrap_or_default()
         ),
-        FailureKind::TooManyFields => format!("more than {RESPONSE_FIELDS} header fields"),
         FailureKind::HeadTooLarge => format!("more than {RESPONSE_HEAD} bytes of header fields"),
         FailureKind::Tls => tls_text(error),
         FailureKind::MalformedHead => head_text(error),
@@ -188,7 +206,7 @@ fn waiting(error: &Error, timeouts: &OriginTimeouts) -> FailureKind {
         E::HTTPStatus(504) => FailureKind::TotalTimeout,
         E::ConnectionClosed => FailureKind::Closed,
         E::InvalidHTTPHeader => match parser(error) {
-            Some(httparse::Error::TooManyHeaders) => FailureKind::TooManyFields,
+            None if error.root_cause().is::<TooManyFields>() => FailureKind::TooManyFields,
             None if context(error).is_some_and(|context| context.contains("larger than")) => {
                 FailureKind::HeadTooLarge
             }

@@ -12,12 +12,8 @@ use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Request, response};
 use pingora::{Error, ErrorType, OrErr, Result, RetryType};
-use sluicegate_base::bounds;
 
 use super::http2_connections::{NewStream, StreamPlace};
-
-/// The reason in the error of a head with more fields than [`RESPONSE_FIELDS`](bounds::RESPONSE_FIELDS).
-const MANY_FIELDS: httparse::Error = httparse::Error::TooManyHeaders;
 
 /// A stream for one request.
 pub(super) struct OriginStream {
@@ -253,14 +249,11 @@ fn is_graceful(error: &h2::Error) -> bool {
 fn check_head(head: &response::Parts) -> Result<()> {
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let first = lengths.next();
-    let error = if head.headers.len() > bounds::RESPONSE_FIELDS {
-        Error::because(ErrorType::InvalidHTTPHeader, "", MANY_FIELDS)
-    } else if lengths.any(|other| Some(other) != first) {
-        Error::explain(ErrorType::InvalidHTTPHeader, "two different Content-Length")
-    } else {
-        return Ok(());
-    };
-    Err(error.into_up())
+    if lengths.any(|other| Some(other) != first) {
+        let text = "two different Content-Length";
+        return Err(Error::explain(ErrorType::InvalidHTTPHeader, text).into_up());
+    }
+    Ok(())
 }
 
 /// Returns the error of a request that cannot be written any further.

@@ -114,7 +114,7 @@ pub const ORIGIN_IDLE_CONNECTIONS: usize = 4096;
 /// Bytes of the head of an origin's response. A longer one ends the attempt with 502.
 pub const RESPONSE_HEAD: usize = 1_048_575;
 
-/// Fields of the head of an origin's response. More end the attempt with 502.
+/// Fields of the head of an origin's response where `max_response_fields` is not set. More end the attempt with 502.
 pub const RESPONSE_FIELDS: usize = 256;
 
 /// Bytes of a request's body that are kept for another attempt. A longer body is sent once.

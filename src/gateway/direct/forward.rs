@@ -22,6 +22,7 @@ use super::relay::AfterAttempt;
 use super::response_head::{FinalHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
+use crate::gateway::cause::TooManyFields;
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
 use crate::gateway::{Gateway, attempts, http_versions};
@@ -31,13 +32,6 @@ use crate::origin::{
 };
 use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
-
-/// The bounds of a response's head.
-const HEAD_LIMITS: HeadLimits = HeadLimits {
-    bytes: bounds::RESPONSE_HEAD,
-    fields: bounds::RESPONSE_FIELDS,
-    target: usize::MAX,
-};
 
 /// The status of a response after which the connection carries another protocol.
 const SWITCHING_PROTOCOLS: u16 = StatusCode::SWITCHING_PROTOCOLS.as_u16();
@@ -179,8 +173,9 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<FinalHead> {
+        let limits = head_limits(context)?;
         loop {
-            match response.head.parse(&origin.read, &HEAD_LIMITS) {
+            match response.head.parse(&origin.read, &limits) {
                 Ok(HeadProgress::Whole(bytes)) if is_final(&response.head, exchange) => {
                     return Ok(FinalHead::Http1(std::mem::take(&mut response.head), bytes));
                 }
@@ -197,7 +192,7 @@ impl Gateway {
                     continue;
                 }
                 Ok(HeadProgress::Partial) => {}
-                Err(error) => return Err(head_error(error, &origin.read)),
+                Err(error) => return Err(head_error(error, &origin.read, &limits)),
             }
             match next_event(origin, exchange, context).await? {
                 AttemptEvent::Origin(OriginEvent::Bytes(0)) => {
@@ -207,6 +202,9 @@ impl Gateway {
                     return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
                 }
                 AttemptEvent::Origin(OriginEvent::Head(head)) => {
+                    if head.headers.len() > limits.fields {
+                        return Err(too_many_fields(&limits));
+                    }
                     if !head.status.is_informational() {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
                     }
@@ -260,8 +258,25 @@ fn server(context: &Context) -> Result<Arc<OriginServer>> {
     Ok(Arc::clone(&permit.server))
 }
 
+/// Returns the bounds of the heads of responses.
+fn head_limits(context: &Context) -> Result<HeadLimits> {
+    Ok(HeadLimits {
+        bytes: bounds::RESPONSE_HEAD,
+        fields: context.forwarded()?.pool.rules.max_response_fields,
+        target: usize::MAX,
+    })
+}
+
+/// Returns the error of a head with more fields than `limits` allow.
+fn too_many_fields(limits: &HeadLimits) -> Box<Error> {
+    let cause = TooManyFields {
+        most: limits.fields,
+    };
+    Error::because(ErrorType::InvalidHTTPHeader, "", cause).into_up()
+}
+
 /// Returns the error of a head that cannot be passed on.
-fn head_error(error: HeadError, read: &[u8]) -> Box<Error> {
+fn head_error(error: HeadError, read: &[u8], limits: &HeadLimits) -> Box<Error> {
     let begin = format!("buf: {}", read[..read.len().min(64)].escape_ascii());
     let kind = ErrorType::InvalidHTTPHeader;
     let error = match error {
@@ -272,9 +287,7 @@ fn head_error(error: HeadError, read: &[u8]) -> Box<Error> {
             Error::because(kind, begin, httparse::Error::Status)
         }
         // Of a head with fewer bytes, the fields are too many.
-        HeadError::TooLarge if read.len() <= HEAD_LIMITS.bytes => {
-            Error::because(kind, begin, httparse::Error::TooManyHeaders)
-        }
+        HeadError::TooLarge if read.len() <= limits.bytes => return too_many_fields(limits),
         HeadError::TooLarge => Error::explain(kind, "response header larger than the limit"),
         HeadError::Rule(_) | HeadError::TargetTooLong => Error::because(kind, begin, error),
     };

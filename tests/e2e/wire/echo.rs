@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::{HeaderMap, Request, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -107,7 +108,19 @@ async fn answer(
         body.extend_from_slice(&piece);
     }
     writeln!(told, "body: {}", String::from_utf8_lossy(&body)).unwrap();
-    let mut out = respond.send_response(Response::new(()), false)?;
+    let mut response = Response::new(());
+    if let Some(count) = path.strip_prefix("/fields/") {
+        for number in 1..count.parse().unwrap() {
+            let name: HeaderName = format!("x-{number}").parse().unwrap();
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from_static("y"));
+        }
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    }
+    let mut out = respond.send_response(response, false)?;
     if path == "/endless" {
         // As fast as the gateway takes it.
         loop {

@@ -15,6 +15,7 @@ mod h2_advisories;
 mod h2_conformance;
 mod loops;
 mod request_line;
+mod response_fields;
 mod secure;
 mod strangers;
 mod streams;

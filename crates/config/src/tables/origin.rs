@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderValue;
+use sluicegate_base::bounds::RESPONSE_FIELDS;
 use sluicegate_config_derive::Table;
 
 use crate::declaration::{ChoiceOf, DurationIn, IntegerIn, ListBy, ParsedText, TableOf};
@@ -72,6 +73,9 @@ pub struct OriginRules {
         )
     )]
     pub header_case: HeaderCase,
+    /// The maximum number of header fields of a response. 1 to 4096. One with more becomes 502 (`too-many-fields` in the access log).
+    #[key(example = "256", default = RESPONSE_FIELDS, reader = IntegerIn(1..=4096))]
+    pub max_response_fields: usize,
     /// The longest time of each step.
     #[key(example = "{ connect = \"2s\" }", nested)]
     pub timeouts: OriginTimeouts,
