@@ -1,4 +1,5 @@
-//! Checks the rules for the head of a request of HTTP/2 that the h2 crate does not: one host, and a target that HTTP/1.1 can carry.
+//! Checks the rules for the head of a request of HTTP/2 that the h2 crate does not: a scheme, one host, and a target that HTTP/1.1
+//! can carry.
 //!
 //! The request may go to an origin of HTTP/1.1, where the host is one field and the target a part of the first line.
 
@@ -8,6 +9,8 @@ use pingora::http::RequestHeader;
 
 /// Returns whether a head keeps these rules:
 ///
+/// - RFC 9113 §8.3.1 and RFC 3986 §3.1: `:scheme` begins with a letter, so it is not empty. The h2 crate checks its other characters, and
+///   drops it from a head without `:authority`.
 /// - RFC 9113 §8.3.1: it has `:authority` or `Host`, the two agree, and neither has userinfo.
 /// - RFC 9112 §3.2: there is one `Host` at most.
 /// - RFC 9113 §8.3.1: the target is a path, or `*` of OPTIONS. It has no byte that ends the first line of HTTP/1.1, or a word of it.
@@ -30,6 +33,10 @@ pub(super) fn is_well_formed(head: &RequestHeader) -> bool {
     if head.method == Method::CONNECT {
         return true;
     }
+    let scheme = head.uri.scheme_str();
+    if scheme.is_some_and(|scheme| !scheme.starts_with(|first: char| first.is_ascii_alphabetic())) {
+        return false;
+    }
     let target = head.raw_path();
     let has_form = target.starts_with(b"/") || head.method == Method::OPTIONS && target == b"*";
     has_form && !(target.iter()).any(|byte| matches!(byte, b'\0' | b'\n' | b'\r' | b' '))
@@ -49,6 +56,21 @@ mod tests {
             head.append_header(HOST, host).unwrap();
         }
         head
+    }
+
+    /// Goal: the h2 crate passes schemes that are none on; they are rejected. Method: heads as it makes them.
+    #[test]
+    fn a_scheme_begins_with_a_letter() {
+        for (scheme, is_well_formed) in [("http", true), ("h2+x", true), ("", false), ("1", false)]
+        {
+            let mut parts = http::uri::Parts::default();
+            parts.scheme = Some(scheme.parse().unwrap());
+            parts.authority = Some("a.test".parse().unwrap());
+            parts.path_and_query = Some("/x".parse().unwrap());
+            let request = http::Request::builder().uri(parts).body(()).unwrap();
+            let head = RequestHeader::from(request.into_parts().0);
+            assert_eq!(super::is_well_formed(&head), is_well_formed, "{scheme:?}");
+        }
     }
 
     /// Goal: each rule rejects, and requests that keep them pass. Method: heads on both sides of each.

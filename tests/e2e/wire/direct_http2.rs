@@ -252,19 +252,20 @@ async fn the_date_of_an_origin_reaches_a_stream() {
 #[tokio::test]
 async fn a_stream_that_is_not_forwarded_is_recorded() {
     // Goal: a request of HTTP/2 that breaks a rule beyond the frames, and CONNECT, get a status and a line in the access log, and reach no
-    // origin. Method: no host, two that differ, userinfo, a target that is no path, and CONNECT.
+    // origin. Method: no host, two that differ, userinfo, a target that is no path, CONNECT, and schemes that are none.
     let origin = Origin::named("fine");
     let gateway = Gateway::passing(&origin).await;
-    let head = |authority: &'static [u8], path: &'static [u8], host: &'static [u8]| {
-        let pseudo: [(&[u8], &[u8]); 3] = [
-            (b":method", b"GET"),
-            (b":scheme", b"http"),
-            (b":path", path),
-        ];
+    let of_scheme = |scheme: &'static [u8],
+                     authority: &'static [u8],
+                     path: &'static [u8],
+                     host: &'static [u8]| {
+        let pseudo: [(&[u8], &[u8]); 3] =
+            [(b":method", b"GET"), (b":scheme", scheme), (b":path", path)];
         let more: [(&[u8], &[u8]); 2] = [(b":authority", authority), (b"host", host)];
         let more = more.into_iter().filter(|(_, value)| !value.is_empty());
         fields(&pseudo.into_iter().chain(more).collect::<Vec<_>>())
     };
+    let head = |authority, path, host| of_scheme(b"http", authority, path, host);
     let connect = fields(&[(b":method", b"CONNECT"), (b":authority", b"a.test:443")]);
     let cases = [
         (head(b"", b"/", b""), 400),
@@ -272,6 +273,8 @@ async fn a_stream_that_is_not_forwarded_is_recorded() {
         (head(b"u@a.test", b"/", b""), 400),
         (head(b"a.test", b"*", b""), 400),
         (connect, 405),
+        (of_scheme(b"", b"a.test", b"/", b""), 400),
+        (of_scheme(b"1", b"a.test", b"/", b"a.test"), 400),
     ];
     for (number, (head, status)) in cases.iter().enumerate() {
         let mut frames = Frames::connect(gateway.address()).await;
