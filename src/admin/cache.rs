@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 use serde::Serialize;
 use sluicegate_telemetry::exposition::SampledFamily;
 
+use super::query::decoded;
 use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
 use crate::cache::memory_storage::{MemoryStorage, StorageUsage};
 use crate::cache::purge::PurgeScope;
@@ -177,24 +178,6 @@ fn purge(query: &str) -> Result<PurgeScope, BadPurge> {
         Some(("prefix", url)) => PurgeScope::prefix(&text(url)?).map_err(|_| BadPurge),
         _ => Err(BadPurge),
     }
-}
-
-/// Decodes percent-encoding; `+` is itself, as in a URL that is typed in.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, others)) = rest.split_first() {
-        if *first != b'%' {
-            bytes.push(*first);
-            rest = others;
-            continue;
-        }
-        let digits = std::str::from_utf8(others.get(..2)?).ok()?;
-        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        bytes.push(is_hex.then(|| u8::from_str_radix(digits, 16).ok())??);
-        rest = &others[2..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// Purges and returns the page with the number of responses.

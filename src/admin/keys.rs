@@ -13,6 +13,7 @@ use http::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use sluicegate_limiter::{Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
+use super::query::decoded;
 use super::top::seconds;
 use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, key_edit, token_of};
 use crate::admission::KeyState;
@@ -336,23 +337,6 @@ fn values(query: &str) -> Result<Vec<String>, AdminPage> {
         let error = "what may follow the question mark is value=VALUE, once for each part of the key, percent-encoded";
         error_page(StatusCode::BAD_REQUEST, error)
     })
-}
-
-/// Decodes the percent-encoded text of a query; a plus stands for itself, since telephone numbers begin with it.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
-                u8::try_from(high * 16 + low).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[derive(Serialize)]

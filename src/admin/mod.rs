@@ -37,6 +37,7 @@ mod metrics;
 mod origin_view;
 mod origins;
 mod pending_writes;
+mod query;
 mod replication;
 mod snapshot;
 mod status;
