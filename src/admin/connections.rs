@@ -3,8 +3,8 @@
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::budgets::{
-    ConnectionCaps, ConnectionLimitExceeded, ConnectionTallies, RequestCap, RequestCaps,
-    RequestTallies, UnreadCap, UnreadTallies,
+    BytesCap, BytesTallies, ConnectionCaps, ConnectionLimitExceeded, ConnectionTallies, RequestCap,
+    RequestCaps, RequestTallies,
 };
 use crate::config::rules::Rules;
 use crate::process::SharedState;
@@ -21,7 +21,7 @@ pub(super) struct ConnectionsView {
     /// The caps on requests on their way to origins.
     pub request_caps: RequestCaps,
     /// The counts of response bytes that wait for clients.
-    pub unread: UnreadTallies,
+    pub unread: BytesTallies,
     /// The cap on those bytes.
     pub most_unread: u64,
 }
@@ -35,7 +35,7 @@ impl ConnectionsView {
             requests: shared.origin_requests.tallies(),
             request_caps: shared.origin_requests.caps(rules),
             unread: shared.unread_answers.tallies(),
-            most_unread: shared.unread_answers.most(rules),
+            most_unread: (shared.unread_answers).most(rules.server.defence.max_unread_bytes),
         }
     }
 }
@@ -122,7 +122,7 @@ fn of_unread(view: &ConnectionsView) -> [SampledFamily; 3] {
                 "sluicegate_unread_refused_total",
                 "Answers in whose place clients got 503 since as much waited for clients as may, by cap.",
             ),
-            UnreadCap::ALL.map(UnreadCap::as_str),
+            BytesCap::ALL.map(BytesCap::as_str),
             view.unread.refused,
         ),
     ]

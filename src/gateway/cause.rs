@@ -11,7 +11,7 @@ use std::{fmt, io};
 use pingora::{Error, ErrorType};
 use sluicegate_base::bounds::{FAILURE_REASON, RESPONSE_HEAD};
 
-use crate::budgets::{RequestCap, RequestCaps, UnreadCap};
+use crate::budgets::{BytesCap, RequestCap, RequestCaps};
 use crate::config::rules::OriginTimeouts;
 use crate::origin::FailureKind;
 use crate::response::GatewayProblem;
@@ -87,11 +87,8 @@ impl Cause {
     }
 
     /// Returns the cause of an answer that exceeded a cap on unread bytes.
-    pub(super) fn of_unread(cap: UnreadCap, most: u64) -> Self {
-        let whose = match cap {
-            UnreadCap::All => "all clients",
-            UnreadCap::Client => "this client",
-        };
+    pub(super) fn of_unread(cap: BytesCap, most: u64) -> Self {
+        let whose = clients_of(cap);
         Self {
             failure: Some("unread-full"),
             reason: format!("answers wait for {whose} to read them; max_unread_bytes = {most}")
@@ -122,6 +119,14 @@ impl Cause {
             },
             reason: problem.detail().into(),
         }
+    }
+}
+
+/// Returns the clients whose bytes reached a cap.
+fn clients_of(cap: BytesCap) -> &'static str {
+    match cap {
+        BytesCap::All => "all clients",
+        BytesCap::Client => "this client",
     }
 }
 

@@ -17,7 +17,7 @@ use super::error::error_for;
 use super::locate::Located;
 use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
-use crate::budgets::UnreadPermit;
+use crate::budgets::BytesPermit;
 use crate::client::{AddressSource, TlsFacts};
 use crate::config::rules::Name;
 use crate::record::{InFlight, RequestDisposition, TraceContext};
@@ -85,7 +85,7 @@ pub struct Context {
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,
     /// The permit for the unread bytes of the answer; small answers need none.
-    pub(super) unread: Option<UnreadPermit>,
+    pub(super) unread: Option<BytesPermit>,
     /// The cause of a missing proper answer; `None` where there is a proper one.
     pub(super) cause: Option<Box<Cause>>,
     /// Body bytes received from the client.

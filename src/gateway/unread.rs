@@ -1,13 +1,13 @@
-//! Acquires a permit for the unread bytes of an answer ([`UnreadAnswers`]), as soon as it may need one.
+//! Acquires a permit for the unread bytes of an answer ([`ClientBytes`]), as soon as it may need one.
 //!
 //! An answer with an announced length acquires it with its head, so that its client gets 503 when there is none. An answer of
 //! unknown length may be large, or a stream of small events that is always read at once; it acquires a permit while its pieces
 //! come faster than the client reads, and is cut off where there is none.
 //!
-//! [`UnreadAnswers`]: crate::budgets::UnreadAnswers
+//! [`ClientBytes`]: crate::budgets::ClientBytes
 
 use pingora::{Error, ErrorType, Result};
-use sluicegate_base::bounds::UNTAKEN_PIECE;
+use sluicegate_base::bounds::{ANSWER_OVERHEAD, ANSWER_PIPE, SMALL_ANSWER, UNTAKEN_PIECE};
 
 use super::cause::Cause;
 use super::context::Context;
@@ -46,20 +46,49 @@ pub(super) fn went_on(context: &mut Context) {
 }
 
 fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Result<()> {
+    let bytes = held_by(body);
+    if bytes == 0 {
+        context.unread = None;
+        return Ok(());
+    }
     let (client, _) = context.client_or_unspecified();
     let rules = &context.snapshot.rules;
-    match shared
-        .unread_answers
-        .enter(client, body, rules, &shared.seed)
-    {
+    let (budget, configured) = (
+        &shared.unread_answers,
+        rules.server.defence.max_unread_bytes,
+    );
+    match budget.enter((client, bytes), configured, rules, &shared.seed) {
         Ok(permit) => {
-            context.unread = permit;
+            context.unread = Some(permit);
             Ok(())
         }
         Err(cap) => {
-            let most = shared.unread_answers.most(rules);
-            context.cause = Some(Box::new(Cause::of_unread(cap, most)));
+            let cause = Cause::of_unread(cap, budget.most(configured));
+            context.cause = Some(Box::new(cause));
             Err(Error::new(ErrorType::Custom(UNREAD)))
         }
+    }
+}
+
+/// Returns how many bytes an answer with such a body may come to hold; `None` for one of unknown length. A small answer holds none.
+fn held_by(body: Option<u64>) -> u64 {
+    match body {
+        Some(body) if body <= SMALL_ANSWER => 0,
+        Some(body) => body.min(ANSWER_PIPE) + ANSWER_OVERHEAD,
+        None => ANSWER_PIPE + ANSWER_OVERHEAD,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: an answer reserves its maximum. Method: lengths around the bounds.
+    #[test]
+    fn an_answer_takes_what_it_may_hold() {
+        assert_eq!(held_by(Some(SMALL_ANSWER)), 0);
+        assert_eq!(held_by(Some(100_000)), 100_000 + ANSWER_OVERHEAD);
+        assert_eq!(held_by(Some(u64::MAX)), ANSWER_PIPE + ANSWER_OVERHEAD);
+        assert_eq!(held_by(None), ANSWER_PIPE + ANSWER_OVERHEAD);
     }
 }

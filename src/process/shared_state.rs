@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use sluicegate_base::bounds::UNREAD_WITHOUT_MEMORY;
 use sluicegate_limiter::Timestamp;
 
 use crate::acme::AcmeState;
 use crate::admission::KeySeed;
 use crate::budgets::{
-    ConnectionLimiter, DelayedRequests, FileShares, OpenFiles, OriginRequests, UnreadAnswers,
+    ClientBytes, ConnectionLimiter, DelayedRequests, FileShares, OpenFiles, OriginRequests,
 };
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
@@ -37,7 +38,7 @@ pub struct SharedState {
     /// Bounds the requests in flight to origins.
     pub origin_requests: Arc<OriginRequests>,
     /// Bounds the unread bytes of answers.
-    pub unread_answers: Arc<UnreadAnswers>,
+    pub unread_answers: Arc<ClientBytes>,
     /// Opens and keeps connections to origins.
     pub origins: OriginConnector,
     /// The delayed requests.
@@ -61,6 +62,7 @@ impl SharedState {
         let origin_requests = OriginRequests::new(open_files, &rules);
         let most_idle = FileShares::of(open_files, &rules).most_idle();
         let origins = OriginConnector::new(most_idle);
+        let memory = AvailableMemory::of_the_process().map(|memory| memory.bytes);
         let snapshot = Snapshot::compile(rules, None, storage, &recorder.metrics, &seed, now);
         if let Some(store) = &snapshot.store {
             store.start();
@@ -73,8 +75,9 @@ impl SharedState {
             cache,
             connection_limiter,
             origin_requests: Arc::new(origin_requests),
-            unread_answers: Arc::new(UnreadAnswers::new(
-                AvailableMemory::of_the_process().as_ref(),
+            unread_answers: Arc::new(ClientBytes::new(
+                b"unread answers",
+                memory.map_or(UNREAD_WITHOUT_MEMORY, |memory| memory / 4),
             )),
             origins,
             delayed: DelayedRequests::default(),
