@@ -185,6 +185,8 @@ impl OriginConnector {
         if matches!(error.etype(), ErrorType::H2Downgrade | ErrorType::InvalidH2) {
             if server.protocol == Protocol::Auto {
                 self.transport.prefer_h1(&server.peer);
+                // Another attempt would take a stream of one of them.
+                server.server_state.http2.remove_all();
             } else {
                 error.retry = RetryType::Decided(false);
             }

@@ -201,6 +201,12 @@ impl Http2Connections {
         drop(removed);
     }
 
+    /// Gives no connection any more requests. Each ends with its last one.
+    pub(super) fn remove_all(&self) {
+        let removed = std::mem::take(&mut self.state().connections);
+        drop(removed);
+    }
+
     /// Removes a connection that carries no request, and carried none for this time.
     fn remove_idle(&self, number: ConnectionNumber, timeout: Duration) {
         let now = clock::deadline(Duration::ZERO);

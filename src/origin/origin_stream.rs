@@ -217,7 +217,7 @@ impl OriginStream {
         }
         let (kind, retry) = if error.is_remote() && reason == Some(Reason::HTTP_1_1_REQUIRED) {
             (ErrorType::H2Downgrade, RetryType::Decided(true))
-        } else if is_goaway && error.is_library() && reason == Some(Reason::PROTOCOL_ERROR) {
+        } else if is_goaway && error.is_library() && is_malformed(reason) {
             // It sent what is not HTTP/2.
             (ErrorType::InvalidH2, RetryType::Decided(true))
         } else if is_goaway && is_graceful(&error)
@@ -243,6 +243,15 @@ const HEAD: &str = "while reading h2 header";
 /// Returns whether the other side ends a stream or a connection without an error.
 fn is_graceful(error: &h2::Error) -> bool {
     error.is_remote() && error.reason() == Some(Reason::NO_ERROR)
+}
+
+/// Returns whether the h2 crate ends a connection for this reason because the bytes of the other side are not HTTP/2. The first bytes of
+/// an answer of HTTP/1 are the length of too large a frame.
+fn is_malformed(reason: Option<Reason>) -> bool {
+    matches!(
+        reason,
+        Some(Reason::PROTOCOL_ERROR | Reason::FRAME_SIZE_ERROR)
+    )
 }
 
 /// Checks what a final head must be beyond the rules of HTTP/2, which the h2 crate checks: RFC 9110 §8.6 forbids two lengths.

@@ -9,6 +9,7 @@ mod direct_http2;
 mod direct_routes;
 mod early;
 mod echo;
+mod fallback;
 mod floods;
 mod grpc;
 mod h2_advisories;
