@@ -188,3 +188,24 @@ async fn closed_connections_are_dropped() {
     assert_eq!(open, Some(5), "those that it did not look at, and its own");
     assert!(use_once(&connector, &pool).await);
 }
+
+/// Goal: idle connections of HTTP/2 are within the bound on all idle connections: one takes the place of an idle connection of HTTP/1.1,
+/// and ends with its last request where another one of HTTP/2 has the last place. Method: one place, and three servers in turn.
+#[tokio::test]
+async fn an_idle_connection_of_http2_has_a_place_or_ends() {
+    let origins = [Origin::start(), Origin::start(), Origin::start()];
+    let http1 = origins[0].pool("circuit_breaker = { max_connections = 9 }");
+    let [first, second] = [1, 2].map(|at: usize| origins[at].pool("protocol = \"h2c\""));
+    let connector = OriginConnector::new(1);
+    assert!(!use_once(&connector, &http1).await);
+    assert!(use_once(&connector, &http1).await);
+    assert!(!use_once(&connector, &first).await);
+    assert!(use_once(&connector, &first).await, "it has the place");
+    assert_eq!(http1.servers()[0].open_connections(), Some(0));
+    for _ in 0..2 {
+        assert!(!use_once(&connector, &second).await, "no place is left");
+        assert!(!use_once(&connector, &http1).await, "no place is left");
+    }
+    assert!(use_once(&connector, &first).await, "it still has the place");
+    assert_eq!(origins.map(|origin| origin.close_all()), [3, 1, 2]);
+}
