@@ -66,12 +66,11 @@ async fn a_head_that_drips_is_cut_off() {
     let mut raw = gateway.raw().await;
     raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n").await;
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(12)
-        && raw.try_write("X-Drip: x\r\n").await.is_ok()
-    {
-        // Not for the outcome: it is how slow the client under test is.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    at_a_pace(Duration::from_millis(100), async || {
+        let is_open = raw.try_write("X-Drip: x\r\n").await.is_ok();
+        (!is_open || started.elapsed() >= Duration::from_secs(12)).then_some(())
+    })
+    .await;
     assert!(
         started.elapsed() < Duration::from_secs(12),
         "the head was awaited for {:?}",

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::harness::*;
 
+/// The pace of slow clients.
+const TENTH: Duration = Duration::from_millis(100);
+
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 const RESPOND: &str = "[[route]]\npath = \"/*\"\nrespond = { status = 200, body = \"here\" }\n";
 
@@ -115,15 +118,14 @@ async fn a_head_that_drips_is_408_and_has_its_line() {
     .await;
     let mut raw = gateway.raw().await;
     let started = Instant::now();
-    let head = "GET / HTTP/1.1\r\nHost: a.test\r\nX-Long: "
+    let mut head = "GET / HTTP/1.1\r\nHost: a.test\r\nX-Long: "
         .bytes()
         .chain(std::iter::repeat(b'x'));
-    for byte in head {
-        if raw.try_write([byte]).await.is_err() || started.elapsed() > Duration::from_millis(1500) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    at_a_pace(TENTH, async || {
+        let is_open = raw.try_write([head.next()?]).await.is_ok();
+        (!is_open || started.elapsed() > Duration::from_millis(1500)).then_some(())
+    })
+    .await;
     raw.read_response().await.assert_problem(408);
     assert!(
         started.elapsed() >= Duration::from_secs(1),
@@ -164,9 +166,11 @@ async fn a_body_that_drips_is_408_and_frees_its_origin() {
     raw.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000\r\n\r\n")
         .await;
     let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(3) && raw.try_write("x").await.is_ok() {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    at_a_pace(TENTH, async || {
+        let is_open = raw.try_write("x").await.is_ok();
+        (!is_open || started.elapsed() >= Duration::from_secs(3)).then_some(())
+    })
+    .await;
     raw.read_response().await.assert_problem(408);
     assert!(
         started.elapsed() < Duration::from_secs(10),
@@ -190,10 +194,13 @@ async fn a_body_that_is_slow_but_fast_enough_arrives() {
     let mut raw = gateway.raw().await;
     raw.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 12000\r\n\r\n")
         .await;
-    for _ in 0..30 {
+    let mut sent = 0;
+    at_a_pace(TENTH, async || {
         raw.write("x".repeat(400)).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        sent += 400;
+        (sent == 12_000).then_some(())
+    })
+    .await;
     assert_eq!(raw.read_response().await.status, 200);
     assert_eq!(origin.only_request().body.len(), 12000);
 }

@@ -26,9 +26,9 @@ async fn connect_wide_open(gateway: &Gateway) -> Frames {
 
 /// Waits until the number does not grow any more, and gives it.
 async fn settled(mut number: impl FnMut() -> u64) -> u64 {
-    let mut last = 0;
-    within(Duration::from_secs(30), "nothing moves", async || {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+    let (started, mut last) = (Instant::now(), 0);
+    at_a_pace(Duration::from_millis(500), async || {
+        assert!(started.elapsed() < Duration::from_secs(30), "{last} moves");
         let now = number();
         let is_same = now > 0 && now == last;
         last = now;
@@ -117,10 +117,13 @@ async fn an_answer_that_trickles_ends() {
     let started = Instant::now();
     let mut raw = RawConnection::connect_unread(gateway.address()).await;
     raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
-    while gateway.access_log().is_empty() && started.elapsed() < Duration::from_secs(15) {
+    let is_over =
+        |lines| gateway.access_log().len() >= lines || started.elapsed() >= Duration::from_secs(30);
+    at_a_pace(Duration::from_millis(100), async || {
         raw.read_at_most(2_000).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        is_over(1).then_some(())
+    })
+    .await;
     let line = gateway.access_line().await;
     assert_eq!(line["outcome"], "client-gone");
     let reason = line["reason"].as_str().unwrap();
@@ -129,17 +132,17 @@ async fn an_answer_that_trickles_ends() {
         "{reason}"
     );
 
-    let started = Instant::now();
     let mut frames = Frames::connect(gateway.address()).await;
     let none = [0, 4, 0, 0, 0, 0];
     frames.write(&frame(SETTINGS, 0, 0, &none)).await;
     frames.request(1, &get_block(b"/", &[])).await;
     let byte = 1_u32.to_be_bytes();
-    while gateway.access_log().len() < 2 && started.elapsed() < Duration::from_secs(15) {
+    at_a_pace(Duration::from_millis(100), async || {
         // The stream may be over by now.
         let _ = frames.try_write(&frame(WINDOW_UPDATE, 0, 1, &byte)).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        is_over(2).then_some(())
+    })
+    .await;
     let line = gateway.access_lines(2).await.remove(1);
     assert_eq!(line["outcome"], "client-gone");
     let reason = line["reason"].as_str().unwrap();

@@ -33,6 +33,17 @@ pub async fn within<T>(
     }
 }
 
+/// Repeats `turn` until it answers `Some`, with `pause` between two turns: the pace of a client or an origin that is slow on purpose. Turns
+/// end by themselves, by a count or a deadline.
+pub async fn at_a_pace<T>(pause: Duration, mut turn: impl AsyncFnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = turn().await {
+            return found;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
 /// The last seconds of an hour, in which no test begins.
 const HOURS_END: u64 = 60;
 

@@ -27,7 +27,7 @@ pub use acme::{AcmeServer, Fault};
 pub use client::{Client, Request, Response, Version, delete, get, head, options, post, request};
 #[cfg(feature = "otlp")]
 pub use collector::{Collector, Told};
-pub use eventually::{eventually, within};
+pub use eventually::{at_a_pace, eventually, within};
 pub use flood::Flood;
 pub use frameworks::{Framework, LIMITED, Reading};
 pub use gateway::{Gateway, Process, read_log};

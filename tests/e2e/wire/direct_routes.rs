@@ -230,13 +230,16 @@ async fn a_tunnel_without_a_byte_ends_after_the_read_timeout() {
     let switch =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
     let (mut server, _) = answer_once(&listener, switch.as_bytes()).await;
-    for _ in 0..8 {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+    let mut sent = 0;
+    at_a_pace(Duration::from_millis(400), async || {
         server.write_all(b".").await.unwrap();
-    }
+        sent += 1;
+        (sent == 9).then_some(())
+    })
+    .await;
     let mut all = String::new();
     client.read_to_string(&mut all).await.unwrap();
-    assert!(all.ends_with("\r\n\r\n........"), "{all}");
+    assert!(all.ends_with("\r\n\r\n........."), "{all}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, REFUSED_STREAM, SETTINGS,
     WINDOW_UPDATE, frame, get, head,
 };
-use crate::harness::{Gateway, Origin, Reply, Setup, within};
+use crate::harness::{Gateway, Origin, Reply, Setup, at_a_pace, within};
 
 const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 
@@ -90,10 +90,13 @@ async fn a_body_that_takes_its_time_is_not_blamed_on_the_client() {
         let mut frames = Frames::connect(gateway.address()).await;
         let open = head(b"POST", path, &[]);
         frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
-        for _ in 0..15 {
-            tokio::time::sleep(Duration::from_millis(200)).await;
+        let mut pieces = 0;
+        at_a_pace(Duration::from_millis(200), async || {
             frames.write(&frame(DATA, 0, 1, b"a piece")).await;
-        }
+            pieces += 1;
+            (pieces == 16).then_some(())
+        })
+        .await;
         frames.write(&frame(DATA, END_STREAM, 1, b"")).await;
         let fate = frames.fate(1).await;
         assert_eq!(fate, Fate::Answered(200), "{}", path.escape_ascii());
