@@ -39,12 +39,12 @@ impl CancelledStreams {
         OpenRequest(Arc::clone(self))
     }
 
-    /// Completes when no request was open for so long.
-    pub(crate) async fn idle(&self, patience: Duration) {
+    /// Completes when no request was open for as long as `patience` returns once the last one has ended.
+    pub(crate) async fn idle(&self, patience: impl FnOnce() -> Duration) {
         while self.open.load(Ordering::Relaxed) > 0 {
             self.none_open.notified().await;
         }
-        tokio::time::sleep(patience).await;
+        tokio::time::sleep(patience()).await;
     }
 
     /// Completes when no request has begun for so long; never once one has.

@@ -84,12 +84,11 @@ pub(super) async fn serve(
 /// Accepts streams until the connection ends, and serves each in a task of its own.
 ///
 /// A drain tells the client to open no more (RFC 9113 §6.8), and ends the connection with its last stream. A connection without a stream
-/// ends after `keepalive_timeout`.
+/// ends after `keepalive_timeout`, which is read when its last stream has ended.
 async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<ConnectionStreams>) {
     let mut shutdown = streams.shutdown.clone();
     let mut is_draining = false;
     loop {
-        let keepalive = streams.keepalive_timeout();
         let accepted = tokio::select! {
             biased;
             _ = shutdown.changed(), if !is_draining => {
@@ -98,7 +97,7 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
                 continue;
             }
             accepted = connection.accept() => accepted,
-            () = streams.tally.idle(keepalive), if !is_draining => return,
+            () = streams.tally.idle(|| streams.keepalive_timeout()), if !is_draining => return,
         };
         let Some(Ok((request, respond))) = accepted else {
             return;

@@ -8,7 +8,7 @@ use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, REFUSED_STREAM, SETTINGS,
     WINDOW_UPDATE, frame, get, head,
 };
-use crate::harness::{Gateway, Origin, Reply, Setup, at_a_pace, within};
+use crate::harness::{Answer, Gateway, Origin, Reply, Setup, at_a_pace, within};
 
 const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 
@@ -122,6 +122,38 @@ async fn a_connection_without_requests_ends() {
             Some(())
         });
         ended.await;
+    }
+}
+
+#[tokio::test]
+async fn a_reloaded_keepalive_timeout_holds_for_open_connections() {
+    // Goal: a connection that was open before a reload idles for as long as the rules say when its last request ends. Method: a timeout
+    // that no test waits for becomes one second; one client has a request in flight meanwhile, another one is idle and sends the next one
+    // later.
+    let (let_go, holding) = std::sync::mpsc::channel();
+    let holding = std::sync::Mutex::new(holding);
+    let origin = Origin::answering(move |received| {
+        if received.target == "/held" {
+            holding.lock().unwrap().recv().unwrap();
+        }
+        Answer::new(200).into()
+    });
+    let rules = |timeout| format!("{ROUTE}[server]\nkeepalive_timeout = \"{timeout}\"");
+    let mut gateway = Gateway::before(&origin, &rules("10m")).await;
+    let mut idle = Frames::connect(gateway.address()).await;
+    idle.request(1, &get(b"/", &[])).await;
+    assert_eq!(idle.fate(1).await, Fate::Answered(200));
+    let mut busy = Frames::connect(gateway.address()).await;
+    busy.request(1, &get(b"/held", &[])).await;
+    origin.is_asked(2).await;
+    gateway.reload(&rules("1s")).await;
+    let_go.send(()).unwrap();
+    assert_eq!(busy.fate(1).await, Fate::Answered(200));
+    idle.request(3, &get(b"/", &[])).await;
+    assert_eq!(idle.fate(3).await, Fate::Answered(200));
+    for mut frames in [idle, busy] {
+        // It waits for fifteen seconds, and then fails.
+        while frames.next().await.is_some() {}
     }
 }
 
