@@ -7,9 +7,13 @@ use pingora::cache::key::HashBinary;
 use pingora::http::ResponseHeader;
 
 use super::freshness::FreshnessLifetime;
+use crate::name_case::ReceivedNames;
 
 /// Memory that a field takes beside its texts.
 const FIELD: usize = 96;
+
+/// Memory that the received form of a name takes beside its bytes.
+const NAME: usize = 32;
 
 /// The head of a stored response.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub struct StoredHead {
     /// The hash of the request fields that its `Vary` names.
     variance: Option<HashBinary>,
     pub(super) header: ResponseHeader,
+    /// The names of its fields, where the origin's case is kept.
+    names: ReceivedNames,
 }
 
 impl StoredHead {
@@ -39,6 +45,7 @@ impl StoredHead {
             stale_if_error: lifetime.stale_if_error,
             variance: None,
             header,
+            names: ReceivedNames::default(),
         }
     }
 
@@ -58,6 +65,16 @@ impl StoredHead {
     #[must_use]
     pub fn fields(&self) -> &HeaderMap {
         &self.header.headers
+    }
+
+    /// Returns the names of its fields as they were received; none where their case is not kept.
+    pub(crate) fn names(&self) -> &ReceivedNames {
+        &self.names
+    }
+
+    /// Sets these names.
+    pub(crate) fn set_names(&mut self, names: ReceivedNames) {
+        self.names = names;
     }
 
     /// Returns the end of its freshness.
@@ -128,8 +145,8 @@ impl StoredHead {
 
     pub(super) fn weight(&self) -> usize {
         let fields = self.header.headers.iter();
-        fields
-            .map(|(name, value)| name.as_str().len() + value.len() + FIELD)
-            .sum()
+        let fields = fields.map(|(name, value)| name.as_str().len() + value.len() + FIELD);
+        let (names, bytes) = self.names.size();
+        fields.sum::<usize>() + names * NAME + bytes
     }
 }

@@ -24,6 +24,7 @@ use crate::gateway::decision::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, BodyEnd, Kind};
 use crate::gateway::{Gateway, answer, attempts, unread};
+use crate::name_case::ReceivedNames;
 use crate::origin::{OriginChannel, OriginEvent, OriginPatience, strip_hop_by_hop};
 use crate::response::compressor::BodyCompressor;
 use crate::thread_buffer::WriteBuffer;
@@ -125,10 +126,15 @@ impl Gateway {
             _ => AnsweredMethod::Other,
         };
         let received = head.framing(method);
+        let names = if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
+            head.names(read)
+        } else {
+            ReceivedNames::default()
+        };
         let mut fields = head.mapped_fields(read, mapped);
         self.note_response((status, received), exchange, context)?;
         strip_hop_by_hop(&mut fields);
-        if self.sends_stored(status, &fields, exchange, context)? {
+        if self.sends_stored(status, (&fields, &names), exchange, context)? {
             origin.read.advance(head.bytes());
             let mut body = ResponseBody::new(received, BodyFraming::None, None, None);
             // What is here of the body; the connection of a longer one is closed.
@@ -150,7 +156,7 @@ impl Gateway {
         } else {
             BodyState::Delimited
         };
-        let fill = self.begin_fill(parts, body_state, exchange, context)?;
+        let fill = self.begin_fill((parts, &names), body_state, exchange, context)?;
         // Fields of the gateway's own that are merged with none of the origin's are written as bytes.
         let writes_own = mapped == MappedFields::Few && fields.is_empty();
         let mut sent = status;
@@ -186,9 +192,7 @@ impl Gateway {
             has_date
         };
         exchange.begin_answer(&mut out, parts, framing, &write_others)?;
-        if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
-            head.names(read).restore(&mut out);
-        }
+        names.restore(&mut out);
         origin.read.advance(head.bytes());
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(JudgedResponse::Tunnel(out));

@@ -282,3 +282,74 @@ by_both_versions! {
     a_partial_request_refreshes_a_stale_answer,
     a_get_with_a_body_is_neither_stored_nor_answered_from_what_is,
 }
+
+/// The bytes of an answer over HTTP/1.1.
+async fn bytes_of(gateway: &Gateway) -> String {
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
+        .await;
+    String::from_utf8(raw.read_to_end().await).unwrap()
+}
+
+#[tokio::test]
+async fn a_stored_answer_keeps_the_case_of_its_names() {
+    // Goal: `header_case = "as-sent"` holds for stored answers, also after a 304 that names fields anew; without it, names are in lower
+    // case. Method: an answer that is fetched, then stored, then confirmed with another spelling of one field and with a further field.
+    let origin = Origin::answering(|received| {
+        let answer = match received.header("if-none-match") {
+            Some(_) => Answer::new(304)
+                .header("Cache-Control", "max-age=60")
+                .header("X-BOTH", "2")
+                .header("X-Added", "2"),
+            None => Answer::new(200)
+                .header("Cache-Control", "max-age=1")
+                .header("ETag", "\"a\"")
+                .header("X-Both", "1")
+                .header("X-Kept", "1")
+                .body("ok"),
+        };
+        answer.into()
+    });
+    for case in ["as-sent", "lower"] {
+        let gateway = Setup::new()
+            .origin("app", &origin)
+            .origin_line(&format!("header_case = \"{case}\""))
+            .rules(&storing(""))
+            .start()
+            .await;
+        let has = |answer: &str, lines: &[&str]| {
+            for line in lines {
+                let line = match case {
+                    "lower" => line.to_lowercase(),
+                    _ => (*line).to_owned(),
+                };
+                assert!(
+                    answer.contains(&format!("\r\n{line}\r\n")),
+                    "{line}: {answer}"
+                );
+            }
+        };
+        let first = ["X-Both: 1", "X-Kept: 1", "ETag: \"a\""];
+        has(&bytes_of(&gateway).await, &first);
+        let confirmed = eventually("the origin confirms the answer", async || {
+            let answer = bytes_of(&gateway).await;
+            let is_confirmed = answer.to_lowercase().contains("x-both: 2");
+            if !is_confirmed {
+                assert!(
+                    answer.contains("\r\ncache-status: sluicegate; hit"),
+                    "{answer}"
+                );
+                has(&answer, &first);
+            }
+            is_confirmed.then_some(answer)
+        })
+        .await;
+        for answer in [confirmed, bytes_of(&gateway).await] {
+            has(
+                &answer,
+                &["X-BOTH: 2", "X-Added: 2", "X-Kept: 1", "ETag: \"a\""],
+            );
+        }
+    }
+    assert_eq!(origin.count(), 4);
+}

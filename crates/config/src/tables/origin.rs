@@ -62,7 +62,7 @@ pub struct OriginRules {
     #[key(example = "\"preserve\"", default = HostPolicy::Preserve, reader = ParsedText(host_policy))]
     pub host: HostPolicy,
     /// In which case field names travel: "lower", as in HTTP/2, or "as-sent", which costs about 3 % of a request's CPU time. A few old
-    /// origins and clients take "X-Api-Key" and "x-api-key" for two names.
+    /// origins and clients take "X-Api-Key" and "x-api-key" for two names. Stored answers keep the case in which they came.
     #[key(
         example = "\"lower\"",
         default = HeaderCase::Lower,

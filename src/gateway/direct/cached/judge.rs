@@ -18,15 +18,16 @@ use crate::cache::{moment, vary};
 use crate::gateway::context::Context;
 use crate::gateway::error::error_for;
 use crate::gateway::{Gateway, cache};
+use crate::name_case::ReceivedNames;
 use crate::response::GatewayProblem;
 
 impl Gateway {
-    /// Decides whether the stored response is sent instead of the origin's, whose status and fields these are: after a 304, or after a
-    /// failure, RFC 5861 §4.
+    /// Decides whether the stored response is sent instead of the origin's, whose status, fields and names these are: after a 304, or
+    /// after a failure, RFC 5861 §4.
     pub(in super::super) fn sends_stored<C: RequestClient>(
         &self,
         status: StatusCode,
-        fields: &HeaderMap,
+        (fields, names): (&HeaderMap, &ReceivedNames),
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<bool> {
@@ -37,7 +38,7 @@ impl Gateway {
             return Ok(false);
         };
         if status == StatusCode::NOT_MODIFIED {
-            self.confirm(fields, context)?;
+            self.confirm(fields, names, context)?;
             return Ok(true);
         }
         let now = moment(clock::wall());
@@ -52,7 +53,12 @@ impl Gateway {
     }
 
     /// Updates the stored response by the fields of a 304, RFC 9111 §4.3.4.
-    fn confirm(&self, fields: &HeaderMap, context: &mut Context) -> Result<()> {
+    fn confirm(
+        &self,
+        fields: &HeaderMap,
+        names: &ReceivedNames,
+        context: &mut Context,
+    ) -> Result<()> {
         let mut fields = fields.clone();
         for name in context.located()?.route.limits.confidential() {
             fields.remove(name);
@@ -63,6 +69,7 @@ impl Gateway {
         let old = Arc::clone(&stored.ok_or_else(internal)?.head);
         let mut header = old.header().clone();
         cache::update(&mut header, &fields)?;
+        let names = old.names().updated(names, &header.headers);
         let judged = cache::storable_head(header.clone(), BodyState::Stored, asker, context);
         let transaction = context.cached.as_deref_mut().ok_or_else(internal)?;
         let (Some(stored), Some(key)) = (&mut transaction.stored, &transaction.key) else {
@@ -72,6 +79,7 @@ impl Gateway {
         match judged {
             Ok(mut head) => {
                 head.succeed(&old);
+                head.set_names(names);
                 stored.head = Arc::new(head);
                 // Where it was evicted or purged meanwhile, this client alone gets it.
                 let _ = self.0.cache.storage.update(key, Arc::clone(&stored.head));
@@ -81,7 +89,9 @@ impl Gateway {
             }
             Err(reason) => {
                 // The origin has confirmed it for this client, and the update says that it may not be stored.
-                stored.head = Arc::new(old.with_header(header));
+                let mut head = old.with_header(header);
+                head.set_names(names);
+                stored.head = Arc::new(head);
                 let _ = self.0.cache.predictor(asker).mark_uncacheable(key, reason);
                 if let Some(permit) = permit {
                     permit.not_storable();
@@ -95,7 +105,7 @@ impl Gateway {
     /// Decides whether the origin's response is stored, and begins to store it.
     pub(in super::super) fn begin_fill<C: RequestClient>(
         &self,
-        head: ResponseParts<'_>,
+        (head, names): (ResponseParts<'_>, &ReceivedNames),
         body: BodyState,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
@@ -137,6 +147,7 @@ impl Gateway {
                 return Ok(None);
             }
         }
+        head.set_names(names.clone());
         let variance = vary::variance(head.fields(), &exchange.head.headers);
         head.set_variance(variance);
         let mut key = key.clone();

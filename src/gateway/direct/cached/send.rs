@@ -79,6 +79,9 @@ impl Gateway {
             fields: &fields,
         };
         exchange.begin_answer(&mut out, head, framing, NO_OTHERS)?;
+        if context.located()?.route.action.keeps_case() {
+            stored.head.names().restore(&mut out);
+        }
         let (body, part) = match change.page {
             Some(page) if framing == BodyFraming::None => (page.body, ClientPart::Head),
             Some(page) => (page.body, ClientPart::AsItIs),
