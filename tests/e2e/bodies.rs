@@ -470,3 +470,30 @@ async fn a_body_that_cannot_be_read_is_a_second_source_beside_the_query() {
     }
     assert_eq!(client.send(typed("text/plain", hidden)).await.status, 429);
 }
+
+#[tokio::test]
+async fn a_body_that_nobody_reads_is_judged_by_its_length() {
+    // Goal: with `respond`, an announced length beyond `max_body_bytes` is 413; a body without a length is not read, so it changes nothing.
+    // Method: both, over both versions; chunks that go on and on end with their connection.
+    let rules = "[[route]]\npath = \"/*\"\nmax_body_bytes = 4\nrespond = { status = 200, body = \"here\" }\n";
+    let gateway = Gateway::start(rules).await;
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\n";
+    let mut raw = gateway.raw().await;
+    raw.write(format!("{head}Content-Length: 5\r\n\r\n12345"))
+        .await;
+    raw.read_response().await.assert_problem(413);
+    let mut raw = gateway.raw().await;
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n");
+    for _ in 0..2 {
+        raw.write(format!("{chunked}5\r\n12345\r\n0\r\n\r\n")).await;
+        assert_eq!(raw.read_response().await.text(), "here");
+    }
+    raw.write(chunked).await;
+    let chunk = format!("8000\r\n{}\r\n", "x".repeat(0x8000));
+    while raw.try_write(&chunk).await.is_ok() {}
+    let client = gateway.h2c().await;
+    let announced = post("/").header("content-length", "5").body("12345");
+    client.send(announced).await.assert_problem(413);
+    let answer = client.send(post("/").body("12345")).await;
+    assert_eq!((answer.status, answer.text()), (200, "here"));
+}
