@@ -244,6 +244,7 @@ fn every_key_occurs_in_the_reference() {
         "max_connections",
         "max_origin_requests",
         "max_unread_bytes",
+        "max_key_bodies_bytes",
     ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))

@@ -24,6 +24,10 @@ pub(super) struct ConnectionsView {
     pub unread: BytesTallies,
     /// The cap on those bytes.
     pub most_unread: u64,
+    /// The counts of bytes of bodies that are read for keys.
+    pub key_bodies: BytesTallies,
+    /// The cap on those bytes.
+    pub most_key_bodies: u64,
 }
 
 impl ConnectionsView {
@@ -36,6 +40,8 @@ impl ConnectionsView {
             request_caps: shared.origin_requests.caps(rules),
             unread: shared.unread_answers.tallies(),
             most_unread: (shared.unread_answers).most(rules.server.defence.max_unread_bytes),
+            key_bodies: shared.key_bodies.tallies(),
+            most_key_bodies: (shared.key_bodies).most(rules.server.defence.max_key_bodies_bytes),
         }
     }
 }
@@ -43,7 +49,8 @@ impl ConnectionsView {
 /// Returns the metrics of connections.
 pub(super) fn families(view: &ConnectionsView) -> impl Iterator<Item = SampledFamily> {
     let families = of_connections(view).into_iter();
-    families.chain(of_requests(view)).chain(of_unread(view))
+    let families = families.chain(of_requests(view)).chain(of_unread(view));
+    families.chain(of_key_bodies(view))
 }
 
 fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
@@ -124,6 +131,29 @@ fn of_unread(view: &ConnectionsView) -> [SampledFamily; 3] {
             ),
             BytesCap::ALL.map(BytesCap::as_str),
             view.unread.refused,
+        ),
+    ]
+}
+
+fn of_key_bodies(view: &ConnectionsView) -> [SampledFamily; 3] {
+    [
+        SampledFamily::gauge(
+            "sluicegate_key_body_bytes",
+            "Bytes of memory that bodies which are read for keys may come to hold.",
+        )
+        .series(&[], view.key_bodies.held),
+        SampledFamily::gauge(
+            "sluicegate_key_body_max_bytes",
+            "Bytes of memory that they may hold.",
+        )
+        .series(&[], view.most_key_bodies),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_key_body_refused_total",
+                "Requests that were answered with 503 since there was no room for a body that is read for keys, by cap.",
+            ),
+            BytesCap::ALL.map(BytesCap::as_str),
+            view.key_bodies.refused,
         ),
     ]
 }

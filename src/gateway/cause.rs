@@ -96,6 +96,16 @@ impl Cause {
         }
     }
 
+    /// Returns the cause of a request whose body exceeded a cap on bodies that are read for keys.
+    pub(super) fn of_key_bodies(cap: BytesCap, most: u64) -> Self {
+        let whose = clients_of(cap);
+        Self {
+            failure: Some("key-bodies-full"),
+            reason: format!("bodies of {whose} are read for keys; max_key_bodies_bytes = {most}")
+                .into(),
+        }
+    }
+
     /// Returns the cause of an error that is not the origin's.
     pub(super) fn of_error(error: &Error) -> Option<Self> {
         let text = match error.etype() {

@@ -78,6 +78,8 @@ pub struct Context {
     pub missing_keys: MissingKeys,
     /// The part of the body that was read before the decision; `None` where no key needs it.
     pub(super) body: Option<Prefix>,
+    /// The permit for its bytes; `None` where nothing is read for keys.
+    pub(super) key_body: Option<BytesPermit>,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
     /// The course through the cache on the gateway's own path; `None` where the route has none.
@@ -112,6 +114,7 @@ impl Context {
             decision: None,
             missing_keys: MissingKeys::default(),
             body: None,
+            key_body: None,
             decided_at: arrived,
             cached: None,
             disposition: None,

@@ -31,6 +31,9 @@ pub(super) const OVERLOADED: &str = "as many requests are on their way to origin
 /// The cause of the error for [`GatewayProblem::Unread`].
 pub(super) const UNREAD: &str = "as many bytes wait for clients as may";
 
+/// The cause of the error for [`GatewayProblem::KeyBodies`].
+pub(super) const KEY_BODIES: &str = "as many bytes of bodies are held for keys as may";
+
 /// Returns the error that [`ProxyFault::of`] maps back to a problem that the gateway found itself.
 pub(super) fn error_for(problem: GatewayProblem) -> Box<Error> {
     Error::new(ErrorType::HTTPStatus(problem.status().as_u16()))
@@ -56,6 +59,7 @@ impl ProxyFault {
             // The cap of one client, or of all clients together.
             (_, E::Custom(OVERLOADED)) => Self::Client(GatewayProblem::Overloaded),
             (_, E::Custom(UNREAD)) => Self::Client(GatewayProblem::Unread),
+            (_, E::Custom(KEY_BODIES)) => Self::Client(GatewayProblem::KeyBodies),
             (_, E::HTTPStatus(504)) => Self::Origin(GatewayProblem::OriginTimeout),
             (_, E::HTTPStatus(400..=499)) => {
                 Self::Client(GatewayProblem::BadRequest(HttpViolation::Other))
@@ -96,10 +100,13 @@ impl ProxyFault {
 
     /// Returns whether the client's connection may carry another request: neither the client nor its bytes are to blame.
     pub(super) fn leaves_client_usable(self) -> bool {
-        matches!(
-            self,
-            Self::Origin(_) | Self::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
-        )
+        matches!(self, Self::Origin(_)) || self.is_full()
+    }
+
+    /// Returns whether a budget of the gateway is full, in all or for the client.
+    pub(super) fn is_full(self) -> bool {
+        use GatewayProblem as P;
+        matches!(self, Self::Client(P::Overloaded | P::Unread | P::KeyBodies))
     }
 
     /// Returns the disposition for the record.

@@ -23,9 +23,8 @@ impl Gateway {
         }
         context.disposition = Some(fault.disposition());
         match fault {
-            ProxyFault::Origin(_)
-            | ProxyFault::Client(GatewayProblem::Overloaded | GatewayProblem::Unread)
-                if context.cause.is_some() => {}
+            ProxyFault::Origin(_) if context.cause.is_some() => {}
+            fault if fault.is_full() && context.cause.is_some() => {}
             ProxyFault::Origin(_) => attempts::note_origin_failed(context, error),
             _ => context.cause = Cause::of_error(error).map(Box::new),
         }

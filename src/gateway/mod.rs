@@ -15,6 +15,7 @@ mod error;
 mod fault;
 mod http_versions;
 mod intercept;
+mod key_body;
 mod labels;
 mod locate;
 mod max_forwards;

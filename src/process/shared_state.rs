@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use sluicegate_base::bounds::UNREAD_WITHOUT_MEMORY;
+use sluicegate_base::bounds::{KEY_BODIES_WITHOUT_MEMORY, UNREAD_WITHOUT_MEMORY};
 use sluicegate_limiter::Timestamp;
 
 use crate::acme::AcmeState;
@@ -39,6 +39,8 @@ pub struct SharedState {
     pub origin_requests: Arc<OriginRequests>,
     /// Bounds the unread bytes of answers.
     pub unread_answers: Arc<ClientBytes>,
+    /// Bounds the bytes of bodies that are read for keys.
+    pub key_bodies: Arc<ClientBytes>,
     /// Opens and keeps connections to origins.
     pub origins: OriginConnector,
     /// The delayed requests.
@@ -78,6 +80,10 @@ impl SharedState {
             unread_answers: Arc::new(ClientBytes::new(
                 b"unread answers",
                 memory.map_or(UNREAD_WITHOUT_MEMORY, |memory| memory / 4),
+            )),
+            key_bodies: Arc::new(ClientBytes::new(
+                b"key bodies",
+                memory.map_or(KEY_BODIES_WITHOUT_MEMORY, |memory| memory / 16),
             )),
             origins,
             delayed: DelayedRequests::default(),

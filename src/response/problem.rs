@@ -58,6 +58,8 @@ pub enum GatewayProblem {
     Overloaded,
     /// The bound on unread bytes of responses is reached, in all or for the client.
     Unread,
+    /// The bound on bytes of bodies that are read for keys is reached, in all or for the client.
+    KeyBodies,
     /// The gateway failed.
     Internal,
 }
@@ -80,9 +82,12 @@ impl GatewayProblem {
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             // RFC 9111 §5.2.1.7 defines this status.
             Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
-            Self::NoServer | Self::OriginFull | Self::Crowded | Self::Overloaded | Self::Unread => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::NoServer
+            | Self::OriginFull
+            | Self::Crowded
+            | Self::Overloaded
+            | Self::Unread
+            | Self::KeyBodies => StatusCode::SERVICE_UNAVAILABLE,
             // RFC 8586 leaves the status open; RFC 5842 §7.2 defines this one.
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -94,7 +99,7 @@ impl GatewayProblem {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             // Requests end all the time.
-            Self::OriginFull | Self::Overloaded | Self::Unread => Some(1),
+            Self::OriginFull | Self::Overloaded | Self::Unread | Self::KeyBodies => Some(1),
             _ => None,
         }
     }
@@ -146,6 +151,7 @@ impl GatewayProblem {
             Self::Crowded => "too many requests wait for their turn already",
             Self::Overloaded => "too many requests are on their way to origins; try again soon",
             Self::Unread => "too many answers wait to be read; try again soon",
+            Self::KeyBodies => "too many request bodies are being read; try again soon",
             Self::Internal => "the gateway failed",
         }
     }

@@ -191,6 +191,9 @@ pub const UNTAKEN_PIECE: usize = 8 * 1024;
 /// Bytes that may wait for clients where the system does not say how much memory there is, and the configuration neither.
 pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
 
+/// Bytes of bodies that may be held for keys in the same case.
+pub const KEY_BODIES_WITHOUT_MEMORY: u64 = 256 << 20;
+
 /// Requests that one server gets at the same time where its origin has no `circuit_breaker`: with connections that idle, or that were just
 /// closed, they fit into the ports that Linux has towards one address, 32,768 to 60,999. At the bound a request is answered with 503.
 /// Over HTTP/2, where a connection carries [`ORIGIN_STREAMS`], it is so many times more.

@@ -25,8 +25,10 @@ use crate::admission::body_is_read;
 use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
+use crate::gateway::key_body;
 use crate::gateway::shape::BodyEnd;
 use crate::name_case::ReceivedNames;
+use crate::process::SharedState;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
@@ -167,9 +169,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// Reads the bytes of the body that keys need, of a body of at most `max_body_bytes`. `Ok(Err)` is the problem to answer with.
     ///
     /// # Errors
-    /// The client has left, or its body is malformed.
+    /// The client has left, its body is malformed, or there is no room for it.
     pub(super) async fn read_key_body(
         &mut self,
+        shared: &SharedState,
         max_body_bytes: u64,
         context: &mut Context,
     ) -> Result<Result<Prefix, GatewayProblem>> {
@@ -181,12 +184,16 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         if (self.body.framing.length()).is_some_and(|bytes| bytes > most as u64) {
             return Ok(Ok(Prefix::TooLarge));
         }
+        if !self.body.is_over() {
+            let bytes = self.body.framing.length().unwrap_or(most as u64);
+            key_body::reserve(shared, bytes, context)?;
+        }
         self.ask_for_body().await?;
         // One deadline for all, so that a byte every few seconds does not hold the memory forever.
         let read = self.read_body_up_to(most, max_body_bytes, context);
-        timeout(patience, read)
-            .await
-            .unwrap_or(Ok(Err(GatewayProblem::BodyTimeout)))
+        let read = timeout(patience, read).await;
+        key_body::came(context.received, context);
+        read.unwrap_or(Ok(Err(GatewayProblem::BodyTimeout)))
     }
 
     async fn read_body_up_to(

@@ -219,7 +219,7 @@ impl Gateway {
     ) -> pingora::Result<()> {
         if let Step::ReadBody { max_body_bytes } = step {
             // Boxed: only a route with keys in bodies pays for its size.
-            let read = Box::pin(exchange.read_key_body(max_body_bytes, context)).await?;
+            let read = Box::pin(exchange.read_key_body(&self.0, max_body_bytes, context)).await?;
             step = self.decide_with_body(exchange.head, read, context);
         }
         if matches!(step, Step::AskStore) {

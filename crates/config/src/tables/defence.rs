@@ -12,7 +12,7 @@ use crate::field::KeyField;
 const LONGEST_HEAD: Duration = Duration::from_secs(3600);
 /// Largest rate that can be asked for: 1 MiB a second. More would cut honest uploads from most homes.
 const LARGEST_RATE: u64 = 1 << 20;
-/// Most bytes that may wait for clients: 1 TiB, more than machines have.
+/// Most bytes that may be held for clients: 1 TiB, more than machines have.
 const MOST_UNREAD: u64 = 1 << 40;
 
 /// The keys of `[server]` that stand before the limits.
@@ -39,6 +39,11 @@ pub struct DefenceRules {
     /// alone. Default: a quarter of the memory that the process may use.
     #[key(example = "\"1GiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_unread_bytes: Option<u64>,
+    /// Bytes of bodies that are read for keys before their requests are decided, twice each: the most that the gateway holds for all, 0B to
+    /// 1TiB; a request for which there is no room gets 503. One client has no more than is left, as of max_unread_bytes. Default: a
+    /// sixteenth of the memory that the process may use.
+    #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
+    pub max_key_bodies_bytes: Option<u64>,
     /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. 1ms to 1h.
     #[key(
         example = "\"10s\"",

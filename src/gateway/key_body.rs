@@ -1,0 +1,48 @@
+//! Acquires a permit for the bytes of a body that is read for the keys of limits ([`ClientBytes`]), before they are read.
+//!
+//! The body comes as slowly as its client sends it, before any limit has decided, and stays until its request ends. So a request reserves
+//! what its body may hold: what is announced, or else the maximum that is read; once the body is here, what it holds.
+//!
+//! [`ClientBytes`]: crate::budgets::ClientBytes
+
+use pingora::{Error, ErrorType, Result};
+
+use super::cause::Cause;
+use super::context::Context;
+use super::error::KEY_BODIES;
+use crate::process::SharedState;
+
+/// Copies of a body that are held: one for the keys, one for the origin.
+const COPIES: u64 = 2;
+
+/// Acquires a permit for a body of at most so many bytes.
+///
+/// # Errors
+/// No permit is free.
+pub(super) fn reserve(shared: &SharedState, bytes: u64, context: &mut Context) -> Result<()> {
+    let (client, _) = context.client_or_unspecified();
+    let rules = &context.snapshot.rules;
+    let (budget, configured) = (
+        &shared.key_bodies,
+        rules.server.defence.max_key_bodies_bytes,
+    );
+    let held = bytes.saturating_mul(COPIES);
+    match budget.enter((client, held), configured, rules, &shared.seed) {
+        Ok(permit) => {
+            context.key_body = Some(permit);
+            Ok(())
+        }
+        Err(cap) => {
+            let cause = Cause::of_key_bodies(cap, budget.most(configured));
+            context.cause = Some(Box::new(cause));
+            Err(Error::new(ErrorType::Custom(KEY_BODIES)))
+        }
+    }
+}
+
+/// Releases what a body of so many bytes does not hold.
+pub(super) fn came(bytes: u64, context: &mut Context) {
+    if let Some(permit) = &mut context.key_body {
+        permit.shrink(bytes.saturating_mul(COPIES));
+    }
+}
