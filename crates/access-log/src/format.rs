@@ -1,0 +1,276 @@
+//! Owns the formats of lines by name, and finds out the format of a log by trying each on its first lines.
+
+use crate::formats::cloudfront::ColumnOrder;
+use crate::formats::nginx::{self, LogTemplate};
+use crate::formats::{alb, caddy, combined, envoy, haproxy, sluicegate};
+use crate::line::{LineError, LoggedTreatment, ParsedLine};
+
+/// Lines on which each format is tried.
+const TRIED_LINES: usize = 200;
+
+/// A format of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Sluicegate's lines of JSON.
+    Sluicegate,
+    /// The combined format of Apache and nginx.
+    Combined,
+    /// The common format.
+    Common,
+    /// JSON whose members have the names of nginx's variables.
+    NginxJson,
+    /// A `log_format` of nginx.
+    Template(LogTemplate),
+    /// Caddy's lines of JSON.
+    Caddy,
+    /// Envoy's default format.
+    Envoy,
+    /// JSON with the members of Istio and of Envoy's examples.
+    EnvoyJson,
+    /// HAProxy's HTTP log format.
+    Haproxy,
+    /// The standard logs of CloudFront.
+    CloudFront(ColumnOrder),
+    /// The logs of AWS Application Load Balancers.
+    Alb,
+}
+
+impl LogFormat {
+    /// The names of all formats that have one.
+    pub const NAMES: [&str; 10] = [
+        "sluicegate",
+        "combined",
+        "common",
+        "nginx-json",
+        "caddy",
+        "envoy",
+        "envoy-json",
+        "haproxy",
+        "cloudfront",
+        "alb",
+    ];
+
+    /// Returns the format with this name, or the one of a `log_format` of nginx, which has variables.
+    ///
+    /// # Errors
+    /// The mistake, and what to write instead.
+    pub fn named(name: &str) -> Result<Self, String> {
+        Ok(match name {
+            "sluicegate" => Self::Sluicegate,
+            "combined" => Self::Combined,
+            "common" => Self::Common,
+            "nginx-json" => Self::NginxJson,
+            "caddy" => Self::Caddy,
+            "envoy" => Self::Envoy,
+            "envoy-json" => Self::EnvoyJson,
+            "haproxy" => Self::Haproxy,
+            "cloudfront" => Self::CloudFront(ColumnOrder::default()),
+            "alb" => Self::Alb,
+            text if text.contains('$') => Self::Template(LogTemplate::parse(text)?),
+            _ => {
+                let names = Self::NAMES.join(", ");
+                return Err(format!(
+                    "{name:?} is no format; write {names}, or nginx's log_format with its $variables"
+                ));
+            }
+        })
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Sluicegate => "sluicegate",
+            Self::Combined => "combined",
+            Self::Common => "common",
+            Self::NginxJson => "nginx-json",
+            Self::Template(_) => "nginx log_format",
+            Self::Caddy => "caddy",
+            Self::Envoy => "envoy",
+            Self::EnvoyJson => "envoy-json",
+            Self::Haproxy => "haproxy",
+            Self::CloudFront(_) => "cloudfront",
+            Self::Alb => "alb",
+        }
+    }
+
+    /// Finds the format by which most of the first lines in `sample` are requests; `None` where none fits a line.
+    #[must_use]
+    pub fn detect(sample: &[u8]) -> Option<Self> {
+        let mut best: Option<(usize, Self)> = None;
+        for name in Self::NAMES {
+            let Ok(mut format) = Self::named(name) else {
+                continue;
+            };
+            let read = lines(sample)
+                .filter(|line| format.parse(line, &mut ParsedLine::default()).is_ok())
+                .count();
+            if read > best.as_ref().map_or(0, |(most, _)| *most) {
+                best = Some((read, format));
+            }
+        }
+        let (_, format) = best?;
+        Some(match format {
+            Self::Combined if !lines(sample).any(combined::is_combined) => Self::Common,
+            other => other,
+        })
+    }
+
+    /// Parses a line without its end.
+    ///
+    /// # Errors
+    /// The reason why the line is not a request of this format.
+    pub fn parse<'a>(
+        &'a mut self,
+        line: &'a [u8],
+        into: &mut ParsedLine<'a>,
+    ) -> Result<(), LineError> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return Err(LineError::NoRequest);
+        }
+        match self {
+            Self::Combined | Self::Common => combined::parse(line, into),
+            Self::Sluicegate => sluicegate::parse(line, into),
+            Self::NginxJson => nginx::json(line, into),
+            Self::Template(template) => template.line(line, into),
+            Self::Caddy => caddy::parse(line, into),
+            Self::Envoy => envoy::parse(line, into),
+            Self::EnvoyJson => envoy::json(line, into),
+            Self::Haproxy => haproxy::parse(line, into),
+            Self::CloudFront(columns) => columns.line(line, into),
+            Self::Alb => alb::parse(line, into),
+        }?;
+        into.split_absolute_target();
+        if into.time == 0 {
+            return Err(LineError::Malformed("there is no time"));
+        }
+        match into.client {
+            None if into.treatment == LoggedTreatment::Malformed => Err(LineError::NoRequest),
+            None => Err(LineError::Malformed("there is no address of a client")),
+            Some(client) => {
+                into.client = Some(client.to_canonical());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Returns the first whole lines of a sample; the only one where it has no line end.
+pub(crate) fn lines(sample: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
+    let whole = sample.get(..end).unwrap_or_default();
+    whole.split(|byte| *byte == b'\n').take(TRIED_LINES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: [(&str, &str); 10] = [
+        (
+            "combined",
+            "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"curl\"",
+        ),
+        (
+            "common",
+            "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1",
+        ),
+        (
+            "sluicegate",
+            r#"{"time":"2026-11-21T07:10:38.042Z","client":"::1","method":"GET","target":"/","outcome":"forwarded","status":200}"#,
+        ),
+        (
+            "nginx-json",
+            r#"{"time_iso8601":"2026-11-21T07:10:38+00:00","remote_addr":"::1","request":"GET / HTTP/1.1","status":200}"#,
+        ),
+        (
+            "caddy",
+            r#"{"ts":1646861401.52,"request":{"remote_ip":"::1","method":"GET","uri":"/"},"duration":0.1,"status":200}"#,
+        ),
+        (
+            "envoy",
+            "[2016-04-15T20:17:00.310Z] \"GET / HTTP/2\" 204 - 154 0 226 100 \"10.0.35.28\" \"a\" \"b\" \"c\" \"d\"",
+        ),
+        (
+            "envoy-json",
+            r#"{"downstream_remote_address":"10.4.1.2:1","response_code":418,"start_time":"2020-11-25T21:26:18.409Z"}"#,
+        ),
+        (
+            "haproxy",
+            "haproxy[1]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] a b/c 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 \"GET / HTTP/1.1\"",
+        ),
+        (
+            "cloudfront",
+            "#Fields: date time c-ip cs-method cs-uri-stem sc-status\n2019-12-04\t21:02:31\t::1\tGET\t/\t200",
+        ),
+        (
+            "alb",
+            include_str!("formats/samples/alb.log").trim_ascii_end(),
+        ),
+    ];
+
+    /// Goal: the format of a log need not be named. Method: a line of each, in a log with two broken ones.
+    #[test]
+    fn each_format_is_found_by_its_lines() {
+        for (name, line) in LINES {
+            let sample = format!("broken\n{line}\n{line}\nbro");
+            let found = LogFormat::detect(sample.as_bytes());
+            assert_eq!(found.map(|format| format.name()), Some(name), "{line}");
+        }
+        assert_eq!(LogFormat::detect(b"a\nb\n"), None);
+        assert_eq!(LogFormat::detect(b""), None);
+    }
+
+    /// Goal: a name that is none says what to write. Method: a slip, and a template that lacks a time.
+    #[test]
+    fn a_wrong_name_says_what_to_write() {
+        assert!(
+            LogFormat::named("combind")
+                .unwrap_err()
+                .contains("combined, common")
+        );
+        assert!(
+            LogFormat::named("$remote_addr")
+                .unwrap_err()
+                .contains("$time_local")
+        );
+        assert_eq!(LogFormat::named("alb"), Ok(LogFormat::Alb));
+    }
+
+    /// The lines that are damaged: each format's own, and a `log_format` of nginx.
+    fn formats() -> Vec<(LogFormat, Vec<u8>)> {
+        let named = LINES.iter().map(|(name, line)| {
+            let line = line.rsplit('\n').next().unwrap_or_default();
+            (LogFormat::named(name).unwrap(), line.as_bytes().to_vec())
+        });
+        let template = include_str!("formats/samples/nginx-log-format.txt").trim_end();
+        let line = b"192.0.2.1 - - [21/Nov/2026:07:10:38 +0000] \"GET /\\x22 HTTP/1.1\" 200 7 \"-\" \"curl/8\" rt=1.000";
+        let template = (LogFormat::named(template).unwrap(), line.to_vec());
+        named.chain([template]).collect()
+    }
+
+    proptest::proptest! {
+        /// Goal: no line panics, or is read without a time and a client. Method: lines of every format with bytes replaced, removed, added.
+        #[test]
+        fn damaged_lines_are_errors_or_requests(
+            edits in proptest::collection::vec((0_usize..600, 0_u8..4, proptest::prelude::any::<u8>()), 1..6),
+        ) {
+            for (mut format, mut line) in formats() {
+                for (at, kind, byte) in &edits {
+                    let at = at % line.len().max(1);
+                    match kind {
+                        0 if at < line.len() => line[at] = *byte,
+                        1 if at < line.len() => drop(line.remove(at)),
+                        2 => line.truncate(at),
+                        _ => line.insert(at, b"9\"\\ -:"[usize::from(byte % 6)]),
+                    }
+                }
+                let mut parsed = ParsedLine::default();
+                if format.parse(&line, &mut parsed).is_ok() {
+                    assert!(parsed.time > 0 && parsed.client.is_some());
+                }
+            }
+        }
+    }
+}

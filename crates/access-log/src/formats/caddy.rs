@@ -1,0 +1,140 @@
+//! Parses Caddy's lines of JSON, which have the logger `http.log.access` or one below it.
+//!
+//! `client_ip` is the client behind trusted proxies, `remote_ip` the peer. `ts` is the time of the end, `duration` in seconds; with another
+//! `time_format` or `duration_format` of Caddy's encoder both are read as the texts that it writes.
+
+use crate::address::address;
+use crate::json::{self, JsonValue};
+use crate::line::{FieldKind, LineError, ParsedLine};
+use crate::text::RawText;
+use crate::time;
+
+/// Parses a line.
+pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+    let mut request = None;
+    json::members(line, |name, value| {
+        match name.raw() {
+            b"ts" => {
+                into.time = time::seconds(value.raw())
+                    .or_else(|| time::rfc3339(value.raw()))
+                    .unwrap_or(0)
+            }
+            b"request" => request = Some(value),
+            b"duration" => into.duration = duration(value.raw()),
+            b"size" => into.bytes = time::number(value.raw()),
+            b"status" => {
+                let status =
+                    time::number(value.raw()).and_then(|status| u16::try_from(status).ok());
+                into.status = status.unwrap_or(0);
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    match request {
+        Some(JsonValue::Nested(request)) => {
+            json::members(request, |name, value| member(name, value, into))?
+        }
+        // Caddy writes messages of other kinds into the same file.
+        _ if into.time > 0 => return Err(LineError::NoRequest),
+        _ => return Err(LineError::Malformed("there is no \"request\"")),
+    }
+    into.count_time_from_end();
+    Ok(())
+}
+
+fn member<'a>(
+    name: RawText<'a>,
+    value: JsonValue<'a>,
+    into: &mut ParsedLine<'a>,
+) -> Result<(), LineError> {
+    match name.raw() {
+        b"client_ip" => into.client = address(value.raw()),
+        b"remote_ip" => into.peer = address(value.raw()),
+        b"method" => into.method = value.text().unwrap_or_default(),
+        b"host" => into.host = value.text().unwrap_or_default(),
+        b"uri" => into.target = value.text().unwrap_or_default(),
+        b"headers" => {
+            if let JsonValue::Nested(headers) = value {
+                json::members(headers, |name, value| {
+                    if let Some(value) = value
+                        .first_text()
+                        .filter(|value| value.raw() != b"REDACTED")
+                    {
+                        into.add(FieldKind::RequestField, name, value);
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        _ => {}
+    }
+    // Before version 2.7 there was no `client_ip`.
+    into.client = into.client.or(into.peer);
+    Ok(())
+}
+
+/// Parses `0.000929675` or, with `duration_format string`, `929.675µs`.
+fn duration(text: &[u8]) -> Option<u64> {
+    if let Some(nanos) = time::seconds(text) {
+        return Some(nanos);
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    let units = [
+        ("ns", 1_000_000_000),
+        ("µs", 1_000_000),
+        ("ms", 1_000),
+        ("s", 1),
+    ];
+    let (number, parts) = units
+        .iter()
+        .find_map(|(unit, parts)| Some((text.strip_suffix(unit)?, *parts)))?;
+    time::seconds(number.as_bytes()).map(|nanos| nanos / parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the line of Caddy's documentation is read. Method: that line (caddyserver.com/docs/logging), shortened in its headers.
+    #[test]
+    fn the_line_of_caddys_documentation_is_read() {
+        let line = include_bytes!("samples/caddy.log").trim_ascii_end();
+        let mut into = ParsedLine::default();
+        parse(line, &mut into).unwrap();
+        assert_eq!(into.time, 1_646_861_401_524_102_400 - 929_675);
+        assert_eq!(into.client, Some("127.0.0.1".parse().unwrap()));
+        assert_eq!(
+            (into.method.raw(), into.host.raw(), into.target.raw()),
+            (&b"GET"[..], &b"localhost"[..], &b"/"[..])
+        );
+        assert_eq!(
+            (into.status, into.bytes, into.duration),
+            (200, Some(10_900), Some(929_675))
+        );
+        let agent = into
+            .fields
+            .iter()
+            .find(|field| field.name.raw() == b"User-Agent");
+        assert_eq!(
+            agent.map(|field| field.value.raw()),
+            Some(&b"curl/7.82.0"[..])
+        );
+    }
+
+    /// Goal: messages between the requests are no broken lines. Method: one of Caddy's own.
+    #[test]
+    fn messages_are_no_requests() {
+        let line = br#"{"level":"info","ts":1646861401.52,"msg":"serving initial configuration"}"#;
+        assert_eq!(
+            parse(line, &mut ParsedLine::default()),
+            Err(LineError::NoRequest)
+        );
+        assert!(matches!(
+            parse(b"{}", &mut ParsedLine::default()),
+            Err(LineError::Malformed(_))
+        ));
+        assert_eq!(duration("929.675µs".as_bytes()), Some(929_675));
+        assert_eq!(duration(b"1.5s"), Some(1_500_000_000));
+    }
+}

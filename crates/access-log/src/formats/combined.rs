@@ -1,0 +1,167 @@
+//! Parses the combined and the common format of Apache and nginx.
+//!
+//! ```text
+//! 203.0.113.7 - - [21/Nov/2026:07:10:38 +0000] "POST /auth/sendOTP HTTP/1.1" 429 345 "-" "curl/8.5.0"
+//! ```
+//!
+//! Without the last two words a line is in the common format. Apache logs the begin of a request, nginx its end; neither logs the duration
+//! here, so the time counts as it stands. Words behind the last one that the format has are left alone: operators append their own.
+
+use super::words::WordCursor;
+use crate::address::address;
+use crate::line::{LineError, ParsedLine};
+use crate::time;
+
+/// Parses a line in the combined format, or in the common one where `Referer` and `User-Agent` are absent.
+pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+    let mut words = WordCursor(line);
+    let client = words.until(b' ').and_then(address);
+    into.client = Some(client.ok_or(LineError::Malformed("the first word is not an address"))?);
+    // The identity of RFC 1413, and the user, who may have spaces in the name.
+    let bracket =
+        memchr::memchr(b'[', words.0).ok_or(LineError::Malformed("there is no [time]"))?;
+    words.0 = words.0.get(bracket + 1..).unwrap_or_default();
+    let time = words.until(b']').and_then(time::clf);
+    into.time = time.ok_or(LineError::Malformed(
+        "the [time] is not like 21/Nov/2026:07:10:38 +0000",
+    ))?;
+    let request = words.next_quoted().ok_or(LineError::Malformed(
+        "there is no \"request\" behind the time",
+    ))?;
+    into.set_request_line(request);
+    let status = words.next().and_then(|word| time::number(word.raw()));
+    let status = status.and_then(|status| u16::try_from(status).ok());
+    into.status = status.ok_or(LineError::Malformed(
+        "there is no status behind the request",
+    ))?;
+    // Apache writes `-` for none.
+    into.bytes = words.next().and_then(|word| time::number(word.raw()));
+    if let Some(referer) = words.next_quoted() {
+        into.add_request_field(b"referer", referer);
+        if let Some(agent) = words.next_quoted() {
+            into.add_request_field(b"user-agent", agent);
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a line that [`parse`] accepts has the fields of the combined format.
+pub(crate) fn is_combined(line: &[u8]) -> bool {
+    let quotes = memchr::memchr_iter(b'"', line).count();
+    quotes >= 6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::FieldKind;
+    use crate::text::RawText;
+
+    fn parsed(line: &str) -> Result<ParsedLine<'_>, LineError> {
+        let mut into = ParsedLine::default();
+        parse(line.as_bytes(), &mut into)?;
+        Ok(into)
+    }
+
+    fn value(text: RawText<'_>) -> String {
+        let mut bytes = Vec::new();
+        text.append_to(&mut bytes);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Goal: the example of Apache's documentation is read whole. Method: its combined and its common line
+    /// (httpd.apache.org/docs/2.4/logs.html).
+    #[test]
+    fn the_lines_of_apaches_documentation_are_read() {
+        let combined = include_str!("samples/combined.log").trim_end();
+        let line = parsed(combined).unwrap();
+        assert_eq!(line.client, Some("127.0.0.1".parse().unwrap()));
+        assert_eq!(line.time, 971_211_336_000_000_000);
+        assert_eq!(
+            (value(line.method), value(line.target)),
+            ("GET".to_owned(), "/apache_pb.gif".to_owned())
+        );
+        assert_eq!((line.status, line.bytes), (200, Some(2326)));
+        let fields: Vec<_> = line
+            .fields
+            .iter()
+            .map(|field| (field.kind, value(field.name), value(field.value)))
+            .collect();
+        let field =
+            |name: &str, value: &str| (FieldKind::RequestField, name.to_owned(), value.to_owned());
+        assert_eq!(
+            fields,
+            [
+                field("referer", "http://www.example.com/start.html"),
+                field("user-agent", "Mozilla/4.08 [en] (Win98; I ;Nav)")
+            ]
+        );
+        assert!(is_combined(combined.as_bytes()));
+        let common =
+            r#"127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 -"#;
+        let line = parsed(common).unwrap();
+        assert_eq!((line.status, line.bytes, line.fields.len()), (200, None, 0));
+        assert!(!is_combined(common.as_bytes()));
+    }
+
+    /// Goal: requests that are odd are read all the same. Method: no request, one without a protocol, quotes and spaces in a target, IPv6,
+    /// a user with a space.
+    #[test]
+    fn odd_requests_are_read() {
+        let line = |request: &str| {
+            format!(
+                "2001:db8::1 - a b [17/May/2015:10:05:03 +0000] \"{request}\" 400 0 \"-\" \"-\""
+            )
+        };
+        let target = |request: &str| {
+            let text = line(request);
+            let line = parsed(&text).unwrap();
+            (value(line.method), value(line.target))
+        };
+        let pair = |method: &str, target: &str| (method.to_owned(), target.to_owned());
+        assert_eq!(target("-"), pair("-", ""));
+        assert_eq!(target("GET /"), pair("GET", "/"));
+        assert_eq!(
+            target(r#"GET /a b\x22\" HTTP/1.1"#),
+            pair("GET", "/a b\"\"")
+        );
+        assert_eq!(target(""), pair("", ""));
+        let text = line("GET / HTTP/1.1");
+        assert_eq!(
+            parsed(&text).unwrap().client,
+            Some("2001:db8::1".parse().unwrap())
+        );
+        assert!(parsed(&text).unwrap().fields.is_empty());
+    }
+
+    /// Goal: a broken line says what is wrong with it. Method: a line cut at each part.
+    #[test]
+    fn a_broken_line_says_where() {
+        for (line, part) in [
+            ("", "the first word is not an address"),
+            (
+                "host.test - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1",
+                "the first word is not an address",
+            ),
+            ("192.0.2.1 - -", "there is no [time]"),
+            (
+                "192.0.2.1 - - [yesterday] \"GET / HTTP/1.1\" 200 1",
+                "the [time] is not like 21/Nov/2026:07:10:38 +0000",
+            ),
+            (
+                "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET /",
+                "there is no \"request\" behind the time",
+            ),
+            (
+                "192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET /\" OK 1",
+                "there is no status behind the request",
+            ),
+        ] {
+            assert_eq!(
+                parsed(line).err(),
+                Some(LineError::Malformed(part)),
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Parses Envoy's default format, and lines of JSON with the members that Istio and Envoy's examples give them.
+//!
+//! ```text
+//! [2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "nsq2http" "cc21d9b0" "locations"
+//! "tcp://10.0.2.1:80"
+//! ```
+//!
+//! The time is that of the begin, durations are in milliseconds. The default format has no peer: the client is the last address of
+//! `X-Forwarded-For`, to which Envoy appends the peer (`use_remote_address`).
+
+use super::words::WordCursor;
+use crate::address::{address, address_and_port};
+use crate::json;
+use crate::line::{FieldKind, LineError, ParsedLine};
+use crate::text::RawText;
+use crate::time;
+
+/// Parses a line in the default format.
+pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+    let malformed =
+        || LineError::Malformed("the line does not have the words of Envoy's default format");
+    let mut words = WordCursor(line.strip_prefix(b"[").ok_or_else(malformed)?);
+    let time = words.until(b']').and_then(time::rfc3339);
+    into.time = time.ok_or(LineError::Malformed(
+        "the [time] is not like 2016-04-15T20:17:00.310Z",
+    ))?;
+    into.set_request_line(words.next_quoted().ok_or_else(malformed)?);
+    into.status = status(words.next().ok_or_else(malformed)?.raw());
+    // The flags of the response, and the bytes received.
+    words.skip(2).ok_or_else(malformed)?;
+    into.bytes = time::number(words.next().ok_or_else(malformed)?.raw());
+    into.duration = time::millis(words.next().ok_or_else(malformed)?.raw());
+    into.first_byte = time::millis(words.next().ok_or_else(malformed)?.raw());
+    set_forwarded(words.next_quoted().ok_or_else(malformed)?, into);
+    into.add_request_field(b"user-agent", words.next_quoted().ok_or_else(malformed)?);
+    into.id = words.next_quoted().ok_or_else(malformed)?;
+    into.host = words.next_quoted().ok_or_else(malformed)?;
+    Ok(())
+}
+
+/// Parses a line of JSON.
+pub(crate) fn json<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+    let mut remote = None;
+    json::members(line, |name, value| {
+        let raw = value.raw();
+        let text = value.text().unwrap_or_default();
+        match name.raw() {
+            b"start_time" => into.time = time::rfc3339(raw).unwrap_or(0),
+            b"method" => into.method = text,
+            b"path" => into.target = text,
+            b"authority" => into.host = text,
+            b"response_code" => into.status = status(raw),
+            b"bytes_sent" => into.bytes = time::number(raw),
+            b"duration" => into.duration = time::millis(raw),
+            b"request_id" => into.id = text,
+            b"user_agent" => into.add_request_field(b"user-agent", text),
+            b"x_forwarded_for" if !text.is_empty() => set_forwarded(text, into),
+            b"downstream_remote_address" => remote = address_and_port(raw),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    // `downstream_remote_address` is the client that Envoy has found out.
+    into.client = remote.or(into.client);
+    Ok(())
+}
+
+fn status(digits: &[u8]) -> u16 {
+    let status = time::number(digits).and_then(|status| u16::try_from(status).ok());
+    status.unwrap_or(0)
+}
+
+fn set_forwarded<'a>(chain: RawText<'a>, into: &mut ParsedLine<'a>) {
+    let last = chain.raw().rsplit(|byte| *byte == b',').next();
+    into.client = last.and_then(|last| address(last.trim_ascii()));
+    into.add(
+        FieldKind::RequestField,
+        RawText::plain(b"x-forwarded-for"),
+        chain,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the line of Envoy's documentation is read. Method: that line (envoyproxy.io, "Access logging", default format string).
+    #[test]
+    fn the_line_of_envoys_documentation_is_read() {
+        let line = include_bytes!("samples/envoy.log").trim_ascii_end();
+        let mut into = ParsedLine::default();
+        parse(line, &mut into).unwrap();
+        assert_eq!(into.time, 1_460_751_420_310_000_000);
+        assert_eq!(into.client, Some("10.0.35.28".parse().unwrap()));
+        assert_eq!(
+            (into.method.raw(), into.target.raw()),
+            (&b"POST"[..], &b"/api/v1/locations"[..])
+        );
+        assert_eq!((into.status, into.bytes), (204, Some(0)));
+        assert_eq!(
+            (into.duration, into.first_byte),
+            (Some(226_000_000), Some(100_000_000))
+        );
+        assert_eq!(into.host.raw(), b"locations");
+    }
+
+    /// Goal: the line of Istio's documentation is read. Method: that line (istio.io, "Envoy access logs", JSON), shortened.
+    #[test]
+    fn the_line_of_istios_documentation_is_read() {
+        let line = include_bytes!("samples/istio.log").trim_ascii_end();
+        let mut into = ParsedLine::default();
+        json(line, &mut into).unwrap();
+        assert_eq!(into.client, Some("10.44.1.27".parse().unwrap()));
+        assert_eq!((into.status, into.duration), (418, Some(18_000_000)));
+        assert_eq!(
+            (into.host.raw(), into.target.raw()),
+            (&b"httpbin:8000"[..], &b"/status/418"[..])
+        );
+    }
+}

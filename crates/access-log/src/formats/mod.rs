@@ -1,0 +1,11 @@
+//! Parses the formats of lines: one file a format.
+
+pub(crate) mod alb;
+pub(crate) mod caddy;
+pub(crate) mod cloudfront;
+pub(crate) mod combined;
+pub(crate) mod envoy;
+pub(crate) mod haproxy;
+pub(crate) mod nginx;
+pub(crate) mod sluicegate;
+mod words;

@@ -1,0 +1,150 @@
+//! Parses Sluicegate's own lines of JSON, with the names of their fields before and after the renaming.
+//!
+//! `decided_ns` and `key_hashes` are there with `[log] replay = true`: the time at which the limits decided, and the keys by which they
+//! count, of which the values are in no log.
+
+use crate::address::address;
+use crate::json::{self, JsonValue};
+use crate::line::{FieldKind, LineError, LoggedTreatment, ParsedLine};
+use crate::text::RawText;
+use crate::time;
+
+/// Parses a line.
+pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+    let mut has_outcome = false;
+    let mut has_route = false;
+    let mut delay = 0;
+    let mut decided = None;
+    json::members(line, |name, value| {
+        let raw = value.raw();
+        match name.raw() {
+            b"time" => into.time = time::rfc3339(raw).unwrap_or(0),
+            b"decided_ns" => decided = time::number(raw),
+            b"id" => into.id = value.text().unwrap_or_default(),
+            b"client" => into.client = address(raw),
+            b"peer" => into.peer = address(raw),
+            b"method" => into.method = value.text().unwrap_or_default(),
+            b"host" => into.host = value.text().unwrap_or_default(),
+            b"target" => into.target = value.text().unwrap_or_default(),
+            b"status" => into.status = status(raw),
+            b"bytes_out" => into.bytes = time::number(raw),
+            b"duration_ms" => into.duration = time::millis(raw),
+            b"origin_ttfb_ms" | b"wait_ms" => into.first_byte = time::millis(raw),
+            b"delay_ms" => delay = time::millis(raw).unwrap_or(0),
+            b"left_out" => into.left_out = time::number(raw).unwrap_or(0),
+            b"route" => has_route = true,
+            b"outcome" => {
+                has_outcome = true;
+                into.treatment = treatment(raw);
+            }
+            b"fields" => nested(value, FieldKind::RequestField, into)?,
+            b"key_hashes" => nested(value, FieldKind::KeyHash, into)?,
+            b"cost" => nested(value, FieldKind::Cost, into)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if !has_outcome {
+        return Err(LineError::Malformed("there is no \"outcome\""));
+    }
+    if into.treatment == LoggedTreatment::Malformed && has_route {
+        into.treatment = LoggedTreatment::Answered;
+    }
+    // A request waits for its turn before it is served; replay adds the wait that it finds.
+    into.duration = into.duration.map(|duration| duration.saturating_sub(delay));
+    into.time = decided.unwrap_or(into.time);
+    Ok(())
+}
+
+fn status(digits: &[u8]) -> u16 {
+    let status = time::number(digits).and_then(|status| u16::try_from(status).ok());
+    status.unwrap_or(0)
+}
+
+fn treatment(outcome: &[u8]) -> LoggedTreatment {
+    match outcome {
+        b"cached" => LoggedTreatment::Cached,
+        b"rate-limited"
+        | b"refused"
+        | b"banned"
+        | b"refused-concurrency"
+        | b"store-unavailable"
+        | b"refused-store-away" => LoggedTreatment::Limited,
+        b"rejected" => LoggedTreatment::Malformed,
+        _ => LoggedTreatment::Answered,
+    }
+}
+
+fn nested<'a>(
+    object: JsonValue<'a>,
+    kind: FieldKind,
+    into: &mut ParsedLine<'a>,
+) -> Result<(), LineError> {
+    let JsonValue::Nested(object) = object else {
+        return Ok(());
+    };
+    json::members(object, |name, value| {
+        let value: RawText<'a> = value.text().unwrap_or_default();
+        into.add(kind, name, value);
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<ParsedLine<'_>, LineError> {
+        let mut into = ParsedLine::default();
+        parse(line.as_bytes(), &mut into)?;
+        Ok(into)
+    }
+
+    /// Goal: everything that decides is read. Method: a line with all of it.
+    #[test]
+    fn a_whole_line_is_read() {
+        let line = parsed(include_str!("samples/sluicegate.log").trim_end()).unwrap();
+        assert_eq!(line.time, 1_795_245_038_042_123_456);
+        assert_eq!(line.client, Some("203.0.113.7".parse().unwrap()));
+        assert_eq!(line.peer, Some("10.0.0.1".parse().unwrap()));
+        assert_eq!(
+            (line.status, line.bytes, line.left_out),
+            (200, Some(345), 9)
+        );
+        assert_eq!(line.duration, Some(12_500_000));
+        assert_eq!(line.first_byte, Some(3_042_000));
+        let kinds: Vec<_> = line
+            .fields
+            .iter()
+            .map(|field| (field.kind, field.name.raw(), field.value.raw()))
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                (FieldKind::RequestField, &b"x-plan"[..], &b"free"[..]),
+                (FieldKind::Cost, b"otp", b"7"),
+                (FieldKind::KeyHash, b"header.x-plan", b"00000000000000aa"),
+            ]
+        );
+    }
+
+    /// Goal: requests that met no limit are told apart from those that broke a rule behind it. Method: outcomes with a route and without.
+    #[test]
+    fn the_outcome_says_what_became_of_a_request() {
+        let treatment = |outcome: &str, route: &str| {
+            let text = format!(
+                r#"{{"time":"2026-11-21T07:10:38.042Z","client":"::1",{route}"outcome":"{outcome}"}}"#
+            );
+            parsed(&text).map(|line| line.treatment)
+        };
+        let route = "\"route\":\"a\",";
+        assert_eq!(treatment("rejected", ""), Ok(LoggedTreatment::Malformed));
+        assert_eq!(treatment("rejected", route), Ok(LoggedTreatment::Answered));
+        assert_eq!(treatment("banned", route), Ok(LoggedTreatment::Limited));
+        assert_eq!(treatment("cached", route), Ok(LoggedTreatment::Cached));
+        assert_eq!(
+            parsed("{\"time\":\"x\"}").err(),
+            Some(LineError::Malformed("there is no \"outcome\""))
+        );
+    }
+}

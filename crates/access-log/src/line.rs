@@ -1,0 +1,153 @@
+//! Owns what a line says of a request, as texts of that line; each format fills it in.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use arrayvec::ArrayVec;
+
+use crate::text::RawText;
+
+/// Named values of a line that are kept; further ones are left out.
+pub const MAX_FIELDS: usize = 32;
+
+/// The facts of a request in one line. What a line does not say is empty, zero or `None`.
+#[derive(Debug, Default)]
+pub struct ParsedLine<'a> {
+    /// The time at which the request began, in nanoseconds since the Unix epoch.
+    pub time: u64,
+    /// The client's address.
+    pub client: Option<IpAddr>,
+    /// The other end of the connection, where the line tells it apart from the client.
+    pub peer: Option<IpAddr>,
+    /// The method.
+    pub method: RawText<'a>,
+    /// The host, with a port or without.
+    pub host: RawText<'a>,
+    /// Path and query.
+    pub target: RawText<'a>,
+    /// The query without its `?`, where the line has it apart from the path.
+    pub query: RawText<'a>,
+    /// The id of the request.
+    pub id: RawText<'a>,
+    /// The status of the response; 0 without one.
+    pub status: u16,
+    /// Bytes of the response.
+    pub bytes: Option<u64>,
+    /// The time from the begin of the request to its end, in nanoseconds.
+    pub duration: Option<u64>,
+    /// The time from the begin to the head of the response, in nanoseconds.
+    pub first_byte: Option<u64>,
+    /// The treatment of the request when it was logged.
+    pub treatment: LoggedTreatment,
+    /// Lines that the log has left out before this one.
+    pub left_out: u64,
+    /// Values with names.
+    pub fields: ArrayVec<ParsedField<'a>, MAX_FIELDS>,
+}
+
+/// The treatment of a request by the server that logged it, as far as its line says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoggedTreatment {
+    /// It was answered, by an origin or by the server.
+    #[default]
+    Answered,
+    /// It was answered out of a cache.
+    Cached,
+    /// A limit rejected it.
+    Limited,
+    /// It was rejected before any limit, since it broke a rule.
+    Malformed,
+}
+
+/// A value with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParsedField<'a> {
+    /// The kind of the value.
+    pub kind: FieldKind,
+    /// The name; of request fields in any case.
+    pub name: RawText<'a>,
+    /// The value.
+    pub value: RawText<'a>,
+}
+
+/// The kind of a named value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FieldKind {
+    /// A field of the request, by its name.
+    RequestField,
+    /// The hash of a key in hexadecimal digits, or the reason why the request has none, by the key's template.
+    KeyHash,
+    /// The units that a request was charged, by the name of the limit.
+    Cost,
+}
+
+impl<'a> ParsedLine<'a> {
+    /// Adds a named value, if there is room.
+    pub(crate) fn add(&mut self, kind: FieldKind, name: RawText<'a>, value: RawText<'a>) {
+        // More than a line has in any format; the cap is for hostile ones.
+        let _ = self.fields.try_push(ParsedField { kind, name, value });
+    }
+
+    /// Adds a field of the request, unless the line has `-` in its place.
+    pub(crate) fn add_request_field(&mut self, name: &'static [u8], value: RawText<'a>) {
+        if value.raw() != b"-" {
+            self.add(FieldKind::RequestField, RawText::plain(name), value);
+        }
+    }
+
+    /// Fills in the parts of a request line, `GET /path HTTP/1.1`.
+    pub(crate) fn set_request_line(&mut self, line: RawText<'a>) {
+        let text = line.raw();
+        let first = memchr::memchr(b' ', text).unwrap_or(text.len());
+        let last = memchr::memrchr(b' ', text)
+            .filter(|last| *last > first && text.get(last + 1..).is_some_and(is_protocol));
+        self.method = line.part(0..first);
+        self.target = line.part((first + 1).min(text.len())..last.unwrap_or(text.len()));
+    }
+
+    /// Takes scheme and authority off a target in absolute form (RFC 9112 §3.2.2), which names the host.
+    pub(crate) fn split_absolute_target(&mut self) {
+        let target = self.target.raw();
+        let scheme = [&b"http://"[..], b"https://"]
+            .into_iter()
+            .find(|scheme| target.starts_with(scheme));
+        let Some(scheme) = scheme else { return };
+        let from = scheme.len();
+        let authority = target.get(from..).unwrap_or_default();
+        let length = memchr::memchr2(b'/', b'?', authority).unwrap_or(authority.len());
+        self.host = self.target.part(from..from + length);
+        self.target = self.target.part(from + length..target.len());
+    }
+
+    /// Moves the begin of the request back by its duration: the line has the time of its end.
+    pub(crate) fn count_time_from_end(&mut self) {
+        self.time = self.time.saturating_sub(self.duration.unwrap_or(0));
+    }
+}
+
+fn is_protocol(text: &[u8]) -> bool {
+    text.starts_with(b"HTTP/")
+}
+
+/// The reason why a line is not a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineError {
+    /// The line has another form than its format has; the text says where.
+    Malformed(&'static str),
+    /// The line is longer than [`MAX_LINE`](crate::MAX_LINE).
+    TooLong,
+    /// The line is one of the format, but not about a request: a comment, a connection, a message.
+    NoRequest,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(part) => write!(into, "{part}"),
+            Self::TooLong => write!(into, "the line is longer than {} bytes", crate::MAX_LINE),
+            Self::NoRequest => into.write_str("the line is not about a request"),
+        }
+    }
+}
+
+impl std::error::Error for LineError {}

@@ -1,0 +1,309 @@
+//! Puts requests into the order of time: holds those of the latest seconds, and returns a second when no line can come before it.
+//!
+//! Servers write a line when a request ends, and some logs are written by many processes, so lines are nearly in order. Requests lie in
+//! one buffer for each second; a second is sorted when it is returned. Equal times keep the order of the lines.
+//!
+//! # Limits
+//! The buffers hold at most [`MAX_HELD_BYTES`]; beyond that the oldest second is returned early. Buffers are used again, so that a line
+//! allocates nothing.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use crate::line::{FieldKind, LoggedTreatment, ParsedLine};
+use crate::request::{ByteSpan, LoggedFields, LoggedRequest, StoredField};
+use crate::text::RawText;
+use crate::time::SECOND;
+
+/// Bytes of requests that wait for lines before them.
+pub const MAX_HELD_BYTES: usize = 512 * 1024 * 1024;
+
+/// Buffers that are kept for later seconds.
+const SPARE_BUCKETS: usize = 128;
+
+/// The times at which requests count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeSpread {
+    /// Those of the log.
+    #[default]
+    AsLogged,
+    /// Those of one second are spread evenly over it, in the order of the log.
+    OverSecond,
+}
+
+/// Counts of requests that came out of order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderStats {
+    /// Requests whose line came behind a later one and was sorted before it.
+    pub sorted: u64,
+    /// Requests that came too late to be sorted; they count at the time that was reached.
+    pub late: u64,
+}
+
+/// A request as it is stored.
+#[derive(Debug)]
+struct StoredRequest {
+    time: u64,
+    client: IpAddr,
+    peer: Option<IpAddr>,
+    method: ByteSpan,
+    host: ByteSpan,
+    target: ByteSpan,
+    id: ByteSpan,
+    status: u16,
+    treatment: LoggedTreatment,
+    bytes: Option<u64>,
+    duration: Option<u64>,
+    first_byte: Option<u64>,
+    fields: (u32, u32),
+}
+
+/// The requests of one second.
+#[derive(Debug, Default)]
+struct SecondBucket {
+    second: u64,
+    requests: Vec<StoredRequest>,
+    fields: Vec<StoredField>,
+    bytes: Vec<u8>,
+    /// Time and index of each request.
+    order: Vec<(u64, u32)>,
+}
+
+/// Holds requests until no earlier one can come.
+#[derive(Debug, Default)]
+pub(crate) struct ReorderBuffer {
+    /// By second.
+    buckets: VecDeque<SecondBucket>,
+    /// The second that is returned, and the number of requests of it that were.
+    current: SecondBucket,
+    returned: usize,
+    spare: Vec<SecondBucket>,
+    held_bytes: usize,
+    /// The latest time that was returned.
+    floor: u64,
+    /// The latest time that was added.
+    newest: u64,
+    spread: TimeSpread,
+    /// The request fields that are kept, by name in lower case.
+    wanted: Vec<Box<[u8]>>,
+    pub(crate) stats: OrderStats,
+}
+
+impl ReorderBuffer {
+    pub(crate) fn spread(&mut self, spread: TimeSpread) {
+        self.spread = spread;
+    }
+
+    pub(crate) fn want(&mut self, name: &str) {
+        self.wanted
+            .push(name.to_ascii_lowercase().into_bytes().into());
+    }
+
+    /// Adds the request of a line.
+    pub(crate) fn add(&mut self, line: &ParsedLine<'_>) {
+        let Some(client) = line.client else { return };
+        if line.time < self.floor {
+            self.stats.late += 1;
+        } else if line.time < self.newest {
+            self.stats.sorted += 1;
+        }
+        self.newest = self.newest.max(line.time);
+        let time = line.time.max(self.floor);
+        let index = self.bucket(time / SECOND);
+        let Some(bucket) = self.buckets.get_mut(index) else {
+            return;
+        };
+        let before = bucket.held();
+        bucket.add(line, client, time, &self.wanted);
+        self.held_bytes += bucket.held() - before;
+    }
+
+    /// Returns whether [`Self::advance`] finds a request although lines of later times than `until` may still come.
+    pub(crate) fn advance(&mut self, until: u64) -> bool {
+        if self.returned < self.current.order.len() {
+            self.returned += 1;
+            return true;
+        }
+        let Some(oldest) = self.buckets.front() else {
+            return false;
+        };
+        let is_complete = oldest.second < until / SECOND || until == u64::MAX;
+        if !is_complete && self.held_bytes <= MAX_HELD_BYTES {
+            return false;
+        }
+        let Some(mut next) = self.buckets.pop_front() else {
+            return false;
+        };
+        self.held_bytes -= next.held();
+        next.sort(self.spread);
+        self.floor = self
+            .floor
+            .max(next.order.last().map_or(0, |(time, _)| *time));
+        let mut last = std::mem::replace(&mut self.current, next);
+        last.clear();
+        if self.spare.len() < SPARE_BUCKETS {
+            self.spare.push(last);
+        }
+        self.returned = 1;
+        true
+    }
+
+    /// Returns the request that [`Self::advance`] found.
+    pub(crate) fn request(&self) -> Option<LoggedRequest<'_>> {
+        self.current.request(self.returned.checked_sub(1)?)
+    }
+
+    /// Returns the index of the bucket of a second, which is made if there is none.
+    fn bucket(&mut self, second: u64) -> usize {
+        // Nearly always the last.
+        let behind = self
+            .buckets
+            .iter()
+            .rev()
+            .position(|bucket| bucket.second <= second);
+        let at = behind.map_or(0, |behind| self.buckets.len() - behind);
+        match at.checked_sub(1) {
+            Some(last)
+                if self
+                    .buckets
+                    .get(last)
+                    .is_some_and(|bucket| bucket.second == second) =>
+            {
+                last
+            }
+            _ => {
+                let mut bucket = self.spare.pop().unwrap_or_default();
+                bucket.second = second;
+                self.buckets.insert(at, bucket);
+                at
+            }
+        }
+    }
+}
+
+impl SecondBucket {
+    fn held(&self) -> usize {
+        self.bytes.len()
+            + self.requests.len() * size_of::<StoredRequest>()
+            + self.fields.len() * size_of::<StoredField>()
+    }
+
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.fields.clear();
+        self.bytes.clear();
+        self.order.clear();
+    }
+
+    fn add(&mut self, line: &ParsedLine<'_>, client: IpAddr, time: u64, wanted: &[Box<[u8]>]) {
+        let first_field = self.fields.len() as u32;
+        for field in &line.fields {
+            let start = self.bytes.len();
+            let name = self.store_name(field.name, field.kind);
+            let is_wanted = field.kind != FieldKind::RequestField
+                || wanted
+                    .iter()
+                    .any(|wanted| **wanted == *name.of(&self.bytes));
+            if !is_wanted {
+                self.bytes.truncate(start);
+                continue;
+            }
+            let value = self.store(field.value);
+            self.fields.push(StoredField {
+                kind: field.kind,
+                name,
+                value,
+            });
+        }
+        let mut target = self.store(line.target);
+        if !line.query.is_empty() {
+            self.bytes.push(b'?');
+            target.end = self.store(line.query).end;
+        }
+        let stored = StoredRequest {
+            time,
+            client,
+            peer: line.peer,
+            method: self.store(line.method),
+            host: self.store(line.host),
+            target,
+            id: self.store(line.id),
+            status: line.status,
+            treatment: line.treatment,
+            bytes: line.bytes,
+            duration: line.duration,
+            first_byte: line.first_byte,
+            fields: (first_field, self.fields.len() as u32),
+        };
+        self.requests.push(stored);
+    }
+
+    fn store(&mut self, text: RawText<'_>) -> ByteSpan {
+        let start = self.bytes.len() as u32;
+        text.append_to(&mut self.bytes);
+        let end = self.bytes.len() as u32;
+        ByteSpan { start, end }
+    }
+
+    /// Stores the name of a value; nginx's variables have request fields in lower case with underscores.
+    fn store_name(&mut self, name: RawText<'_>, kind: FieldKind) -> ByteSpan {
+        let span = self.store(name);
+        if kind == FieldKind::RequestField {
+            let stored = self
+                .bytes
+                .get_mut(span.start as usize..)
+                .unwrap_or_default();
+            for byte in stored {
+                *byte = if *byte == b'_' {
+                    b'-'
+                } else {
+                    byte.to_ascii_lowercase()
+                };
+            }
+        }
+        span
+    }
+
+    fn sort(&mut self, spread: TimeSpread) {
+        let indexes = (0..).zip(&self.requests);
+        self.order
+            .extend(indexes.map(|(index, request): (u32, _)| (request.time, index)));
+        if !self.order.is_sorted() {
+            self.order.sort_unstable();
+        }
+        if spread == TimeSpread::OverSecond {
+            let step = SECOND / (self.order.len() as u64).max(1);
+            let begin = self.second * SECOND;
+            for ((time, _), turn) in self.order.iter_mut().zip(0_u64..) {
+                *time = begin + turn * step;
+            }
+        }
+    }
+
+    fn request(&self, turn: usize) -> Option<LoggedRequest<'_>> {
+        let (time, index) = *self.order.get(turn)?;
+        let stored = self.requests.get(index as usize)?;
+        let (first, end) = stored.fields;
+        Some(LoggedRequest {
+            time,
+            client: stored.client,
+            peer: stored.peer,
+            method: stored.method.of(&self.bytes),
+            host: stored.host.of(&self.bytes),
+            target: stored.target.of(&self.bytes),
+            id: stored.id.of(&self.bytes),
+            status: stored.status,
+            bytes: stored.bytes,
+            duration: stored.duration,
+            first_byte: stored.first_byte,
+            treatment: stored.treatment,
+            fields: LoggedFields {
+                fields: self
+                    .fields
+                    .get(first as usize..end as usize)
+                    .unwrap_or_default(),
+                bytes: &self.bytes,
+            },
+        })
+    }
+}

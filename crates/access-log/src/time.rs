@@ -1,0 +1,249 @@
+//! Parses the times of access logs into nanoseconds since the Unix epoch.
+//!
+//! The calendar stands here, since a date is parsed for every line; a test holds it beside jiff's. Times before 1970, and those that a
+//! number of 64 bits cannot hold, are malformed.
+
+/// Nanoseconds of a second.
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+
+/// A date and a time of day without a zone.
+#[derive(Clone, Copy)]
+struct CivilTime {
+    year: u64,
+    month: u64,
+    day: u64,
+    hour: u64,
+    minute: u64,
+    second: u64,
+}
+
+impl CivilTime {
+    /// Returns the seconds since the epoch, were the time in UTC.
+    fn seconds(self) -> Option<u64> {
+        let is_valid = (1970..=2500).contains(&self.year)
+            && (1..=12).contains(&self.month)
+            && (1..=31).contains(&self.day)
+            && self.hour < 24
+            && self.minute < 60
+            // A leap second counts as the first second of the next minute.
+            && self.second <= 60;
+        let of_day = self.hour * 3_600 + self.minute * 60 + self.second;
+        is_valid.then(|| days(self.year, self.month, self.day) * 86_400 + of_day)
+    }
+}
+
+/// Returns the days from 1970-01-01 to a date of the Gregorian calendar.
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    // Years begin in March, so that the leap day is the last of its year.
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = if month <= 2 { month + 9 } else { month - 3 };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    // 719,468 days lie between 0000-03-01 and 1970-01-01.
+    (year * 365 + leap_days + of_year).saturating_sub(719_468)
+}
+
+/// Parses `17/May/2015:10:05:03 +0000`, the time of Apache and nginx.
+pub(crate) fn clf(text: &[u8]) -> Option<u64> {
+    let (seconds, rest) = clf_date(text)?;
+    let zone = rest.strip_prefix(b" ")?;
+    in_zone(seconds, zone)?.checked_mul(SECOND)
+}
+
+/// Parses `06/Feb/2009:12:14:14.655`, the time of HAProxy, as one in UTC.
+pub(crate) fn clf_millis(text: &[u8]) -> Option<u64> {
+    let (seconds, rest) = clf_date(text)?;
+    let (nanos, rest) = fraction(rest)?;
+    if !rest.is_empty() {
+        return None;
+    }
+    seconds.checked_mul(SECOND)?.checked_add(nanos)
+}
+
+/// Parses `17/May/2015:10:05:03`, and returns what follows.
+fn clf_date(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (date, rest) = text.split_at_checked(20)?;
+    let punctuation = (date[2], date[6], date[11], date[14], date[17]);
+    if punctuation != (b'/', b'/', b':', b':', b':') {
+        return None;
+    }
+    let month = MONTHS.iter().position(|month| **month == date[3..6])? as u64 + 1;
+    let time = CivilTime {
+        year: digits(&date[7..11])?,
+        month,
+        day: digits(&date[..2])?,
+        hour: digits(&date[12..14])?,
+        minute: digits(&date[15..17])?,
+        second: digits(&date[18..20])?,
+    };
+    Some((time.seconds()?, rest))
+}
+
+/// Parses `2026-11-21T07:10:38.042Z`, RFC 3339, with a `T` or a space.
+pub(crate) fn rfc3339(text: &[u8]) -> Option<u64> {
+    let (date, rest) = text.split_at_checked(19)?;
+    let is_separated = date[4] == b'-'
+        && date[7] == b'-'
+        && matches!(date[10], b'T' | b't' | b' ')
+        && date[13] == b':'
+        && date[16] == b':';
+    if !is_separated {
+        return None;
+    }
+    let time = CivilTime {
+        year: digits(&date[..4])?,
+        month: digits(&date[5..7])?,
+        day: digits(&date[8..10])?,
+        hour: digits(&date[11..13])?,
+        minute: digits(&date[14..16])?,
+        second: digits(&date[17..19])?,
+    };
+    let (nanos, zone) = fraction(rest)?;
+    let seconds = in_zone(time.seconds()?, zone)?;
+    seconds.checked_mul(SECOND)?.checked_add(nanos)
+}
+
+/// Parses `2019-12-04` and `21:02:31`, in UTC.
+pub(crate) fn date_and_time(date: &[u8], time: &[u8]) -> Option<u64> {
+    let mut text = [b'Z'; 20];
+    text.get_mut(..10)?.copy_from_slice(date.get(..10)?);
+    text[10] = b'T';
+    text.get_mut(11..19)?.copy_from_slice(time.get(..8)?);
+    (date.len() == 10 && time.len() == 8).then(|| rfc3339(&text))?
+}
+
+/// Parses seconds in decimal, such as `1646861401.5241024`; digits beyond nanoseconds are cut.
+pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
+    let end = memchr::memchr(b'.', text).unwrap_or(text.len());
+    let (whole, rest) = text.split_at(end);
+    let whole = number(whole)?.checked_mul(SECOND)?;
+    let (nanos, rest) = fraction(rest)?;
+    // Go writes short times as 9.29675e-05; less than a millisecond is no more than that.
+    match rest {
+        [] => whole.checked_add(nanos),
+        [b'e' | b'E', b'-', ..] => Some(0),
+        _ => None,
+    }
+}
+
+/// Parses milliseconds in decimal, such as `3.042`.
+pub(crate) fn millis(text: &[u8]) -> Option<u64> {
+    seconds(text).map(|nanos| nanos / 1_000)
+}
+
+/// Parses a number in decimal.
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 19 {
+        return None;
+    }
+    digits(text)
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    text.iter().try_fold(0_u64, |value, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then(|| value * 10 + u64::from(digit))
+    })
+}
+
+/// Parses `.042`, which may be absent, into nanoseconds, and returns what follows.
+fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
+    let Some(rest) = text.strip_prefix(b".") else {
+        return Some((0, text));
+    };
+    let end = rest
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(rest.len());
+    let (decimals, rest) = rest.split_at(end);
+    let kept = decimals.get(..9).unwrap_or(decimals);
+    let missing = 9 - u32::try_from(kept.len()).ok()?;
+    Some((digits(kept)? * 10_u64.pow(missing), rest))
+}
+
+/// Returns the seconds since the epoch of a time in this zone: `Z`, `+0200` or `+02:00`.
+fn in_zone(seconds: u64, zone: &[u8]) -> Option<u64> {
+    let (sign, hours, minutes) = match zone {
+        b"Z" | b"z" | b"+0000" => return Some(seconds),
+        [sign, a, b, c, d] | [sign, a, b, b':', c, d] => (sign, [*a, *b], [*c, *d]),
+        _ => return None,
+    };
+    let offset = digits(&hours)? * 3_600 + digits(&minutes)? * 60;
+    match sign {
+        b'+' => seconds.checked_sub(offset),
+        b'-' => seconds.checked_add(offset),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Goal: each written form is the same moment. Method: one time in all of them.
+    #[test]
+    fn every_form_is_the_same_moment() {
+        let at = 1_431_857_103 * SECOND;
+        assert_eq!(clf(b"17/May/2015:10:05:03 +0000"), Some(at));
+        assert_eq!(clf(b"17/May/2015:12:35:03 +0230"), Some(at));
+        assert_eq!(rfc3339(b"2015-05-17T10:05:03Z"), Some(at));
+        assert_eq!(rfc3339(b"2015-05-17T05:05:03.000-05:00"), Some(at));
+        assert_eq!(rfc3339(b"2015-05-17 10:05:03.5Z"), Some(at + SECOND / 2));
+        assert_eq!(date_and_time(b"2015-05-17", b"10:05:03"), Some(at));
+        assert_eq!(seconds(b"1431857103"), Some(at));
+        assert_eq!(seconds(b"1431857103.0000000001"), Some(at));
+        assert_eq!(
+            clf_millis(b"17/May/2015:10:05:03.042"),
+            Some(at + 42_000_000)
+        );
+        assert_eq!(seconds(b"0.000929675"), Some(929_675));
+        assert_eq!(seconds(b"9.29675e-05"), Some(0));
+        assert_eq!(millis(b"3.042"), Some(3_042_000));
+    }
+
+    /// Goal: what is no time is none. Method: wrong separators, numbers out of range, cut texts.
+    #[test]
+    fn other_texts_are_no_times() {
+        for text in [
+            "",
+            "-",
+            "17/May/2015:10:05:03",
+            "17/Mai/2015:10:05:03 +0000",
+            "17/May/2015:24:05:03 +0000",
+            "99/May/2015:10:05:03 +0000",
+            "17/May/1915:10:05:03 +0000",
+            "17/May/2015:10:05:03 0000",
+            "17-May-2015:10:05:03 +0000",
+        ] {
+            assert_eq!(clf(text.as_bytes()), None, "{text}");
+        }
+        for text in [
+            "2015-05-17",
+            "2015-05-17T10:05:03",
+            "2015-05-17T10:05:03.Y",
+            "2015-13-17T10:05:03Z",
+        ] {
+            assert_eq!(rfc3339(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(seconds(b"1,5"), None);
+        assert_eq!(seconds(b"99999999999999999999"), None);
+    }
+
+    proptest! {
+        /// Goal: the calendar is jiff's. Method: any second up to the year 2500.
+        #[test]
+        fn dates_are_those_of_another_calendar(second in 0_i64..16_700_000_000) {
+            let time = jiff::Timestamp::from_second(second).unwrap();
+            let nanos = u64::try_from(second).unwrap() * SECOND;
+            prop_assert_eq!(rfc3339(time.to_string().as_bytes()), Some(nanos));
+            let clf_text = time.strftime("%d/%b/%Y:%H:%M:%S +0000").to_string();
+            prop_assert_eq!(clf(clf_text.as_bytes()), Some(nanos));
+        }
+    }
+}
