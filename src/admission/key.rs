@@ -10,6 +10,7 @@ use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
+use super::recorded_keys::RecordedKey;
 use super::value;
 use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
@@ -45,6 +46,8 @@ pub struct RequestFacts<'a> {
     pub body: KnownBody<'a>,
     /// The time of the decision.
     pub now: Timestamp,
+    /// Keys that a log has in place of the values; none for a live request.
+    pub recorded: &'a [RecordedKey<'a>],
 }
 
 /// The part of a key that a request lacks.
@@ -256,6 +259,7 @@ mod tests {
                 secured: None,
                 body: KnownBody::Unread,
                 now: Timestamp::from_secs(0),
+                recorded: &[],
             }
         }
 

@@ -4,8 +4,8 @@ use sluicegate_limiter::KeyHash;
 
 use super::key::{KeySeed, KeySubstitute, MissingPart, RequestFacts};
 use super::limit::ActiveLimit;
-use crate::config::rules::OnMissing;
-use crate::rejection::{MissingKey, MissingKeys};
+use crate::config::rules::{KeyTemplate, OnMissing, ValueSource};
+use crate::rejection::{MissingKey, MissingKeys, MissingReason};
 
 /// The key of a request for one limit.
 pub(super) struct RequestKey {
@@ -23,7 +23,7 @@ pub(super) fn request_key(
     seed: &KeySeed,
     missing: &mut MissingKeys,
 ) -> Option<RequestKey> {
-    let (key, by) = match seed.hash(&active.key, facts) {
+    let (key, by) = match own_key(active, facts, seed) {
         Ok(key) => (key, None),
         Err(part) => {
             let by = substitute(index, active, &part, missing)?;
@@ -31,6 +31,30 @@ pub(super) fn request_key(
         }
     };
     Some(RequestKey { key, by })
+}
+
+/// Returns the key that the log recorded, else that of the request's own values.
+fn own_key<'l>(
+    active: &'l ActiveLimit,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+) -> Result<KeyHash, MissingPart<'l>> {
+    if facts.recorded.is_empty() {
+        return seed.hash(&active.key, facts);
+    }
+    let mut recorded = facts.recorded.iter();
+    match recorded.find(|recorded| *recorded.template == active.key) {
+        Some(recorded) => recorded.key.map_err(|why| missing_part(&active.key, why)),
+        None => seed.hash(&active.key, facts),
+    }
+}
+
+/// Returns the part that a request lacks, of which only the reason was recorded: the first that a request can lack.
+#[cold]
+fn missing_part(template: &KeyTemplate, why: MissingReason) -> MissingPart<'_> {
+    static NONE: ValueSource = ValueSource::Ja4;
+    let source = template.values().next().map_or(&NONE, |part| &part.source);
+    MissingPart { source, why }
 }
 
 /// Adds the missing part to `missing`, and returns the substitute for it; `None` where the limit does not count the request.

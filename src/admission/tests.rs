@@ -105,6 +105,7 @@ impl Bench {
             secured: None,
             body: KnownBody::Unread,
             now: self.now,
+            recorded: &[],
         })
     }
 

@@ -168,6 +168,7 @@ impl Located<'_> {
             secured: self.secured,
             body,
             now,
+            recorded: &[],
         }
     }
 }

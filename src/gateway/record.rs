@@ -11,10 +11,10 @@ use super::body::Prefix;
 use super::context::Context;
 use super::decision::ForwardedRequest;
 use super::locate::{RequestHead, locate};
-use crate::admission::{KnownBody, key_values};
+use crate::admission::{KnownBody, key_values, record_keys};
 use crate::client::ConnectionPeer;
 use crate::config::rules::LoggedKeys;
-use crate::record::{CacheUse, Outcome, RequestDisposition};
+use crate::record::{CacheUse, Outcome, ReplayFacts, RequestDisposition};
 use crate::rejection::Rejection;
 
 /// The response that the client got, for the record.
@@ -44,7 +44,23 @@ impl Gateway {
         let key_values = rejection.map_or_else(Vec::new, |by| {
             values(request, context, usize::from(by.limit))
         });
+        let peer = ConnectionPeer {
+            address: context.peer_address(),
+            secured: context.secured.as_deref(),
+        };
+        let is_replayed = context.snapshot.rules.log.replay;
+        let located_again = is_replayed.then(|| locate(&context.snapshot, peer, &request));
+        let replay = located_again.and_then(Result::ok).map(|located| {
+            let body = context.body.as_ref();
+            let body = body.map_or(KnownBody::Unread, Prefix::known);
+            let facts = located.facts(body, context.decided_at);
+            ReplayFacts {
+                decided: context.decided_at,
+                keys: record_keys(&located.route.limits, &facts, &self.0.seed),
+            }
+        });
         self.0.record(&Outcome {
+            replay: replay.as_ref(),
             trace: context.trace,
             client: context.client.map(|(address, _)| address),
             peer: context.peer.map(|peer| peer.ip()),

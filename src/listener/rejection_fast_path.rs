@@ -24,11 +24,11 @@ use sluicegate_http1::{HeadProgress, HeaderField, HttpVersion};
 use sluicegate_limiter::Timestamp;
 
 use super::connection::{Http1Connection, head_limits};
-use crate::admission::{AdmissionReport, KnownBody, key_values, peek_rejection};
+use crate::admission::{AdmissionReport, KnownBody, key_values, peek_rejection, record_keys};
 use crate::client::{ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::gateway::{Located, RequestHead, locate};
 use crate::process::{SharedState, warn_of_overflow};
-use crate::record::{Outcome, RequestDisposition, TraceContext};
+use crate::record::{Outcome, ReplayFacts, RequestDisposition, TraceContext};
 use crate::rejection::LimitRejection;
 use crate::request_id::RequestId;
 use crate::response::{FieldText, GatewayProblem, GrpcDialect, RefusalResponse};
@@ -162,8 +162,16 @@ impl RejectionRepeater {
             let limit = located.limits().get(usize::from(rejection.limit));
             key_values(limit, facts, snapshot.rules.log.keys)
         });
+        let replay = snapshot.rules.log.replay.then(|| {
+            let facts = located.facts(KnownBody::Unread, answer.arrived);
+            ReplayFacts {
+                decided: answer.arrived,
+                keys: record_keys(&located.route.limits, &facts, &shared.seed),
+            }
+        });
         let request_id = answer.request_id;
         shared.record(&Outcome {
+            replay: replay.as_ref(),
             trace: TraceContext::begin(&snapshot.rules, self.peer, &plain.fields, request_id),
             client: Some(located.client.address),
             peer: Some(self.peer),

@@ -106,6 +106,9 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     if let Some(origin) = &outcome.origin {
         forwarded(into, origin, fields);
     }
+    if let Some(replay) = outcome.replay {
+        replay.write(into);
+    }
     if entry.left_out > 0 {
         number(into, b",\"left_out\":", entry.left_out);
     }
@@ -346,7 +349,7 @@ pub(super) fn whole_seconds(wait: Duration) -> u64 {
 
 /// Writes a value that a client chose, escaped, and the closing quote.
 #[inline]
-fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
+pub(super) fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.extend_from_slice(before);
     escape(into, value);
     into.push(b'"');
@@ -368,7 +371,7 @@ fn plain(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
 }
 
 #[inline]
-fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
+pub(super) fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
     plain(into, before, itoa::Buffer::new().format(value).as_bytes());
 }
 

@@ -22,6 +22,7 @@ pub mod metrics;
 mod notices;
 pub mod outcome;
 mod proxy_headers;
+mod replay_facts;
 #[cfg(feature = "otlp")]
 mod span_export;
 #[cfg(feature = "otlp")]
@@ -36,6 +37,7 @@ pub use metrics::{InFlight, RequestMetrics, RouteMetrics};
 pub use notices::NoticeThrottle;
 pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
+pub use replay_facts::ReplayFacts;
 #[cfg(feature = "otlp")]
 pub use span_export::SpanExportService;
 pub use store_calls::StoreCallCounts;

@@ -9,6 +9,7 @@ use http::HeaderMap;
 use sluicegate_limiter::{KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
+use super::replay_facts::ReplayFacts;
 use super::trace::TraceContext;
 use crate::admission::{LimitEvent, ReportDetails};
 use crate::client::TlsFacts;
@@ -54,6 +55,8 @@ pub struct Outcome<'a> {
     pub rejection: Option<LimitRejection>,
     /// The values of that key, where `[log] keys` shows them.
     pub key_values: &'a [String],
+    /// The facts for replay, where `[log] replay` records them.
+    pub replay: Option<&'a ReplayFacts<'a>>,
     /// The result of the request.
     pub disposition: RequestDisposition,
     /// Status sent; 0 when the client left before any.
@@ -101,6 +104,7 @@ impl Outcome<'_> {
             gaps: &[],
             rejection: None,
             key_values: &[],
+            replay: None,
             disposition: RequestDisposition::Internal,
             status: 0,
             bytes_received: 0,

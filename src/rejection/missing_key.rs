@@ -24,6 +24,17 @@ pub enum MissingReason {
 }
 
 impl MissingReason {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::Absent,
+        Self::Repeated,
+        Self::Malformed,
+        Self::Unverified,
+        Self::TooLarge,
+        Self::OtherType,
+        Self::Encoded,
+    ];
+
     /// Returns the name in the log.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

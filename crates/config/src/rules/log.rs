@@ -10,6 +10,7 @@ impl LogRules {
             access,
             keys: LoggedKeys::Hash,
             format: LogFormat::Json,
+            replay: false,
             fields: Vec::new(),
             only: None,
             refused: RefusedLines::All,

@@ -5,7 +5,7 @@ use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
 
 use super::route::ParsedRoute;
-use crate::declaration::{ChoiceOf, ListBy, ReadBy, WordOf};
+use crate::declaration::{ChoiceOf, Flag, ListBy, ReadBy, WordOf};
 use crate::field::{KeyField, quoted};
 use crate::form::ValueKind;
 use crate::line_filter::{LineFilter, line_filter};
@@ -48,6 +48,10 @@ pub struct LogRules {
         reader = ListBy(fields, &[ValueKind::String])
     )]
     pub fields: Vec<HeaderName>,
+    /// True records in lines of JSON what `sluicegate replay` needs to repeat each decision: its time in nanoseconds, and the hash of the
+    /// key of each limit, also of those whose values are in no log.
+    #[key(example = "false", default = false, reader = Flag(false, true))]
+    pub replay: bool,
     /// Which requests have a line: comparisons of status, outcome, method, route ("==", "!=", "in [a, b]", "not in [a, b]"; status also
     /// "<" and so on, and "in 500..=599") and duration ("<", "<=", ">", ">="), joined by "and", which binds closer, and "or". Default: all.
     #[key(
@@ -85,6 +89,13 @@ const FORMATS: [(&str, LogFormat); 2] =
     [("json", LogFormat::Json), ("combined", LogFormat::Combined)];
 
 fn check_fields(keys: &LogRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    if keys.format == Some(LogFormat::Combined) && keys.replay == Some(true) {
+        return section.refuse(
+            "replay",
+            "lines in the combined format have no place for the hashes of keys",
+            "leave `replay` out, or write format = \"json\"",
+        );
+    }
     if keys.format == Some(LogFormat::Combined) && !keys.fields.as_ref()?.is_empty() {
         return section.refuse(
             "fields",

@@ -1,0 +1,39 @@
+//! Records the keys of a request for the access log, and gives them back to admission when the log is replayed.
+//!
+//! A log has no bodies, and mostly no fields that carry credentials, so the values of such keys cannot be known later; the hashes can. They
+//! are recorded by the template of the key, not by the limit: a configuration in which limits have other names, rates or actions can be
+//! judged by them.
+
+use sluicegate_limiter::KeyHash;
+
+use super::key::{KeySeed, RequestFacts};
+use super::route::RouteLimits;
+use crate::config::rules::KeyTemplate;
+use crate::rejection::MissingReason;
+
+/// The key of a request under one template, or why it has none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedKey<'t> {
+    /// The template.
+    pub template: &'t KeyTemplate,
+    /// The key.
+    pub key: Result<KeyHash, MissingReason>,
+}
+
+/// Returns the keys of a request under the templates of `limits`, each template once.
+#[must_use]
+pub fn record_keys<'t>(
+    limits: &'t RouteLimits,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+) -> Vec<RecordedKey<'t>> {
+    let mut recorded: Vec<RecordedKey<'t>> = Vec::with_capacity(limits.len());
+    for limit in limits.iter() {
+        let template = &limit.key;
+        if recorded.iter().all(|other| other.template != template) {
+            let key = seed.hash(template, facts).map_err(|part| part.why);
+            recorded.push(RecordedKey { template, key });
+        }
+    }
+    recorded
+}
