@@ -38,6 +38,7 @@ mod field_lookup;
 mod in_force;
 mod name_case;
 pub mod process;
+pub mod replay;
 pub mod request_id;
 mod retry_after;
 mod reusable_timeout;

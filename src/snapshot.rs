@@ -215,6 +215,11 @@ impl Snapshot {
         }
     }
 
+    /// Returns the request fields, other than `Host`, on which a decision may depend.
+    pub fn fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.fields.iter()
+    }
+
     /// Returns whether a rejection, or its line in the access log, may depend on the request field `name`.
     #[must_use]
     pub fn reads_field(&self, name: &str) -> bool {

@@ -7,7 +7,9 @@ mod key;
 mod manual;
 mod ping;
 mod process_log;
+mod progress;
 mod reload;
+mod replay;
 mod run;
 mod schema;
 mod store;
@@ -67,6 +69,8 @@ enum Command {
     Check(check::CheckCommand),
     /// Explain in plain sentences what a configuration does, or how it treats one request.
     Explain(explain::ExplainCommand),
+    /// Replay logged requests under a configuration: who would have been rejected, by which limit, and when.
+    Replay(replay::ReplayCommand),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show the requests.
     Demo,
     /// Test the store of a configuration, step by step: connection, role, latency, clock, script, memory.
@@ -128,6 +132,7 @@ pub fn main() -> ExitCode {
             Command::Reload { config } => reload::reload(&config),
             Command::Check(check) => check.run(),
             Command::Explain(explain) => explain.run(),
+            Command::Replay(replay) => replay.run(),
             Command::Demo => demo::demo(),
             Command::Store {
                 command: StoreCommand::Check { file },

@@ -60,6 +60,7 @@ mod proxy_protocol;
 mod proxying;
 mod refusals;
 mod reload;
+mod replay;
 mod restart;
 mod settling;
 mod shaping;

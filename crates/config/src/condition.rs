@@ -56,6 +56,16 @@ impl Condition {
             LogicalOperator::Or => each.any(|holds| holds),
         }
     }
+
+    /// Returns the fields of the response that it reads.
+    pub fn fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.comparisons
+            .iter()
+            .filter_map(|comparison| match comparison {
+                ResponseComparison::Field(_, name, _) => Some(name),
+                ResponseComparison::Status(..) => None,
+            })
+    }
 }
 
 impl ResponseComparison {

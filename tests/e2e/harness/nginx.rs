@@ -23,12 +23,18 @@ impl Nginx {
     ///
     /// One process without a master: it needs no privileges, and nothing is left when it is killed.
     pub async fn start(locations: &str) -> Self {
+        Self::start_with("", locations).await
+    }
+
+    /// The same with lines of the `http` block, such as a `log_format`.
+    pub async fn start_with(lines: &str, locations: &str) -> Self {
         let directory = TempDir::new().unwrap();
         let address = free_address();
         let home = directory.path().display().to_string();
         let text = CONFIG
             .replace("{home}", &home)
-            .replace("{address}", &address.to_string());
+            .replace("{address}", &address.to_string())
+            .replace("{lines}", lines);
         let file = directory.path().join("nginx.conf");
         fs::write(&file, text.replace("{locations}", locations)).unwrap();
         let errors = directory.path().join("stderr.log");
@@ -66,6 +72,13 @@ impl Nginx {
         nginx
     }
 
+    /// The lines of the file of this name in its directory.
+    pub fn log(&self, name: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.directory.path().join(name));
+        let lines = text.unwrap_or_default();
+        lines.lines().map(str::to_owned).collect()
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -93,11 +106,7 @@ impl Nginx {
 
     /// The lines of a log in the combined format, where a location says `access_log combined.log combined;`.
     pub fn combined(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.directory.path().join("combined.log"));
-        text.unwrap_or_default()
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        self.log("combined.log")
     }
 
     fn lines(&self) -> impl Iterator<Item = String> {
@@ -120,6 +129,7 @@ pid {home}/nginx.pid;
 worker_rlimit_nofile 8192;
 events { worker_connections 4096; }
 http {
+    {lines}
     log_format counted '$msec $uri $status';
     access_log {home}/access.log counted;
     error_log {home}/error.log warn;

@@ -1,0 +1,131 @@
+//! `sluicegate replay LOG… --config FILE`
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use sluicegate_access_log::{LogFormat, LogReader, ReadOptions, TimeSpread};
+
+use super::progress::ProgressBar;
+use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::config;
+use crate::replay::{DecisionLog, HtmlReport, ReplayConfig, ReplayRun};
+use crate::route;
+
+/// The arguments of `replay`.
+#[derive(Args)]
+pub(super) struct ReplayCommand {
+    /// The logs, plain, gzip or zstd, in any order; - is the standard input.
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    /// The configuration to judge the requests by.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// A configuration to compare with: which requests and keys only one of both rejects.
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// The format of the logs, detected by default: sluicegate, combined, common, nginx-json, caddy, envoy, envoy-json, haproxy,
+    /// cloudfront, alb, or the text of nginx's log_format with its $variables.
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    /// The host of requests, where the log has none.
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Spread the requests of one second evenly over it: most logs have whole seconds.
+    #[arg(long)]
+    spread: bool,
+    /// Write the decision over each request to this file, one JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    decisions: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write the report to this file as a page of HTML, which needs no other file and no network.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl ReplayCommand {
+    /// Writes the report to the standard output.
+    pub(super) fn run(&self) -> u8 {
+        match self.report() {
+            Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
+                Ok(()) => SUCCESS,
+                Err(error) => {
+                    tell(&format_args!("the report cannot be written: {error}"));
+                    FAILED
+                }
+            },
+            Err(code) => code,
+        }
+    }
+
+    /// Returns the report, or the exit code where there is none.
+    fn report(&self) -> Result<String, u8> {
+        let fails = |code: u8, message: &dyn std::fmt::Display| {
+            tell(message);
+            code
+        };
+        let format = self.format.as_deref().map(LogFormat::named).transpose();
+        let format =
+            format.map_err(|message| fails(USAGE, &format_args!("--format: {message}")))?;
+        let load = |path: &Path| {
+            let loaded = config::load(path, route::review);
+            let loaded = loaded.map_err(|problems| fails(USAGE, &problems));
+            loaded.map(|loaded| loaded.rules)
+        };
+        let rules = load(&self.config)?;
+        let against = match &self.against {
+            Some(path) => Some((load(path)?, path.display().to_string())),
+            None => None,
+        };
+        let spread = match self.spread {
+            true => TimeSpread::OverSecond,
+            false => TimeSpread::AsLogged,
+        };
+        let reader = LogReader::open(&self.logs, &ReadOptions { format, spread });
+        let reader = reader.map_err(|error| fails(FAILED, &error))?;
+        let decisions = self.decisions.as_ref().map(|path| {
+            let file = File::create(path);
+            file.map(|file| DecisionLog::new(Box::new(BufWriter::new(file))))
+                .map_err(|error| {
+                    fails(
+                        FAILED,
+                        &format_args!("{} cannot be written: {error}", path.display()),
+                    )
+                })
+        });
+        let config = ReplayConfig {
+            rules,
+            against,
+            host: self.host.clone(),
+            spread,
+        };
+        let run = ReplayRun::new(reader, config, decisions.transpose()?);
+        let mut bar = ProgressBar::new();
+        let report = run.run(|requests, bytes| bar.show(requests, bytes));
+        bar.clear();
+        let report = report.map_err(|error| {
+            fails(
+                FAILED,
+                &format_args!("the decisions cannot be written: {error}"),
+            )
+        })?;
+        if let Some(path) = &self.html {
+            let written = std::fs::write(path, HtmlReport(&report).to_string());
+            written.map_err(|error| {
+                fails(
+                    FAILED,
+                    &format_args!("{} cannot be written: {error}", path.display()),
+                )
+            })?;
+        }
+        if !self.json {
+            return Ok(report.to_string());
+        }
+        let json = serde_json::to_string_pretty(&report);
+        json.map(|json| json + "\n")
+            .map_err(|error| fails(FAILED, &error))
+    }
+}

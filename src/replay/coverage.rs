@@ -1,0 +1,265 @@
+//! Decides which limits a log can judge, and removes the others from the rules.
+//!
+//! A key by a field that is in no line would make all requests look alike, and a number of requests in flight without durations would never
+//! be reached: a number for such a limit would be made up. So it is left out, with the reason, and all other limits are judged as if it
+//! admitted every request.
+
+use serde::Serialize;
+use sluicegate_access_log::LogFacts;
+
+use crate::config::Action;
+use crate::config::rules::{
+    CostRules, KeyPart, LimitRules, Name, RouteRules, Rules, SharedMode, ValueSource,
+};
+
+/// A limit that the log cannot judge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnjudgedLimit {
+    /// The limit.
+    pub limit: String,
+    /// The reason, and the way to judge it.
+    pub reason: String,
+}
+
+/// The parts of a configuration that the log does not cover.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LogCoverage {
+    pub(super) not_judged: Vec<UnjudgedLimit>,
+    /// Differences between replay and a gateway.
+    pub(super) notes: Vec<String>,
+}
+
+impl LogCoverage {
+    /// Removes from `rules` what the log cannot judge. `has_host` is set if requests have a host.
+    pub(super) fn of(rules: &mut Rules, facts: &LogFacts, has_host: bool) -> Self {
+        let mut coverage = Self::default();
+        for (name, limit) in &mut rules.limits {
+            if let Some(reason) = missing_part(limit, facts, has_host) {
+                coverage.not_judged.push(UnjudgedLimit {
+                    limit: name.to_string(),
+                    reason,
+                });
+            }
+            coverage.adapt(name, limit, facts);
+        }
+        if rules.store.take().is_some() {
+            for (name, limit) in &rules.limits {
+                if let Some(shared) = &limit.shared {
+                    let mode = match shared.mode {
+                        SharedMode::Strict => "shared-strict",
+                        SharedMode::Synced => "shared",
+                    };
+                    coverage.notes.push(format!(
+                        "limit {name}: with store = \"{mode}\" it counts here as if one gateway had served the whole log"
+                    ));
+                }
+            }
+        }
+        let is_judged = |name: &Name| {
+            let mut unjudged = coverage.not_judged.iter();
+            !unjudged.any(|limit| *limit.limit == **name)
+        };
+        for route in &mut rules.routes {
+            route.limits.retain(is_judged);
+        }
+        for limit in rules.limits.values_mut() {
+            if let Action::Mark { then, .. } = &mut limit.action {
+                *then = then.take().filter(is_judged);
+            }
+        }
+        let notes = rules
+            .routes
+            .iter()
+            .filter_map(|route| unmatched(route, facts, has_host));
+        coverage.notes.extend(notes);
+        coverage
+    }
+
+    /// Removes parts of a limit that cannot be judged, where the rest of it can.
+    fn adapt(&mut self, name: &Name, limit: &mut LimitRules, facts: &LogFacts) {
+        if limit.concurrency.is_some() && !facts.has_duration {
+            limit.concurrency = None;
+            self.notes.push(format!(
+                "limit {name}: its concurrency is not judged, since the log has no durations"
+            ));
+        }
+        if let CostRules::Told { by, .. } = &limit.cost
+            && *by != http::header::CONTENT_LENGTH
+            && !facts.costs.contains(&**name)
+        {
+            self.notes.push(format!(
+                "limit {name}: each request costs 1, since the cost in the response field {by} is not in the log"
+            ));
+        }
+        let hashed = is_recorded(limit, facts);
+        if let Some(tier) = &limit.tier
+            && let Some(part) = missing_value(&tier.named_by.source, facts)
+        {
+            limit.tier = None;
+            self.notes.push(format!(
+                "limit {name}: its tiers are not judged, since {part} is not in the log; all requests have the limit's own rates"
+            ));
+        }
+        if hashed && limit.overrides.take().is_some() {
+            self.notes.push(format!(
+                "limit {name}: its overrides are not judged, since the log has hashes of keys instead of values"
+            ));
+        }
+    }
+}
+
+/// Returns whether lines have the hashes of a limit's keys.
+fn is_recorded(limit: &LimitRules, facts: &LogFacts) -> bool {
+    facts.key_templates.contains(&limit.key.to_string())
+}
+
+/// Returns why a limit cannot be judged; `None` where it can.
+fn missing_part(limit: &LimitRules, facts: &LogFacts, has_host: bool) -> Option<String> {
+    if let Some(condition) = &limit.count_if {
+        if let Some(field) = condition.fields().next() {
+            return Some(format!(
+                "count_if reads the response field {field}, which no log has"
+            ));
+        }
+        if !facts.has_status {
+            return Some("count_if reads the status, which the log does not have".to_owned());
+        }
+    }
+    if is_recorded(limit, facts) {
+        return None;
+    }
+    limit.key.0.iter().find_map(|part| match part {
+        KeyPart::Host if !has_host => Some(
+            "it counts by the host, which the log does not have; name the host of all requests by --host".to_owned(),
+        ),
+        KeyPart::Value(value) => {
+            let missing = missing_value(&value.source, facts)?;
+            Some(format!(
+                "it counts by {}, and {missing} is not in the log; [log] replay = true records the hashes of such keys",
+                value.source
+            ))
+        }
+        _ => None,
+    })
+}
+
+/// Returns the part of a request that a value is read from, where the log does not have it.
+fn missing_value(source: &ValueSource, facts: &LogFacts) -> Option<String> {
+    let field = |name: &str| {
+        let is_there = facts.request_fields.contains(name);
+        (!is_there).then(|| format!("the request field {name}"))
+    };
+    match source {
+        ValueSource::Header(name) => field(name.as_str()),
+        ValueSource::Cookie(_) => field("cookie"),
+        ValueSource::Claim(_) => field("authorization"),
+        ValueSource::Query(_) | ValueSource::PathParameter(_) => None,
+        ValueSource::Json(_) | ValueSource::Form(_) => Some("the body".to_owned()),
+        ValueSource::CertificateSubject
+        | ValueSource::CertificateFingerprint
+        | ValueSource::Ja4 => Some("the TLS handshake".to_owned()),
+    }
+}
+
+/// Returns why a route takes no logged request although it takes live ones.
+fn unmatched(route: &RouteRules, facts: &LogFacts, has_host: bool) -> Option<String> {
+    let name = &route.name;
+    if route.matches.host.is_some() && !has_host {
+        return Some(format!(
+            "route {name:?} takes no request, since the log has no hosts; name the host of all requests by --host"
+        ));
+    }
+    let mut headers = route.matches.headers.iter();
+    let (field, _) = headers.find(|(field, _)| !facts.request_fields.contains(field.as_str()))?;
+    Some(format!(
+        "route {name:?} takes no request, since the log does not have the request field {field}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    fn rules(text: &str) -> Rules {
+        let text = format!("[[listener]]\naddress = \"127.0.0.1:1\"\n{text}");
+        let loaded = config::parse("gateway.toml", &text, config::no_review);
+        loaded.expect("a configuration").rules
+    }
+
+    const RULES: &str = r#"
+[limit.ip]
+key = "client.ip"
+rates = ["5 per 10s"]
+concurrency = 2
+[limit.api-key]
+key = "header.x-api-key"
+on_missing = "ip"
+rates = ["5 per 10s"]
+[limit.agent]
+key = "header.user-agent"
+on_missing = "ip"
+rates = ["5 per 10s"]
+[limit.mark]
+key = "client.ip"
+rates = ["5 per 10s"]
+action = "mark"
+mark = { header = "x-sluicegate-limit" }
+fallback_limit = "token"
+[limit.token]
+key = "header.x-token"
+on_missing = "ip"
+rates = ["9 per 10s"]
+[[route]]
+path = "/*"
+host = "a.test"
+limits = ["ip", "api-key", "agent", "mark"]
+respond = { status = 200 }
+"#;
+
+    /// Goal: only what the log has is judged, and the rest is said. Method: a log with user agents and without hosts or durations.
+    #[test]
+    fn limits_by_other_values_are_left_out() {
+        let mut rules = rules(RULES);
+        let facts = LogFacts {
+            request_fields: ["user-agent".to_owned()].into(),
+            ..LogFacts::default()
+        };
+        let coverage = LogCoverage::of(&mut rules, &facts, false);
+        let names: Vec<_> = coverage
+            .not_judged
+            .iter()
+            .map(|limit| &*limit.limit)
+            .collect();
+        assert_eq!(names, ["api-key", "token"]);
+        let left: Vec<_> = rules.routes[0].limits.iter().map(|name| &**name).collect();
+        assert_eq!(left, ["ip", "agent", "mark"]);
+        assert!(rules.limits["ip"].concurrency.is_none());
+        assert!(matches!(
+            &rules.limits["mark"].action,
+            Action::Mark { then: None, .. }
+        ));
+        let notes = coverage.notes.join("\n");
+        assert!(
+            notes.contains("concurrency") && notes.contains("--host"),
+            "{notes}"
+        );
+    }
+
+    /// Goal: a log with hashes of keys judges all limits. Method: the same configuration, hashes of its keys and durations.
+    #[test]
+    fn hashes_of_keys_are_enough() {
+        let mut rules = rules(RULES);
+        let facts = LogFacts {
+            has_duration: true,
+            key_templates: ["x-api-key", "user-agent", "x-token"]
+                .map(|name| format!("header.{name}"))
+                .into(),
+            ..LogFacts::default()
+        };
+        let coverage = LogCoverage::of(&mut rules, &facts, true);
+        assert_eq!(coverage.not_judged, []);
+        assert_eq!(coverage.notes, Vec::<String>::new());
+        assert!(rules.limits["ip"].concurrency.is_some());
+    }
+}

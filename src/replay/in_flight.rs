@@ -1,0 +1,123 @@
+//! Holds admitted requests until their response and their end, as the log has them.
+//!
+//! A request whose charges wait for the response, or that holds permits, is settled at the time of its response and gives its permits back
+//! at its end. Without durations in the log both are the time of its begin.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use http::{HeaderMap, StatusCode};
+use sluicegate_limiter::Timestamp;
+
+use crate::admission::{Admitted, FinalResponse, LimitNote, ResponseSource};
+
+/// Most requests that wait for their end; beyond that the one with the earliest end is settled early.
+pub(super) const MAX_IN_FLIGHT: usize = 1 << 20;
+
+/// A request in flight.
+pub(super) struct InFlightRequest {
+    pub(super) admitted: Admitted,
+    /// The time of its response.
+    pub(super) answered: Timestamp,
+    /// The time of its end.
+    pub(super) ended: Timestamp,
+    /// The status and the source of the response; `None` without one.
+    pub(super) response: Option<(StatusCode, ResponseSource)>,
+    /// Fields of the response that costs are read from.
+    pub(super) fields: Option<Box<HeaderMap>>,
+    /// The index of its route.
+    pub(super) route: usize,
+}
+
+/// The requests in flight, by the time of their next event.
+#[derive(Default)]
+pub(super) struct RequestsInFlight {
+    waiting: BinaryHeap<WaitingRequest>,
+    added: u64,
+    /// Requests that were settled early.
+    pub(super) settled_early: u64,
+}
+
+struct WaitingRequest {
+    at: Timestamp,
+    /// Requests with the same time keep their order.
+    turn: u64,
+    request: InFlightRequest,
+}
+
+impl RequestsInFlight {
+    /// Adds a request. Returns its notes where it must be settled at once.
+    pub(super) fn add(&mut self, request: InFlightRequest) -> Option<(usize, Vec<LimitNote>)> {
+        self.added += 1;
+        let turn = self.added;
+        let at = match request.admitted.is_pending() {
+            true => request.answered,
+            false => request.ended,
+        };
+        self.waiting.push(WaitingRequest { at, turn, request });
+        if self.waiting.len() <= MAX_IN_FLIGHT {
+            return None;
+        }
+        self.settled_early += 1;
+        self.waiting.pop().map(WaitingRequest::finish)
+    }
+
+    /// Settles the next event up to `now`, and returns the route of its request and the notes about it; `None` where nothing is due.
+    pub(super) fn settle_due(&mut self, now: Timestamp) -> Option<(usize, Vec<LimitNote>)> {
+        if self.waiting.peek()?.at > now {
+            return None;
+        }
+        let mut waiting = self.waiting.pop()?;
+        if !waiting.request.admitted.is_pending() {
+            // Its end: dropped, it gives its permits back.
+            return Some((waiting.request.route, Vec::new()));
+        }
+        let notes = waiting.settle();
+        let route = waiting.request.route;
+        if waiting.request.admitted.holds_permits() {
+            waiting.at = waiting.request.ended.max(waiting.at);
+            self.waiting.push(waiting);
+        }
+        Some((route, notes))
+    }
+}
+
+impl WaitingRequest {
+    /// Settles the charges by the response.
+    fn settle(&mut self) -> Vec<LimitNote> {
+        let none = HeaderMap::new();
+        let fields = self.request.fields.as_deref().unwrap_or(&none);
+        let response =
+            self.request
+                .response
+                .map(|(status, by)| FinalResponse { by, status, fields });
+        // Its turn in the queue of a leaky bucket has come before.
+        self.request.admitted.start();
+        self.request.admitted.settle(response, self.at)
+    }
+
+    fn finish(mut self) -> (usize, Vec<LimitNote>) {
+        (self.request.route, self.settle())
+    }
+}
+
+impl PartialEq for WaitingRequest {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for WaitingRequest {}
+
+impl PartialOrd for WaitingRequest {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for WaitingRequest {
+    /// The greatest of a heap is the earliest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.turn).cmp(&(self.at, self.turn))
+    }
+}

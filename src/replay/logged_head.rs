@@ -1,0 +1,120 @@
+//! Makes a head of a logged request, which the stages read like that of a live one.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
+
+use crate::config::rules::ForwardedSource;
+use crate::gateway::RequestHead;
+use crate::snapshot::Snapshot;
+
+/// The fields that heads of logged requests get.
+#[derive(Debug)]
+pub(super) struct LoggedHeads {
+    /// The fields that the log has and the configuration reads.
+    wanted: Vec<HeaderName>,
+    forwarded: ForwardedSource,
+    /// The host of requests whose line has none.
+    host: Option<String>,
+}
+
+/// The head of a logged request.
+#[derive(Debug)]
+pub(super) struct LoggedHead<'a> {
+    method: Method,
+    host: Option<&'a str>,
+    target: &'a str,
+    headers: HeaderMap,
+    /// The other end of its connection.
+    pub(super) peer: IpAddr,
+}
+
+impl LoggedHeads {
+    /// Returns the fields for a configuration and a log.
+    pub(super) fn new(snapshot: &Snapshot, facts: &LogFacts, host: Option<&str>) -> Self {
+        let client = &snapshot.rules.client;
+        let forwarded = client.client_ip_header.field_name();
+        let read = snapshot.fields().cloned().chain([forwarded]);
+        let mut wanted: Vec<HeaderName> = read
+            .filter(|name| facts.request_fields.contains(name.as_str()))
+            .collect();
+        wanted.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+        wanted.dedup();
+        Self {
+            wanted,
+            forwarded: client.client_ip_header.clone(),
+            host: host.map(str::to_owned),
+        }
+    }
+
+    /// Returns the fields that must be read from the log.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = &str> {
+        self.wanted.iter().map(HeaderName::as_str)
+    }
+
+    /// Returns the head of a request, or `None` where its method or target cannot be one.
+    pub(super) fn head<'a>(
+        &'a self,
+        snapshot: &Snapshot,
+        request: &LoggedRequest<'a>,
+    ) -> Option<LoggedHead<'a>> {
+        let host = match std::str::from_utf8(request.host).ok()? {
+            "" => self.host.as_deref(),
+            host => Some(host),
+        };
+        let peer = request.peer.unwrap_or(request.client);
+        let mut headers = HeaderMap::new();
+        for field in request.fields.iter() {
+            let is_wanted = |name: &&HeaderName| name.as_str().as_bytes() == field.name;
+            if field.kind == FieldKind::RequestField
+                && let Some(name) = self.wanted.iter().find(is_wanted)
+                && let Ok(value) = HeaderValue::from_bytes(field.value)
+            {
+                headers.append(name, value);
+            }
+        }
+        if !headers.is_empty() {
+            let review = (snapshot.field_policy).review(&headers, peer, &snapshot.rules.client);
+            for name in review.remove {
+                headers.remove(&name);
+            }
+        }
+        if peer != request.client {
+            self.forward(request.client, &mut headers);
+        }
+        Some(LoggedHead {
+            method: Method::from_bytes(request.method).ok()?,
+            host,
+            target: std::str::from_utf8(request.target).ok()?,
+            headers,
+            peer,
+        })
+    }
+
+    /// Sets the field in which a trusted hop names the client.
+    fn forward(&self, client: IpAddr, headers: &mut HeaderMap) {
+        let text = match (&self.forwarded, client) {
+            (ForwardedSource::Forwarded, IpAddr::V6(client)) => format!("for=\"[{client}]\""),
+            (ForwardedSource::Forwarded, IpAddr::V4(client)) => format!("for={client}"),
+            (ForwardedSource::XForwardedFor | ForwardedSource::SingleValue(_), client) => {
+                client.to_string()
+            }
+        };
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.insert(self.forwarded.field_name(), value);
+        }
+    }
+}
+
+impl LoggedHead<'_> {
+    /// Returns the head as stages read it.
+    pub(super) fn as_request(&self) -> RequestHead<'_> {
+        RequestHead {
+            method: &self.method,
+            target: self.target,
+            authority: self.host,
+            headers: &self.headers,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Runs a log through a configuration, and through an older one beside it.
+
+use std::io;
+
+use sluicegate_access_log::{LogReader, TimeSpread};
+use sluicegate_limiter::{Seed, Timestamp};
+
+use super::compare::{ConfigComparison, RequestChanges};
+use super::decision_log::DecisionLog;
+use super::engine::ReplayEngine;
+use super::report::{LogSummary, ReplayReport, ReplayedSpan};
+use crate::admission::KeySeed;
+use crate::config::rules::Rules;
+
+/// Requests between two reports of progress.
+const PROGRESS_STEP: u64 = 1 << 16;
+
+/// The configurations of a replay.
+pub struct ReplayConfig {
+    /// The rules.
+    pub rules: Rules,
+    /// The rules of the configuration to compare with, and its file.
+    pub against: Option<(Rules, String)>,
+    /// The host of requests whose line has none.
+    pub host: Option<String>,
+    /// The times at which requests count, for the report.
+    pub spread: TimeSpread,
+}
+
+/// A replay.
+pub struct ReplayRun {
+    reader: LogReader,
+    engine: ReplayEngine,
+    against: Option<ComparedEngine>,
+    decisions: Option<DecisionLog>,
+    spread: TimeSpread,
+}
+
+/// The configuration to compare with.
+struct ComparedEngine {
+    engine: ReplayEngine,
+    file: String,
+    changes: RequestChanges,
+}
+
+impl ReplayRun {
+    /// Prepares the replay of `reader` under a configuration. Each decision is written to `decisions`.
+    #[must_use]
+    pub fn new(
+        mut reader: LogReader,
+        config: ReplayConfig,
+        decisions: Option<DecisionLog>,
+    ) -> Self {
+        // No client sends requests here, so the seed need not be a secret; a fixed one makes results the same each time.
+        let seed = KeySeed::from_seed(Seed::from_bytes(*b"sluicegatereplay"));
+        let engine =
+            |rules| ReplayEngine::new(rules, &seed, reader.facts(), config.host.as_deref());
+        let against = config.against.map(|(rules, file)| ComparedEngine {
+            engine: engine(rules),
+            file,
+            changes: RequestChanges::default(),
+        });
+        let engine = engine(config.rules);
+        let compared = against
+            .iter()
+            .flat_map(|compared| compared.engine.wanted_fields());
+        for field in engine.wanted_fields().chain(compared) {
+            reader.want_field(field);
+        }
+        Self {
+            reader,
+            engine,
+            against,
+            decisions,
+            spread: config.spread,
+        }
+    }
+
+    /// Replays all requests. `progress` gets the number of requests, and the bytes that were read with those there are.
+    ///
+    /// # Errors
+    /// The decisions cannot be written.
+    pub fn run(
+        mut self,
+        mut progress: impl FnMut(u64, Option<(u64, u64)>),
+    ) -> io::Result<ReplayReport> {
+        let mut span = ReplayedSpan::default();
+        let mut replayed = 0_u64;
+        while let Some(request) = self.reader.next_request() {
+            let time = Timestamp::from_nanos(request.time);
+            span.ends = Some((span.ends.map_or(time, |(first, _)| first), time));
+            let outcome = self.engine.replay(&request);
+            if let Some(compared) = &mut self.against {
+                let before = compared.engine.replay(&request);
+                compared.changes.add(before, outcome);
+            }
+            if let Some(decisions) = &mut self.decisions {
+                decisions.write(&request, outcome, &self.engine)?;
+            }
+            replayed += 1;
+            if replayed.is_multiple_of(PROGRESS_STEP) {
+                progress(replayed, self.reader.progress());
+            }
+        }
+        self.engine.finish();
+        if let Some(decisions) = &mut self.decisions {
+            decisions.finish()?;
+        }
+        let stats = self.reader.stats();
+        let log = LogSummary::of(self.reader.facts(), &stats, span, self.spread);
+        let mut report = ReplayReport::of(&self.engine, log.clone());
+        if let Some(mut compared) = self.against {
+            compared.engine.finish();
+            let before = ReplayReport::of(&compared.engine, log);
+            let old = (&compared.engine, before);
+            let new = (&self.engine, &report);
+            let comparison = ConfigComparison::of(compared.file, compared.changes, old, new);
+            report.against = Some(comparison);
+        }
+        Ok(report)
+    }
+}

@@ -1,0 +1,142 @@
+//! `replay` reads logs of other servers, compressed, from a pipe, and several at once.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::*;
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn several_logs_are_merged_whatever_their_compression() {
+    // Goal: logs of several servers and rotated ones are one stream. Method: the requests of one client, in turn in three logs of which
+    // two are compressed, and a fourth an hour later; named in the wrong order.
+    let files = Files::new();
+    let mut logs = [String::new(), String::new(), String::new()];
+    for second in 0..30 {
+        logs[second as usize % 3] += &common_line(1_795_245_000 + second, "192.0.2.1");
+    }
+    let later = files.write("later.log", common_line(1_795_248_600, "192.0.2.1"));
+    let gz = files.write("b.log.1.gz", gzip(&logs[0]));
+    let zst = files.write("c.log", zstd::encode_all(logs[1].as_bytes(), 1).unwrap());
+    let plain = files.write("a.log", &logs[2]);
+    let config = files.config(
+        "new.toml",
+        &limited("rates = [\"10 per 20s\"]\nalgorithm = \"exact\""),
+    );
+    let out = files.path("decisions.json");
+    let arguments = [
+        &*later,
+        &zst,
+        &gz,
+        &plain,
+        "--config",
+        &config,
+        "--decisions",
+        &out,
+    ];
+    let report = report(&arguments).await;
+    // The first ten seconds, the ten that begin twenty seconds later, and the one of an hour later.
+    assert_eq!(
+        (&report["requests"], &report["admitted"]),
+        (&31.into(), &21.into())
+    );
+    let times: Vec<u64> = decisions(&out)
+        .iter()
+        .map(|decision| decision["time_ns"].as_u64().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+#[tokio::test]
+async fn a_log_that_breaks_off_and_one_that_is_late_are_reported() {
+    // Goal: what is missing is said. Method: a gzip file without its end, and a log with a line that is ten minutes too late.
+    let files = Files::new();
+    let config = files.config("new.toml", &limited("rates = [\"10 per 20s\"]"));
+    let mut bytes = gzip(&common_line(1_795_245_000, "192.0.2.1").repeat(50_000));
+    bytes.truncate(bytes.len() - 20);
+    let cut = files.write("cut.log.gz", bytes);
+    let found = report(&[&cut, "--config", &config]).await;
+    assert!(
+        found["log"]["cut"][0]
+            .as_str()
+            .unwrap()
+            .contains("cut.log.gz breaks off"),
+        "{found}"
+    );
+    let late = [0, 600, 1_000, 1]
+        .map(|second| common_line(1_795_245_000 + second, "192.0.2.1"))
+        .concat();
+    let late = files.write("late.log", late);
+    let found = report(&[&late, "--config", &config]).await;
+    assert_eq!(
+        (&found["log"]["late"], &found["requests"]),
+        (&1.into(), &4.into())
+    );
+}
+
+#[tokio::test]
+async fn the_standard_input_is_a_log() {
+    // Goal: `zcat … | sluicegate replay -`. Method: a real pipe, plain and compressed.
+    let files = Files::new();
+    let config = files.config("new.toml", &limited("rates = [\"3 per 1h\"]"));
+    let text = common_line(1_795_245_000, "192.0.2.1").repeat(5);
+    for bytes in [text.clone().into_bytes(), gzip(&text)] {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+            .args(["replay", "-", "--json", "--config", &config])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        process.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let output = process.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&report["requests"], &report["rejected"]),
+            (&5.into(), &2.into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_log_format_of_nginx_judges_what_it_logs() {
+    // Goal: fields that an operator logs are keys of limits, and durations make requests in flight. Method: a real nginx writes a JSON
+    // format of its own, which is given to replay as it stands in nginx.conf.
+    let files = Files::new();
+    let format = r#"log_format judged escape=json '{"at":"$msec","client":"$remote_addr","request":"$request",'
+        '"status":$status,"took":$request_time,"host":"$host","plan":"$http_x_plan"}';"#;
+    let nginx = Nginx::start_with(
+        format,
+        "location / { access_log judged.log judged; return 200 hello; }",
+    )
+    .await;
+    let mut client = Client::connect(nginx.address()).await;
+    for plan in ["a", "a", "a", "b \"q\""] {
+        let answer = client.send(get("/x").header("x-plan", plan)).await;
+        assert_eq!(answer.status, 200);
+    }
+    let log = eventually("nginx writes its lines", async || {
+        let lines = nginx.log("judged.log");
+        (lines.len() == 4).then(|| lines.join("\n"))
+    })
+    .await;
+    let log = files.write("judged.log", log);
+    let rules = "[limit.plan]\nkey = \"header.x-plan\"\non_missing = \"refuse\"\nrates = [\"2 per 1h\"]\n[[route]]\npath = \"/x\"\n\
+                 limits = [\"plan\"]\nrespond = { status = 200 }\n";
+    let config = files.config("new.toml", rules);
+    let report = report(&[&log, "--config", &config, "--format", format]).await;
+    let limit = &report["limits"]["plan"];
+    assert_eq!(
+        (&limit["requests"], &limit["rejected"], &limit["keys"]),
+        (&4.into(), &1.into(), &2.into())
+    );
+    assert_eq!(limit["worst_keys"][0]["key"], "a");
+}

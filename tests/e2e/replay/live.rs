@@ -1,0 +1,198 @@
+//! Replay is what the gateway did: a schedule runs through a real gateway, and its access log through `replay`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::*;
+
+/// The client whose requests come together.
+const BURSTING: &str = "192.0.2.77";
+
+/// A limit for each algorithm by a key that is in no log, and all that decides beside rates.
+fn rules() -> String {
+    let mut rules = String::from("[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n");
+    for (algorithm, lines) in ALGORITHMS {
+        let rate = match algorithm {
+            "leaky-bucket" => "10 per 1s",
+            _ => "4 per 1s",
+        };
+        rules += &format!(
+            "[limit.{algorithm}]\nkey = \"header.x-api-key\"\non_missing = \"ip\"\nrates = [\"{rate}\"]\n\
+             algorithm = \"{algorithm}\"\n{lines}[[route]]\npath = \"/{algorithm}\"\nlimits = [\"{algorithm}\"]\norigin = \"app\"\n"
+        );
+    }
+    rules
+        + r#"
+[limit.failures]
+key = "client.ip"
+rates = ["3 per 1s"]
+count_if = "response.status in [401]"
+[limit.work]
+key = ["client.ip", "path"]
+rates = ["30 per 2s"]
+cost = "response.header.x-cost"
+[limit.banning]
+key = "header.x-api-key"
+on_missing = "shared"
+rates = ["3 per 1s"]
+[limit.banning.ban]
+for = "1s"
+[limit.flight]
+key = "client.ip"
+rates = ["1000 per 1m"]
+concurrency = 2
+[limit.shadow]
+key = "global"
+rates = ["5 per 1s"]
+action = "shadow"
+[limit.part]
+key = "client.ip"
+rates = ["2 per 1s"]
+enforce = "50%"
+[[route]]
+path = "/several"
+limits = ["failures", "work", "shadow"]
+origin = "app"
+[[route]]
+path = "/ban"
+limits = ["banning", "part"]
+origin = "app"
+[[route]]
+path = "/slow"
+limits = ["flight"]
+origin = "app"
+"#
+}
+
+/// An origin that is slow on one path, and reports costs and failures on another.
+fn origin() -> Origin {
+    Origin::answering(|received| {
+        if received.target.starts_with("/slow") {
+            let answer = Box::new(Answer::new(200).into());
+            return Reply::After(Duration::from_secs(1), answer);
+        }
+        let status = if received.target.contains("wrong") {
+            401
+        } else {
+            200
+        };
+        Answer::new(status).header("x-cost", "7").into()
+    })
+}
+
+#[tokio::test]
+async fn replay_decides_each_request_of_its_own_log_as_the_gateway_did() {
+    // Goal: replay = live, for every algorithm and for bans, costs, count_if, shadow, shares of keys and requests in flight; by keys that
+    // only their hashes in the log tell apart. Method: bursts by several clients and keys against a running gateway, then its access log
+    // under its own configuration; the decisions must be equal, request by request.
+    let origin = origin();
+    let setup = Setup::new()
+        .servers("app", &[origin.address()])
+        .log_line("replay = true")
+        .rules(&rules());
+    let gateway = setup.start().await;
+    let mut client = gateway.client().await;
+    let paths: Vec<String> = ALGORITHMS
+        .iter()
+        .map(|(name, _)| format!("/{name}"))
+        .collect();
+    let others = ["/several", "/several?wrong", "/ban"].map(str::to_owned);
+    let paths = [paths, others.to_vec()].concat();
+    let mut sent = 0;
+    for (turn, (_, name)) in reference::schedule(720, 1).into_iter().enumerate() {
+        // Twenty-four requests to one path, so that each of a few keys exceeds its rate.
+        let mut request = get(&paths[turn / 24 % paths.len()]).forwarded_for(&name);
+        if turn % 8 != 0 {
+            request = request.header("x-api-key", &format!("key {}", turn % 3));
+        }
+        client.send(request).await;
+        sent += 1;
+        if turn % 100 == 50 {
+            // Rates recover in between.
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+    }
+    for _ in 0..2 {
+        let mut clients = Vec::new();
+        for _ in 0..5 {
+            clients.push(gateway.client().await);
+        }
+        // Together: one client that waits for each answer would fill no queue.
+        for path in ["/slow", "/leaky-bucket"] {
+            let request = || {
+                get(path)
+                    .forwarded_for("192.0.2.1")
+                    .header("x-api-key", "burst")
+            };
+            let requests = clients.iter_mut().map(|client| client.send(request()));
+            sent += futures_util::future::join_all(requests).await.len();
+        }
+    }
+    let lines = gateway.access_lines(sent).await;
+    let files = Files::new();
+    let out = files.path("decisions.json");
+    let log = gateway.access_log_path().display().to_string();
+    let config = gateway.config_path().display().to_string();
+    let report = report(&[&log, "--config", &config, "--decisions", &out]).await;
+    assert_eq!(
+        report["not_judged"],
+        serde_json::json!([]),
+        "{}",
+        report["notes"]
+    );
+    let replayed = decisions(&out);
+    assert_eq!(replayed.len(), lines.len());
+    let mut rejections = BTreeSet::new();
+    let mut together: BTreeMap<(String, String), i32> = BTreeMap::new();
+    for line in &lines {
+        let decision = replayed
+            .iter()
+            .find(|decision| decision["id"] == line["id"])
+            .unwrap();
+        let outcome = match line["outcome"].as_str().unwrap() {
+            "forwarded" => "admitted",
+            other => other,
+        };
+        if line["client"] == BURSTING {
+            // Which of requests that come at the same time passes is for the threads to say: only how many do is compared.
+            let target = line["target"].as_str().unwrap().to_owned();
+            let count = |outcome: &str| (target.clone(), outcome.to_owned());
+            *together.entry(count(outcome)).or_insert(0) += 1;
+            *together
+                .entry(count(decision["outcome"].as_str().unwrap()))
+                .or_insert(0) -= 1;
+        } else {
+            assert_eq!(decision["outcome"], outcome, "{line}\n{decision}");
+            assert_eq!(decision["limit"], line["limit"], "{line}\n{decision}");
+        }
+        if outcome != "admitted" {
+            rejections.insert((outcome, line["limit"].as_str().unwrap()));
+        }
+    }
+    assert!(
+        together.values().all(|difference| *difference == 0),
+        "{together:?}"
+    );
+    // The schedule reaches every limit that may reject.
+    let limits: Vec<&str> = rejections.iter().map(|(_, limit)| *limit).collect();
+    for (algorithm, _) in ALGORITHMS {
+        assert!(limits.contains(&algorithm), "{algorithm}: {rejections:?}");
+    }
+    for rejection in [
+        ("rate-limited", "failures"),
+        ("rate-limited", "work"),
+        ("banned", "banning"),
+        ("refused-concurrency", "flight"),
+    ] {
+        assert!(
+            rejections.contains(&rejection),
+            "{rejection:?}: {rejections:?}"
+        );
+    }
+    let shadow = lines
+        .iter()
+        .filter(|line| line["shadow_refused"][0] == "shadow")
+        .count();
+    assert!(shadow > 0);
+    assert_eq!(report["limits"]["shadow"]["rejected"], shadow);
+}
