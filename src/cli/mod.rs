@@ -13,6 +13,7 @@ mod replay;
 mod run;
 mod schema;
 mod store;
+mod suggest;
 mod upgrade;
 
 use std::path::PathBuf;
@@ -71,6 +72,8 @@ enum Command {
     Explain(explain::ExplainCommand),
     /// Replay logged requests under a configuration: who would have been rejected, by which limit, and when.
     Replay(replay::ReplayCommand),
+    /// Suggest the rates of a limit from logged requests: a number that ordinary clients do not reach, and what replay says of it.
+    Suggest(suggest::SuggestCommand),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show the requests.
     Demo,
     /// Test the store of a configuration, step by step: connection, role, latency, clock, script, memory.
@@ -133,6 +136,7 @@ pub fn main() -> ExitCode {
             Command::Check(check) => check.run(),
             Command::Explain(explain) => explain.run(),
             Command::Replay(replay) => replay.run(),
+            Command::Suggest(suggest) => suggest.run(),
             Command::Demo => demo::demo(),
             Command::Store {
                 command: StoreCommand::Check { file },

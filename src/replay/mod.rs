@@ -22,6 +22,7 @@ mod logged_head;
 mod recorded_templates;
 mod report;
 mod run;
+mod suggest;
 mod text;
 mod timeline;
 
@@ -29,3 +30,4 @@ pub use decision_log::DecisionLog;
 pub use html::HtmlReport;
 pub use report::ReplayReport;
 pub use run::{ReplayConfig, ReplayRun};
+pub use suggest::{NoSuggestion, PeriodSuggestion, SuggestQuestion, SuggestReport, suggest};

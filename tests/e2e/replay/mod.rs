@@ -5,6 +5,7 @@ mod formats;
 mod live;
 mod page;
 mod reference;
+mod suggest;
 
 use std::fs;
 use std::path::Path;

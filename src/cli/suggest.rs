@@ -1,0 +1,122 @@
+//! `sluicegate suggest LOG…`
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use ipnet::IpNet;
+use sluicegate_access_log::{LogFormat, LogReader, ReadOptions, TimeSpread};
+
+use super::progress::ProgressBar;
+use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::replay::{ReplayConfig, ReplayRun, SuggestQuestion, suggest};
+
+/// The arguments of `suggest`.
+#[derive(Args)]
+pub(super) struct SuggestCommand {
+    /// The logs, plain, gzip or zstd, in any order; - is the standard input.
+    #[arg(required = true, value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    /// The path of the route to limit, as in a configuration: /auth/sendOTP, /api/*.
+    #[arg(long, value_name = "PATH", default_value = "/*")]
+    route: String,
+    /// The key of the limit, as in a configuration; several parts are joined by commas.
+    #[arg(long, value_name = "KEY", default_value = "client.ip")]
+    key: String,
+    /// Clients to leave out, as an address or a block; may be repeated.
+    #[arg(long, value_name = "CIDR", value_parser = network)]
+    exclude: Vec<IpNet>,
+    /// The format of the logs, as for `replay`.
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    /// The host of requests, where the log has none.
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Parses an address or a block.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from).ok();
+    let network = text.parse().ok().or_else(address);
+    network.ok_or_else(|| format!("{text:?} is no address; write 192.0.2.1 or 192.0.2.0/24"))
+}
+
+impl SuggestCommand {
+    /// Writes the suggestion to the standard output, and what replay says of it.
+    pub(super) fn run(&self) -> u8 {
+        let text = match self.text() {
+            Ok(text) => text,
+            Err((code, message)) => {
+                tell(&message);
+                return code;
+            }
+        };
+        match std::io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => SUCCESS,
+            Err(error) => {
+                tell(&format_args!("the suggestion cannot be written: {error}"));
+                FAILED
+            }
+        }
+    }
+
+    fn text(&self) -> Result<String, (u8, String)> {
+        let question = SuggestQuestion {
+            path: self.route.clone(),
+            key: self.key.clone(),
+            exclude: self.exclude.clone(),
+            host: self.host.clone(),
+        };
+        let mut bar = ProgressBar::new();
+        let suggested = suggest(self.open()?, &question, |requests, bytes| {
+            bar.show(requests, bytes)
+        });
+        bar.clear();
+        let suggested = suggested.map_err(|reason| (USAGE, reason.0))?;
+        if self.json {
+            let json = serde_json::to_string_pretty(&suggested);
+            return json
+                .map(|json| json + "\n")
+                .map_err(|error| (FAILED, error.to_string()));
+        }
+        if self.logs.iter().any(|log| log.as_os_str() == "-") {
+            // The standard input cannot be read twice.
+            return Ok(suggested.to_string());
+        }
+        let rules = question
+            .rules(&suggested.rates, "reject")
+            .map_err(|reason| (USAGE, reason.0))?;
+        let config = ReplayConfig {
+            rules,
+            against: None,
+            host: self.host.clone(),
+            spread: TimeSpread::AsLogged,
+        };
+        let run = ReplayRun::new(self.open()?, config, None);
+        let report = run.run(|requests, bytes| bar.show(requests, bytes));
+        bar.clear();
+        let report = report.map_err(|error| (FAILED, error.to_string()))?;
+        let lines = report.to_string();
+        let comment: String = lines
+            .lines()
+            .map(|line| format!("# {line}\n").replace("# \n", "#\n"))
+            .collect();
+        Ok(format!(
+            "{suggested}\n# What replay says of it, were it enforced:\n#\n{comment}"
+        ))
+    }
+
+    fn open(&self) -> Result<LogReader, (u8, String)> {
+        let format = self.format.as_deref().map(LogFormat::named).transpose();
+        let format = format.map_err(|message| (USAGE, format!("--format: {message}")))?;
+        let options = ReadOptions {
+            format,
+            spread: TimeSpread::AsLogged,
+        };
+        LogReader::open(&self.logs, &options).map_err(|error| (FAILED, error.to_string()))
+    }
+}

@@ -1,0 +1,64 @@
+//! Writes the suggestion for a limit for a terminal.
+
+use std::fmt;
+
+use super::report::SuggestReport;
+use crate::replay::text::count;
+
+impl fmt::Display for SuggestReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "# {} requests of {} keys ({}) on {}",
+            count(self.requests),
+            count(self.keys),
+            self.key,
+            self.path
+        )?;
+        writeln!(
+            f,
+            "# confidence: {} ({})",
+            self.confidence, self.confidence_reason
+        )?;
+        if self.broken > 0 {
+            writeln!(f, "# {} lines could not be read", count(self.broken))?;
+        }
+        if self.requests_of_uncounted_keys > 0 {
+            writeln!(
+                f,
+                "# {} requests of further keys are not counted",
+                count(self.requests_of_uncounted_keys)
+            )?;
+        }
+        writeln!(
+            f,
+            "#\n# the most requests of a key in any window of this length:"
+        )?;
+        writeln!(
+            f,
+            "# window     p50     p90     p99   p99.9     max  suggested  keys above"
+        )?;
+        for period in &self.periods {
+            writeln!(
+                f,
+                "# {:<6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>10} {:>11}",
+                period.period,
+                period.p50,
+                period.p90,
+                period.p99,
+                period.p99_9,
+                period.max,
+                period.suggested,
+                period.keys_above
+            )?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "#\n# warning: {warning}")?;
+        }
+        writeln!(
+            f,
+            "#\n# In shadow it counts and rejects nobody; write action = \"reject\" when its numbers are right.\n"
+        )?;
+        write!(f, "{}", self.config)
+    }
+}

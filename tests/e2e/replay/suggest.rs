@@ -1,0 +1,119 @@
+//! `sluicegate suggest`: a number that ordinary clients do not reach.
+
+use super::*;
+
+/// A log of `clients` that each ask once to seven times within some seconds, several times over `days`, and of a robot with 400 requests
+/// within four seconds.
+fn traffic(clients: u64, days: u64) -> String {
+    let mut requests = Vec::new();
+    for client in 0..clients {
+        for round in 0..days * 4 {
+            let begin = 1_795_245_000 + round * 21_600 + client * 11;
+            let burst = 1 + (client + round) % 7;
+            requests.extend((0..burst).map(|step| {
+                (
+                    begin + step,
+                    format!("10.0.{}.{}", client / 200, client % 200),
+                )
+            }));
+        }
+    }
+    requests.extend((0..400).map(|step| (1_795_300_000 + step / 100, "203.0.113.9".to_owned())));
+    requests.sort();
+    requests
+        .iter()
+        .map(|(second, client)| common_line(*second, client))
+        .collect()
+}
+
+async fn suggest(arguments: &[&str]) -> (i32, String, String) {
+    let mut process = Process::run(&[&["suggest"], arguments].concat());
+    let code = process.exit_code().await;
+    (code, process.stdout(), process.stderr())
+}
+
+#[tokio::test]
+async fn a_suggestion_spares_ordinary_clients_and_names_the_robot() {
+    // Goal: from a log to a limit with a reason. Method: 300 clients with bursts of up to seven requests, and one robot; the printed
+    // configuration is checked and replayed.
+    let files = Files::new();
+    let log = files.write("access.log", traffic(300, 2));
+    let (code, stdout, stderr) = suggest(&[&log, "--json"]).await;
+    assert_eq!(code, 0, "{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (&found["keys"], &found["confidence"]),
+        (&301.into(), &"medium".into())
+    );
+    let ten = &found["periods"][0];
+    assert_eq!(
+        (&ten["period"], &ten["p50"], &ten["p99"], &ten["max"]),
+        (&"10s".into(), &7.into(), &7.into(), &400.into())
+    );
+    assert!(
+        found["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("203.0.113.9"),
+        "{found}"
+    );
+    // The 99.9th percentile of 301 keys is the robot's.
+    let (_, stdout, _) = suggest(&[&log, "--exclude", "203.0.113.9", "--json"]).await;
+    let spared: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(
+        (&spared["keys"], &spared["periods"][0]["suggested"]),
+        (&300.into(), &9.into())
+    );
+    assert_eq!(spared["warnings"], serde_json::json!([]));
+    let (code, text, stderr) = suggest(&[&log, "--exclude", "203.0.113.9/32"]).await;
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        text.contains("action = \"shadow\"") && text.contains("What replay says of it"),
+        "{text}"
+    );
+    // It can be pasted: behind a listener, with an answer for its route.
+    let config = files.config(
+        "suggested.toml",
+        &format!(
+            "{}respond = {{ status = 200 }}\n",
+            spared["config"].as_str().unwrap()
+        ),
+    );
+    let report = report(&[&log, "--config", &config]).await;
+    let limit = &report["limits"]["suggested"];
+    assert_eq!(
+        (&limit["keys_rejected"], &limit["worst_keys"][0]["key"]),
+        (&1.into(), &"203.0.113.9".into())
+    );
+    assert_eq!(report["rejected"], 0);
+}
+
+#[tokio::test]
+async fn a_question_that_the_log_cannot_answer_is_refused_with_the_reason() {
+    // Goal: no number out of nothing. Method: a key that no line has, a path that nobody asked for, a path that is none.
+    let files = Files::new();
+    let log = files.write("access.log", traffic(3, 1));
+    for (arguments, part) in [
+        (&["--key", "header.x-api-key"][..], "x-api-key"),
+        (
+            &["--route", "/other"],
+            "no request of the log has the path /other",
+        ),
+        (&["--route", "other"], "path"),
+        (&["--exclude", "robot"], "192.0.2.0/24"),
+    ] {
+        let (code, _, stderr) = suggest(&[&[log.as_str()], arguments].concat()).await;
+        assert_eq!(code, 64, "{arguments:?}");
+        assert!(stderr.contains(part), "{arguments:?}: {stderr}");
+    }
+    let (code, text, _) =
+        suggest(&[&log, "--route", "/a", "--key", "client.ip/24,/56, path"]).await;
+    assert_eq!(code, 0);
+    for part in [
+        "confidence: low",
+        "key = [\"client.ip/24,/56\", \"path\"]",
+        "path = \"/a\"",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+}
