@@ -12,8 +12,8 @@
 use arrayvec::ArrayVec;
 
 use crate::ask::Ask;
-use crate::decision::{MAX_ASKS, Outcome, Verdict};
-use crate::limit::{ChargeReceipt, PeekedKey};
+use crate::decision::{Decision, MAX_ASKS, Outcome, Verdict};
+use crate::limit::{ChargeReceipt, JointDecisions};
 use crate::reservation::Reservation;
 use crate::time::Timestamp;
 
@@ -34,13 +34,12 @@ pub fn decide(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
 /// There is a reservation exactly if the verdict admits.
 #[must_use]
 pub fn reserve(asks: &[Ask<'_>], now: Timestamp) -> (Verdict, Option<Reservation>) {
-    let mut made = MadeCharges::new();
-    let verdict = charge_all(asks, now, &mut made);
+    let mut joint = JointDecisions::with_capacity(asks.len());
+    let verdict = charge_all(asks, now, &mut joint);
     let admitted = verdict.outcome() == Outcome::Admitted;
-    (
-        verdict,
-        admitted.then(|| Reservation::new(made.into_iter())),
-    )
+    let made = asks.iter().zip(joint.receipts);
+    let made = made.filter_map(|(ask, receipt)| Some((ask, receipt?)));
+    (verdict, admitted.then(|| Reservation::new(made)))
 }
 
 /// Charges all of `asks`, the first [`MAX_ASKS`] of them, whether they fit or not: what was admitted elsewhere is spent here
@@ -57,47 +56,42 @@ pub fn charge_unchecked(asks: &[Ask<'_>], now: Timestamp) -> Reservation {
 /// Decides over any number of asks.
 #[inline(never)]
 fn decide_together(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
-    charge_all(asks, now, &mut MadeCharges::new())
+    charge_all(asks, now, &mut JointDecisions::with_capacity(asks.len()))
 }
 
-/// The charges that were made, in the order of the asks.
-type MadeCharges<'a> = ArrayVec<(&'a Ask<'a>, ChargeReceipt), MAX_ASKS>;
-
-/// Charges all asks or none; what was charged goes to `made`.
-fn charge_all<'a>(asks: &'a [Ask<'a>], now: Timestamp, made: &mut MadeCharges<'a>) -> Verdict {
-    let mut peeked = PeekedKeys::new();
-    peek_all(asks, now, &mut peeked);
-    if asks.len() > MAX_ASKS || peeked.iter().any(PeekedKey::refuses) {
-        return verdict_of(asks, &peeked, now);
+/// Charges all asks or none. `joint` is empty before; if the verdict admits, it has the receipt of each charge after.
+#[inline(always)]
+fn charge_all(asks: &[Ask<'_>], now: Timestamp, joint: &mut JointDecisions) -> Verdict {
+    judge_all(asks, now, joint);
+    if asks.len() > MAX_ASKS || joint.decisions.iter().any(Decision::is_refused) {
+        return verdict_of(asks, std::mem::take(&mut joint.decisions));
     }
-    let mut decisions = Vec::with_capacity(asks.len());
-    for (ask, peeked) in asks.iter().zip(&peeked) {
-        if let Some((decision, receipt)) = ask.limit.charge_ready(peeked, ask.key, ask.cost, now) {
-            made.push((ask, receipt));
-            decisions.push(decision);
-            continue;
+    let judged = joint.decisions.iter_mut().zip(&mut joint.receipts);
+    for (index, (ask, (decision, receipt))) in asks.iter().zip(judged).enumerate() {
+        let Ask {
+            limit,
+            key,
+            cost,
+            payer,
+        } = *ask;
+        let charged = limit.charge_judged(key, cost, now, decision, receipt);
+        if charged.is_none() {
+            (*decision, *receipt) = limit.reserve(payer, key, cost, now);
         }
-        let (decision, receipt) = {
-            let Ask {
-                limit,
-                key,
-                cost,
-                payer,
-            } = *ask;
-            limit.reserve(payer, key, cost, now)
-        };
-        let Some(receipt) = receipt else {
-            for (ask, receipt) in made.drain(..).rev() {
-                ask.limit.undo(ask.key, &receipt, ask.cost, now);
+        if receipt.is_none() {
+            let refusal = decision.clone();
+            let made = asks.iter().zip(&joint.receipts).take(index);
+            for (ask, receipt) in made.rev() {
+                if let Some(receipt) = receipt {
+                    ask.limit.undo(ask.key, receipt, ask.cost, now);
+                }
             }
             let mut verdict = peek(asks, now);
-            verdict.replace(decisions.len(), decision);
+            verdict.replace(index, refusal);
             return verdict;
-        };
-        made.push((ask, receipt));
-        decisions.push(decision);
+        }
     }
-    Verdict::over(decisions)
+    Verdict::over(std::mem::take(&mut joint.decisions))
 }
 
 /// The verdict that [`decide`] would give now. Charges nothing, so every standing is before the charge.
@@ -114,37 +108,35 @@ pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
             Verdict::over_one(limit.peek_for(payer, key, cost, now))
         }
         asks => {
-            let mut peeked = PeekedKeys::new();
-            peek_all(asks, now, &mut peeked);
-            verdict_of(asks, &peeked, now)
+            let mut joint = JointDecisions::with_capacity(asks.len());
+            judge_all(asks, now, &mut joint);
+            verdict_of(asks, joint.decisions)
         }
     }
 }
 
-/// The results of peeking at the first [`MAX_ASKS`] asks.
-type PeekedKeys = ArrayVec<PeekedKey, MAX_ASKS>;
-
-fn peek_all(asks: &[Ask<'_>], now: Timestamp, peeked: &mut PeekedKeys) {
-    let asked = asks.iter().take(MAX_ASKS);
-    // All of them first: their misses overlap.
-    asked.clone().for_each(|ask| ask.limit.prefetch(ask.key));
+/// Judges the first [`MAX_ASKS`] asks.
+#[inline(never)]
+fn judge_all(asks: &[Ask<'_>], now: Timestamp, joint: &mut JointDecisions) {
+    let asked = &asks[..asks.len().min(MAX_ASKS)];
+    // Before the first is searched: their misses overlap.
+    for ask in asked.iter().skip(1) {
+        ask.limit.prefetch(ask.key);
+    }
     for ask in asked {
-        let joint = ask.joint_cost(asks);
-        peeked.push(ask.limit.peek_key(ask.payer, ask.key, joint, now));
-        if joint != ask.cost
-            && let Some(peeked) = peeked.last_mut()
+        let joint_cost = ask.joint_cost(asks);
+        ask.limit.judge(ask.payer, ask.key, joint_cost, now, joint);
+        if joint_cost != ask.cost
+            && let Some(receipt) = joint.receipts.last_mut()
         {
-            peeked.forget_charge();
+            // Other asks charge the same counter: the key is judged again before its charge.
+            *receipt = None;
         }
     }
 }
 
-/// The verdict over what was seen.
-fn verdict_of(asks: &[Ask<'_>], peeked: &[PeekedKey], now: Timestamp) -> Verdict {
-    let mut decisions = Vec::with_capacity(peeked.len());
-    for (ask, peeked) in asks.iter().zip(peeked) {
-        decisions.push(ask.limit.decision_of(peeked, now));
-    }
+/// The verdict over asks of which none is charged.
+fn verdict_of(asks: &[Ask<'_>], decisions: Vec<Decision>) -> Verdict {
     let mut verdict = Verdict::over(decisions);
     if asks.len() > MAX_ASKS {
         verdict.refuse_surplus();

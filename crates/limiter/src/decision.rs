@@ -10,6 +10,7 @@ use std::time::Duration;
 use arrayvec::ArrayVec;
 
 use crate::algorithm::{CompiledRate, Word};
+use crate::cost::Cost;
 use crate::exact::LogAnswer;
 use crate::rate::MAX_RATES;
 use crate::status::{AskOutcome, KeyPlacement, NEVER, RateStatus, RateStatuses, RefusingRates};
@@ -80,6 +81,23 @@ impl Decision {
     /// Makes a decision from the answer of a log.
     pub(crate) const fn of_log(answer: LogAnswer) -> Self {
         Self(DecisionSource::Log(answer))
+    }
+
+    /// The words that decided, for a charge to replace; `None` for a log.
+    #[inline(always)]
+    pub(crate) const fn words_mut(&mut self) -> Option<&mut [Word; MAX_RATES]> {
+        match &mut self.0 {
+            DecisionSource::Words(words) => Some(&mut words.finding.words),
+            DecisionSource::Log(_) => None,
+        }
+    }
+
+    /// Marks the decision as that about a charge of `cost` which was made.
+    #[inline(always)]
+    pub(crate) const fn set_charged(&mut self, cost: Cost) {
+        if let DecisionSource::Words(words) = &mut self.0 {
+            words.finding.asked = AskOutcome::Charged(cost);
+        }
     }
 
     /// Computes the status of every rate, in the order of the limit's rates.

@@ -29,7 +29,7 @@ mod joint;
 mod persist;
 mod top_keys;
 
-pub(crate) use joint::PeekedKey;
+pub(crate) use joint::JointDecisions;
 #[cfg(feature = "mmap")]
 pub use persist::TableId;
 pub use top_keys::{ActiveKeys, KeyUsage};
@@ -224,6 +224,7 @@ impl Limit {
     }
 
     /// Peeks like [`peek`](Self::peek), for a request with a payer.
+    #[inline(never)]
     pub(crate) fn peek_for(
         &self,
         payer: Option<Payer>,
@@ -231,7 +232,14 @@ impl Limit {
         cost: Cost,
         now: Timestamp,
     ) -> Decision {
-        self.decision_of(&self.peek_key(payer, key, cost, now), now)
+        let account = self.account(payer, now);
+        let finding = with_table!(&self.counters.table, table => {
+            let rates_at = self.rates_at(now);
+            refused(&table.peek(key, &rates_at, account), &rates_at, cost)
+        }, logs => {
+            return Decision::of_log(logs.peek_for(key, self.rates(), cost, now, account));
+        });
+        self.decision(finding, now)
     }
 
     /// The same limit, in which new keys take their slots from the share of their payer: each payer that an

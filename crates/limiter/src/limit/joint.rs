@@ -1,149 +1,156 @@
-//! Decides over a limit together with others: looks at what a key may use, and charges it once all of them were looked at.
+//! Decides over a limit together with others: judges what a key may use, and charges it once all of them were judged.
 //!
-//! A known key is judged where it is seen. To charge it is then a compare-and-swap of the words that were judged, at the slot where they
-//! were; only if they are others by now is the key looked for and judged again.
+//! Judging a known key yields its decision and the receipt that its charge would have. To charge it is then a compare-and-swap of the
+//! words that were judged, at the slot where they were; only if they are others by now is the key looked for and judged again. Decision
+//! and receipt are written where they stay: a copy of either costs more than the judgement.
 
-use crate::algorithm::Word;
+use std::array::from_fn;
+
+use arrayvec::ArrayVec;
+
+use crate::algorithm::sliding_window::SlidingRate;
 use crate::cost::Cost;
-use crate::decision::{Decision, KeyFinding};
-use crate::exact::{self, LogAnswer, LogTable};
+use crate::decision::{Decision, KeyFinding, MAX_ASKS};
+use crate::exact::{self, LogTable};
 use crate::key::KeyHash;
-use crate::rate::MAX_RATES;
 use crate::share::Payer;
-use crate::status::{AskOutcome, KeyPlacement, RefusingRates};
-use crate::table::{ChargeOutcome, SlotRef, SlotView, Table};
+use crate::status::{AskOutcome, KeyPlacement};
+use crate::table::{ChargeOutcome, SlotView, Table};
 use crate::time::Timestamp;
 
 use super::{AnyTable, ChargeReceipt, Limit, admitted, in_slot, padded, refused, with_table};
 
-/// The result of peeking at a key.
-pub(crate) enum PeekedKey {
-    /// Its words; and its charge, if the cost fits and it has a slot.
-    Words(KeyFinding, Option<ReadyCharge>),
-    /// The answer of its log.
-    Log(LogAnswer),
+/// The decisions about several asks, and their charges: judged, or made already.
+pub(crate) struct JointDecisions {
+    pub(crate) decisions: Vec<Decision>,
+    /// One for each decision. Before a charge is made, its receipt says what the charge would write; `None` where it is refused, or
+    /// where the key must be judged again first.
+    pub(crate) receipts: ArrayVec<Option<ChargeReceipt>, MAX_ASKS>,
 }
 
-/// A charge that was judged and not made.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadyCharge {
-    slot_ref: SlotRef,
-    /// The words after it; behind the last rate they mean nothing.
-    next: [Word; MAX_RATES],
-}
-
-impl PeekedKey {
-    /// Builds the result for a key that has a slot.
+impl JointDecisions {
+    /// None yet, with room for those about so many asks, up to [`MAX_ASKS`].
     #[inline(always)]
-    fn of<const K: usize>(seen: &SlotView<K>, cost: Cost) -> Self {
-        let (refusing, ready) = match &seen.next {
-            Ok(next) => {
-                let (slot_ref, next) = (seen.slot_ref, padded(next));
-                (
-                    RefusingRates::default(),
-                    Some(ReadyCharge { slot_ref, next }),
-                )
-            }
-            Err(refusing) => (*refusing, None),
-        };
-        let finding = in_slot(AskOutcome::NotCharged(cost), refusing, &seen.words);
-        Self::Words(finding, ready)
-    }
-
-    /// Returns whether some rate has no room.
-    pub(crate) fn refuses(&self) -> bool {
-        match self {
-            Self::Words(finding, _) => finding.refuses(),
-            Self::Log(answer) => answer.refusing().is_some(),
+    pub(crate) fn with_capacity(asks: usize) -> Self {
+        Self {
+            decisions: Vec::with_capacity(asks.min(MAX_ASKS)),
+            receipts: ArrayVec::new(),
         }
     }
 
-    /// Has it judged again before it is charged: other asks take from the same counter.
-    pub(crate) fn forget_charge(&mut self) {
-        if let Self::Words(_, ready) = self {
-            *ready = None;
-        }
+    /// Adds the decision about an ask that was not charged, and the receipt of its charge, if that was judged.
+    #[inline(always)]
+    fn add(&mut self, decision: Decision, receipt: Option<ChargeReceipt>) {
+        self.decisions.push(decision);
+        self.receipts.push(receipt);
+    }
+}
+
+impl<const K: usize> SlotView<K> {
+    /// The finding of a cost that was not charged.
+    #[inline(always)]
+    fn finding(&self, cost: Cost) -> KeyFinding {
+        let refusing = self.next.err().unwrap_or_default();
+        in_slot(AskOutcome::NotCharged(cost), refusing, &self.words)
+    }
+
+    /// The receipt of the charge, if it fits.
+    #[inline(always)]
+    fn receipt(&self, now: Timestamp) -> Option<ChargeReceipt> {
+        Some(ChargeReceipt::Words {
+            slot_ref: self.slot_ref,
+            left: padded(&self.next.ok()?).map(|word| [word; 2]),
+            made: now,
+        })
     }
 }
 
 impl Limit {
-    /// Looks at what `key` would be told if it asked for `cost` now. Writes nothing.
-    pub(crate) fn peek_key(
+    /// Adds to `joint` the decision that `key` would get for `cost` now, and the receipt that its charge would have. Charges nothing.
+    #[inline(always)]
+    pub(crate) fn judge(
         &self,
         payer: Option<Payer>,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
-    ) -> PeekedKey {
-        with_table!(&self.counters.table, table => {
-            // As in `charge`: what most limits use is compiled for itself.
-            let seen = match self.compiled_rates[0].sliding() {
-                Some(first) => table.see(key, &self.sliding_rates_at(first, now), cost),
-                None => table.see(key, &self.rates_at(now), cost),
-            };
-            match seen {
-                Some(seen) => PeekedKey::of(&seen, cost),
-                None => self.peek_without_slot(table, (payer, key), cost, now),
-            }
-        }, logs => {
-            let account = self.account(payer, now);
-            PeekedKey::Log(logs.peek_for(key, self.rates(), cost, now, account))
-        })
-    }
-
-    /// Looks at a key that has no slot, or none for sure.
-    #[inline(never)]
-    fn peek_without_slot<const K: usize>(
-        &self,
-        table: &Table<K>,
-        (payer, key): (Option<Payer>, KeyHash),
-        cost: Cost,
-        now: Timestamp,
-    ) -> PeekedKey {
-        let rates_at = self.rates_at(now);
-        let state = table.peek(key, &rates_at, self.account(payer, now));
-        PeekedKey::Words(refused(&state, &rates_at, cost), None)
-    }
-
-    /// Builds the decision from the result of peeking.
-    #[inline(always)]
-    pub(crate) fn decision_of(&self, peeked: &PeekedKey, now: Timestamp) -> Decision {
-        match peeked {
-            PeekedKey::Words(finding, _) => self.decision(*finding, now),
-            PeekedKey::Log(answer) => Decision::of_log(answer.clone()),
+        joint: &mut JointDecisions,
+    ) {
+        // As in `charge`: what most limits use is compiled for itself.
+        if let Some(first) = self.compiled_rates[0].sliding() {
+            with_table!(
+                &self.counters.table,
+                table => self.judge_sliding(table, first, (payer, key), cost, now, joint),
+                _logs => self.judge_otherwise((payer, key), cost, now, joint),
+            );
+        } else {
+            self.judge_otherwise((payer, key), cost, now, joint);
         }
     }
 
-    /// Makes the charge that a look at `key` has judged; it can be undone. `None` when there is none, or not any more, and nothing of it
-    /// remains.
     #[inline(always)]
-    pub(crate) fn charge_ready(
+    fn judge_sliding<const K: usize>(
         &self,
-        peeked: &PeekedKey,
+        table: &Table<K>,
+        first: SlidingRate,
+        (payer, key): (Option<Payer>, KeyHash),
+        cost: Cost,
+        now: Timestamp,
+        joint: &mut JointDecisions,
+    ) {
+        match table.see(key, &self.sliding_rates_at(first, now), cost) {
+            Some(view) => {
+                let finding = view.finding(cost);
+                joint.add(
+                    Decision::new(now, finding, K, &self.compiled_rates),
+                    view.receipt(now),
+                );
+            }
+            None => self.judge_otherwise((payer, key), cost, now, joint),
+        }
+    }
+
+    #[inline(never)]
+    fn judge_otherwise(
+        &self,
+        (payer, key): (Option<Payer>, KeyHash),
+        cost: Cost,
+        now: Timestamp,
+        joint: &mut JointDecisions,
+    ) {
+        with_table!(&self.counters.table, table => {
+            if let Some(view) = table.see(key, &self.rates_at(now), cost) {
+                return joint.add(self.decision(view.finding(cost), now), view.receipt(now));
+            }
+        }, _logs => {});
+        joint.add(self.peek_for(payer, key, cost, now), None);
+    }
+
+    /// Makes the charge that `decision` and `receipt` were judged for, and updates both. `None` when there is none, or the words have
+    /// changed since, and nothing of the charge remains.
+    #[inline(always)]
+    pub(crate) fn charge_judged(
+        &self,
         key: KeyHash,
         cost: Cost,
         now: Timestamp,
-    ) -> Option<(Decision, ChargeReceipt)> {
-        let PeekedKey::Words(seen, Some(ReadyCharge { slot_ref, next })) = peeked else {
+        decision: &mut Decision,
+        receipt: &mut Option<ChargeReceipt>,
+    ) -> Option<()> {
+        let Some(ChargeReceipt::Words { slot_ref, left, .. }) = receipt else {
             return None;
         };
-        let words = with_table!(&self.counters.table, table => {
-            let words = [&seen.words, next].map(|words| std::array::from_fn(|rate| words[rate]));
-            padded(&table.charge_seen(key, *slot_ref, words, || self.rates_at(now), cost)?)
+        let words = decision.words_mut()?;
+        with_table!(&self.counters.table, table => {
+            let change = [from_fn(|rate| words[rate]), from_fn(|rate| left[rate][0])];
+            let made = table.charge_seen(key, *slot_ref, change, || self.rates_at(now), cost)?;
+            for (rate, word) in made.into_iter().enumerate() {
+                (words[rate], left[rate]) = (word, [word; 2]);
+            }
         }, _logs => return None);
         self.counters.forward(key, KeyPlacement::OwnSlot, cost, now);
-        let finding = KeyFinding {
-            asked: AskOutcome::Charged(cost),
-            placement: KeyPlacement::OwnSlot,
-            refusing: RefusingRates::default(),
-            words,
-        };
-        let receipt = ChargeReceipt::Words {
-            slot_ref: *slot_ref,
-            left: words.map(|word| [word; 2]),
-            made: now,
-        };
-        Some((self.decision(finding, now), receipt))
+        decision.set_charged(cost);
+        Some(())
     }
 
     /// Takes `cost` from all rates of a key, or from none; it may have to be undone.
