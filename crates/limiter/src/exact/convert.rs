@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 use super::change::{InheritedEntries, LogChange};
 use super::control::SpillState;
 use super::evaluate::{LogTime, NANOS_PER_MILLI, longest};
-use super::insert::Inherit;
+use super::insert::SlotInheritance;
 use super::log::LogView;
 use super::migrate::settled;
 use super::{LogReceipt, LogTable};
@@ -77,7 +77,7 @@ impl LogTable {
         if !inherited.moments.is_empty() {
             let change = LogChange::Absorb(&inherited);
             // It is all that the key used, in overflow too.
-            self.change(key, rates, &change, Inherit::Nothing, now);
+            self.change(key, rates, &change, SlotInheritance::Nothing, now);
         }
     }
 

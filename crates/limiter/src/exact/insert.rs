@@ -17,7 +17,7 @@ use super::{LogTable, wait};
 
 /// The entries that a key inherits with a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Inherit {
+pub(super) enum SlotInheritance {
     /// All that the overflow log counts, if it may have been charged there.
     Overflow,
     /// Nothing: everything that the key used is in the change.
@@ -36,7 +36,7 @@ pub(super) struct NewKey<'c> {
     pub(super) candidate_buckets: [usize; 2],
     pub(super) rates: &'c Rates,
     pub(super) change: &'c LogChange<'c>,
-    pub(super) inherit: Inherit,
+    pub(super) inherit: SlotInheritance,
     pub(super) moment: LogTime,
     /// The account that pays for the slot, or for its part in an overflow log.
     pub(super) account: Option<PayerAccount<'c>>,
@@ -164,7 +164,7 @@ impl LogTable {
             candidate_buckets,
             rates,
             change,
-            inherit: Inherit::Overflow,
+            inherit: SlotInheritance::Overflow,
             moment,
             ..
         } = *new_key
@@ -284,7 +284,9 @@ impl LogTable {
             let seen = log.control();
             // Invariant 4: asked behind the fence.
             let view = match inherit {
-                Inherit::Overflow if self.was_in_overflow(tag, rates, moment) => log.view(seen),
+                SlotInheritance::Overflow if self.was_in_overflow(tag, rates, moment) => {
+                    log.view(seen)
+                }
                 _ => log.view(seen).emptied(),
             };
             if !change.fits(&view, rates, moment) {
@@ -373,7 +375,7 @@ impl LogTable {
             candidate_buckets,
             rates,
             change,
-            inherit: Inherit::Overflow,
+            inherit: SlotInheritance::Overflow,
             moment,
             account: None,
         };

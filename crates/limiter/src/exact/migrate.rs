@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 use super::LogTable;
 use super::change::{LogChange, LogUpdate};
 use super::evaluate::{LogTime, longest};
-use super::insert::Inherit;
+use super::insert::SlotInheritance;
 use super::log::{Log, LogView};
 
 impl LogTable {
@@ -44,7 +44,7 @@ impl LogTable {
             if let (Some(tag), false) = (owner, inherited.moments.is_empty()) {
                 let change = LogChange::Absorb(&inherited);
                 // Its log has all that it used, in overflow too.
-                new.change(tag.key(), rates, &change, Inherit::Nothing, now);
+                new.change(tag.key(), rates, &change, SlotInheritance::Nothing, now);
             }
         }
     }
@@ -62,7 +62,7 @@ impl LogTable {
             // What it used in overflow before it had that slot may not be told otherwise, if the copy has passed by the slot.
             KeyPlacement::OwnSlot | KeyPlacement::OverShare => {
                 let change = LogChange::ChargeUnchecked(cost);
-                match self.change(key, rates, &change, Inherit::Overflow, now) {
+                match self.change(key, rates, &change, SlotInheritance::Overflow, now) {
                     LogUpdate::Made { answer, .. } | LogUpdate::Refused(answer) => {
                         answer.placement()
                     }

@@ -89,7 +89,7 @@ use change::{LogChange, LogUpdate};
 use control::ControlWord;
 pub use evaluate::LogAnswer;
 use evaluate::{LogOutcome, LogTime, longest};
-use insert::{Inherit, NewKey};
+use insert::{NewKey, SlotInheritance};
 use layout::{LogMemory, LogShape};
 use log::Log;
 pub use release::{ForgetOutcome, LogReceipt};
@@ -277,7 +277,13 @@ impl LogTable {
         account: Option<PayerAccount<'_>>,
     ) -> LogCharge {
         let change = LogChange::Charge(cost);
-        match self.change_paid(key, rates, &change, (Inherit::Overflow, account), now) {
+        match self.change_paid(
+            key,
+            rates,
+            &change,
+            (SlotInheritance::Overflow, account),
+            now,
+        ) {
             LogUpdate::Refused(answer) => LogCharge::Refused(answer),
             LogUpdate::Made { answer, at } => {
                 let receipt = LogReceipt::new(key, at, cost, answer.placement());
@@ -295,7 +301,8 @@ impl LogTable {
         now: Timestamp,
     ) -> LogReceipt {
         let change = LogChange::ChargeUnchecked(cost);
-        let (at, placement) = match self.change(key, rates, &change, Inherit::Overflow, now) {
+        let (at, placement) = match self.change(key, rates, &change, SlotInheritance::Overflow, now)
+        {
             LogUpdate::Made { answer, at } => (at, answer.placement()),
             // Force is never refused.
             LogUpdate::Refused(answer) => (0, answer.placement()),
@@ -306,7 +313,13 @@ impl LogTable {
     /// Lets `key` have used `used` units by now and nothing before, as far as it has, or gets, a slot of its own; in
     /// overflow it is charged so much.
     pub fn set(&self, key: KeyHash, rates: &Rates, used: Cost, now: Timestamp) -> KeyPlacement {
-        match self.change(key, rates, &LogChange::Set(used), Inherit::Nothing, now) {
+        match self.change(
+            key,
+            rates,
+            &LogChange::Set(used),
+            SlotInheritance::Nothing,
+            now,
+        ) {
             LogUpdate::Made { answer, .. } | LogUpdate::Refused(answer) => answer.placement(),
         }
     }
@@ -317,7 +330,7 @@ impl LogTable {
         key: KeyHash,
         rates: &Rates,
         change: &LogChange<'_>,
-        inherit: Inherit,
+        inherit: SlotInheritance,
         now: Timestamp,
     ) -> LogUpdate {
         self.change_paid(key, rates, change, (inherit, None), now)
@@ -329,7 +342,7 @@ impl LogTable {
         key: KeyHash,
         rates: &Rates,
         change: &LogChange<'_>,
-        (inherit, account): (Inherit, Option<PayerAccount<'_>>),
+        (inherit, account): (SlotInheritance, Option<PayerAccount<'_>>),
         now: Timestamp,
     ) -> LogUpdate {
         let (tag, moment) = (Tag::of(key), LogTime::new(now));

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 use super::change::{InheritedEntries, LogChange, LogUpdate};
 use super::control::SpillState;
 use super::evaluate::{LogTime, millis};
-use super::insert::Inherit;
+use super::insert::SlotInheritance;
 use super::{LogAnswer, LogTable};
 
 impl LogTable {
@@ -39,7 +39,7 @@ impl LogTable {
             return self.forget(key, rates, now);
         }
         let change = LogChange::Adopt(&told);
-        match self.change(key, rates, &change, Inherit::Nothing, now) {
+        match self.change(key, rates, &change, SlotInheritance::Nothing, now) {
             LogUpdate::Made { answer, .. } | LogUpdate::Refused(answer) => answer.placement(),
         }
     }
