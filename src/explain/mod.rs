@@ -28,6 +28,7 @@ use crate::state::CounterStorage;
 pub use limit::LimitExplained;
 pub use request::{BadRequest, RequestExplained, RequestQuestion};
 pub use route::RouteExplained;
+pub(crate) use text::{count, span};
 
 /// The explanation of a configuration. Its `Display` is for a terminal, its `Serialize` for programs.
 #[derive(Debug, Serialize)]

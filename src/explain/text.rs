@@ -76,7 +76,7 @@ pub(super) fn listed(items: &[String]) -> String {
 }
 
 /// Returns a number with thousands separators: `262,144`.
-pub(super) fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -89,7 +89,7 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// Returns seconds in the largest unit that divides them: `10m`, `90s`.
-pub(super) fn span(seconds: u64) -> String {
+pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
     let whole = |(size, _): &&(u64, &str)| seconds > 0 && seconds.is_multiple_of(*size);
     match UNITS.iter().find(whole) {

@@ -8,8 +8,9 @@ use sluicegate_limiter::Timestamp;
 
 use super::compare::ConfigComparison;
 use super::report::{KeyReport, LimitReport, ReplayReport};
-use super::text::{count, share, span};
+use super::text::share;
 use super::timeline::EventTimeline;
+use crate::explain::{count, span};
 use crate::rfc3339;
 
 const STYLE: &str = include_str!("report.css");

@@ -14,6 +14,7 @@ use super::limit_counts::LimitTally;
 use super::timeline::EventTimeline;
 use crate::config::algorithm_name;
 use crate::config::rules::LimitRules;
+use crate::explain::span;
 use crate::rfc3339;
 
 /// Keys that a report lists of each kind.
@@ -375,7 +376,7 @@ fn rates(policy: &Policy) -> Vec<String> {
             format!(
                 "{} in {}",
                 rate.count(),
-                super::text::span(rate.period().as_secs().into())
+                span(rate.period().as_secs().into())
             )
         })
         .collect()

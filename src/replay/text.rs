@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::compare::{ConfigComparison, LimitDifference};
 use super::report::{KeyReport, LimitReport, LogSummary, OutcomeSummary, ReplayReport};
+use crate::explain::{count, span};
 
 /// Columns of a chart.
 const COLUMNS: usize = 60;
@@ -299,28 +300,5 @@ pub(super) fn share(part: u64, of: u64) -> String {
     match of {
         0 => String::new(),
         of => format!(" ({:.2} %)", part as f64 * 100.0 / of as f64),
-    }
-}
-
-/// Returns a number with thousands separators.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Returns seconds in the largest unit that divides them: `10m`, `90s`.
-pub(super) fn span(seconds: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
-    let whole = |(size, _): &&(u64, &str)| seconds > 0 && seconds.is_multiple_of(*size);
-    match UNITS.iter().find(whole) {
-        Some((size, unit)) => format!("{}{unit}", seconds / size),
-        None => format!("{seconds}s"),
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::SuggestQuestion;
 use super::key_maxima::{KeyMaxima, PERIODS};
 use super::numbers::{holds_attack, percentile, recommended};
-use crate::replay::text::span;
+use crate::explain::span;
 
 /// Keys that are listed of each period.
 const LISTED_KEYS: usize = 3;

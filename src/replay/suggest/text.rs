@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::report::SuggestReport;
-use crate::replay::text::count;
+use crate::explain::count;
 
 impl fmt::Display for SuggestReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
