@@ -1,10 +1,11 @@
-//! Checks the rules for the head of a request of HTTP/2 that the h2 crate does not: a scheme, one host, and a target that HTTP/1.1
-//! can carry.
+//! Checks the rules for the head of a request of HTTP/2 that the h2 crate does not: a scheme, one host, values without white space around
+//! them, and a target that HTTP/1.1 can carry.
 //!
-//! The request may go to an origin of HTTP/1.1, where the host is one field and the target a part of the first line.
+//! The request may go to an origin of HTTP/1.1, where the host is one field and the target a part of the first line, and where white space
+//! around a value is not part of it: routes and keys would see another value than the origin.
 
 use http::Method;
-use http::header::HOST;
+use http::header::{HOST, HeaderValue};
 use pingora::http::RequestHeader;
 
 /// Returns whether a head keeps these rules:
@@ -13,10 +14,14 @@ use pingora::http::RequestHeader;
 ///   drops it from a head without `:authority`.
 /// - RFC 9113 §8.3.1: it has `:authority` or `Host`, the two agree, and neither has userinfo.
 /// - RFC 9112 §3.2: there is one `Host` at most.
+/// - RFC 9113 §8.2.1: no value begins or ends with white space.
 /// - RFC 9113 §8.3.1: the target is a path, or `*` of OPTIONS. It has no byte that ends the first line of HTTP/1.1, or a word of it.
 ///
 /// CONNECT has no target; it is answered without being read.
 pub(super) fn is_well_formed(head: &RequestHeader) -> bool {
+    if head.headers.values().any(has_white_space_around) {
+        return false;
+    }
     let mut hosts = head.headers.get_all(HOST).iter();
     let (host, other) = (hosts.next(), hosts.next());
     let authority = head.uri.authority();
@@ -42,10 +47,12 @@ pub(super) fn is_well_formed(head: &RequestHeader) -> bool {
     has_form && !(target.iter()).any(|byte| matches!(byte, b'\0' | b'\n' | b'\r' | b' '))
 }
 
+fn has_white_space_around(value: &HeaderValue) -> bool {
+    matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
+}
+
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn head(method: &str, uri: &str, hosts: &[&str]) -> RequestHeader {
@@ -70,6 +77,24 @@ mod tests {
             let request = http::Request::builder().uri(parts).body(()).unwrap();
             let head = RequestHeader::from(request.into_parts().0);
             assert_eq!(super::is_well_formed(&head), is_well_formed, "{scheme:?}");
+        }
+    }
+
+    /// Goal: white space is no part of a value's ends. Method: values with a space or a tab in front, behind, and within.
+    #[test]
+    fn values_have_no_white_space_around_them() {
+        for (value, is_well_formed) in [
+            ("free", true),
+            ("", true),
+            ("a b\tc", true),
+            (" free", false),
+            ("free\t", false),
+            (" ", false),
+        ] {
+            let mut head = head("GET", "/x", &["a.test"]);
+            let value = HeaderValue::from_str(value).unwrap();
+            head.append_header("x-plan", value.clone()).unwrap();
+            assert_eq!(super::is_well_formed(&head), is_well_formed, "{value:?}");
         }
     }
 

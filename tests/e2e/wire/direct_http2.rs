@@ -252,7 +252,8 @@ async fn the_date_of_an_origin_reaches_a_stream() {
 #[tokio::test]
 async fn a_stream_that_is_not_forwarded_is_recorded() {
     // Goal: a request of HTTP/2 that breaks a rule beyond the frames, and CONNECT, get a status and a line in the access log, and reach no
-    // origin. Method: no host, two that differ, userinfo, a target that is no path, CONNECT, and schemes that are none.
+    // origin. Method: no host, two that differ, userinfo, a target that is no path, CONNECT, schemes that are none, and a value behind a
+    // space, which a route's condition would not see as the origin does.
     let origin = Origin::named("fine");
     let gateway = Gateway::passing(&origin).await;
     let of_scheme = |scheme: &'static [u8],
@@ -267,6 +268,13 @@ async fn a_stream_that_is_not_forwarded_is_recorded() {
     };
     let head = |authority, path, host| of_scheme(b"http", authority, path, host);
     let connect = fields(&[(b":method", b"CONNECT"), (b":authority", b"a.test:443")]);
+    let spaced = fields(&[
+        (b":method", b"GET"),
+        (b":scheme", b"http"),
+        (b":path", b"/"),
+        (b":authority", b"a.test"),
+        (b"x-plan", b" free"),
+    ]);
     let cases = [
         (head(b"", b"/", b""), 400),
         (head(b"a.test", b"/", b"b.test"), 400),
@@ -275,6 +283,7 @@ async fn a_stream_that_is_not_forwarded_is_recorded() {
         (connect, 405),
         (of_scheme(b"", b"a.test", b"/", b""), 400),
         (of_scheme(b"1", b"a.test", b"/", b"a.test"), 400),
+        (spaced, 400),
     ];
     for (number, (head, status)) in cases.iter().enumerate() {
         let mut frames = Frames::connect(gateway.address()).await;
