@@ -10,7 +10,7 @@ use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
 use super::decision::ForwardedRequest;
-use super::locate::{RequestHead, locate};
+use super::locate::{Located, RequestHead, locate};
 use crate::admission::{KnownBody, key_values, record_keys};
 use crate::client::ConnectionPeer;
 use crate::config::rules::LoggedKeys;
@@ -44,16 +44,10 @@ impl Gateway {
         let key_values = rejection.map_or_else(Vec::new, |by| {
             values(request, context, usize::from(by.limit))
         });
-        let peer = ConnectionPeer {
-            address: context.peer_address(),
-            secured: context.secured.as_deref(),
-        };
         let is_replayed = context.snapshot.rules.log.replay;
-        let located_again = is_replayed.then(|| locate(&context.snapshot, peer, &request));
-        let replay = located_again.and_then(Result::ok).map(|located| {
-            let body = context.body.as_ref();
-            let body = body.map_or(KnownBody::Unread, Prefix::known);
-            let facts = located.facts(body, context.decided_at);
+        let located_again = is_replayed.then(|| locate_again(request, context));
+        let replay = located_again.flatten().map(|located| {
+            let facts = located.facts(known_body(context), context.decided_at);
             ReplayFacts {
                 decided: context.decided_at,
                 keys: record_keys(&located.route.limits, &facts, &self.0.seed),
@@ -99,17 +93,26 @@ fn values(head: RequestHead<'_>, context: &Context, limit: usize) -> Vec<String>
     if shown == LoggedKeys::Hash {
         return Vec::new();
     }
+    let Some(located) = locate_again(head, context) else {
+        return Vec::new();
+    };
+    let facts = || located.facts(known_body(context), context.decided_at);
+    key_values(located.limits().get(limit), facts, shown)
+}
+
+/// Finds client and route of the request once more, for what few logs have; `None` where it has none.
+fn locate_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Located<'a>> {
     let peer = ConnectionPeer {
         address: context.peer_address(),
         secured: context.secured.as_deref(),
     };
-    let Ok(located) = locate(&context.snapshot, peer, &head) else {
-        return Vec::new();
-    };
+    locate(&context.snapshot, peer, &head).ok()
+}
+
+/// Returns the part of the body that was read for keys.
+fn known_body(context: &Context) -> KnownBody<'_> {
     let body = context.body.as_ref();
-    let body = body.map_or(KnownBody::Unread, Prefix::known);
-    let facts = || located.facts(body, context.decided_at);
-    key_values(located.limits().get(limit), facts, shown)
+    body.map_or(KnownBody::Unread, Prefix::known)
 }
 
 /// Returns `a.test:80` and `[::1]:80` without their port.
