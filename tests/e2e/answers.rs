@@ -146,6 +146,42 @@ async fn limit_fields_of_the_origin_are_never_loosened() {
     assert_eq!(older.all("ratelimit-policy"), Vec::<&str>::new());
 }
 
+#[tokio::test]
+async fn own_fields_are_sent_once_whatever_the_origin_sends() {
+    // Goal: a forwarded answer has each field of the gateway's own once. Method: an origin that sends none of them, and one that sends a
+    // request id, which is replaced.
+    let rules = r#"
+        [limit.otp]
+        key = "client.ip"
+        rates = ["100 per 1h"]
+        headers = "both"
+        [[route]]
+        path = "/*"
+        limits = ["otp"]
+        origin = "app"
+        "#;
+    let origin = Origin::answering(|request| match &*request.target {
+        "/named" => Answer::new(200).header("X-Request-Id", "origin").into(),
+        _ => Answer::new(200).into(),
+    });
+    let gateway = Gateway::before(&origin, rules).await;
+    for (path, remaining) in [("/", "99"), ("/named", "98")] {
+        let answer = gateway.get(path).await;
+        assert_eq!(answer.remaining("otp").to_string(), remaining, "{path}");
+        assert_eq!(answer.all("ratelimit").len(), 1, "{path}");
+        assert_eq!(
+            answer.all("ratelimit-policy"),
+            ["\"otp\";q=100;w=3600"],
+            "{path}"
+        );
+        assert_eq!(answer.all("x-ratelimit-limit"), ["100"], "{path}");
+        assert_eq!(answer.all("x-ratelimit-remaining"), [remaining], "{path}");
+        assert_eq!(answer.all("x-ratelimit-reset").len(), 1, "{path}");
+        let ids = answer.all("x-request-id");
+        assert!(ids.len() == 1 && ids != ["origin"], "{path}: {ids:?}");
+    }
+}
+
 const WORDED: &str = r#"
 [limit.otp.refusal]
 status = 503
