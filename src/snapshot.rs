@@ -82,8 +82,6 @@ pub struct ActiveRoute {
     pub parameters: Box<[Arc<str>]>,
     /// True if a limit counts by the path or by a parameter of it, which no client may then choose.
     pub counts_by_path: bool,
-    /// True if a limit reads a claim.
-    pub reads_token: bool,
     /// True if a limit takes its key from the body, which is then read before the decision.
     pub reads_body: bool,
     /// True if a key of its limits is in the query, with which frameworks merge the parameters of a body.
@@ -218,14 +216,6 @@ impl Snapshot {
     /// Returns the request fields, other than `Host`, on which a decision may depend.
     pub fn fields(&self) -> impl Iterator<Item = &HeaderName> {
         self.fields.iter()
-    }
-
-    /// Returns whether a rejection, or its line in the access log, may depend on the request field `name`.
-    #[must_use]
-    pub fn reads_field(&self, name: &str) -> bool {
-        let mut fields = self.fields.iter();
-        fields.any(|field| field.as_str().eq_ignore_ascii_case(name))
-            || self.rules.log.shows_field(name)
     }
 }
 
@@ -408,7 +398,6 @@ fn compile_route(
         || written
             .flat_map(|limit| &limit.key.0)
             .any(|part| *part == KeyPart::Path);
-    let reads_token = reads(|source| matches!(source, ValueSource::Claim(_)));
     ActiveRoute {
         lists: lists_of(route, rules),
         action: match &route.action {
@@ -419,7 +408,6 @@ fn compile_route(
         reads_parameters: shape_reads || redirect_reads || reads_segments,
         parameters,
         counts_by_path,
-        reads_token,
         reads_body: reads(ValueSource::is_in_body),
         compares_body: reads(|source| matches!(source, ValueSource::Query(_))),
         policy: limits

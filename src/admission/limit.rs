@@ -197,13 +197,6 @@ impl ActiveLimit {
         seed.hash_remote(&self.key, facts, by).ok()
     }
 
-    /// Returns whether an operator changed the key of this request, which has all its parts, at another gateway since the last request with
-    /// it came here.
-    pub(super) fn was_changed_elsewhere(&self, facts: &RequestFacts<'_>) -> bool {
-        let store = self.store();
-        store.is_some_and(|store| store.knows_change(|| self.remote_key(facts, None), &self.name))
-    }
-
     /// Returns the time for its counters: where they cache a store's, that is the store's time.
     #[must_use]
     pub fn moment(&self, now: Timestamp) -> Timestamp {
@@ -213,20 +206,11 @@ impl ActiveLimit {
     /// Returns whether it may reject any request, and does nothing else: so it is in every verdict of its routes.
     #[must_use]
     pub fn always_applies(&self) -> bool {
-        self.only_rejects() && self.overrides.is_none() && self.on_missing != Some(OnMissing::Skip)
-    }
-
-    /// Returns whether it may reject any request that has its key and is in no tier, and does nothing else to it.
-    pub(super) fn only_rejects(&self) -> bool {
         matches!(self.action, Action::Reject | Action::Delay)
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
-    }
-
-    /// Returns whether a request with this key is in a tier.
-    pub(super) fn is_in_tier(&self, key: KeyHash, facts: &RequestFacts<'_>) -> bool {
-        let overrides = self.overrides.as_ref();
-        overrides.is_some_and(|overrides| overrides.of(key, facts).is_some())
+            && self.overrides.is_none()
+            && self.on_missing != Some(OnMissing::Skip)
     }
 
     /// Returns the tier of a request, by its key or by its name; `None` where it has the limit's own rates, or the limit does not apply.

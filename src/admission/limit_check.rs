@@ -15,7 +15,7 @@ use super::transaction::{JointDecision, RequestProgress, Transaction};
 use crate::config::Action;
 use crate::config::rules::TierIndex;
 use crate::rejection::MissingKeys;
-use crate::store::{BackendDecision, DecisionSource, RemoteBackend, ReplicatedBackend, StoreCheck};
+use crate::store::{RemoteBackend, ReplicatedBackend, StoreCheck};
 
 /// The checks of a request that are decided together.
 pub(super) type LimitChecks<'a> = ArrayVec<LimitCheck<'a>, MAX_ASKS>;
@@ -155,26 +155,12 @@ impl<'a> LimitCheck<'a> {
         decision.unwrap_or_else(|| limit.peek(key, cost, at))
     }
 
-    /// Returns the decision that the limit will come to at this moment, if it needs no call to a store, and nothing is to be sent there.
-    pub(super) fn peek_known(&self, now: Timestamp) -> Option<BackendDecision> {
-        match &self.active.backend {
-            Backend::Local => Some(self.peek_table(now, None)),
-            Backend::Replicated(_) => self.replicated()?.peek_rejection(now),
-            Backend::Remote(backend) => {
-                let cached = self.peek_table(now, Some(DecisionSource::Cached));
-                let is_known = backend.is_cached_rejection(self.ask.key, &cached.decision, now);
-                is_known.then_some(cached)
-            }
-        }
-    }
-
-    /// Returns the decision of the table to which the ask belongs, as one of this source.
-    pub(super) fn peek_table(&self, now: Timestamp, by: Option<DecisionSource>) -> BackendDecision {
+    /// Returns the decision of the table to which the ask belongs. Charges nothing.
+    pub(super) fn peek_table(&self, now: Timestamp) -> Decision {
         let Ask {
             limit, key, cost, ..
         } = self.ask;
-        let decision = limit.peek(key, cost, self.active.moment(now));
-        BackendDecision { decision, by }
+        limit.peek(key, cost, self.active.moment(now))
     }
 
     /// Returns the decision if it is a rejection that needs no call to a store.

@@ -58,7 +58,6 @@ pub use settlement::{FinalResponse, ResponseSource, SettlementRule};
 pub use share_news::OverShare;
 
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
-use limit_check::{LimitCheck, LimitChecks};
 use request_key::request_key;
 
 /// The decision of admission over a request.
@@ -108,67 +107,6 @@ pub fn admit(
             Admission::Rejected(Rejection::ByLimit(rejection), Some(report))
         }
     }
-}
-
-/// Returns the rejection that [`admit`] would return, if nothing else is to be done about it and the request has all keys. Charges
-/// nothing, takes nothing and bans no key.
-#[must_use]
-pub fn peek_rejection(
-    limits: &RouteLimits,
-    facts: &RequestFacts<'_>,
-    seed: &KeySeed,
-    now: Timestamp,
-) -> Option<(LimitRejection, Option<AdmissionReport>)> {
-    if limits.is_empty() || !limits.are_predictable() {
-        return None;
-    }
-    let mut missing = MissingKeys::default();
-    let asks = asks(limits, facts, seed, &mut missing);
-    if !missing.0.is_empty() {
-        return None;
-    }
-    // Plain limits need no more than their asks.
-    let checks = match limits.are_plain() {
-        true => LimitChecks::new(),
-        false => checks(limits, &asks),
-    };
-    let is_changed = |check: &LimitCheck<'_>| {
-        check.active.is_in_tier(check.ask.key, facts) || check.active.was_changed_elsewhere(facts)
-    };
-    if checks.iter().any(is_changed) {
-        return None;
-    }
-    if let Some(rejection) = precheck::peek_rejection(&checks, now) {
-        return Some((rejection, None));
-    }
-    if limits.iter().any(|limit| limit.bans.is_some()) {
-        // The rejection would begin a ban.
-        return None;
-    }
-    let report = if limits.count_remotely() {
-        let (verdict, notes) = transaction::peek_rejection(&checks, now)?;
-        AdmissionReport::with_notes(verdict, notes)
-    } else {
-        AdmissionReport::plain(sluicegate_limiter::peek(&asks, now))
-    };
-    let Outcome::Refused { ask, rate } = report.verdict.outcome() else {
-        return None;
-    };
-    let rejection = rate_limited(&report.verdict, rate, asked_as(&asks, ask));
-    Some((rejection, Some(report)))
-}
-
-/// Returns the checks of a request in no tier, without keys in the store; there is an ask for each limit.
-fn checks<'a>(limits: &'a [Arc<ActiveLimit>], asks: &[Ask<'a>]) -> LimitChecks<'a> {
-    let each = (0..).zip(limits).zip(asks);
-    let check = |((limit, active), ask): ((u8, &'a Arc<ActiveLimit>), &Ask<'a>)| LimitCheck {
-        limit,
-        active,
-        ask: *ask,
-        tier: None,
-        remote_key: None,
-    };
-    each.map(check).collect()
 }
 
 /// Returns the rejection of a `verdict` that refuses by this rate of the limit at this index of the route, for this key.

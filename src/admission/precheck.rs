@@ -29,7 +29,7 @@ impl LimitCheck<'_> {
     fn ban(&self, now: Timestamp) -> Option<LimitRejection> {
         let bans = &self.active.bans.as_ref()?.bans;
         let banned = bans.active(self.ask.key, now)?;
-        let wait = self.peek_table(now, None).decision.retry_after();
+        let wait = self.peek_table(now).retry_after();
         let wait = wait.unwrap_or(Duration::ZERO);
         Some(self.rejection(RejectionReason::Banned(banned), banned.left.max(wait)))
     }
@@ -39,12 +39,6 @@ impl LimitCheck<'_> {
         let struck: StrikeOutcome = self.active.bans.as_ref()?.bans.strike(self.ask.key, now);
         let banned = struck.banned()?;
         Some(self.rejection(RejectionReason::BanStarted(banned), banned.left.max(wait)))
-    }
-
-    /// Returns the rejection if the maximum of requests is in flight. Takes nothing.
-    fn peek_concurrency(&self) -> Option<LimitRejection> {
-        let full = self.active.permits.as_ref()?.peek(self.ask.key).err()?;
-        Some(self.rejection(RejectionReason::Concurrency(full), LimitRejection::SOON))
     }
 
     /// Takes a permit where the limit requires one.
@@ -66,11 +60,6 @@ impl LimitCheck<'_> {
 pub(super) fn ban(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<LimitRejection> {
     let bans = checks.iter().filter_map(|check| check.ban(now));
     bans.max_by_key(|rejection| rejection.wait)
-}
-
-/// Returns the rejection that a request would meet before its limits at this moment. Takes nothing.
-pub(super) fn peek_rejection(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<LimitRejection> {
-    ban(checks, now).or_else(|| checks.iter().find_map(LimitCheck::peek_concurrency))
 }
 
 /// Takes the permits of all checks, or none.

@@ -139,16 +139,6 @@ impl AdmissionReport {
         }
     }
 
-    /// Returns the report of a verdict over all limits of a route, with notes about some of them.
-    pub(super) fn with_notes(verdict: Verdict, notes: Vec<LimitNote>) -> Self {
-        let details = ReportDetails {
-            asked: (0..).take(verdict.decisions().len()).collect(),
-            notes,
-            ..ReportDetails::default()
-        };
-        Self::with_details(verdict, details)
-    }
-
     /// Returns the report of a verdict with its details.
     pub(super) fn with_details(verdict: Verdict, details: ReportDetails) -> Self {
         Self {

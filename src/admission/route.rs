@@ -18,8 +18,6 @@ pub struct RouteLimits {
     mode: EvaluationMode,
     /// Set if some limit is decided in a store.
     asks_store: bool,
-    /// Set if some limit counts with other nodes.
-    counts_remotely: bool,
     /// Fields of the origin that are for the gateway alone.
     confidential: Box<[HeaderName]>,
 }
@@ -31,9 +29,7 @@ enum EvaluationMode {
     AllPlain,
     /// All limits may always reject: one verdict, with bans, permits or charges that wait for the response.
     AllEnforced,
-    /// All limits may reject, unless a request lacks a key or is in a tier.
-    EnforcedUnlessExempt,
-    /// Some limits mark, or are in shadow.
+    /// Some limits mark, are in shadow, or exempt requests that lack a key or are in a tier.
     Individual,
 }
 
@@ -48,8 +44,6 @@ impl RouteLimits {
             EvaluationMode::AllPlain
         } else if written.iter().all(|limit| limit.always_applies()) {
             EvaluationMode::AllEnforced
-        } else if written.iter().all(|limit| limit.only_rejects()) {
-            EvaluationMode::EnforcedUnlessExempt
         } else {
             EvaluationMode::Individual
         };
@@ -78,7 +72,6 @@ impl RouteLimits {
             asks_store: limits
                 .iter()
                 .any(|limit| matches!(limit.backend, Backend::Remote(_))),
-            counts_remotely: limits.iter().any(|limit| limit.store().is_some()),
             limits: limits.into(),
             fallbacks,
             mode,
@@ -116,11 +109,6 @@ impl RouteLimits {
         self.asks_store
     }
 
-    /// Returns whether some limit counts with other nodes.
-    pub(super) fn count_remotely(&self) -> bool {
-        self.counts_remotely
-    }
-
     /// Returns whether all limits apply to every request, so that the policy field can be written before a request comes.
     #[must_use]
     pub fn are_together(&self) -> bool {
@@ -128,11 +116,6 @@ impl RouteLimits {
             self.mode,
             EvaluationMode::AllPlain | EvaluationMode::AllEnforced
         )
-    }
-
-    /// Returns whether a rejection can be predicted for a request that has all keys and is in no tier.
-    pub(super) fn are_predictable(&self) -> bool {
-        self.mode != EvaluationMode::Individual
     }
 
     /// Returns the fields of the origin's response that clients do not see.

@@ -316,36 +316,6 @@ fn only_limits_that_need_it_are_weighed() {
     }
 }
 
-/// Goal: a rejection is predicted only of requests that have the limit's own rates. Method: a limit with tiers, used up; requests without a
-/// tier or with an unknown one get the prediction that is decided, and nothing is charged; those of known tiers get none.
-#[test]
-fn what_tiers_say_is_not_foreseen() {
-    let tiers = "tier = \"header.x-plan\"\ntiers = { pro = \"9 per 30d\", free = \"unlimited\" }";
-    let mut bench = Bench::new(
-        &[("a", &format!("{FIVE}\n{tiers}")), ("b", FIVE)],
-        &["b", "a"],
-    );
-    for _ in 0..5 {
-        drop(bench.admit());
-    }
-    for (hop, plan, foreseen) in [
-        (PeerTrust::Stranger, "pro", true),
-        (PeerTrust::Trusted, "gold", true),
-        (PeerTrust::Trusted, "pro", false),
-        (PeerTrust::Trusted, "free", false),
-    ] {
-        bench.hop = hop;
-        bench
-            .headers
-            .insert("x-plan", plan.parse().expect("a value"));
-        let refused =
-            bench.asked(|facts| peek_rejection(&bench.route, facts, &bench.seed, bench.now));
-        assert_eq!(refused.is_some(), foreseen, "{hop:?} {plan}");
-        assert!(bench.is_refused(), "by the other limit at least");
-    }
-    assert_eq!(bench.left(), [0, 0]);
-}
-
 /// Goal: a ban and a permit belong to whichever limit is asked, also to one that stands in for another, and a rejection before the limits
 /// takes nothing. Method: a limit that marks, and behind it one that bans; at the ban neither is charged any more.
 #[test]

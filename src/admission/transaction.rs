@@ -30,8 +30,7 @@ use super::report::{LimitEvent, LimitNote};
 use super::settlement::FinalResponse;
 use crate::rejection::LimitRejection;
 use crate::store::{
-    self, BackendDecision, BackendDecisions, DecisionSource, RemoteCharge, ReplicatedCharge,
-    reserve_replicated,
+    self, BackendDecision, DecisionSource, RemoteCharge, ReplicatedCharge, reserve_replicated,
 };
 
 /// Owns the charges and permits of a request.
@@ -462,25 +461,6 @@ fn reject_by_cache(checks: &[LimitCheck<'_>], now: Timestamp) -> Option<JointDec
     let each = checks.iter().zip(cached);
     let decisions = each.map(|(check, cached)| cached.unwrap_or_else(|| check.peek(now)));
     Some(JointDecision::rejected(Verdict::of(decisions), notes))
-}
-
-/// Returns the verdict and the sources of the rejection that [`Transaction::reserve`] would come to, if it needs no call to a store.
-pub(super) fn peek_rejection(
-    checks: &[LimitCheck<'_>],
-    now: Timestamp,
-) -> Option<(Verdict, Vec<LimitNote>)> {
-    let known: ArrayVec<Option<BackendDecision>, MAX_ASKS> =
-        checks.iter().map(|check| check.peek_known(now)).collect();
-    let mut known_decisions = known.iter().flatten();
-    if !known_decisions.any(|known| known.decision.is_refused()) {
-        return None;
-    }
-    let each = checks.iter().zip(known);
-    let decisions: BackendDecisions = each
-        .map(|(check, known)| known.unwrap_or_else(|| check.peek_table(now, None)))
-        .collect();
-    let notes = sources(checks.iter(), &decisions);
-    Some((Verdict::of(bare(decisions)), notes))
 }
 
 fn local_asks<'a>(checks: &[LimitCheck<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {

@@ -18,8 +18,8 @@ use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::origin::HeaderEdit;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{
-    FieldText, GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON,
-    RATE_LIMIT, RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge, rate_limit,
+    GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
+    RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge, rate_limit,
 };
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -63,13 +63,7 @@ pub(super) fn refusal(
     refusal: &RefusalResponse,
 ) -> Result<OwnAnswer> {
     let mut header = own_header(refusal.status, context)?;
-    refusal.each_field(|name, text| {
-        let value = match text {
-            FieldText::Value(value) => value.clone(),
-            FieldText::Number(number) => HeaderValue::from(number),
-        };
-        header.insert_header(name, value)
-    })?;
+    refusal.each_field(|name, value| header.insert_header(name, value))?;
     let body = refusal.body.clone();
     OwnAnswer::new(header, body, Kind::Failure, request, context)
 }

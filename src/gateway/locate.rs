@@ -1,6 +1,6 @@
 //! Runs stages 2 and 3 for one request, from the head alone: finds client and route.
 //!
-//! The proxy and the listener's fast path for repeated rejections both call it, so both find the same client, route and key.
+//! The path of requests, `explain` and `replay` call it, so all find the same client, route and key.
 
 use std::borrow::Cow;
 use std::sync::Arc;

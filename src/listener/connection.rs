@@ -25,7 +25,7 @@ use crate::record::Outcome;
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::reusable_timeout::ReusableTimeout;
-use crate::thread_buffer::read_through;
+use crate::thread_buffer::{WriteBuffer, read_through};
 
 /// The next event of a connection.
 pub(super) enum NextHead {
@@ -53,6 +53,8 @@ pub(super) struct Http1Connection {
     pub(super) read: BytesMut,
     /// The head at their start, as far as it is parsed.
     pub(super) head: RequestHead,
+    /// Answers that are not sent yet, since further requests were received with those that they answer.
+    answers: Option<WriteBuffer>,
     vigil: ReusableTimeout,
 }
 
@@ -63,6 +65,7 @@ impl Http1Connection {
             stream: GuardedStream::new(stream),
             read: BytesMut::new(),
             head: RequestHead::new(),
+            answers: None,
             vigil: ReusableTimeout::default(),
         }
     }
@@ -81,6 +84,9 @@ impl Http1Connection {
                 Ok(HeadProgress::Partial) => {}
                 Ok(HeadProgress::Whole(bytes)) => return self.check_body(bytes, rules),
                 Err(error) => return NextHead::Problem(problem_of(error)),
+            }
+            if self.send_answers().await.is_err() {
+                return NextHead::End;
             }
             // An empty line after the previous request does not begin the next one, which may never come.
             let is_idle = leading_line_end(&self.read) == self.read.len();
@@ -154,6 +160,33 @@ impl Http1Connection {
     /// Takes the bytes of the head; those behind it stay.
     pub(super) fn split_head(&mut self, head_bytes: usize) -> Bytes {
         self.read.split_to(head_bytes).freeze()
+    }
+
+    /// Returns the answers that are not sent yet, so that another one is appended.
+    pub(super) fn take_answers(&mut self) -> WriteBuffer {
+        self.answers.take().unwrap_or_else(WriteBuffer::take)
+    }
+
+    /// Keeps answers until they are [sent](Self::send_answers).
+    pub(super) fn queue_answers(&mut self, answers: WriteBuffer) {
+        self.answers = (!answers.is_empty()).then_some(answers);
+    }
+
+    /// Returns whether as many bytes of answers wait as may.
+    pub(super) fn is_queue_full(&self) -> bool {
+        (self.answers.as_ref()).is_some_and(|answers| answers.len() >= bounds::QUEUED_ANSWERS)
+    }
+
+    /// Sends the answers that are not sent yet.
+    ///
+    /// # Errors
+    /// The client has left, or reads too slowly.
+    pub(super) async fn send_answers(&mut self) -> io::Result<()> {
+        let Some(answers) = self.answers.take() else {
+            return Ok(());
+        };
+        self.stream.write_all(&answers).await?;
+        self.stream.flush().await
     }
 
     /// Begins the body of a request whose head was taken.

@@ -2,9 +2,7 @@
 //!
 //! The protocols below HTTP come first: the PROXY protocol ([`super::proxy_protocol`]), then TLS ([`crate::tls`]). Heads are
 //! read here, so that they have a deadline and a size, and so that none is served that two parsers could read in two ways
-//! ([`sluicegate_http1`]). On a connection whose last request
-//! was rejected, [`super::rejection_fast_path`] first checks whether the next would be rejected again and answers that at a
-//! fraction of the cost; other connections never pay for this check.
+//! ([`sluicegate_http1`]). The answers of the gateway's own to pipelined requests leave in one write.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +14,6 @@ use pingora::protocols::{ALPN, Stream};
 use pingora::server::ShutdownWatch;
 
 use super::connection::{Http1Connection, NextHead};
-use super::rejection_fast_path::RejectionRepeater;
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::ClientConnectionPermit;
 use crate::config::rules::Http2;
@@ -148,7 +145,6 @@ impl Intake {
     async fn serve_http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
         let facts = super::facts(&*stream);
         let mut connection = Http1Connection::new(stream);
-        let mut repeats: Option<RejectionRepeater> = None;
         loop {
             let snapshot = self.shared.snapshot();
             let next = connection.next(&snapshot.rules.server).await;
@@ -164,12 +160,6 @@ impl Intake {
                     return None;
                 }
             };
-            if !*shutdown.borrow()
-                && let Some(repeats) = &mut repeats
-                && repeats.answer(&mut connection, &self.shared).await? > 0
-            {
-                continue;
-            }
             let head = connection.split_head(head_bytes);
             let decided = (self.gateway).decide_direct(&connection.head, &head, &facts);
             let Some(decided) = decided else {
@@ -178,19 +168,33 @@ impl Intake {
                 return None;
             };
             connection.begin_body(decided.server_rules());
-            let served = (self.gateway).serve_direct(decided, &mut connection, shutdown);
-            // Boxed, so that an idle connection does not hold the room for a request.
-            let state = Box::pin(served).await;
-            match state {
-                ConnectionState::Reusable => repeats = None,
-                ConnectionState::ReusableAfterRejection => {
-                    repeats = repeats.or_else(|| RejectionRepeater::of(&*connection.stream));
+            let mut answers = connection.take_answers();
+            let answered =
+                (self.gateway).answer_at_once(decided, &mut connection, shutdown, &mut answers);
+            connection.queue_answers(answers);
+            let state = match answered {
+                Ok(state) => {
+                    if connection.is_queue_full() {
+                        connection.send_answers().await.ok()?;
+                    }
+                    state
                 }
+                Err(decided) => {
+                    connection.send_answers().await.ok()?;
+                    let served = (self.gateway).serve_direct(decided, &mut connection, shutdown);
+                    // Boxed, so that an idle connection does not hold the room for a request.
+                    Box::pin(served).await
+                }
+            };
+            match state {
+                ConnectionState::Reusable => {}
                 ConnectionState::Ended => {
+                    connection.send_answers().await.ok()?;
                     connection.end().await;
                     return None;
                 }
                 ConnectionState::Lingering => {
+                    connection.send_answers().await.ok()?;
                     Box::pin(connection.linger()).await;
                     return None;
                 }

@@ -8,7 +8,6 @@ mod http2_stream;
 mod intake;
 mod outgoing;
 pub(crate) mod proxy_protocol;
-mod rejection_fast_path;
 mod timer_keepalive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,8 +1,7 @@
 //! Makes the answer to a rejected request: a status, `Retry-After`, the state of the limits, and a body.
 //!
 //! Route or limit may define its text; the route's text precedes the limit's, and without either it is 429 with a problem body.
-//! gRPC clients get a gRPC status, whatever the text. Two places write answers, the proxy and the listener's fast path for
-//! repeated rejections, so [`RefusalResponse::each_field`] lists the fields for both.
+//! gRPC clients get a gRPC status, whatever the text.
 
 use std::sync::Arc;
 
@@ -57,15 +56,6 @@ pub struct RefusalContext<'a> {
     pub request_id: RequestId,
 }
 
-/// The value of a field that is yet to be written.
-#[derive(Clone, Copy, Debug)]
-pub enum FieldText<'a> {
-    /// A value written unchanged.
-    Value(&'a HeaderValue),
-    /// In decimal.
-    Number(u64),
-}
-
 impl RefusalResponse {
     /// Returns the response to a request that a limit rejects; `limit` are that limit's items, and `fields` are the limits'
     /// fields, where those tell when the client may come back.
@@ -117,32 +107,31 @@ impl RefusalResponse {
     /// The first error of `write`.
     pub fn each_field<E>(
         &self,
-        mut write: impl FnMut(&HeaderName, FieldText<'_>) -> Result<(), E>,
+        mut write: impl FnMut(&HeaderName, HeaderValue) -> Result<(), E>,
     ) -> Result<(), E> {
-        write(&RETRY_AFTER, FieldText::Number(self.retry_after))?;
+        write(&RETRY_AFTER, HeaderValue::from(self.retry_after))?;
         if let Some(policy) = &self.fields.policy {
-            write(&RATE_LIMIT_POLICY, FieldText::Value(policy))?;
+            write(&RATE_LIMIT_POLICY, policy.clone())?;
         }
         if let Some(standing) = &self.fields.standing {
-            write(&RATE_LIMIT, FieldText::Value(standing))?;
+            write(&RATE_LIMIT, standing.clone())?;
         }
         for (name, number) in self.fields.x.into_iter().flat_map(XRateLimit::named) {
-            write(name, FieldText::Number(number))?;
+            write(name, HeaderValue::from(number))?;
         }
         match &self.content {
             RefusalContent::Body(content_type, rules) => {
                 for (name, value) in rules.iter().flat_map(|rules| &rules.headers) {
-                    write(name, FieldText::Value(value))?;
+                    write(name, value.clone())?;
                 }
                 if rules.as_ref().is_some_and(|rules| varies(rules)) {
-                    let by_accept = HeaderValue::from_static("accept");
-                    write(&VARY, FieldText::Value(&by_accept))?;
+                    write(&VARY, HeaderValue::from_static("accept"))?;
                 }
-                write(&CONTENT_TYPE, FieldText::Value(content_type))
+                write(&CONTENT_TYPE, content_type.clone())
             }
             RefusalContent::Grpc(fields) => fields
                 .iter()
-                .try_for_each(|(name, value)| write(name, FieldText::Value(value))),
+                .try_for_each(|(name, value)| write(name, value.clone())),
         }
     }
 }

@@ -133,10 +133,6 @@ impl ChangeFeed {
         self.open.load(Ordering::Relaxed) > 0
     }
 
-    fn known(&self, name: &KeyName) -> bool {
-        self.lock().names.contains_key(name.as_str())
-    }
-
     fn take(&self, name: &KeyName) -> Option<KeyChange> {
         let mut state = self.lock();
         let removed = state.names.remove(name.as_str());
@@ -242,14 +238,6 @@ impl Store {
         Some(change)
     }
 
-    /// Returns whether [`Self::take_change`] would return a change; `key` is called only where there may be one.
-    #[must_use]
-    pub fn knows_change(&self, key: impl FnOnce() -> Option<KeyHash>, limit: &str) -> bool {
-        let changes = &self.shared.changes;
-        changes.are_open()
-            && key().is_some_and(|key| changes.known(&KeyName::new(self.prefix(), key, limit)))
-    }
-
     /// Drops what this node would send about a key whose counts an operator has changed.
     pub(super) fn forget_unsent(&self, name: &KeyName) {
         self.shared.recovery_cache.forget(name);
@@ -262,6 +250,10 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+    fn knows(changes: &ChangeFeed, name: &KeyName) -> bool {
+        changes.lock().names.contains_key(name.as_str())
+    }
 
     fn name(bits: usize) -> KeyName {
         KeyName::new("sluicegate", KeyHash::from_bits(bits as u64), "a")
@@ -288,7 +280,7 @@ mod tests {
         ];
         assert!(!changes.are_open());
         changes.receive(7, &members, "me", NOW);
-        assert!(changes.are_open() && changes.known(&name(1)));
+        assert!(changes.are_open() && knows(&changes, &name(1)));
         assert_eq!(changes.take(&name(1)), Some(KeyChange::Cleared));
         assert_eq!(changes.take(&name(1)), None);
         assert_eq!(changes.take(&name(3)), None);
@@ -307,7 +299,7 @@ mod tests {
             .collect();
         changes.receive(2, &members, "me", later);
         assert_eq!(changes.lock().names.len(), STORE_CHANGES);
-        assert!(!changes.known(&name(0)) && changes.known(&name(STORE_CHANGES)));
+        assert!(!knows(&changes, &name(0)) && knows(&changes, &name(STORE_CHANGES)));
         changes.receive(2, &[], "me", later.saturating_add(KEPT));
         assert!(!changes.are_open());
     }

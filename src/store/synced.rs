@@ -139,27 +139,6 @@ impl ReplicatedCheck<'_> {
         }
     }
 
-    /// Returns the decision if a rejection by it queues no read, and does not depend on the key in the store.
-    #[must_use]
-    pub fn peek_rejection(&self, now: Timestamp) -> Option<BackendDecision> {
-        let ReplicatedBackend {
-            store,
-            revalidation,
-            ..
-        } = &**self.backend;
-        if *revalidation == Revalidation::EverySecond {
-            // A rejection queues a read of the key.
-            return None;
-        }
-        let decider = match store.is_up() {
-            true => self.decided_by_both(),
-            // The key decides which server must be reached.
-            false if store.has_slots() => return None,
-            false => self.decided_by_share().ok()?,
-        };
-        Some(decider.peek(self.backend.moments(now)))
-    }
-
     fn peek_view(&self, at: ClockPair) -> Decision {
         let Ask {
             limit, key, cost, ..

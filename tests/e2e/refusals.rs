@@ -286,6 +286,24 @@ async fn pipelined_requests_are_answered_after_a_refusal() {
 }
 
 #[tokio::test]
+async fn answers_that_are_gathered_wait_for_no_later_request() {
+    // Goal: answers that leave in one write are neither lost nor held back. Method: rejected requests in one write, more than are
+    // gathered at once, with the beginning of another; all are answered before its end comes.
+    const REQUESTS: usize = 100;
+    let origin = Origin::echo();
+    let gateway = exhausted(&origin).await;
+    let mut raw = gateway.raw().await;
+    let request = "POST /otp HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    raw.write(request.repeat(REQUESTS) + "GET /free HTTP/1.1\r\nHo")
+        .await;
+    for _ in 0..REQUESTS {
+        assert_eq!(raw.read_response().await.status, 429);
+    }
+    raw.write("st: a\r\n\r\n").await;
+    assert_eq!(raw.read_response().await.echo().target, "/free");
+}
+
+#[tokio::test]
 async fn a_body_behind_a_refusal_is_never_taken_for_a_request() {
     // Goal: no smuggling through the unread body of a refused request. Method: a body that looks like a request; whatever
     // the gateway does with the connection, the origin must not see it.

@@ -219,11 +219,8 @@ pub const HEAD_READ: usize = 4 * 1024;
 /// Bytes asked for in one read of a request's body.
 pub const BODY_READ: usize = 16 * 1024;
 
-/// Bytes of answers to repeated refused requests that are gathered before they are written. Then the connection writes first.
-pub const REPEAT_ANSWERS: usize = 8 * 1024;
-
-/// Header fields of a repeated refused request; one with more goes to the proxy.
-pub const REPEAT_FIELDS: usize = 64;
+/// Bytes of the gateway's own answers to pipelined requests that are gathered for one write. Then the connection writes first.
+pub const QUEUED_ANSWERS: usize = 8 * 1024;
 
 /// Time for which the end of the process waits for the access log: a disk that hangs may not delay a shutdown. Then the lines
 /// are lost.

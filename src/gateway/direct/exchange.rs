@@ -29,7 +29,6 @@ use crate::gateway::key_body;
 use crate::gateway::shape::BodyEnd;
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
-use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
 
@@ -270,6 +269,17 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// Writes an answer of the gateway's own.
     pub(super) async fn answer(&mut self, answer: OwnAnswer) -> Result<()> {
         self.drain().await;
+        let mut bytes = WriteBuffer::take();
+        self.append_answer(&mut bytes, &answer)?;
+        let written = self.write(&bytes, BodyEnd::Here).await;
+        if written.is_err() {
+            self.body_bytes = 0;
+        }
+        written
+    }
+
+    /// Appends an answer of the gateway's own to `into`. A body that was not read to its end ends the connection.
+    pub(super) fn append_answer(&mut self, into: &mut Vec<u8>, answer: &OwnAnswer) -> Result<()> {
         if !self.body.is_over() {
             self.close();
         }
@@ -277,13 +287,20 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             Some(_) => BodyFraming::Length(answer.body.len() as u64),
             None => BodyFraming::None,
         };
-        let mut bytes = WriteBuffer::take();
-        self.begin_answer(&mut bytes, (&answer.head).into(), framing, NO_OTHERS)?;
-        let body = answer.body_for(&self.head.method);
-        bytes.extend_from_slice(body.map_or(&[][..], |body| body));
-        self.write(&bytes, BodyEnd::Here).await?;
-        self.body_bytes = body.map_or(0, |body| body.len() as u64);
+        self.begin_answer(into, (&answer.head).into(), framing, NO_OTHERS)?;
+        if let Some(body) = answer.body_for(&self.head.method) {
+            into.extend_from_slice(body);
+            self.body_bytes = body.len() as u64;
+        }
         Ok(())
+    }
+
+    /// Drops the bytes of the body that were received.
+    ///
+    /// # Errors
+    /// Its chunks are malformed.
+    pub(super) fn discard_received(&mut self) -> Result<()> {
+        self.body.discard(self.client.received()).map(|_| ())
     }
 
     /// Drops a small body that was sent already, so that the connection can go on; a large one is not read to its end.
@@ -312,8 +329,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         let _ = timeout(bounds::DRAIN_TIME, discard).await;
     }
 
-    /// Returns the state of the connection after a request with this disposition.
-    pub(super) fn end(self, disposition: RequestDisposition) -> ConnectionState {
+    /// Returns the state of the connection after the request.
+    pub(super) fn end(self) -> ConnectionState {
         // Bytes that the client sent, or may send, and that nobody reads.
         let has_unread = !self.body.is_over() || !self.client.received().is_empty();
         match self.persistence {
@@ -321,9 +338,6 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 ConnectionState::Lingering
             }
             ConnectionPersistence::Close | ConnectionPersistence::Switch => ConnectionState::Ended,
-            ConnectionPersistence::Keep if disposition.is_refusal() => {
-                ConnectionState::ReusableAfterRejection
-            }
             ConnectionPersistence::Keep => ConnectionState::Reusable,
         }
     }

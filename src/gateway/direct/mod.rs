@@ -26,7 +26,7 @@ use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
 
 use sluicegate_base::bounds;
-use sluicegate_http1::ChunkLimits;
+use sluicegate_http1::{BodyFraming, ChunkLimits};
 
 use super::answer::OwnAnswer;
 use super::context::Context;
@@ -74,6 +74,23 @@ impl DecidedRequest {
     pub fn server_rules(&self) -> &ServerRules {
         &self.context.snapshot.rules.server
     }
+
+    /// Returns whether the gateway answers it without a wait: for its body, of which these bytes were received, for a store, a delay or an
+    /// origin.
+    fn is_answered_at_once(&self, received: &[u8]) -> bool {
+        let waits = match self.step {
+            Step::ReadBody { .. } | Step::AskStore | Step::Forward => true,
+            _ => (self.context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()),
+        };
+        let is_received = match self.wire.framing {
+            BodyFraming::None => true,
+            BodyFraming::Length(bytes) => {
+                bytes <= received.len() as u64 && !self.wire.expects_continue
+            }
+            BodyFraming::Chunked | BodyFraming::UntilClose => false,
+        };
+        !waits && is_received
+    }
 }
 
 /// The state of a client's connection after a request.
@@ -81,8 +98,6 @@ impl DecidedRequest {
 pub enum ConnectionState {
     /// It may carry another request.
     Reusable,
-    /// It may carry another request; a limit or a list rejected this one.
-    ReusableAfterRejection,
     /// It ends.
     Ended,
     /// It ends after unread bytes of the client are dropped, so that no reset overtakes the answer.
@@ -171,6 +186,36 @@ impl Gateway {
         }
     }
 
+    /// Answers a decided request without a wait, and records it: appends the answer to `into`. A rejection costs no more than this
+    /// (contract C7). Returns the state of the connection.
+    ///
+    /// # Errors
+    /// The request, where it has to wait for its body, a store, a delay or an origin: [`serve_direct`](Self::serve_direct) serves it.
+    pub fn answer_at_once<C: RequestClient>(
+        &self,
+        request: Box<DecidedRequest>,
+        client: &mut C,
+        shutdown: &ShutdownWatch,
+        into: &mut Vec<u8>,
+    ) -> Result<ConnectionState, Box<DecidedRequest>> {
+        if !request.is_answered_at_once(client.received()) {
+            return Err(request);
+        }
+        let (mut context, step, head) = (request.context, request.step, &request.head);
+        let mut exchange = ClientExchange::new(client, head, request.wire, shutdown, &context);
+        let answered = exchange.discard_received().and_then(|()| {
+            let answer = answer_to(step, head, &mut context)?;
+            exchange.append_answer(into, &answer)
+        });
+        if let Err(error) = answered
+            && let Some(Ok(answer)) = self.answer_to_failure(&error, &mut exchange, &mut context)
+            && exchange.append_answer(into, &answer).is_err()
+        {
+            context.disposition = Some(RequestDisposition::ClientGone);
+        }
+        Ok(self.end_request(exchange, &mut context))
+    }
+
     /// Serves a decided request to its end, and records it. Returns the state of the connection.
     pub async fn serve_direct<C: RequestClient>(
         &self,
@@ -186,6 +231,15 @@ impl Gateway {
         if let Err(error) = served {
             self.end_failed(&error, &mut exchange, &mut context).await;
         }
+        self.end_request(exchange, &mut context)
+    }
+
+    /// Settles what a served request left open, and records it. Returns the state of the connection.
+    fn end_request<C: RequestClient>(
+        &self,
+        exchange: ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> ConnectionState {
         context.settle_unanswered();
         context.release_server();
         let cached = context.cached.take();
@@ -197,17 +251,14 @@ impl Gateway {
             context.disposition = Some(RequestDisposition::Cached);
         }
         // Every failure has set its disposition by now, so a request without one passed.
-        let disposition = *context
-            .disposition
-            .get_or_insert(RequestDisposition::Forwarded);
+        (context.disposition).get_or_insert(RequestDisposition::Forwarded);
         let response = ClientResponse {
             status: exchange.status,
             body_bytes: exchange.body_bytes,
             cache,
         };
-        let state = exchange.end(disposition);
-        self.record(&request.head, &response, &context);
-        state
+        self.record(exchange.head, &response, context);
+        exchange.end()
     }
 
     /// Waits as the limits say, then forwards or answers the request.
@@ -249,17 +300,9 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) {
-        let waits_for_client = !exchange.body.is_over();
-        let fault = http_versions::blame(ProxyFault::of(error), waits_for_client, context);
-        // The gateway has all of a request whose origin failed, or it closes the connection with the answer.
-        if exchange.status.is_some() || !fault.leaves_client_usable() {
-            exchange.close();
-        }
-        self.note_fault(fault, error, context);
-        let Some(problem) = fault.problem().filter(|_| exchange.status.is_none()) else {
+        let Some(answer) = self.answer_to_failure(error, exchange, context) else {
             return;
         };
-        let answer: pingora::Result<OwnAnswer> = answer_to_fault(problem, exchange.head, context);
         let sent = match answer {
             Ok(answer) => Box::pin(exchange.answer(answer)).await,
             Err(error) => Err(error),
@@ -267,5 +310,23 @@ impl Gateway {
         if sent.is_err() {
             context.disposition = Some(RequestDisposition::ClientGone);
         }
+    }
+
+    /// Notes the failure of a request. Returns its answer; `None` where the client is gone or has got a part of another one.
+    fn answer_to_failure<C: RequestClient>(
+        &self,
+        error: &Error,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Option<pingora::Result<OwnAnswer>> {
+        let waits_for_client = !exchange.body.is_over();
+        let fault = http_versions::blame(ProxyFault::of(error), waits_for_client, context);
+        // The gateway has all of a request whose origin failed, or it closes the connection with the answer.
+        if exchange.status.is_some() || !fault.leaves_client_usable() {
+            exchange.close();
+        }
+        self.note_fault(fault, error, context);
+        let problem = fault.problem().filter(|_| exchange.status.is_none())?;
+        Some(answer_to_fault(problem, exchange.head, context))
     }
 }

@@ -17,16 +17,6 @@ impl LogRules {
             old_names: LogNames::Present,
         }
     }
-
-    /// Returns whether lines show the request field `name`.
-    #[must_use]
-    pub fn shows_field(&self, name: &str) -> bool {
-        let is = |field: &str| field.eq_ignore_ascii_case(name);
-        match self.format {
-            LogFormat::Json => self.fields.iter().any(|field| is(field.as_str())),
-            LogFormat::Combined => is("referer") || is("user-agent"),
-        }
-    }
 }
 
 /// The format of an access line.

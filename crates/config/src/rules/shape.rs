@@ -33,12 +33,6 @@ impl ShapeRules {
         *self == Self::default()
     }
 
-    /// Returns whether responses that the gateway gives itself differ by these rules from those without them.
-    #[must_use]
-    pub fn touches_answers(&self) -> bool {
-        !self.response.is_empty() || self.cors.is_some() || !self.pages.pages.is_empty()
-    }
-
     /// Returns whether a template asks for a part of the path, which then must have one reading.
     #[must_use]
     pub fn reads_path(&self) -> bool {
