@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use arrayvec::ArrayString;
 use siphasher::sip128::SipHasher13;
+use sluicegate_telemetry::hex::digits_of_u128;
 
 /// The identity of one request: 32 lower-case hexadecimal digits when written, or what a trusted hop called it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,21 +30,6 @@ enum IdForm {
 
 /// A [`RequestId`] as text, on the stack.
 pub type Text = ArrayString<{ RequestId::LONGEST }>;
-
-/// The digits of an identity that was drawn.
-type Digits = [u8; 32];
-
-/// The two digits of every byte: an id is written three times a request.
-const PAIRS: [[u8; 2]; 256] = {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut pairs = [[0; 2]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 0xf]];
-        byte += 1;
-    }
-    pairs
-};
 
 impl RequestId {
     /// Most bytes of the written form: a UUID has 36, the ids of the large load balancers up to 64.
@@ -87,7 +73,7 @@ impl RequestId {
             IdForm::Drawn(bits) => {
                 let mut text = Text::new();
                 // ASCII digits, of which two times as many would fit.
-                text.push_str(std::str::from_utf8(&hex(bits)).unwrap_or_default());
+                text.push_str(std::str::from_utf8(&digits_of_u128(bits)).unwrap_or_default());
                 text
             }
             IdForm::Given(text) => text,
@@ -97,7 +83,7 @@ impl RequestId {
     /// Appends the written form.
     pub fn write(&self, into: &mut Vec<u8>) {
         match &self.0 {
-            IdForm::Drawn(bits) => into.extend_from_slice(&hex(*bits)),
+            IdForm::Drawn(bits) => into.extend_from_slice(&digits_of_u128(*bits)),
             IdForm::Given(text) => into.extend_from_slice(text.as_bytes()),
         }
     }
@@ -108,7 +94,7 @@ impl RequestId {
     #[must_use]
     pub fn as_header_value(self) -> http::HeaderValue {
         let value = match &self.0 {
-            IdForm::Drawn(bits) => http::HeaderValue::from_bytes(&hex(*bits)),
+            IdForm::Drawn(bits) => http::HeaderValue::from_bytes(&digits_of_u128(*bits)),
             IdForm::Given(text) => http::HeaderValue::from_bytes(text.as_bytes()),
         };
         value.expect("letters, digits and their like are visible ASCII")
@@ -121,14 +107,6 @@ pub(super) fn draw() -> u128 {
         static SOURCE: RefCell<IdSource> = RefCell::new(IdSource::new());
     }
     SOURCE.with_borrow_mut(IdSource::draw)
-}
-
-fn hex(bits: u128) -> Digits {
-    let mut digits = [0; 32];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
-        pair.copy_from_slice(&PAIRS[usize::from(byte)]);
-    }
-    digits
 }
 
 impl fmt::Display for RequestId {

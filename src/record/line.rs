@@ -9,14 +9,14 @@
 //! [`MAX_TARGET`], [`MAX_HOST`] and [`MAX_METHOD`] bound what a client can make a line weigh: with every byte escaped to six,
 //! no line exceeds 16 KiB plus the operator's own names, and 3 KiB for each field of `[log] fields`.
 
-use std::io::Write;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use sluicegate_base::address::address_text;
 use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
-use sluicegate_limiter::{KeyPlacement, Verdict};
+use sluicegate_limiter::{KeyHash, KeyPlacement, Verdict};
 use sluicegate_telemetry::escape::{Truncation, escape, escape_cut};
+use sluicegate_telemetry::hex::digits_of_u64;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use crate::admission::LimitEvent;
@@ -61,8 +61,8 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     address(into, b",\"client\":\"", outcome.client);
     if let Some(trace) = &outcome.trace {
         plain(into, b",\"trace_id\":\"", trace.id().text().as_bytes());
-        // Writing into a vector does not fail.
-        let _ = write!(into, "\",\"span_id\":\"{:016x}\"", trace.span());
+        plain(into, b"\",\"span_id\":\"", &digits_of_u64(trace.span()));
+        into.push(b'"');
     }
     // Without a trusted hop in front, the peer is the client.
     let peer = outcome.peer.filter(|_| outcome.peer != outcome.client);
@@ -216,10 +216,10 @@ fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     notes(into, entry, fields);
 }
 
-/// Writes the key by which the limit that rejected counts, as the admin endpoints show it: without the bit that the limiter does not keep.
+/// Writes the key by which the limit that rejected counts.
 fn key(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     if let Some(key) = outcome.key() {
-        let _ = write!(into, ",\"key\":\"{:016x}\"", key.bits() & !1);
+        hash(into, b",\"key\":\"", key);
     }
     let mut before: &[u8] = b",\"key_values\":[\"";
     for value in outcome.key_values {
@@ -256,13 +256,12 @@ fn tiers(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
     }
 }
 
-/// Writes the details of a rejection beside limit and wait. A key is written as the admin endpoints show it: without the bit that the
-/// limiter does not keep.
+/// Writes the details of a rejection beside limit and wait.
 fn reason(into: &mut Vec<u8>, rejection: &LimitRejection) {
     match &rejection.reason {
         RejectionReason::Banned(banned) | RejectionReason::BanStarted(banned) => {
             number(into, b",\"ban_level\":", banned.level.into());
-            let _ = write!(into, ",\"ban_key\":\"{:016x}\"", rejection.key.bits() & !1);
+            hash(into, b",\"ban_key\":\"", rejection.key);
         }
         RejectionReason::Concurrency(full) => {
             number(into, b",\"in_flight\":", full.in_flight.permits.into());
@@ -368,6 +367,12 @@ fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Trun
 fn plain(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
     into.extend_from_slice(before);
     into.extend_from_slice(value);
+}
+
+/// Writes a key as the admin endpoints show it: without the bit that the limiter does not keep.
+fn hash(into: &mut Vec<u8>, before: &[u8], key: KeyHash) {
+    plain(into, before, &digits_of_u64(key.bits() & !1));
+    into.push(b'"');
 }
 
 #[inline]

@@ -1,8 +1,7 @@
 //! Owns the facts that `sluicegate replay` needs beside those that a line has anyway.
 
-use std::io::Write;
-
 use sluicegate_limiter::Timestamp;
+use sluicegate_telemetry::hex::digits_of_u64;
 
 use super::line::{number, text};
 use crate::admission::RecordedKey;
@@ -25,8 +24,9 @@ impl ReplayFacts<'_> {
             text(into, before, recorded.template.to_string().as_bytes());
             match recorded.key {
                 Ok(key) => {
-                    // Writing into a vector does not fail.
-                    let _ = write!(into, ":\"{:016x}\"", key.bits());
+                    into.extend_from_slice(b":\"");
+                    into.extend_from_slice(&digits_of_u64(key.bits()));
+                    into.push(b'"');
                 }
                 Err(why) => text(into, b":\"", why.as_str().as_bytes()),
             }

@@ -26,6 +26,7 @@
 
 pub mod escape;
 pub mod exposition;
+pub mod hex;
 pub mod histogram;
 mod line_buffers;
 pub mod line_log;
