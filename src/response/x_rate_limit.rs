@@ -37,9 +37,13 @@ impl XRateLimit {
     /// Returns the fields of the rate nearest to rejection, of the limits shown in this style; `limits` are in the verdict's order.
     #[must_use]
     pub fn nearest<'a>(
-        limits: impl IntoIterator<Item = &'a PolicyItems>,
+        limits: impl IntoIterator<Item = &'a PolicyItems> + Clone,
         verdict: &Verdict,
     ) -> Option<Self> {
+        let is_shown = |limit: &PolicyItems| limit.style().has_x_rate_limit();
+        if !limits.clone().into_iter().any(is_shown) {
+            return None;
+        }
         let decisive = match verdict.outcome() {
             Outcome::Refused { ask, rate } => Some((ask, rate)),
             Outcome::Admitted => None,
@@ -48,7 +52,7 @@ impl XRateLimit {
             .into_iter()
             .zip(verdict.decisions())
             .enumerate()
-            .filter(|(_, (limit, _))| limit.style().has_x_rate_limit());
+            .filter(|(_, (limit, _))| is_shown(limit));
         let standings = shown.flat_map(|(ask, (_, decision))| {
             let rates = decision.statuses().into_iter().enumerate();
             rates.map(move |(rate, standing)| (Some((ask, rate)) != decisive, standing))
