@@ -1,0 +1,175 @@
+// The lanes: each algorithm of the gateway as one limit, and the two limits that throttle a burst.
+//
+// A lane says how it decides a request of a key, how full it is for the picture, and what its state is in words.
+
+import { decide, makeLimit, unusedState } from './engine/limit.js';
+import { decideMarked } from './engine/mark.js';
+
+const MOST_SYMBOLS = 40;
+const seconds = (millis) => `${(millis / 1000).toFixed(2)} s`;
+const symbols = (...parts) => {
+  const length = parts.reduce((sum, [, count]) => sum + count, 0);
+  return length > MOST_SYMBOLS ? '' : parts.map(([symbol, count]) => symbol.repeat(Math.max(0, count))).join('');
+};
+const bar = (used, cap, full = '█', empty = '·') => {
+  const taken = Math.min(cap, Math.ceil(used));
+  return symbols([full, taken], [empty, cap - taken]);
+};
+const nanosAsMillis = (wait) => Number(wait) / 1e6;
+
+const rateOf = ({ count, period }) => [{ count, period }];
+const queueOf = ({ queue, maxWait }) => ({ queue, maxWait: maxWait * 1000 });
+
+// A lane of one limit. `level` returns the parts of the filled area, the lower first; a queue is drawn above the level `queueAbove`.
+function oneLimit(settings, { cap, level, stored, windows = null }) {
+  const limit = makeLimit({ ...settings, rates: rateOf(settings) });
+  return {
+    cap,
+    level,
+    stored,
+    windows,
+    unused: unusedState(limit),
+    view: (state, now) => limit.judge.view(state, now),
+    decide(state, now, cost) {
+      const { decision, state: next } = decide(limit, state, now, cost);
+      return { decision, exceeded: null, state: next, limit: 'demo' };
+    },
+  };
+}
+
+const used = (view) => [0, view.used];
+
+function slidingWindow(settings) {
+  return oneLimit({ ...settings, algorithm: 'sliding-window' }, {
+    cap: settings.count,
+    windows: 'clock',
+    level: (view) => [view.weighted, view.current],
+    stored({ previous, current, weight, weighted }) {
+      const faded = Math.floor(weighted + 1e-9);
+      const free = settings.count - faded - current;
+      return [
+        symbols(['▒', faded], ['█', current], ['·', free]),
+        `previous ${previous} × ${Math.round(weight * 100)} % = ${faded}, current ${current}`,
+      ];
+    },
+  });
+}
+
+function fixedWindow(settings, align) {
+  return oneLimit({ ...settings, align, algorithm: 'fixed-window' }, {
+    cap: settings.count,
+    windows: align ?? 'clock',
+    level: (view) => [0, view.count],
+    stored: ({ count, start, length }, at) => [
+      bar(count, settings.count),
+      count === 0 ? 'count 0' : `count ${count}, starts again in ${seconds(start + length - at)}`,
+    ],
+  });
+}
+
+function exact(settings) {
+  return oneLimit({ ...settings, algorithm: 'exact' }, {
+    cap: settings.count,
+    level: used,
+    stored: (view, at, start, state) => {
+      const times = state.slice(0, view.used).reverse().map((entry) => ((entry - start) / 1000).toFixed(2));
+      const shown = times.length > 4 ? [...times.slice(0, 3), '…', times.at(-1)] : times;
+      const when = times.length ? `, at ${shown.join(' ')}` : '';
+      return [bar(view.used, settings.count), `${view.used} of ${settings.count} admissions${when}`];
+    },
+  });
+}
+
+function bucket(settings, refill) {
+  const cap = settings.burst;
+  return oneLimit({ ...settings, refill, algorithm: 'token-bucket' }, {
+    cap,
+    level: used,
+    windows: refill === 'interval' ? 'refill' : null,
+    stored: (view) => {
+      const tokens = Math.max(0, cap - view.used);
+      return [bar(Math.floor(tokens + 1e-9), cap, '●', '○'), `${tokens.toFixed(refill === 'interval' ? 0 : 1)} of ${cap} tokens`];
+    },
+  });
+}
+
+function gcra(settings) {
+  return oneLimit({ ...settings, algorithm: 'gcra' }, {
+    cap: settings.burst,
+    level: used,
+    stored: (view) => [
+      bar(view.used, settings.burst),
+      `theoretical arrival time: ${view.used === 0 ? 'now' : `in ${seconds((view.used * settings.period * 1000) / settings.count)}`}`,
+    ],
+  });
+}
+
+const waitingText = (waiting, queue) => [bar(waiting, queue, '■', '□'), `${waiting} of ${queue} wait`];
+
+function leakyBucket(settings) {
+  return {
+    ...oneLimit({ ...settings, ...queueOf(settings), algorithm: 'leaky-bucket' }, {}),
+    queueAbove: 0,
+    stored: (view, at, start, state, waiting) => waitingText(waiting, settings.queue),
+  };
+}
+
+function throttling(settings) {
+  const { count, period, slow } = settings;
+  const limits = {
+    fast: makeLimit({ algorithm: 'sliding-window', rates: [{ count, period }] }),
+    slow: makeLimit({ algorithm: 'leaky-bucket', rates: [{ count: slow, period }], ...queueOf(settings) }),
+  };
+  return {
+    cap: count,
+    queueAbove: count,
+    throttles: true,
+    unused: { fast: unusedState(limits.fast), slow: unusedState(limits.slow) },
+    view: (state, now) => limits.fast.judge.view(state.fast, now),
+    level: (view) => [view.weighted, view.current],
+    decide: (state, now, cost) => {
+      const made = decideMarked(limits, state, now, cost);
+      return { ...made, limit: made.exceeded ? 'slow' : 'fast' };
+    },
+    stored: (view, at, start, state, waiting) => {
+      const taken = Math.min(count, Math.floor(view.weighted + 1e-9) + view.current);
+      const [queued, text] = waitingText(waiting, settings.queue);
+      return [`${bar(taken, count)} ${queued}`, `fast: ${taken} of ${count} used; slow: ${text}`];
+    },
+  };
+}
+
+/** Each lane: its name, the lines of its limit beside `rates`, the numbers that it uses, and what makes it of the settings. */
+export const LANES = {
+  exact: { title: 'exact', toml: 'algorithm = "exact"', make: exact },
+  'sliding-window': { title: 'sliding-window', toml: 'algorithm = "sliding-window"', make: slidingWindow },
+  'fixed-window': { title: 'fixed-window', toml: 'algorithm = "fixed-window"', make: fixedWindow },
+  'first-request': {
+    title: 'fixed-window, from the first request',
+    toml: 'algorithm = "fixed-window", align = "first-request"',
+    make: (settings) => fixedWindow(settings, 'first-request'),
+  },
+  'token-bucket': {
+    title: 'token-bucket',
+    toml: 'algorithm = "token-bucket", burst',
+    numbers: ['burst'],
+    make: (settings) => bucket(settings, 'greedy'),
+  },
+  'token-bucket-interval': {
+    title: 'token-bucket, refilled at intervals',
+    toml: 'algorithm = "token-bucket", burst, refill = "interval"',
+    numbers: ['burst'],
+    make: (settings) => bucket(settings, 'interval'),
+  },
+  gcra: { title: 'gcra', toml: 'algorithm = "gcra", burst', numbers: ['burst'], make: gcra },
+  'leaky-bucket': { title: 'leaky-bucket', toml: 'action = "delay", queue, max_wait', numbers: ['queue', 'maxWait'], make: leakyBucket },
+  throttling: {
+    title: 'throttled: pass, then slow, then refuse',
+    toml: 'action = "mark", fallback_limit',
+    numbers: ['queue', 'maxWait', 'slow'],
+    make: throttling,
+  },
+};
+
+/** The delay of a decision in milliseconds. */
+export const delayOf = (decision) => nanosAsMillis(decision.delay);
