@@ -12,6 +12,7 @@ mod login;
 mod rollout;
 mod search;
 mod send_otp;
+mod throttled;
 mod tiers;
 mod tls_edge;
 
@@ -70,6 +71,7 @@ fn every_example_has_a_test() {
         include_str!("rollout.rs"),
         include_str!("search.rs"),
         include_str!("send_otp.rs"),
+        include_str!("throttled.rs"),
         include_str!("tiers.rs"),
         include_str!("tls_edge.rs"),
     ]
