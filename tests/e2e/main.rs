@@ -54,6 +54,7 @@ mod origins;
 mod overflow;
 mod overrides;
 mod packaging;
+mod playground;
 mod pressure;
 mod process_log;
 mod proxy_protocol;
