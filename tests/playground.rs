@@ -285,6 +285,8 @@ fn controls_send_requests_and_the_address_repeats_them() {
         "{host}/press.html#lanes=exact,leaky-bucket&queue=5"
     ));
     let hash = page.attribute("<body", "hash");
+    let full = page.attribute("<body", "full");
+    assert!(full.contains("2000 requests"), "a stream ends: {full}");
     assert_eq!(page.attribute("<body", "clock"), "0.10 s");
     assert_eq!(
         page.attribute("<body", "said"),

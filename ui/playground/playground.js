@@ -14,6 +14,7 @@ const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 10];
 const STEP = 100;
 const HOLD_GAP = 100;
 const HOLD_AFTER = 300;
+const CLICK_AFTER = 400;
 const LABELS = {
   count: 'requests',
   period: 'per seconds',
@@ -32,7 +33,7 @@ let views = [];
 let playing = false;
 let held = null;
 let streamed = null;
-let request = 0;
+let pendingFrame = 0;
 let lastFrame = null;
 let lastDrawn = 0;
 
@@ -42,8 +43,8 @@ function setPlaying(plays) {
   playing = plays;
   byId('play').textContent = plays ? 'Pause' : 'Play';
   lastFrame = null;
-  cancelAnimationFrame(request);
-  if (plays) request = requestAnimationFrame(frame);
+  cancelAnimationFrame(pendingFrame);
+  if (plays) pendingFrame = requestAnimationFrame(frame);
   else remember();
   show();
 }
@@ -62,14 +63,22 @@ function frame(stamp) {
     lastDrawn = stamp;
     show();
   }
-  request = requestAnimationFrame(frame);
+  pendingFrame = requestAnimationFrame(frame);
 }
 
 // Lets time pass up to `now`; what is held or streamed sends its requests on the way.
 function advance(now) {
-  const gap = 1000 / numberOf('stream-rate');
-  for (; streamed !== null && streamed <= now; streamed += gap) send(Math.round(streamed));
-  for (; held !== null && held <= now; held += HOLD_GAP) send(Math.round(held));
+  // A full page ends both: `send` sets them to null.
+  while (streamed !== null && streamed <= now) {
+    const at = streamed;
+    streamed += 1000 / numberOf('stream-rate');
+    send(Math.round(at));
+  }
+  while (held !== null && held <= now) {
+    const at = held;
+    held += HOLD_GAP;
+    send(Math.round(at));
+  }
   page.now = now;
   for (const run of runs) decideUntil(run, page.requests, now);
 }
@@ -129,6 +138,7 @@ function rebuild() {
 
 function jump(now) {
   page.now = now;
+  if (streamed !== null) streamed = Math.ceil(now);
   rebuild();
   show();
 }
@@ -295,29 +305,27 @@ function listen() {
 // One request a press; held down, ten a second of virtual time.
 function listenToHit(button) {
   let timer = null;
-  let pressed = false;
-  const press = () => {
-    pressed = true;
+  let touched = -Infinity;
+  const press = (event) => {
+    touched = event.timeStamp;
     act(1);
     timer = setTimeout(() => {
       held = Math.ceil(page.now) + HOLD_GAP;
       if (!playing) setPlaying(true);
     }, HOLD_AFTER);
   };
-  const release = () => {
+  const release = (event) => {
+    touched = event.timeStamp;
     clearTimeout(timer);
     if (held !== null) remember();
     held = null;
   };
   const isPress = (event) => event.key === ' ' || event.key === 'Enter';
-  button.addEventListener('pointerdown', (event) => event.button === 0 && press());
-  button.addEventListener('keydown', (event) => isPress(event) && !event.repeat && press());
+  button.addEventListener('pointerdown', (event) => event.button === 0 && press(event));
+  button.addEventListener('keydown', (event) => isPress(event) && !event.repeat && press(event));
   for (const event of ['pointerup', 'pointerleave', 'pointercancel', 'keyup', 'blur']) button.addEventListener(event, release);
-  button.addEventListener('click', () => {
-    // Assistive technology clicks without a press.
-    if (!pressed) act(1);
-    pressed = false;
-  });
+  // Assistive technology clicks without a press; other clicks follow one.
+  button.addEventListener('click', (event) => event.timeStamp - touched > CLICK_AFTER && act(1));
 }
 
 buildControls();
