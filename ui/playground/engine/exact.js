@@ -10,8 +10,7 @@ const ERA = 2 ** 30;
 const LAP = 2 ** 32;
 
 export function exactLog(rates) {
-  const most = Math.max(...rates.map((rate) => rate.count));
-  const size = most + (most % 2);
+  const size = Math.max(...rates.map((rate) => rate.count));
   const isExpired = (entry, { period }, now) => entry <= wholeMillis(now) - period * 1000;
   const used = (log, rate, now) => {
     const first = log.findIndex((entry) => isExpired(entry, rate, now));
@@ -55,6 +54,6 @@ export function exactLog(rates) {
     },
     delay: () => 0n,
     used: (log, now) => rates.map((rate) => used(log, rate, now)),
-    view: (log, now) => ({ used: used(log, rates[0], now), size }),
+    view: (log, now) => ({ used: used(log, rates[0], now) }),
   };
 }
