@@ -34,6 +34,7 @@ pub mod cache;
 
 pub use sluicegate_config as config;
 pub mod explain;
+pub mod failure;
 mod field_lookup;
 mod in_force;
 mod name_case;

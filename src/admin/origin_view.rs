@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::{Name, Role, Weight};
-use crate::origin::{
-    AttemptOutcome, FailureKind, LatestFailure, OriginServer, ServerPool, ServerStatus,
-};
+use crate::failure::FailureKind;
+use crate::origin::{AttemptOutcome, LatestFailure, OriginServer, ServerPool, ServerStatus};
 
 /// An origin.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,8 @@ use tracing::info;
 use super::origin_view::{OriginView, ServerView};
 use super::{AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
 use crate::config::rules::Role;
-use crate::origin::{AttemptOutcome, FailureKind, LatestFailure};
+use crate::failure::FailureKind;
+use crate::origin::{AttemptOutcome, LatestFailure};
 use crate::process::GatewayProcess;
 use crate::rfc3339;
 

@@ -23,9 +23,10 @@ use super::context::Context;
 use super::decision::ForwardedRequest;
 use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::budgets::RequestPermit;
+use crate::failure::FailureKind;
 use crate::origin::{
-    AttemptFailure, AttemptWait, ChannelSecurity, FailureKind, FieldEdit, NO_CONNECTION,
-    PickRequest, PickResult, ServerPool, cookie_for, tag_in,
+    AttemptFailure, AttemptWait, ChannelSecurity, FieldEdit, NO_CONNECTION, PickRequest,
+    PickResult, ServerPool, cookie_for, tag_in,
 };
 use crate::process::SharedState;
 use crate::response::GatewayProblem;

@@ -13,7 +13,7 @@ use sluicegate_base::bounds::{FAILURE_REASON, RESPONSE_HEAD};
 
 use crate::budgets::{BytesCap, RequestCap, RequestCaps};
 use crate::config::rules::OriginTimeouts;
-use crate::origin::FailureKind;
+use crate::failure::FailureKind;
 use crate::response::GatewayProblem;
 
 /// Maximum bytes of the first line of a malformed head that are shown.

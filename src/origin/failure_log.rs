@@ -15,7 +15,7 @@ use std::time::Duration;
 use sluicegate_limiter::Timestamp;
 use tracing::warn;
 
-use super::failure::FailureKind;
+use crate::failure::FailureKind;
 
 /// The time between two warnings of one kind.
 const INTERVAL: Duration = Duration::from_secs(60);

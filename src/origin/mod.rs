@@ -33,7 +33,7 @@ pub use client_headers::{
 pub use connections::{ConnectionClosing, Connections};
 pub use connector::{OriginConnector, ProtocolNeed};
 pub use dialer::NO_CONNECTION;
-pub use failure::{AttemptFailure, AttemptOutcome, FailureKind};
+pub use failure::{AttemptFailure, AttemptOutcome};
 pub use failure_log::{FailureLog, LatestFailure};
 pub use field_changes::FieldChanges;
 pub use header_edit::{FieldEdit, HeaderEdit};

@@ -20,7 +20,7 @@ use tracing::warn;
 
 use super::balancer::{PickContext, ServerTier};
 use super::dialer;
-use super::failure::{AttemptFailure, FailureKind};
+use super::failure::AttemptFailure;
 use super::failure_log::FailureLog;
 use super::idle::PoolGeneration;
 use super::peer::{group_of, peer};
@@ -30,6 +30,7 @@ use super::server::{OriginServer, ServerPermit, point};
 use super::server_state::{ServerState, ServerStatus};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
 use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Protocol, Role};
+use crate::failure::FailureKind;
 
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
 /// their state.

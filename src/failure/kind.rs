@@ -1,0 +1,108 @@
+//! Defines the kinds of failures of origins, and their names in log and metrics.
+
+/// The cause of a request's failure at its origin: the field `failure` of the access log, and the label of the metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// No address of the origin is known.
+    Resolve,
+    /// No connection: refused, unreachable, no local socket.
+    Connect,
+    /// No connection in time.
+    ConnectTimeout,
+    /// The TLS handshake failed.
+    Tls,
+    /// The server broke the protocol that the configuration names, or speaks another.
+    Protocol,
+    /// No response head within `timeouts.read`.
+    TtfbTimeout,
+    /// No byte of the body within `timeouts.read`.
+    ReadTimeout,
+    /// The server did not take the request within `timeouts.write`.
+    WriteTimeout,
+    /// No whole response within `timeouts.total`.
+    TotalTimeout,
+    /// The connection closed before the response head was complete.
+    Closed,
+    /// The connection or the stream was reset before the response head was complete.
+    Reset,
+    /// The response head is not HTTP.
+    MalformedHead,
+    /// The response head has too many fields.
+    TooManyFields,
+    /// The response head has too many bytes.
+    HeadTooLarge,
+    /// The framing of the response body is invalid.
+    MalformedBody,
+    /// The response body ended early.
+    Truncated,
+    /// No server is in service: checks fail, or servers are ejected or drained.
+    NoServer,
+    /// Every server has all requests or connections that it may have, and the queue is full.
+    CircuitFull,
+    /// Every server was full for `pending_timeout`.
+    PendingTimeout,
+}
+
+impl FailureKind {
+    /// Every kind, in the order of its discriminants.
+    pub const ALL: [Self; 19] = [
+        Self::Resolve,
+        Self::Connect,
+        Self::ConnectTimeout,
+        Self::Tls,
+        Self::Protocol,
+        Self::TtfbTimeout,
+        Self::ReadTimeout,
+        Self::WriteTimeout,
+        Self::TotalTimeout,
+        Self::Closed,
+        Self::Reset,
+        Self::MalformedHead,
+        Self::TooManyFields,
+        Self::HeadTooLarge,
+        Self::MalformedBody,
+        Self::Truncated,
+        Self::NoServer,
+        Self::CircuitFull,
+        Self::PendingTimeout,
+    ];
+
+    /// The name in log and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::ConnectTimeout => "connect-timeout",
+            Self::Tls => "tls",
+            Self::Protocol => "protocol",
+            Self::TtfbTimeout => "ttfb-timeout",
+            Self::ReadTimeout => "read-timeout",
+            Self::WriteTimeout => "write-timeout",
+            Self::TotalTimeout => "total-timeout",
+            Self::Closed => "closed",
+            Self::Reset => "reset",
+            Self::MalformedHead => "malformed-head",
+            Self::TooManyFields => "too-many-fields",
+            Self::HeadTooLarge => "head-too-large",
+            Self::MalformedBody => "malformed-body",
+            Self::Truncated => "truncated",
+            Self::NoServer => "no-server",
+            Self::CircuitFull => "circuit-full",
+            Self::PendingTimeout => "pending-timeout",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a counter of one kind never counts another. Method: the position of each kind in the list.
+    #[test]
+    fn kinds_are_listed_in_their_order() {
+        for (index, kind) in FailureKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index, "{}", kind.as_str());
+        }
+    }
+}
