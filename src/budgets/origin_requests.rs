@@ -114,6 +114,17 @@ impl FileShares {
     }
 }
 
+impl RequestCaps {
+    /// Returns the value of this cap.
+    #[must_use]
+    pub fn of(self, cap: RequestCap) -> u64 {
+        match cap {
+            RequestCap::All => self.all,
+            RequestCap::Client => self.of_client.get().into(),
+        }
+    }
+}
+
 impl RequestCap {
     /// Every bound.
     pub const ALL: [Self; 2] = [Self::All, Self::Client];

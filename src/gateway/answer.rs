@@ -8,13 +8,13 @@ use http::header::{
     STRICT_TRANSPORT_SECURITY, VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
-use pingora::Result;
 use pingora::http::{RequestHeader, ResponseHeader};
 
 use super::context::Context;
 use super::direct::write_field;
 use super::shape::{self, Kind};
 use crate::config::rules::{FixedResponse, RedirectRules};
+use crate::failure::Result;
 use crate::origin::HeaderEdit;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{

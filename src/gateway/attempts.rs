@@ -13,23 +13,23 @@ use std::sync::Arc;
 use http::header::HeaderValue;
 use http::{StatusCode, header::SET_COOKIE};
 use pingora::http::RequestHeader;
-use pingora::{Error, ErrorSource, ErrorType, Result, RetryType};
 use sluicegate_base::bounds::MAX_TRIES;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
-use super::cause::{Cause, Stage, explain};
+use super::cause::Cause;
 use super::context::Context;
 use super::decision::ForwardedRequest;
-use super::error::{OVERFULL, OVERLOADED, error_for};
 use crate::budgets::RequestPermit;
-use crate::failure::FailureKind;
+use crate::failure::{
+    FailureKind, GatewayFailure, OriginFailure, RequestFailure, ResponseStage, Result,
+    StreamFailure,
+};
 use crate::origin::{
-    AttemptFailure, AttemptWait, ChannelSecurity, FieldEdit, NO_CONNECTION, PickRequest,
-    PickResult, ServerPool, cookie_for, tag_in,
+    AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit, PickRequest, PickResult,
+    ServerPool, cookie_for, tag_in,
 };
 use crate::process::SharedState;
-use crate::response::GatewayProblem;
 use crate::url_scheme::UrlScheme;
 
 /// The parts of a request that decide about its attempts.
@@ -59,8 +59,23 @@ impl<'a> AttemptRequest<'a> {
     }
 }
 
-/// The cause of the errors that turn an answer into another attempt; it is not shown to anybody.
-const ANOTHER_TRY: &str = "the answer asks for another try";
+/// The use of an answer of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerUse {
+    /// The client gets it.
+    Pass,
+    /// The request is sent again instead.
+    Repeat,
+}
+
+/// The effect of a failed attempt on its server and the retry budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AttemptBlame {
+    /// It counts.
+    Counted,
+    /// It does not: the server did not fail.
+    Excused,
+}
 
 /// Picks the server of the next attempt, and takes a permit there.
 pub(super) async fn pick(
@@ -88,69 +103,61 @@ pub(super) async fn pick(
         }
         PickResult::Full => {
             let queued_at = context.forwarded()?.attempt.queued_at;
-            note_full(context, &pool, queued_at);
-            Err(Error::new(ErrorType::Custom(OVERFULL)))
+            let (kind, reason) = why_full(&pool, queued_at);
+            Err(unserved(OriginFailure::Full(kind, reason), context, &pool))
         }
         PickResult::None => {
             let (kind, reason) = pool.why_no_server(clock::now());
-            note_unserved(context, &pool, kind, reason);
-            Err(error_for(GatewayProblem::NoServer))
+            let failure = OriginFailure::NoServer(kind, reason);
+            Err(unserved(failure, context, &pool))
         }
     }
 }
 
-/// Records that every server is full, to a request that has waited since `queued_at`.
-fn note_full(context: &mut Context, pool: &ServerPool, queued_at: Timestamp) {
+/// Returns why every server is full to a request that has waited since `queued_at`.
+fn why_full(pool: &ServerPool, queued_at: Timestamp) -> (FailureKind, String) {
     let Some(queue) = &pool.queue else {
-        let reason = "every server has as many requests as there are ports for".to_owned();
-        note_unserved(context, pool, FailureKind::CircuitFull, reason);
-        return;
+        let reason = "every server has as many requests as there are ports for";
+        return (FailureKind::CircuitFull, reason.to_owned());
     };
     let rules = &queue.rules;
-    let (kind, reason) = if clock::since(queued_at) < rules.pending_timeout {
-        let reason = format!(
-            "every server is full, and {} requests wait",
-            queue.waiting()
-        );
+    if clock::since(queued_at) < rules.pending_timeout {
+        let waiting = queue.waiting();
+        let reason = format!("every server is full, and {waiting} requests wait");
         (FailureKind::CircuitFull, reason)
     } else {
         let reason = format!("every server was full for {:?}", rules.pending_timeout);
         (FailureKind::PendingTimeout, reason)
-    };
-    note_unserved(context, pool, kind, reason);
+    }
 }
 
 /// Records a failure that is not a server's.
-fn note_unserved(context: &mut Context, pool: &ServerPool, kind: FailureKind, reason: String) {
-    pool.failures
-        .note(&pool.name, None, kind, &reason, clock::now());
-    context.cause = Some(Box::new(Cause::of_origin(kind, reason)));
-}
-
-/// Records the failure that ends a request which was forwarded.
-pub(super) fn note_origin_failed(context: &mut Context, error: &Error) {
-    if let Some(forwarded) = context.forwarded_if_any() {
-        let cause = failure_at(forwarded, error, forwarded.attempt.stage());
-        context.cause = Some(cause);
-    }
+fn unserved(
+    failure: OriginFailure,
+    context: &mut Context,
+    pool: &ServerPool,
+) -> Box<RequestFailure> {
+    let kind = failure.kind(ResponseStage::Awaited);
+    let cause = Cause::of(Some(kind.as_str()), &failure);
+    let log = &pool.failures;
+    log.note(&pool.name, None, kind, &cause.reason, clock::now());
+    context.cause = Some(cause);
+    failure.into()
 }
 
 /// Records a failure of the attempt's server. Returns the cause.
-fn failure_at(forwarded: &ForwardedRequest, error: &Error, stage: Stage) -> Box<Cause> {
+fn failure_at(forwarded: &ForwardedRequest, failure: &OriginFailure) -> Box<Cause> {
     let pool = &forwarded.pool;
-    let (kind, reason) = explain(error, stage, &pool.rules.timeouts);
+    let stage = forwarded.attempt.stage();
+    let kind = failure.kind(stage);
+    let cause = Cause::of(Some(kind.as_str()), &format_args!("{failure}{stage}"));
     if let Some(permit) = &forwarded.attempt.permit {
         let server = &permit.server;
         let log = &server.server_state.failure_log;
-        log.note(
-            &pool.name,
-            Some(server.address),
-            kind,
-            &reason,
-            clock::now(),
-        );
+        let address = Some(server.address);
+        log.note(&pool.name, address, kind, &cause.reason, clock::now());
     }
-    Box::new(Cause::of_origin(kind, reason))
+    cause
 }
 
 /// Acquires the permit of a request in flight to origins.
@@ -158,13 +165,10 @@ fn take_request_permit(shared: &SharedState, context: &mut Context) -> Result<Re
     let (client, _) = context.client_or_unspecified();
     let files = context.forwarded()?.pool.files_of_connection();
     let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
-    requests
+    let permit = requests
         .enter(client, files, rules, &shared.seed)
-        .map_err(|cap| {
-            let caps = requests.caps(rules);
-            context.cause = Some(Box::new(Cause::of_cap(cap, caps)));
-            Error::new(ErrorType::Custom(OVERLOADED))
-        })
+        .map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?;
+    Ok(permit)
 }
 
 /// Begins an attempt.
@@ -247,116 +251,86 @@ fn at_present(pick: &PickRequest) -> PickRequest {
     }
 }
 
-/// Records that an attempt has its connection.
-///
-/// # Errors
-/// The connection is being closed for another request. Nothing was sent, and the attempt looks for another one.
-pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<()> {
+/// Records that an attempt has its connection. Returns false where the connection is being closed for another request: nothing was sent,
+/// and the attempt looks for another one.
+pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<bool> {
     let attempt = &mut context.forwarded_mut()?.attempt;
     if let Some(permit) = &mut attempt.permit
         && permit.connected(socket).is_err()
     {
         attempt.wait.get_or_insert_default().refused = true;
-        return Err(Error::new(ErrorType::Custom(NO_CONNECTION)));
+        return Ok(false);
     }
     attempt.wait = None;
-    Ok(())
+    Ok(true)
 }
 
-/// Decides what follows an attempt whose connection failed.
-pub(super) fn unconnected(context: &mut Context, error: Box<Error>) -> Box<Error> {
-    let again = follows_unconnected(context, &error);
-    with_retry(error, again)
-}
-
-fn follows_unconnected(context: &mut Context, error: &Error) -> Result<bool> {
+/// Records that an attempt has no connection.
+///
+/// # Errors
+/// No other attempt follows.
+pub(super) fn unconnected(context: &mut Context, error: ConnectError) -> Result<()> {
     let decided = context.decided_at;
     let forwarded = context.forwarded_mut()?;
-    if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) {
-        forwarded.attempt.wait.get_or_insert_default().refused = true;
-        return Ok(true);
-    }
+    let failure = match error {
+        ConnectError::AtBound => {
+            forwarded.attempt.wait.get_or_insert_default().refused = true;
+            return Ok(());
+        }
+        ConnectError::Failed(failure) => OriginFailure::Connect(failure),
+    };
     forwarded.attempt.wait = None;
     if let Some(permit) = &mut forwarded.attempt.permit {
         permit.unconnected();
     }
-    let cause = failure_at(forwarded, error, Stage::Connecting);
+    let cause = failure_at(forwarded, &failure);
     // Nothing was sent, so any method may be sent again.
-    let failure = AttemptFailure::Connect;
-    let again = forwarded.fail(failure) && forwarded.grants_retry(failure, decided);
+    let outcome = AttemptFailure::Connect;
+    let again = forwarded.fail(outcome) && forwarded.grants_retry(outcome, decided);
     context.cause = Some(cause);
-    Ok(again)
+    if again { Ok(()) } else { Err(failure.into()) }
 }
 
-/// Decides what follows an attempt that failed after it had a connection.
+/// Records that an attempt failed after it had a connection.
+///
+/// # Errors
+/// No other attempt follows.
 pub(super) fn interrupted(
     request: AttemptRequest<'_>,
     context: &mut Context,
-    mut error: Box<Error>,
-    reused: bool,
-) -> Box<Error> {
-    if matches!(
-        error.etype(),
-        ErrorType::Custom(ANOTHER_TRY | NO_CONNECTION)
-    ) {
-        return with_retry(error, Ok(true));
-    }
-    // Before the mark on the error is turned into a decision.
-    let is_unprocessed = is_unprocessed(&error);
-    // Marked are connections that the server closed while they were idle, protocols that it rejected, and streams that it
-    // refused. None is a failed answer, and none counts against the server.
-    error.retry.decide_reuse(reused);
-    let again = follows_interrupted(request, context, &error, is_unprocessed);
-    with_retry(error, again)
-}
-
-fn follows_interrupted(
-    request: AttemptRequest<'_>,
-    context: &mut Context,
-    error: &Error,
-    is_unprocessed: bool,
-) -> Result<bool> {
+    failure: OriginFailure,
+    blame: AttemptBlame,
+) -> Result<()> {
     let decided = context.decided_at;
     let forwarded = context.forwarded_mut()?;
+    let is_unprocessed = matches!(
+        failure,
+        OriginFailure::Stream(StreamFailure::Unprocessed, _)
+    );
     let may_repeat = forwarded.tries < MAX_TRIES
         && (request.is_repeatable() || is_unprocessed && request.is_at_hand());
-    if error.retry() {
+    if blame == AttemptBlame::Excused {
         forwarded.note_tried();
-        if !may_repeat {
-            let cause = failure_at(forwarded, error, forwarded.attempt.stage());
-            context.cause = Some(cause);
+        if may_repeat {
+            return Ok(());
         }
-        return Ok(may_repeat);
     }
-    let Some(failure) = failure_of(error) else {
-        return Ok(false);
-    };
-    let cause = failure_at(forwarded, error, forwarded.attempt.stage());
-    let again = forwarded.fail(failure) && may_repeat && forwarded.grants_retry(failure, decided);
+    let cause = failure_at(forwarded, &failure);
+    let outcome = outcome_of(&failure);
+    let again = blame == AttemptBlame::Counted
+        && forwarded.fail(outcome)
+        && may_repeat
+        && forwarded.grants_retry(outcome, decided);
     context.cause = Some(cause);
-    Ok(again)
+    if again { Ok(()) } else { Err(failure.into()) }
 }
 
-/// Returns the error that tells whether another attempt follows; where the stage of the request is missing, the gateway's own.
-fn with_retry(mut error: Box<Error>, again: Result<bool>) -> Box<Error> {
-    match again {
-        Ok(again) => {
-            error.set_retry(again);
-            error
-        }
-        Err(internal) => internal,
-    }
-}
-
-/// Records the final status of an answer.
-///
-/// # Errors
-/// The request is to be sent again instead of passing the answer on.
+/// Records the final status of an answer, and decides whether the client gets it.
 pub(super) fn judge(
     request: AttemptRequest<'_>,
     context: &mut Context,
     status: StatusCode,
-) -> Result<()> {
+) -> Result<AnswerUse> {
     let decided = context.decided_at;
     let forwarded = context.forwarded_mut()?;
     if let Some(permit) = &mut forwarded.attempt.permit {
@@ -367,10 +341,10 @@ pub(super) fn judge(
         || !request.is_repeatable()
         || !forwarded.grants_retry(failure, decided)
     {
-        return Ok(());
+        return Ok(AnswerUse::Pass);
     }
     forwarded.note_tried();
-    Err(Error::new(ErrorType::Custom(ANOTHER_TRY)).into_up())
+    Ok(AnswerUse::Repeat)
 }
 
 /// Sets the cookie that pins the client to its server, unless the client sent it.
@@ -401,24 +375,10 @@ fn cookie(
     cookie_for(given, rules, channel)
 }
 
-/// Returns whether the server reports the request as unprocessed: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it
-/// out (§6.8). Exactly these errors of this type are marked as retryable.
-fn is_unprocessed(error: &Error) -> bool {
-    matches!(
-        (error.etype(), error.retry),
-        (ErrorType::H2Error, RetryType::Decided(true))
-    )
-}
-
-/// Returns the server's failure behind an error; `None` where the server did not fail.
-fn failure_of(error: &Error) -> Option<AttemptFailure> {
-    match (error.esource(), error.etype()) {
-        (_, ErrorType::HTTPStatus(504)) => Some(AttemptFailure::Timeout),
-        (ErrorSource::Upstream, ErrorType::ReadTimedout | ErrorType::WriteTimedout) => {
-            Some(AttemptFailure::Timeout)
-        }
-        (ErrorSource::Upstream, ErrorType::HTTPStatus(_)) => None,
-        (ErrorSource::Upstream, _) => Some(AttemptFailure::Reset),
-        _ => None,
+/// Returns the outcome of an attempt that failed so after it had a connection.
+fn outcome_of(failure: &OriginFailure) -> AttemptFailure {
+    match failure {
+        OriginFailure::Timeout(_) => AttemptFailure::Timeout,
+        _ => AttemptFailure::Reset,
     }
 }

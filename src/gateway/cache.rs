@@ -14,7 +14,6 @@ use http::header::{
     IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, StatusCode};
-use pingora::Result;
 use pingora::cache::CacheKey;
 use pingora::http::RequestHeader;
 use sluicegate_base::clock;
@@ -26,7 +25,6 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use super::error::error_for;
 use super::locate::RequestHead;
 use crate::admission::ResponseSource;
 use crate::cache::freshness::{self};
@@ -35,6 +33,7 @@ use crate::cache::moment;
 use crate::cache::request_directives::{FreshnessLeft, StoredAge};
 use crate::client::told_about_url;
 use crate::config::rules::RouteCacheRules;
+use crate::failure::{RequestFailure, Result};
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 use crate::url_scheme::UrlScheme;
@@ -104,7 +103,7 @@ pub(super) fn is_storable(head: &RequestHeader) -> bool {
 pub(super) fn key_of(head: &RequestHeader, context: &Context) -> Result<CacheKey> {
     let route = &context.located()?.route;
     let Some(rules) = &route.cache else {
-        return Err(error_for(GatewayProblem::Internal));
+        return Err(RequestFailure::internal("the route has no cache"));
     };
     let fields = &head.headers;
     // Untrusted clients' fields of these names were removed, so only trusted proxies can set them; the origin may write them
@@ -172,6 +171,6 @@ pub(super) fn not_stored(request: &RequestHeader, context: &mut Context) -> Resu
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.finish_response();
     context.disposition = Some(RequestDisposition::Rejected);
-    context.cause = Some(Box::new(Cause::of_problem(GatewayProblem::NotStored)));
+    context.cause = Some(Cause::of_problem(GatewayProblem::NotStored));
     answer::problem(request, context, GatewayProblem::NotStored)
 }

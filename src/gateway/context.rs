@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
-use pingora::Result;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
@@ -13,17 +12,16 @@ use super::body::Prefix;
 use super::cause::Cause;
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::direct::CacheTransaction;
-use super::error::error_for;
 use super::locate::Located;
 use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
 use crate::budgets::BytesPermit;
 use crate::client::{AddressSource, TlsFacts};
 use crate::config::rules::Name;
+use crate::failure::{RequestFailure, Result};
 use crate::record::{InFlight, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
 use crate::request_id::RequestId;
-use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::url_scheme::UrlScheme;
 
@@ -154,7 +152,7 @@ impl Context {
     /// # Errors
     /// The request has no route: the gateway failed.
     pub(super) fn located(&self) -> Result<&RequestRoute> {
-        (self.located.as_ref()).ok_or_else(|| error_for(GatewayProblem::Internal))
+        (self.located.as_ref()).ok_or_else(|| missing("route"))
     }
 
     /// Returns the decision in a step that only follows one.
@@ -162,7 +160,7 @@ impl Context {
     /// # Errors
     /// There is no decision: the gateway failed.
     pub(super) fn decision_mut(&mut self) -> Result<&mut RequestDecision> {
-        (self.decision.as_mut()).ok_or_else(|| error_for(GatewayProblem::Internal))
+        (self.decision.as_mut()).ok_or_else(|| missing("decision"))
     }
 
     /// Returns the forwarded request in a phase that only such a request reaches.
@@ -171,7 +169,7 @@ impl Context {
     /// The request was not admitted, or is answered here: the gateway failed.
     pub(super) fn forwarded(&self) -> Result<&ForwardedRequest> {
         self.forwarded_if_any()
-            .ok_or_else(|| error_for(GatewayProblem::Internal))
+            .ok_or_else(|| missing("way to an origin"))
     }
 
     /// Returns the forwarded request, as [`Self::forwarded`] does.
@@ -181,7 +179,7 @@ impl Context {
     pub(super) fn forwarded_mut(&mut self) -> Result<&mut ForwardedRequest> {
         match self.decision.as_mut().map(|decision| &mut decision.result) {
             Some(DecisionResult::Forwarded(request)) => Ok(request),
-            _ => Err(error_for(GatewayProblem::Internal)),
+            _ => Err(missing("way to an origin")),
         }
     }
 
@@ -265,4 +263,9 @@ impl Context {
             }
         }
     }
+}
+
+/// Returns the failure of a phase that the request entered without what it needs.
+fn missing(what: &str) -> Box<RequestFailure> {
+    RequestFailure::internal(format!("the request has no {what}"))
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pingora::ErrorType::ConnectionClosed;
 use pingora::http::RequestHeader;
-use pingora::{Error, Result};
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::clock;
 
@@ -20,6 +18,7 @@ use super::step::Step;
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, KnownBody, admit, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
+use crate::failure::{ClientFailure, Result};
 use crate::process::warn_of_overflow;
 use crate::record::{RequestDisposition, TraceContext};
 use crate::rejection::Rejection;
@@ -241,8 +240,7 @@ impl Gateway {
                 context.decision_mut()?.withdraw();
                 Ok(Step::Reject(GatewayProblem::Crowded))
             }
-            WaitEnd::ClientGone => Error::e_explain(ConnectionClosed, "the client left its place")
-                .map_err(|error: Box<Error>| error.into_down()),
+            WaitEnd::ClientGone => Err(ClientFailure::LeftDelay.into()),
         }
     }
 

@@ -11,9 +11,9 @@ use http::StatusCode;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
-use super::cause::Stage;
 use crate::admission::{AdmissionReport, Admitted};
 use crate::budgets::RequestPermit;
+use crate::failure::ResponseStage;
 use crate::origin::{AttemptFailure, AttemptWait, FailedServers, ServerPermit, ServerPool};
 use crate::record::OriginUse;
 use crate::rejection::Rejection;
@@ -203,13 +203,13 @@ impl OriginAttempt {
     }
 
     /// Returns how far the attempt got after it had a connection.
-    pub(super) fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> ResponseStage {
         match self.answer {
-            Some(answer) => Stage::Reading {
+            Some(answer) => ResponseStage::Reading {
                 bytes: self.received,
                 of: answer.length,
             },
-            None => Stage::Waiting,
+            None => ResponseStage::Awaited,
         }
     }
 }

@@ -7,12 +7,11 @@ use http::Uri;
 use http::header::{COOKIE, HOST, HeaderValue};
 use http::uri::PathAndQuery;
 use pingora::http::RequestHeader;
-use pingora::{ErrorType, OrErr, Result};
 use sluicegate_base::clock;
 use sluicegate_http1::{is_framing_lookalike, raw_query};
 
 use super::context::Context;
-use super::error::ProxyFault;
+use crate::failure::{ClientFailure, RequestFailure, Result};
 use crate::origin::FieldEdit;
 use crate::response::GatewayProblem;
 
@@ -24,14 +23,17 @@ pub(super) fn name_host(received: &RequestHeader, fields: &mut dyn FieldEdit) ->
         && let Some(authority) = received.uri.authority()
     {
         let host = HeaderValue::from_str(authority.as_str());
-        let host = host.or_err(ErrorType::InvalidHTTPHeader, "the authority of a request")?;
+        let host = host.map_err(RequestFailure::internal)?;
         fields.insert(HOST, host)?;
     }
     Ok(())
 }
 
 /// Percent-encodes the query of an HTTP/2 request as RFC 3986 has it; the listener does so for HTTP/1.
-pub(super) fn encode_query(request: &mut RequestHeader) -> Result<()> {
+///
+/// # Errors
+/// The target cannot be written so.
+pub(super) fn encode_query(request: &mut RequestHeader) -> Result<(), http::Error> {
     if request.version != http::Version::HTTP_2 {
         return Ok(());
     }
@@ -40,9 +42,8 @@ pub(super) fn encode_query(request: &mut RequestHeader) -> Result<()> {
     };
     let target = PathAndQuery::from_maybe_shared(Bytes::from(target));
     let mut parts = request.uri.clone().into_parts();
-    parts.path_and_query = Some(target.or_err(ErrorType::InvalidH2, "a target")?);
-    let uri = Uri::from_parts(parts).or_err(ErrorType::InvalidH2, "a target")?;
-    request.set_uri(uri);
+    parts.path_and_query = Some(target?);
+    request.set_uri(Uri::from_parts(parts)?);
     Ok(())
 }
 
@@ -69,27 +70,28 @@ pub(super) fn join_cookies(received: &RequestHeader, fields: &mut dyn FieldEdit)
         whole.extend_from_slice(crumb.as_bytes());
     }
     let whole = HeaderValue::from_maybe_shared(whole.freeze());
-    fields.insert(
-        COOKIE,
-        whole.or_err(ErrorType::InvalidHTTPHeader, "a cookie")?,
-    )
+    fields.insert(COOKIE, whole.map_err(RequestFailure::internal)?)
 }
 
 /// Blames the client when an origin was silent only because the client, whose body is not at its end, was silent for most of the origin's
 /// timeout.
-pub(super) fn blame(fault: ProxyFault, waits_for_client: bool, context: &Context) -> ProxyFault {
+pub(super) fn blame(
+    failure: Box<RequestFailure>,
+    waits_for_client: bool,
+    context: &Context,
+) -> Box<RequestFailure> {
     let Some(forwarded) = context.forwarded_if_any() else {
-        return fault;
+        return failure;
     };
     // Body bytes that were read before the attempt did not delay the origin.
     let started = forwarded.attempt.started;
     let heard = (context.pace.heard_at()).map_or(started, |at| at.max(started));
     let patience = forwarded.pool.rules.timeouts.read / 2;
     if waits_for_client
-        && fault == ProxyFault::Origin(GatewayProblem::OriginTimeout)
+        && failure.problem() == Some(GatewayProblem::OriginTimeout)
         && clock::since(heard) > patience
     {
-        return ProxyFault::Client(GatewayProblem::BodyTimeout);
+        return ClientFailure::Silent.into();
     }
-    fault
+    failure
 }

@@ -11,11 +11,11 @@ use http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY_REPORT_ONLY,
     CONTENT_TYPE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
 };
-use pingora::Result;
 use pingora::http::RequestHeader;
 
 use super::context::Context;
 use super::shape;
+use crate::failure::Result;
 use crate::origin::HeaderEdit;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{GrpcDialect, PROBLEM_JSON, encoding, problem_of_origin};

@@ -5,11 +5,8 @@
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 
-use pingora::{Error, ErrorType, Result};
-
-use super::cause::Cause;
 use super::context::Context;
-use super::error::KEY_BODIES;
+use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
 
 /// Copies of a body that are held: one for the keys, one for the origin.
@@ -27,17 +24,11 @@ pub(super) fn reserve(shared: &SharedState, bytes: u64, context: &mut Context) -
         rules.server.defence.max_key_bodies_bytes,
     );
     let held = bytes.saturating_mul(COPIES);
-    match budget.enter((client, held), configured, rules, &shared.seed) {
-        Ok(permit) => {
-            context.key_body = Some(permit);
-            Ok(())
-        }
-        Err(cap) => {
-            let cause = Cause::of_key_bodies(cap, budget.most(configured));
-            context.cause = Some(Box::new(cause));
-            Err(Error::new(ErrorType::Custom(KEY_BODIES)))
-        }
-    }
+    let permit = budget
+        .enter((client, held), configured, rules, &shared.seed)
+        .map_err(|cap| GatewayFailure::KeyBodies(cap, budget.most(configured)))?;
+    context.key_body = Some(permit);
+    Ok(())
 }
 
 /// Releases what a body of so many bytes does not hold.

@@ -1,9 +1,9 @@
 //! Writes the fields that carry the trace and the exceeded limits to an origin.
 
 use http::HeaderMap;
-use pingora::Result;
 
 use super::context::Context;
+use crate::failure::Result;
 use crate::origin::FieldEdit;
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
 

@@ -2,8 +2,8 @@
 
 use http::header::{HeaderName, HeaderValue, MAX_FORWARDS};
 use http::{HeaderMap, Method};
-use pingora::Result;
 
+use crate::failure::Result;
 use crate::origin::FieldEdit;
 
 const NAME: HeaderName = MAX_FORWARDS;

@@ -1,12 +1,12 @@
 //! Makes the head that an origin gets from the head that was received: the fields about the client, the trace, the marks of limits, and the
 //! edits of the route.
 
-use pingora::Result;
 use pingora::http::RequestHeader;
 
 use super::context::Context;
 use super::{Gateway, labels, max_forwards, shape};
 use crate::client::ClientAddress;
+use crate::failure::Result;
 use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, set_client_headers};
 
 impl Gateway {

@@ -6,7 +6,6 @@
 
 use http::StatusCode;
 use http::header::{self, HeaderName};
-use pingora::Result;
 use pingora::http::{RequestHeader, ResponseHeader};
 use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathGroups};
@@ -15,6 +14,7 @@ use tracing::warn;
 use super::context::Context;
 use super::locate::RequestHead;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
+use crate::failure::Result;
 use crate::origin::{FieldEdit, HeaderEdit};
 use crate::response::compressor::{BodyCompressor, FlushMode};
 use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
@@ -193,7 +193,7 @@ pub(super) fn redirect(
         location(rules, told)
     });
     match to {
-        Ok(to) => header.insert_header(header::LOCATION, to).map(Ok),
+        Ok(to) => Ok(Ok(header.insert_header(header::LOCATION, to)?)),
         Err(why) => Ok(Err(why.into())),
     }
 }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue};
-use pingora::Result;
 use pingora::http::RequestHeader;
 
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use super::error::{disposition_of, error_for};
 use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
+use crate::failure::{RequestFailure, Result};
 use crate::record::RequestDisposition;
 use crate::response::{GatewayProblem, RefusalResponse};
 
@@ -52,9 +51,9 @@ pub(super) fn answer_to(
             answer::proof(request, context, &proof)
         }
         // The callers execute these steps.
-        Step::ReadBody { .. } | Step::AskStore | Step::Forward => {
-            Err(error_for(GatewayProblem::Internal))
-        }
+        Step::ReadBody { .. } | Step::AskStore | Step::Forward => Err(RequestFailure::internal(
+            "the step does not end the request",
+        )),
         Step::Respond(fixed) => {
             context.disposition = Some(RequestDisposition::Responded);
             context.settle(fixed.status, &HeaderMap::new());
@@ -84,8 +83,17 @@ pub(super) fn answer_to(
         Step::Incomplete => answer::missing_key(request, context),
         Step::Reject(problem) => {
             (context.disposition).get_or_insert_with(|| disposition_of(problem));
-            context.cause = Some(Box::new(Cause::of_problem(problem)));
+            context.cause = Some(Cause::of_problem(problem));
             answer::problem(request, context, problem)
         }
+    }
+}
+
+/// Returns the disposition of a request that a stage other than admission rejects.
+fn disposition_of(problem: GatewayProblem) -> RequestDisposition {
+    match problem {
+        GatewayProblem::NoRoute => RequestDisposition::NoRoute,
+        GatewayProblem::Blocked => RequestDisposition::Blocked,
+        _ => RequestDisposition::Rejected,
     }
 }

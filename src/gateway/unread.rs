@@ -6,12 +6,10 @@
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 
-use pingora::{Error, ErrorType, Result};
 use sluicegate_base::bounds::{ANSWER_OVERHEAD, ANSWER_PIPE, SMALL_ANSWER, UNTAKEN_PIECE};
 
-use super::cause::Cause;
 use super::context::Context;
-use super::error::UNREAD;
+use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
 
 /// Acquires the permit of an origin's answer that has content, if it announces its length.
@@ -57,17 +55,11 @@ fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Resu
         &shared.unread_answers,
         rules.server.defence.max_unread_bytes,
     );
-    match budget.enter((client, bytes), configured, rules, &shared.seed) {
-        Ok(permit) => {
-            context.unread = Some(permit);
-            Ok(())
-        }
-        Err(cap) => {
-            let cause = Cause::of_unread(cap, budget.most(configured));
-            context.cause = Some(Box::new(cause));
-            Err(Error::new(ErrorType::Custom(UNREAD)))
-        }
-    }
+    let permit = budget
+        .enter((client, bytes), configured, rules, &shared.seed)
+        .map_err(|cap| GatewayFailure::UnreadAnswers(cap, budget.most(configured)))?;
+    context.unread = Some(permit);
+    Ok(())
 }
 
 /// Returns how many bytes an answer with such a body may come to hold; `None` for one of unknown length. A small answer holds none.

@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use crate::config::rules::ServerRules;
+use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, CHUNK_LIMITS, RequestClient, connection_closed};
 use crate::process::SharedState;
 use crate::record::Outcome;
@@ -292,12 +293,12 @@ impl RequestClient for Http1Connection {
         Ok(())
     }
 
-    async fn write(&mut self, bytes: &[u8], _: BodyEnd) -> io::Result<()> {
+    async fn write(&mut self, bytes: &[u8], _: BodyEnd) -> Result<(), ClientFailure> {
         if bytes.is_empty() {
             return Ok(());
         }
         self.stream.write_all(bytes).await?;
-        self.stream.flush().await
+        Ok(self.stream.flush().await?)
     }
 
     fn write_trailers(&mut self, _: HeaderMap) -> io::Result<()> {

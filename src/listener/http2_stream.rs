@@ -1,18 +1,18 @@
 //! Owns one stream of HTTP/2 while its request is served: the bytes of its body, and its answer.
 
 use std::future::poll_fn;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{self, Error, ErrorKind};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::HeaderMap;
-use pingora::ErrorType::WriteTimedout;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, RequestClient};
 
 /// A stream whose head was taken.
@@ -49,7 +49,7 @@ impl Http2Stream {
         }
     }
 
-    async fn read(&mut self) -> Result<usize> {
+    async fn read(&mut self) -> io::Result<usize> {
         if self.is_read {
             self.left().await;
             return Err(ErrorKind::ConnectionReset.into());
@@ -74,7 +74,7 @@ impl Http2Stream {
     }
 
     /// Sends bytes of the body as the windows of the client and the bound of the send buffer allow.
-    async fn send(&mut self, bytes: &[u8], is_last: bool) -> Result<()> {
+    async fn send(&mut self, bytes: &[u8], is_last: bool) -> io::Result<()> {
         let answer = self.answer.as_mut().ok_or(ErrorKind::NotConnected)?;
         let mut bytes = Bytes::copy_from_slice(bytes);
         while !bytes.is_empty() {
@@ -104,14 +104,14 @@ impl RequestClient for Http2Stream {
         &mut self.received
     }
 
-    async fn read_more(&mut self, patience: Option<Duration>) -> Option<Result<usize>> {
+    async fn read_more(&mut self, patience: Option<Duration>) -> Option<io::Result<usize>> {
         match patience {
             Some(patience) => timeout(patience, self.read()).await.ok(),
             None => Some(self.read().await),
         }
     }
 
-    fn begin_answer(&mut self, _: &mut Vec<u8>, head: AnswerHead<'_>) -> Result<()> {
+    fn begin_answer(&mut self, _: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {
         let (is_interim, is_whole) = (head.is_interim(), head.is_whole());
         let head = head.for_http2();
         if is_interim {
@@ -123,18 +123,19 @@ impl RequestClient for Http2Stream {
         Ok(())
     }
 
-    async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<()> {
+    async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<(), ClientFailure> {
         let is_last = end == BodyEnd::Here;
         if self.is_ended || bytes.is_empty() && !is_last {
             return Ok(());
         }
         let patience = self.write_timeout;
-        timeout(patience, self.send(bytes, is_last))
-            .await
-            .unwrap_or_else(|_| Err(Error::other(pingora::Error::new(WriteTimedout))))
+        match timeout(patience, self.send(bytes, is_last)).await {
+            Ok(sent) => Ok(sent?),
+            Err(_) => Err(ClientFailure::Unread),
+        }
     }
 
-    fn write_trailers(&mut self, trailers: HeaderMap) -> Result<()> {
+    fn write_trailers(&mut self, trailers: HeaderMap) -> io::Result<()> {
         let answer = self.answer.as_mut().ok_or(ErrorKind::NotConnected)?;
         self.is_ended = true;
         answer.send_trailers(trailers).map_err(Error::other)

@@ -13,11 +13,11 @@ use bytes::{Buf, BytesMut};
 use http::header::HeaderMap;
 use http::{Request, response};
 use pingora::protocols::{Stream, UniqueIDType};
-use pingora::{Error, ErrorType, Result};
 use tokio::io::AsyncWrite;
 
 use super::idle::{ConnectionHome, IdleConnection};
 use super::origin_stream::{OriginStream, Received};
+use crate::failure::{OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::reusable_timeout::ReusableTimeout;
 use crate::thread_buffer::{give_read_buffer, poll_read_through, take_read_buffer};
 
@@ -36,7 +36,7 @@ pub struct OriginChannel {
     /// True while written bytes may be in a buffer of the stream.
     needs_flush: bool,
     /// The error after which nothing more was written.
-    write_error: Option<Box<Error>>,
+    write_error: Option<io::Error>,
     timeout: ReusableTimeout,
     /// True once bytes of a response came.
     is_answered: bool,
@@ -65,18 +65,33 @@ pub enum OriginEvent {
 #[derive(Clone, Copy, Debug)]
 pub struct OriginPatience {
     /// For the next bytes of the response.
-    pub read: Duration,
+    pub read: OriginWait,
     /// While bytes of the request wait.
-    pub write: Duration,
+    pub write: OriginWait,
 }
 
-/// A wait for a server that took longer than allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OriginTimeout {
-    /// The response did not go on.
-    Read,
-    /// The request did not go on.
-    Write,
+/// The longest wait for an event.
+#[derive(Clone, Copy, Debug)]
+pub struct OriginWait {
+    /// Its duration.
+    pub most: Duration,
+    /// The failure at its end.
+    pub timeout: OriginTimeout,
+}
+
+impl OriginWait {
+    /// Returns a wait of at most this time, whose failure does not matter.
+    #[must_use]
+    pub fn within(self, most: Duration) -> Self {
+        let most = self.most.min(most);
+        Self { most, ..self }
+    }
+
+    /// Returns this wait or the other one, whichever is shorter.
+    #[must_use]
+    pub fn or_shorter(self, other: Self) -> Self {
+        if other.most <= self.most { other } else { self }
+    }
 }
 
 impl OriginChannel {
@@ -127,6 +142,12 @@ impl OriginChannel {
         self.is_reused
     }
 
+    /// Returns whether its connection was idle before and has carried nothing of a response since: its server may have closed it.
+    #[must_use]
+    pub fn may_be_stale(&self) -> bool {
+        self.is_reused && !self.is_answered
+    }
+
     /// Returns whether it is a stream of HTTP/2.
     #[must_use]
     pub fn is_http2(&self) -> bool {
@@ -156,7 +177,9 @@ impl OriginChannel {
     /// The connection is closing, or has no streams.
     pub fn send_head(&mut self, request: Request<()>, is_whole: bool) -> Result<()> {
         match &mut self.wire {
-            OriginWire::Http1 { .. } => Err(Error::new(ErrorType::InternalError)),
+            OriginWire::Http1 { .. } => Err(RequestFailure::internal(
+                "a connection of HTTP/1.1 has no heads of streams",
+            )),
             OriginWire::Http2(stream) => stream.send_head(request, is_whole),
         }
     }
@@ -224,23 +247,20 @@ impl OriginChannel {
     /// Waits for the next event. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The inner error is that of the connection; the outer is that of a wait which took too long.
-    pub async fn next(
-        &mut self,
-        patience: OriginPatience,
-    ) -> std::result::Result<Result<OriginEvent>, OriginTimeout> {
-        let (patience, over) = if self.has_unsent() {
-            (patience.write, OriginTimeout::Write)
+    /// The connection or the stream failed, or the wait took too long.
+    pub async fn next(&mut self, patience: OriginPatience) -> Result<OriginEvent> {
+        let wait = if self.has_unsent() {
+            patience.write
         } else {
-            (patience.read, OriginTimeout::Read)
+            patience.read
         };
         let mut timeout = std::mem::take(&mut self.timeout);
         let event = {
             let event = pin!(poll_fn(|context| self.poll_next(context)));
-            timeout.over(event, patience).await
+            timeout.over(event, wait.most).await
         };
         self.timeout = timeout;
-        event.ok_or(over)
+        event.unwrap_or_else(|| Err(OriginFailure::Timeout(wait.timeout).into()))
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent>> {
@@ -256,7 +276,7 @@ impl OriginChannel {
             && let Some(error) = self.write_error.take()
         {
             // The cause comes before its effect. The error of a stream says more than that nothing could be written.
-            return Poll::Ready(Err(error));
+            return Poll::Ready(Err(OriginFailure::Broken(error).into()));
         }
         Poll::Ready(received)
     }
@@ -270,7 +290,8 @@ impl OriginChannel {
                     &mut self.read,
                     RESPONSE_READ
                 ));
-                Poll::Ready(read.map(OriginEvent::Bytes).map_err(unread))
+                let read = read.map_err(OriginFailure::Broken)?;
+                Poll::Ready(Ok(OriginEvent::Bytes(read)))
             }
             OriginWire::Http2(stream) => {
                 let received = ready!(stream.poll_receive(context, &mut self.read, RESPONSE_READ))?;
@@ -286,8 +307,7 @@ impl OriginChannel {
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let sent = match &mut self.wire {
             OriginWire::Http1 { stream, .. } => {
-                let sent = ready!(poll_write_all(stream, context, &mut self.unsent));
-                sent.map_err(|error| unwritten(Err(error)))
+                ready!(poll_write_all(stream, context, &mut self.unsent))
             }
             OriginWire::Http2(stream) => {
                 ready!(stream.poll_send(context, &mut self.unsent, self.is_complete))
@@ -327,15 +347,9 @@ fn poll_write_all(
     Pin::new(stream).poll_flush(context)
 }
 
-/// Returns the error of a request that could not be written.
-fn unwritten(written: io::Result<usize>) -> Box<Error> {
-    let error = written
+/// Returns the error of a write of no bytes.
+fn unwritten(written: io::Result<usize>) -> io::Error {
+    written
         .err()
-        .unwrap_or_else(|| io::ErrorKind::WriteZero.into());
-    Error::because(ErrorType::WriteError, "while writing the request", error).into_up()
-}
-
-/// Returns the error of a response that could not be read.
-fn unread(error: io::Error) -> Box<Error> {
-    Error::because(ErrorType::ReadError, "while reading the response", error).into_up()
+        .unwrap_or_else(|| io::ErrorKind::WriteZero.into())
 }

@@ -12,13 +12,13 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE,
 };
-use pingora::Result;
 use sluicegate_base::address::address_text;
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
 use super::header_edit::{FieldEdit, HeaderEdit};
 use crate::client::{AddressSource, ClientAddress};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
+use crate::failure::Result;
 use crate::request_id::RequestId;
 use crate::url_scheme::UrlScheme;
 

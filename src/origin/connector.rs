@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use pingora::connectors::{ConnectorOptions, TransportConnector};
 use pingora::protocols::{ALPN, Stream};
-use pingora::{Error, ErrorType, Result, RetryType};
 use tokio::time::timeout;
 
 use super::channel::OriginChannel;
-use super::dialer::NO_CONNECTION;
+use super::connect_error::ConnectError;
 use super::http2_connections::NewStream;
 use super::idle::{ConnectionHome, IdleConnection, IdleConnections, KeepPlace, TakeFrom, thread};
 use super::origin_stream::OriginStream;
 use super::server::OriginServer;
 use crate::config::rules::Protocol;
+use crate::failure::{ConnectFailure, ConnectStep, OriginFailure, StreamFailure};
 
 /// Idle connections of a list that a request takes in turn until one is open. Beyond that the server has most likely closed all.
 const IDLE_LOOKS: usize = 16;
@@ -59,12 +59,12 @@ impl OriginConnector {
     /// Returns a channel to `server`: a stream, an idle connection, or else a new connection.
     ///
     /// # Errors
-    /// Those of Pingora's transport, and that of [`NO_CONNECTION`]; nothing was sent.
+    /// There is no connection, and nothing was sent.
     pub async fn connect(
         &self,
         server: &OriginServer,
         need: ProtocolNeed,
-    ) -> Result<OriginChannel> {
+    ) -> Result<OriginChannel, ConnectError> {
         let is_http1 = server.protocol == Protocol::Http1
             || server.protocol == Protocol::Auto && need == ProtocolNeed::Upgrade;
         if !is_http1 {
@@ -79,7 +79,7 @@ impl OriginConnector {
     }
 
     /// Connects to a server that may speak HTTP/2.
-    async fn connect_http2(&self, server: &OriginServer) -> Result<OriginChannel> {
+    async fn connect_http2(&self, server: &OriginServer) -> Result<OriginChannel, ConnectError> {
         let connections = &server.server_state.http2;
         if let Some(stream) = connections.take(server.reuse_key, &self.idle).await {
             return Ok(of_stream(stream));
@@ -91,13 +91,10 @@ impl OriginConnector {
             };
         }
         // Requests that come while a connection is opened share it. They wait no longer than for one of their own.
-        let turn = match server.peer.options.total_connection_timeout {
-            Some(patience) => timeout(patience, connections.turn_to_open()).await.ok(),
-            None => Some(connections.turn_to_open().await),
+        let patience = server.connect_timeout();
+        let Ok(_turn) = timeout(patience, connections.turn_to_open()).await else {
+            return Err(ConnectFailure::Timeout(ConnectStep::Tcp, patience).into());
         };
-        if turn.is_none() {
-            return Err(Error::new(ErrorType::ConnectTimedout).into_up());
-        }
         match connections.take(server.reuse_key, &self.idle).await {
             Some(stream) => Ok(of_stream(stream)),
             None => self.open(server, ProtocolNeed::Any).await,
@@ -115,7 +112,11 @@ impl OriginConnector {
         take_listed(server, from)
     }
 
-    async fn open(&self, server: &OriginServer, need: ProtocolNeed) -> Result<OriginChannel> {
+    async fn open(
+        &self,
+        server: &OriginServer,
+        need: ProtocolNeed,
+    ) -> Result<OriginChannel, ConnectError> {
         let opened = if need == ProtocolNeed::Upgrade && server.protocol == Protocol::Auto {
             let mut peer = server.peer.clone();
             peer.options.alpn = ALPN::H1;
@@ -123,9 +124,9 @@ impl OriginConnector {
         } else {
             self.transport.new_stream(&server.peer).await
         };
-        match opened {
-            Ok(stream) => self.begin(stream, server).await,
-            Err(error) if matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)) => {
+        match opened.map_err(|error| ConnectError::of(&error, server.connect_timeout())) {
+            Ok(stream) => Ok(self.begin(stream, server).await?),
+            Err(error @ ConnectError::AtBound) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.
                 if let Some(idle) = take_listed(server, TakeFrom::AllThreads) {
                     return Ok(idle.into());
@@ -144,11 +145,15 @@ impl OriginConnector {
     }
 
     /// Begins the protocol that was negotiated on a new connection.
-    async fn begin(&self, stream: Stream, server: &OriginServer) -> Result<OriginChannel> {
+    async fn begin(
+        &self,
+        stream: Stream,
+        server: &OriginServer,
+    ) -> Result<OriginChannel, ConnectFailure> {
         let is_http2 = match (server.protocol, stream.selected_alpn_proto()) {
             (Protocol::H2c, _) | (Protocol::H2 | Protocol::Auto, Some(ALPN::H2)) => true,
             (Protocol::H2, _) => {
-                return Err(Error::explain(ErrorType::HandshakeError, NO_HTTP2).into_up());
+                return Err(ConnectFailure::Protocol(NO_HTTP2.to_owned()));
             }
             (Protocol::Http1 | Protocol::Auto, _) => false,
         };
@@ -178,20 +183,29 @@ impl OriginConnector {
         }
     }
 
-    /// Offers HTTP/1.1 alone from now on to a server of `protocol = "auto"` that has asked for it, or whose HTTP/2 is broken. To any other
-    /// server another attempt is of no use.
-    #[must_use]
-    pub fn fall_back(&self, server: &OriginServer, mut error: Box<Error>) -> Box<Error> {
-        if matches!(error.etype(), ErrorType::H2Downgrade | ErrorType::InvalidH2) {
-            if server.protocol == Protocol::Auto {
+    /// Returns whether another attempt follows this failure without being counted: the server closed a connection that was idle, did not
+    /// process the request, or speaks HTTP/1.1 alone, which a server of `protocol = "auto"` is offered from now on.
+    pub fn excuses(
+        &self,
+        failure: &OriginFailure,
+        channel: &OriginChannel,
+        server: &OriginServer,
+    ) -> bool {
+        match failure {
+            OriginFailure::Closed(_) | OriginFailure::Broken(_) | OriginFailure::Timeout(_) => {
+                channel.may_be_stale()
+            }
+            OriginFailure::Stream(StreamFailure::Unprocessed, _) => true,
+            OriginFailure::Stream(StreamFailure::NotHttp2, _)
+                if server.protocol == Protocol::Auto =>
+            {
                 self.transport.prefer_h1(&server.peer);
                 // Another attempt would take a stream of one of them.
                 server.server_state.http2.remove_all();
-            } else {
-                error.retry = RetryType::Decided(false);
+                true
             }
+            _ => false,
         }
-        error
     }
 }
 

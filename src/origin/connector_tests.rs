@@ -73,12 +73,6 @@ async fn use_once(connector: &OriginConnector, pool: &ServerPool) -> bool {
     is_reused
 }
 
-/// Returns whether the attempt was refused a connection.
-fn is_refused<T>(result: &Result<T>) -> bool {
-    let error = result.as_ref().err();
-    error.is_some_and(|error| matches!(error.etype(), ErrorType::Custom(NO_CONNECTION)))
-}
-
 /// Runs the future on a thread of its own, after which its runtime runs until `end`.
 fn on_a_thread(work: impl Future<Output = bool> + Send, end: oneshot::Receiver<()>) -> bool {
     let run = || {
@@ -140,7 +134,9 @@ async fn idle_connections_of_one_path_give_way_to_the_other() {
     assert!(use_once(&connector, &pool).await);
 
     let mut held = permit(&pool);
-    assert!(is_refused(&framework.new_stream(&held.server.peer).await));
+    let refused = framework.new_stream(&held.server.peer).await;
+    let refused = refused.map_err(|error| ConnectError::of(&error, Duration::ZERO));
+    assert!(matches!(refused, Err(ConnectError::AtBound)));
     assert!(held.another_look(&mut wait).await);
     let stream = framework.new_stream(&held.server.peer).await;
     let mut stream = stream.expect("there is room");
@@ -148,9 +144,8 @@ async fn idle_connections_of_one_path_give_way_to_the_other() {
     drop(held);
 
     let mut held = permit(&pool);
-    assert!(is_refused(
-        &connector.connect(&held.server, ProtocolNeed::Any).await
-    ));
+    let refused = connector.connect(&held.server, ProtocolNeed::Any).await;
+    assert!(matches!(refused, Err(ConnectError::AtBound)));
     assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
     drop(stream);
     assert!(held.another_look(&mut wait).await);

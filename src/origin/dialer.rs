@@ -18,8 +18,8 @@ use tokio::net::TcpStream;
 use super::connections::{Connections, Group};
 use super::pending_queue::OriginQueues;
 
-/// The cause of the error for a request that is refused a connection. Nothing was sent, and the server did not fail.
-pub const NO_CONNECTION: &str = "the server has all the connections that it may";
+/// The type of the error for a request that is refused a connection, for its way through Pingora's transport.
+pub(super) const NO_CONNECTION: &str = "the server has all the connections that it may";
 
 /// The connector of a server with a bound on connections.
 #[derive(Debug)]
@@ -64,19 +64,9 @@ impl L4Connect for BoundedDialer {
 }
 
 /// Opens a socket to a server, as Pingora does.
-pub(super) async fn dial(address: &SocketAddr) -> Result<TcpStream> {
+async fn dial(address: &SocketAddr) -> Result<TcpStream> {
     let Some(address) = address.as_inet() else {
         return Error::e_explain(ErrorType::InternalError, "a server without an address");
     };
-    ext::connect(address, None).await.map_err(blamed)
-}
-
-/// Attributes an error to the same side as Pingora does: without a free port or socket, the server did not fail.
-fn blamed(error: Box<Error>) -> Box<Error> {
-    match error.etype() {
-        ErrorType::SocketError | ErrorType::BindError => {
-            Error::because(ErrorType::InternalError, "no socket to connect with", error)
-        }
-        _ => error,
-    }
+    ext::connect(address, None).await
 }

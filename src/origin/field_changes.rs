@@ -1,9 +1,9 @@
 //! Edits the fields of a request without a copy of them: what is removed and what is added stands beside the received fields.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use pingora::Result;
 
 use super::header_edit::FieldEdit;
+use crate::failure::Result;
 use crate::field_lookup;
 
 /// Fields that the gateway adds to most requests.

@@ -1,8 +1,9 @@
 //! Edits the fields of a message, whatever holds them: a map, a head of Pingora, or received fields with their changes.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use pingora::Result;
 use pingora::http::{RequestHeader, ResponseHeader};
+
+use crate::failure::Result;
 
 /// Fields that can be edited.
 pub trait FieldEdit {
@@ -69,11 +70,12 @@ macro_rules! cased_fields {
             }
 
             fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
-                self.insert_header(name, value)
+                Ok(self.insert_header(name, value)?)
             }
 
             fn append(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
-                self.append_header(name, value).map(drop)
+                self.append_header(name, value)?;
+                Ok(())
             }
 
             fn remove(&mut self, name: &HeaderName) {

@@ -18,11 +18,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use pingora::protocols::{Stream, UniqueIDType};
-use pingora::{ErrorType, OrErr, Result};
 use sluicegate_base::{bounds, clock};
 use tokio::time::Instant;
 
 use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
+use crate::failure::ConnectFailure;
 
 /// The largest frame that a server may send.
 const FRAME_BYTES: u32 = 64 * 1024;
@@ -154,7 +154,7 @@ impl Http2Connections {
         key: u64,
         idle: &Arc<IdleConnections>,
         idle_timeout: Option<Duration>,
-    ) -> Result<NewStream> {
+    ) -> Result<NewStream, ConnectFailure> {
         let socket = stream.id();
         let (sender, connection) = Builder::new()
             .enable_push(false)
@@ -165,8 +165,7 @@ impl Http2Connections {
             .initial_connection_window_size(bounds::ORIGIN_CONNECTION_WINDOW)
             .handshake(stream)
             .await
-            .or_err(ErrorType::HandshakeError, "during H2 handshake")
-            .map_err(|error| error.into_up())?;
+            .map_err(|error| ConnectFailure::Protocol(error.to_string()))?;
         let mut state = self.state();
         let number = ConnectionNumber(state.added);
         state.added += 1;

@@ -4,6 +4,7 @@
 mod balancer;
 mod channel;
 mod client_headers;
+mod connect_error;
 mod connections;
 mod connector;
 mod dialer;
@@ -26,13 +27,13 @@ mod server;
 mod server_state;
 mod sticky;
 
-pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginTimeout};
+pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
 pub use client_headers::{
     ClientHeaders, hop_by_hop, named_by_connection, set_client_headers, strip_hop_by_hop,
 };
+pub use connect_error::ConnectError;
 pub use connections::{ConnectionClosing, Connections};
 pub use connector::{OriginConnector, ProtocolNeed};
-pub use dialer::NO_CONNECTION;
 pub use failure::{AttemptFailure, AttemptOutcome};
 pub use failure_log::{FailureLog, LatestFailure};
 pub use field_changes::FieldChanges;

@@ -3,6 +3,7 @@
 //! A server may answer, or refuse the stream, before it has the whole request. A request that cannot be written any further therefore is no
 //! failure yet: what the stream receives decides.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -11,9 +12,9 @@ use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Request, response};
-use pingora::{Error, ErrorType, OrErr, Result, RetryType};
 
 use super::http2_connections::{NewStream, StreamPlace};
+use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result, StreamFailure};
 
 /// A stream for one request.
 pub(super) struct OriginStream {
@@ -69,11 +70,11 @@ impl OriginStream {
     /// The connection is closing.
     pub(super) fn send_head(&mut self, request: Request<()>, is_whole: bool) -> Result<()> {
         let Some(mut sender) = self.new.take() else {
-            return Err(Error::new(ErrorType::InternalError));
+            return Err(RequestFailure::internal("a stream carries one request"));
         };
         let (response, body) = sender
             .send_request(request, is_whole)
-            .map_err(|error| self.unanswered("while sending request", error))?;
+            .map_err(|error| self.unanswered(error))?;
         self.response = ResponseState::Head(response);
         self.request = Some(body);
         self.is_sent = is_whole;
@@ -83,13 +84,13 @@ impl OriginStream {
     /// Sends `bytes` of the body, and its end behind them, as far as the windows allow.
     ///
     /// # Errors
-    /// The stream takes no more of the request.
+    /// The stream takes no more of the request; what it receives says why.
     pub(super) fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         bytes: &mut BytesMut,
         is_end: bool,
-    ) -> Poll<Result<()>> {
+    ) -> Poll<io::Result<()>> {
         let Some(body) = self.request.as_mut().filter(|_| !self.is_sent) else {
             return Poll::Ready(Ok(()));
         };
@@ -99,17 +100,18 @@ impl OriginStream {
             if free == 0 {
                 match ready!(body.poll_capacity(context)) {
                     Some(Ok(bytes)) => free = bytes,
-                    Some(Err(error)) => return Poll::Ready(Err(unsent(error))),
-                    None => return Poll::Ready(Err(unsent("the server ended the stream"))),
+                    Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                    None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
                 }
             }
             let piece = bytes.split_to(free.min(bytes.len())).freeze();
             let is_last = is_end && bytes.is_empty();
-            body.send_data(piece, is_last).map_err(unsent)?;
+            body.send_data(piece, is_last).map_err(io::Error::other)?;
             self.is_sent |= is_last;
         }
         if is_end && !self.is_sent {
-            body.send_data(Bytes::new(), true).map_err(unsent)?;
+            body.send_data(Bytes::new(), true)
+                .map_err(io::Error::other)?;
             self.is_sent = true;
         }
         Poll::Ready(Ok(()))
@@ -129,13 +131,11 @@ impl OriginStream {
             ResponseState::Unasked => Poll::Pending,
             ResponseState::Head(response) => {
                 if let Poll::Ready(Some(interim)) = response.poll_informational(context) {
-                    let interim = interim.map_err(|error| self.unanswered(HEAD, error))?;
+                    let interim = interim.map_err(|error| self.unanswered(error))?;
                     return Poll::Ready(Ok(Received::Head(Box::new(interim.into_parts().0))));
                 }
                 let answer = ready!(Pin::new(response).poll(context));
-                let (head, body) = answer
-                    .map_err(|error| self.unanswered(HEAD, error))?
-                    .into_parts();
+                let (head, body) = answer.map_err(|error| self.unanswered(error))?.into_parts();
                 check_head(&head)?;
                 self.response = if body.is_end_stream() {
                     ResponseState::Ended
@@ -168,10 +168,10 @@ impl OriginStream {
                 Poll::Ready(Some(Ok(data))) => {
                     into.extend_from_slice(&data);
                     let released = body.flow_control().release_capacity(data.len());
-                    released.or_err(ErrorType::ReadError, "while reading the response")?;
+                    released.map_err(RequestFailure::internal)?;
                 }
                 Poll::Ready(Some(Err(error))) if into.len() == before => {
-                    return Poll::Ready(Err(broken(error)));
+                    return Poll::Ready(Err(broken(error).into()));
                 }
                 // The next call gets it again.
                 Poll::Ready(Some(Err(_))) => break,
@@ -185,7 +185,7 @@ impl OriginStream {
                         Ok(trailers) => trailers,
                         // The server wants no more of the request, RFC 9113 §8.1.
                         Err(error) if is_graceful(&error) => None,
-                        Err(error) => return Poll::Ready(Err(broken(error))),
+                        Err(error) => return Poll::Ready(Err(broken(error).into())),
                     };
                     self.response = ResponseState::Ended;
                     break;
@@ -207,38 +207,33 @@ impl OriginStream {
         self.trailers.take()
     }
 
-    /// Returns the error of a stream without a final head. Its retry says whether the server did not process the request.
-    fn unanswered(&self, step: &'static str, error: h2::Error) -> Box<Error> {
+    /// Returns the failure of a stream without a final head.
+    fn unanswered(&self, error: h2::Error) -> OriginFailure {
         let reason = error.reason();
         let is_reset = error.is_reset() && error.is_remote();
         let is_goaway = error.is_go_away();
         if is_goaway || error.is_io() {
             self.place.close_connection();
         }
-        let (kind, retry) = if error.is_remote() && reason == Some(Reason::HTTP_1_1_REQUIRED) {
-            (ErrorType::H2Downgrade, RetryType::Decided(true))
-        } else if is_goaway && error.is_library() && is_malformed(reason) {
-            // It sent what is not HTTP/2.
-            (ErrorType::InvalidH2, RetryType::Decided(true))
+        if error.is_io() {
+            return broken(error);
+        }
+        let failure = if error.is_remote() && reason == Some(Reason::HTTP_1_1_REQUIRED)
+            || is_goaway && error.is_library() && is_malformed(reason)
+        {
+            StreamFailure::NotHttp2
         } else if is_goaway && is_graceful(&error)
             || is_reset && reason == Some(Reason::REFUSED_STREAM)
         {
-            // RFC 9113 §6.8 and §8.7: the request was not processed.
-            (ErrorType::H2Error, RetryType::Decided(true))
-        } else if error.is_io() {
-            // The server may have closed a connection that was idle.
-            (ErrorType::ReadError, RetryType::ReusedOnly)
+            StreamFailure::Unprocessed
+        } else if error.is_library() {
+            StreamFailure::BrokenRule
         } else {
-            (ErrorType::H2Error, RetryType::Decided(false))
+            StreamFailure::Reset
         };
-        let mut error = Error::because(kind, step, error).into_up();
-        error.retry = retry;
-        error
+        OriginFailure::Stream(failure, error)
     }
 }
-
-/// The step at which most errors come.
-const HEAD: &str = "while reading h2 header";
 
 /// Returns whether the other side ends a stream or a connection without an error.
 fn is_graceful(error: &h2::Error) -> bool {
@@ -255,22 +250,16 @@ fn is_malformed(reason: Option<Reason>) -> bool {
 }
 
 /// Checks what a final head must be beyond the rules of HTTP/2, which the h2 crate checks: RFC 9110 §8.6 forbids two lengths.
-fn check_head(head: &response::Parts) -> Result<()> {
+fn check_head(head: &response::Parts) -> Result<(), OriginFailure> {
     let mut lengths = head.headers.get_all(CONTENT_LENGTH).iter();
     let first = lengths.next();
     if lengths.any(|other| Some(other) != first) {
-        let text = "two different Content-Length";
-        return Err(Error::explain(ErrorType::InvalidHTTPHeader, text).into_up());
+        return Err(HeadFailure::TwoLengths.into());
     }
     Ok(())
 }
 
-/// Returns the error of a request that cannot be written any further.
-fn unsent(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Box<Error> {
-    Error::because(ErrorType::WriteError, "while writing the request", cause).into_up()
-}
-
-/// Returns the error of a response that broke behind its head.
-fn broken(error: h2::Error) -> Box<Error> {
-    Error::because(ErrorType::ReadError, "while reading the response", error).into_up()
+/// Returns the failure of a stream that broke.
+fn broken(error: h2::Error) -> OriginFailure {
+    OriginFailure::Broken(io::Error::other(error))
 }

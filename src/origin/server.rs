@@ -54,6 +54,12 @@ impl OriginServer {
         Box::new(self.peer.clone())
     }
 
+    /// Returns how long a new connection may take, its TLS handshake included.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        let timeout = self.peer.options.total_connection_timeout;
+        timeout.unwrap_or(Duration::MAX)
+    }
+
     /// Returns how long a connection to it may be idle; `None` without a bound.
     #[must_use]
     pub fn idle_timeout(&self) -> Option<Duration> {

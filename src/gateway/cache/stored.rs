@@ -6,7 +6,6 @@ use http::header::{
     ACCEPT_RANGES, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderMap,
     HeaderName, TRANSFER_ENCODING, VARY,
 };
-use pingora::Result;
 use pingora::cache::NoCacheReason;
 use pingora::http::ResponseHeader;
 use sluicegate_base::clock;
@@ -15,6 +14,7 @@ use super::{max_object, rules};
 use crate::cache::freshness::{self, BodyState, CacheAudience, FreshnessLifetime, OriginResponse};
 use crate::cache::moment;
 use crate::cache::stored_head::StoredHead;
+use crate::failure::Result;
 use crate::gateway::Context;
 
 /// Fields that are for one client or one connection: RFC 9111 §3.1, and those that the gateway adds for each client.

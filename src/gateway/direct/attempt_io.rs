@@ -2,16 +2,14 @@
 
 use std::io;
 
-use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
 
 use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
+use crate::failure::{OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::AttemptRequest;
 use crate::gateway::context::Context;
-use crate::gateway::error::error_for;
-use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginTimeout};
-use crate::response::GatewayProblem;
+use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
 use crate::thread_buffer::WriteBuffer;
 
 /// An event of an attempt.
@@ -32,20 +30,36 @@ pub(super) fn facts<'a, C: RequestClient>(exchange: &ClientExchange<'a, C>) -> A
 }
 
 /// Returns the longest waits for the origin.
+///
+/// # Errors
+/// The time for the whole response is over.
 pub(super) fn patience(context: &Context) -> Result<OriginPatience> {
     let forwarded = context.forwarded()?;
     let timeouts = &forwarded.pool.rules.timeouts;
-    let (read, write) = (timeouts.read, timeouts.write);
+    let read = OriginWait {
+        most: timeouts.read,
+        timeout: match forwarded.attempt.answer {
+            Some(_) => OriginTimeout::Read(timeouts.read),
+            None => OriginTimeout::FirstByte(timeouts.read),
+        },
+    };
+    let write = OriginWait {
+        most: timeouts.write,
+        timeout: OriginTimeout::Write(timeouts.write),
+    };
     let Some(total) = timeouts.total else {
         return Ok(OriginPatience { read, write });
     };
-    let left = total.saturating_sub(clock::since(forwarded.attempt.started));
-    if left.is_zero() {
-        return Err(error_for(GatewayProblem::OriginTimeout));
+    let rest = OriginWait {
+        most: total.saturating_sub(clock::since(forwarded.attempt.started)),
+        timeout: OriginTimeout::Total(total),
+    };
+    if rest.most.is_zero() {
+        return Err(OriginFailure::Timeout(rest.timeout).into());
     }
     Ok(OriginPatience {
-        read: read.min(left),
-        write: write.min(left),
+        read: read.or_shorter(rest),
+        write: write.or_shorter(rest),
     })
 }
 
@@ -60,22 +74,10 @@ pub(super) async fn next_event<C: RequestClient>(
 ) -> Result<AttemptEvent> {
     let patience = patience(context)?;
     let reads_client = exchange.body.is_over() || origin.is_writable();
-    let event = tokio::select! {
+    tokio::select! {
         biased;
-        event = origin.next(patience) => event,
-        read = from_client(exchange), if reads_client => return Ok(AttemptEvent::Client(read)),
-    };
-    match event {
-        Ok(event) => Ok(AttemptEvent::Origin(event?)),
-        Err(over) => {
-            // The wait was shortened to the total timeout.
-            self::patience(context)?;
-            let error_type = match over {
-                OriginTimeout::Read => ErrorType::ReadTimedout,
-                OriginTimeout::Write => ErrorType::WriteTimedout,
-            };
-            Err(Error::new(error_type).into_up())
-        }
+        event = origin.next(patience) => event.map(AttemptEvent::Origin),
+        read = from_client(exchange), if reads_client => Ok(AttemptEvent::Client(read)),
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
 use crate::client::TlsFacts;
+use crate::failure::ClientFailure;
 use crate::gateway::shape::BodyEnd;
 
 /// The facts of a client's connection that its requests share.
@@ -43,8 +44,15 @@ pub trait RequestClient: Send {
     /// The client has left.
     fn begin_answer(&mut self, into: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()>;
 
-    /// Writes all bytes of an answer, or its last ones. A client that reads too slowly ends the write with an error.
-    fn write(&mut self, bytes: &[u8], end: BodyEnd) -> impl Future<Output = io::Result<()>> + Send;
+    /// Writes all bytes of an answer, or its last ones.
+    ///
+    /// # Errors
+    /// The client has left, or reads too slowly.
+    fn write(
+        &mut self,
+        bytes: &[u8],
+        end: BodyEnd,
+    ) -> impl Future<Output = Result<(), ClientFailure>> + Send;
 
     /// Ends an answer of HTTP/2 with trailers. Answers of HTTP/1 have none.
     ///

@@ -9,7 +9,6 @@ use bytes::BytesMut;
 use http::{HeaderMap, StatusCode, Version};
 use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
-use pingora::{Error, ErrorType, Result};
 use sluicegate_base::bounds;
 use sluicegate_http1::BodyFraming;
 use tokio::time::timeout;
@@ -22,6 +21,7 @@ use super::head_writer::{
 use super::received::RequestWire;
 use super::request_body::RequestBody;
 use crate::admission::body_is_read;
+use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
@@ -148,7 +148,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             write_others,
         };
         let begun = self.client.begin_answer(into, head);
-        begun.map_err(|error| client_error(ErrorType::WriteError, error))
+        Ok(begun.map_err(ClientFailure::Broken)?)
     }
 
     /// Asks for the body, if the client holds it back (RFC 9110 §15.2.1).
@@ -237,14 +237,13 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// # Errors
     /// The client has left, or reads too slowly.
     pub(super) async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<()> {
-        let written = self.client.write(bytes, end).await;
-        written.map_err(|error| client_error(ErrorType::WriteError, error))
+        Ok(self.client.write(bytes, end).await?)
     }
 
     /// Ends the answer with trailers.
     pub(super) fn write_trailers(&mut self, trailers: HeaderMap) -> Result<()> {
         let written = self.client.write_trailers(trailers);
-        written.map_err(|error| client_error(ErrorType::WriteError, error))
+        Ok(written.map_err(ClientFailure::Broken)?)
     }
 
     /// Writes bytes of the answer. Calls `reserve` if the client does not take them at once; its error ends the write.
@@ -255,15 +254,14 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     ) -> Result<()> {
         let mut write = pin!(self.client.write(bytes, end));
         let mut reserve = Some(reserve);
-        let written = poll_fn(|context| match write.as_mut().poll(context) {
-            Poll::Ready(written) => Poll::Ready(Ok(written)),
+        poll_fn(|context| match write.as_mut().poll(context) {
+            Poll::Ready(written) => Poll::Ready(Ok(written?)),
             Poll::Pending => match reserve.take().map(|reserve| reserve()) {
-                Some(Err(error)) => Poll::Ready(Err(error)),
+                Some(Err(failure)) => Poll::Ready(Err(failure)),
                 Some(Ok(())) | None => Poll::Pending,
             },
         })
-        .await?;
-        written.map_err(|error| client_error(ErrorType::WriteError, error))
+        .await
     }
 
     /// Writes an answer of the gateway's own.
@@ -300,7 +298,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// # Errors
     /// Its chunks are malformed.
     pub(super) fn discard_received(&mut self) -> Result<()> {
-        self.body.discard(self.client.received()).map(|_| ())
+        self.body.discard(self.client.received())?;
+        Ok(())
     }
 
     /// Drops a small body that was sent already, so that the connection can go on; a large one is not read to its end.
@@ -344,24 +343,11 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
 }
 
 /// Checks the result of a read from the client, which waits for bytes of its body.
-pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<()> {
+pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<(), ClientFailure> {
     match read {
-        Some(Ok(0)) => {
-            let text = "the client closed the connection";
-            Err(Error::explain(ErrorType::ConnectionClosed, text).into_down())
-        }
+        Some(Ok(0)) => Err(ClientFailure::Closed),
         Some(Ok(_)) => Ok(()),
-        Some(Err(error)) => Err(client_error(ErrorType::ReadError, error)),
-        None => Err(Error::new(ErrorType::ReadTimedout).into_down()),
+        Some(Err(error)) => Err(ClientFailure::Broken(error)),
+        None => Err(ClientFailure::Silent),
     }
-}
-
-/// Returns the error of a client's connection.
-pub(super) fn client_error(error_type: ErrorType, error: io::Error) -> Box<Error> {
-    // That of a stream of HTTP/2 whose client reads too slowly.
-    let error = match error.downcast::<Box<Error>>() {
-        Ok(error) => return error.into_down(),
-        Err(error) => error,
-    };
-    Error::because(error_type, "on the connection of the client", error).into_down()
 }

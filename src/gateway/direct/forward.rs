@@ -7,11 +7,8 @@ use std::sync::Arc;
 
 use bytes::Buf;
 use http::{HeaderMap, StatusCode};
-use pingora::{Error, ErrorType, Result, RetryType};
 use sluicegate_base::bounds;
-use sluicegate_http1::{
-    BodyFraming, HeadError, HeadLimits, HeadProgress, ResponseHead, RuleViolation,
-};
+use sluicegate_http1::{BodyFraming, HeadError, HeadLimits, HeadProgress, ResponseHead};
 
 use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client};
 use super::cached;
@@ -22,26 +19,21 @@ use super::relay::AfterAttempt;
 use super::response_head::{FinalHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
-use crate::gateway::cause::TooManyFields;
+use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result};
+use crate::gateway::attempts::AttemptBlame;
 use crate::gateway::context::Context;
-use crate::gateway::error::error_for;
 use crate::gateway::{Gateway, attempts, http_versions};
 use crate::origin::{
     FieldChanges, FieldEdit, OriginChannel, OriginEvent, OriginServer, ProtocolNeed, hop_by_hop,
     strip_hop_by_hop,
 };
-use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
 
 /// The status of a response after which the connection carries another protocol.
 const SWITCHING_PROTOCOLS: u16 = StatusCode::SWITCHING_PROTOCOLS.as_u16();
 
-/// The response of an attempt, as far as it came.
-struct ResponseProgress {
-    head: ResponseHead,
-    /// Bytes of heads, final and interim, that were read.
-    has_begun: bool,
-}
+/// Characters of the first line of a malformed head that are shown.
+const FIRST_LINE: usize = 60;
 
 impl Gateway {
     /// Sends the request to servers of its origin until one answers, and passes the answer on.
@@ -62,36 +54,35 @@ impl Gateway {
                 ProtocolNeed::Any
             };
             let connected = self.0.origins.connect(&server, need).await;
-            let connected = connected.and_then(|origin| {
-                attempts::connected(context, origin.socket())?;
-                Ok(origin)
-            });
             let mut origin = match connected {
                 Ok(origin) => origin,
                 Err(error) => {
-                    let error = attempts::unconnected(context, error.into_up());
-                    if error.retry() {
-                        continue;
-                    }
-                    return Err(error);
+                    attempts::unconnected(context, error)?;
+                    continue;
                 }
             };
-            match self.attempt(&mut origin, exchange, context).await {
+            if !attempts::connected(context, origin.socket())? {
+                continue;
+            }
+            let failure = match self.attempt(&mut origin, exchange, context).await {
                 Ok(AfterAttempt::Keep) => {
                     let timeout = server.idle_timeout();
                     self.0.origins.keep(origin, timeout);
                     return Ok(());
                 }
                 Ok(AfterAttempt::Close) => return Ok(()),
-                Err(error) => {
-                    let reused = origin.is_reused();
-                    let error = self.0.origins.fall_back(&server, error);
-                    let error = attempts::interrupted(facts(exchange), context, error, reused);
-                    if !error.retry() {
-                        return Err(error);
-                    }
-                }
-            }
+                Ok(AfterAttempt::Repeat) => continue,
+                Err(failure) => failure,
+            };
+            let RequestFailure::Origin(failure) = *failure else {
+                return Err(failure);
+            };
+            let blame = if self.0.origins.excuses(&failure, &origin, &server) {
+                AttemptBlame::Excused
+            } else {
+                AttemptBlame::Counted
+            };
+            attempts::interrupted(facts(exchange), context, failure, blame)?;
         }
     }
 
@@ -103,22 +94,7 @@ impl Gateway {
         context: &mut Context,
     ) -> Result<AfterAttempt> {
         self.send_request(origin, exchange, context).await?;
-        let mut response = ResponseProgress {
-            head: ResponseHead::new(),
-            has_begun: false,
-        };
-        let awaited = self
-            .await_head(origin, &mut response, exchange, context)
-            .await;
-        // The error of a stream says itself whether the request was processed.
-        let has_begun = response.has_begun || !origin.read.is_empty() || origin.is_http2();
-        let head = awaited.map_err(|error| {
-            if has_begun {
-                error
-            } else {
-                only_if_reused(error)
-            }
-        })?;
+        let head = self.await_head(origin, exchange, context).await?;
         self.relay(origin, head, exchange, context).await
     }
 
@@ -169,41 +145,40 @@ impl Gateway {
     async fn await_head<C: RequestClient>(
         &self,
         origin: &mut OriginChannel,
-        response: &mut ResponseProgress,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<FinalHead> {
         let limits = head_limits(context)?;
+        let mut head = ResponseHead::new();
         loop {
-            match response.head.parse(&origin.read, &limits) {
-                Ok(HeadProgress::Whole(bytes)) if is_final(&response.head, exchange) => {
-                    return Ok(FinalHead::Http1(std::mem::take(&mut response.head), bytes));
+            match head.parse(&origin.read, &limits) {
+                Ok(HeadProgress::Whole(bytes)) if is_final(&head, exchange) => {
+                    return Ok(FinalHead::Http1(head, bytes));
                 }
                 Ok(HeadProgress::Whole(bytes)) => {
-                    response.has_begun = true;
                     let read = &origin.read[..bytes];
-                    let head = &response.head;
-                    let fields = mapped_fields(head, read, MappedFields::All);
-                    let (status, reason) = (status_of(head)?, head.reason(read).to_vec());
+                    let fields = mapped_fields(&head, read, MappedFields::All);
+                    let (status, reason) = (status_of(&head)?, head.reason(read).to_vec());
                     origin.read.advance(bytes);
-                    response.head.clear();
+                    head.clear();
                     let interim = (status, &reason[..], fields);
                     self.pass_interim(interim, exchange, context).await?;
                     continue;
                 }
                 Ok(HeadProgress::Partial) => {}
-                Err(error) => return Err(head_error(error, &origin.read, &limits)),
+                Err(error) => {
+                    let failure = head_failure(error, &origin.read, &limits);
+                    return Err(OriginFailure::Head(failure).into());
+                }
             }
             match next_event(origin, exchange, context).await? {
                 AttemptEvent::Origin(OriginEvent::Bytes(0)) => {
-                    let read = origin.read.len();
-                    let text =
-                        format!("while reading response headers, bytes already read: {read}");
-                    return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
+                    return Err(OriginFailure::Closed(origin.read.len()).into());
                 }
                 AttemptEvent::Origin(OriginEvent::Head(head)) => {
                     if head.headers.len() > limits.fields {
-                        return Err(too_many_fields(&limits));
+                        let failure = HeadFailure::TooManyFields(limits.fields);
+                        return Err(OriginFailure::Head(failure).into());
                     }
                     if !head.status.is_informational() {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
@@ -227,8 +202,7 @@ impl Gateway {
         context: &Context,
     ) -> Result<()> {
         if status == StatusCode::SWITCHING_PROTOCOLS {
-            let text = "101 to a request without an upgrade";
-            return Err(Error::explain(ErrorType::InvalidHTTPHeader, text).into_up());
+            return Err(OriginFailure::Head(HeadFailure::UnaskedSwitch).into());
         }
         if status == StatusCode::CONTINUE {
             return Ok(());
@@ -254,7 +228,7 @@ fn is_final<C>(head: &ResponseHead, exchange: &ClientExchange<'_, C>) -> bool {
 /// Returns the server of the attempt.
 fn server(context: &Context) -> Result<Arc<OriginServer>> {
     let permit = context.forwarded()?.attempt.permit.as_ref();
-    let permit = permit.ok_or_else(|| error_for(GatewayProblem::Internal))?;
+    let permit = permit.ok_or_else(|| RequestFailure::internal("the attempt has no server"))?;
     Ok(Arc::clone(&permit.server))
 }
 
@@ -267,37 +241,18 @@ fn head_limits(context: &Context) -> Result<HeadLimits> {
     })
 }
 
-/// Returns the error of a head with more fields than `limits` allow.
-fn too_many_fields(limits: &HeadLimits) -> Box<Error> {
-    let cause = TooManyFields {
-        most: limits.fields,
-    };
-    Error::because(ErrorType::InvalidHTTPHeader, "", cause).into_up()
-}
-
-/// Returns the error of a head that cannot be passed on.
-fn head_error(error: HeadError, read: &[u8], limits: &HeadLimits) -> Box<Error> {
-    let begin = format!("buf: {}", read[..read.len().min(64)].escape_ascii());
-    let kind = ErrorType::InvalidHTTPHeader;
-    let error = match error {
-        HeadError::Rule(RuleViolation::Version | RuleViolation::NotHttp) => {
-            Error::because(kind, begin, httparse::Error::Version)
-        }
-        HeadError::Rule(RuleViolation::StatusLine) => {
-            Error::because(kind, begin, httparse::Error::Status)
+/// Returns the failure of a head that the parser rejects.
+fn head_failure(error: HeadError, read: &[u8], limits: &HeadLimits) -> HeadFailure {
+    match error {
+        HeadError::Rule(rule) => {
+            let line = read.split(|byte| b"\r\n".contains(byte)).next();
+            let line = line.unwrap_or_default().escape_ascii().map(char::from);
+            HeadFailure::Malformed(rule, line.take(FIRST_LINE).collect())
         }
         // Of a head with fewer bytes, the fields are too many.
-        HeadError::TooLarge if read.len() <= limits.bytes => return too_many_fields(limits),
-        HeadError::TooLarge => Error::explain(kind, "response header larger than the limit"),
-        HeadError::Rule(_) | HeadError::TargetTooLong => Error::because(kind, begin, error),
-    };
-    error.into_up()
-}
-
-/// Marks an error before the first byte of a response: on a connection that was kept, the server may have closed it meanwhile.
-fn only_if_reused(mut error: Box<Error>) -> Box<Error> {
-    if *error.esource() == pingora::ErrorSource::Upstream {
-        error.retry = RetryType::ReusedOnly;
+        HeadError::TooLarge if read.len() <= limits.bytes => {
+            HeadFailure::TooManyFields(limits.fields)
+        }
+        HeadError::TooLarge | HeadError::TargetTooLong => HeadFailure::TooLarge,
     }
-    error
 }

@@ -21,7 +21,6 @@ mod tunnel;
 
 use bytes::Bytes;
 use http::Method;
-use pingora::Error;
 use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
 
@@ -30,13 +29,13 @@ use sluicegate_http1::{BodyFraming, ChunkLimits};
 
 use super::answer::OwnAnswer;
 use super::context::Context;
-use super::error::ProxyFault;
-use super::fault::answer_to_fault;
+use super::failed_request::answer_to_failure;
 use super::record::ClientResponse;
 use super::step::{Step, answer_to};
 use super::strip;
 use super::{Gateway, decide, http_versions, proof};
 use crate::config::rules::ServerRules;
+use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
 use crate::record::{CacheUse, RequestDisposition};
 use crate::response::GatewayProblem;
@@ -207,8 +206,8 @@ impl Gateway {
             let answer = answer_to(step, head, &mut context)?;
             exchange.append_answer(into, &answer)
         });
-        if let Err(error) = answered
-            && let Some(Ok(answer)) = self.answer_to_failure(&error, &mut exchange, &mut context)
+        if let Err(failure) = answered
+            && let Some(Ok(answer)) = self.answer_failed(failure, &mut exchange, &mut context)
             && exchange.append_answer(into, &answer).is_err()
         {
             context.disposition = Some(RequestDisposition::ClientGone);
@@ -228,8 +227,8 @@ impl Gateway {
             ClientExchange::new(client, &request.head, request.wire, shutdown, &context);
         exchange.names = request.names;
         let served = (self.serve_step(request.step, &mut exchange, &mut context)).await;
-        if let Err(error) = served {
-            self.end_failed(&error, &mut exchange, &mut context).await;
+        if let Err(failure) = served {
+            self.end_failed(failure, &mut exchange, &mut context).await;
         }
         self.end_request(exchange, &mut context)
     }
@@ -267,7 +266,7 @@ impl Gateway {
         mut step: Step,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> pingora::Result<()> {
+    ) -> Result<()> {
         if let Step::ReadBody { max_body_bytes } = step {
             // Boxed: only a route with keys in bodies pays for its size.
             let read = Box::pin(exchange.read_key_body(&self.0, max_body_bytes, context)).await?;
@@ -296,11 +295,11 @@ impl Gateway {
     /// Notes the failure of a request, and answers it if the client is there and has got no part of an answer.
     async fn end_failed<C: RequestClient>(
         &self,
-        error: &Error,
+        failure: Box<RequestFailure>,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) {
-        let Some(answer) = self.answer_to_failure(error, exchange, context) else {
+        let Some(answer) = self.answer_failed(failure, exchange, context) else {
             return;
         };
         let sent = match answer {
@@ -313,20 +312,20 @@ impl Gateway {
     }
 
     /// Notes the failure of a request. Returns its answer; `None` where the client is gone or has got a part of another one.
-    fn answer_to_failure<C: RequestClient>(
+    fn answer_failed<C: RequestClient>(
         &self,
-        error: &Error,
+        failure: Box<RequestFailure>,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Option<pingora::Result<OwnAnswer>> {
+    ) -> Option<Result<OwnAnswer>> {
         let waits_for_client = !exchange.body.is_over();
-        let fault = http_versions::blame(ProxyFault::of(error), waits_for_client, context);
+        let failure = http_versions::blame(failure, waits_for_client, context);
         // The gateway has all of a request whose origin failed, or it closes the connection with the answer.
-        if exchange.status.is_some() || !fault.leaves_client_usable() {
+        if exchange.status.is_some() || !failure.leaves_client_usable() {
             exchange.close();
         }
-        self.note_fault(fault, error, context);
-        let problem = fault.problem().filter(|_| exchange.status.is_none())?;
-        Some(answer_to_fault(problem, exchange.head, context))
+        self.note_failure(&failure, context);
+        let problem = failure.problem().filter(|_| exchange.status.is_none())?;
+        Some(answer_to_failure(problem, exchange.head, context))
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Buf;
 use http::{HeaderMap, Method, StatusCode};
-use pingora::Result;
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{AnsweredMethod, BodyFraming};
 
@@ -19,6 +18,8 @@ use super::response_split::MappedFields;
 use super::tunnel;
 use crate::cache::freshness::BodyState;
 use crate::config::rules::HeaderCase;
+use crate::failure::Result;
+use crate::gateway::attempts::AnswerUse;
 use crate::gateway::context::Context;
 use crate::gateway::decision::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
@@ -36,6 +37,8 @@ pub(super) enum AfterAttempt {
     Keep,
     /// It carries no further request.
     Close,
+    /// It carries no further request, and the request is sent again instead of passing the response on.
+    Repeat,
 }
 
 /// The changes of a response's body on its way to the client.
@@ -48,6 +51,8 @@ pub(super) struct BodyChange {
 enum JudgedResponse {
     /// The client gets the stored response instead; the origin's has ended, or its connection is closed.
     Stored(AfterAttempt),
+    /// The request is sent again.
+    Repeat,
     /// The connection carries another protocol behind this head.
     Tunnel(WriteBuffer),
     /// The client gets the response.
@@ -76,6 +81,7 @@ impl Gateway {
     ) -> Result<AfterAttempt> {
         let mut response = match self.begin_response(origin, head, exchange, context)? {
             JudgedResponse::Stored(after) => return Ok(after),
+            JudgedResponse::Repeat => return Ok(AfterAttempt::Repeat),
             JudgedResponse::Tunnel(out) => {
                 exchange.write(&out, BodyEnd::NotYet).await?;
                 // Boxed: few requests become tunnels.
@@ -132,7 +138,9 @@ impl Gateway {
             ReceivedNames::default()
         };
         let mut fields = head.mapped_fields(read, mapped);
-        self.note_response((status, received), exchange, context)?;
+        if self.note_response((status, received), exchange, context)? == AnswerUse::Repeat {
+            return Ok(JudgedResponse::Repeat);
+        }
         strip_hop_by_hop(&mut fields);
         if self.sends_stored(status, (&fields, &names), exchange, context)? {
             origin.read.advance(head.bytes());
@@ -214,17 +222,19 @@ impl Gateway {
         (status, framing): (StatusCode, BodyFraming),
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Result<()> {
+    ) -> Result<AnswerUse> {
         context.forwarded_mut()?.attempt.answer = Some(OriginHead {
             status,
             length: framing.length(),
         });
-        attempts::judge(facts(exchange), context, status)?;
+        if attempts::judge(facts(exchange), context, status)? == AnswerUse::Repeat {
+            return Ok(AnswerUse::Repeat);
+        }
         let forwarded = context.forwarded_mut()?;
         if forwarded.wait.is_none() {
             forwarded.wait = Some(clock::since(forwarded.attempt.started));
         }
-        Ok(())
+        Ok(AnswerUse::Pass)
     }
 
     /// Settles the charges by the origin's response, whose fields lose those that are for the gateway alone.
@@ -396,12 +406,12 @@ async fn drop_rest(
             }
         };
         let patience = OriginPatience {
-            read: patience.read.min(most),
-            write: patience.write.min(most),
+            read: patience.read.within(most),
+            write: patience.write.within(most),
         };
         match origin.next(patience).await {
-            Ok(Ok(OriginEvent::Bytes(1..) | OriginEvent::Sent)) => {}
-            Ok(Ok(OriginEvent::Bytes(0))) if origin.is_ended() => {}
+            Ok(OriginEvent::Bytes(1..) | OriginEvent::Sent) => {}
+            Ok(OriginEvent::Bytes(0)) if origin.is_ended() => {}
             _ => return Ok(()),
         }
     }

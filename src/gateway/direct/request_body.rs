@@ -13,16 +13,14 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, LAST_CHUNK, LINE_END, chunk_line};
 
 use super::CHUNK_LIMITS;
 use crate::config::rules::ServerRules;
+use crate::failure::{ClientFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::error::error_for;
 use crate::gateway::min_body_rate::MinBodyRate;
-use crate::response::GatewayProblem;
 
 /// The body of one request.
 pub(super) struct RequestBody {
@@ -121,7 +119,7 @@ impl RequestBody {
         &mut self,
         received: &mut BytesMut,
         data: &mut BytesMut,
-    ) -> Result<()> {
+    ) -> Result<(), ClientFailure> {
         if self.is_over() || received.is_empty() {
             return Ok(());
         }
@@ -150,7 +148,7 @@ impl RequestBody {
         &mut self,
         received: &mut BytesMut,
         mut each: impl FnMut(&mut BodyStore<'_>, &[u8]),
-    ) -> Result<()> {
+    ) -> Result<(), ClientFailure> {
         let mut behind = 0;
         let mut store = BodyStore {
             replay: &mut self.replay,
@@ -158,7 +156,7 @@ impl RequestBody {
             sent: self.sent,
         };
         for piece in self.reader.pieces(received) {
-            match piece.map_err(|_| malformed())? {
+            match piece.map_err(ClientFailure::MalformedBody)? {
                 BodyPiece::Data(bytes) => each(&mut store, bytes),
                 BodyPiece::Trailer(_) => {}
                 BodyPiece::End { behind: rest } => behind = rest.len(),
@@ -172,7 +170,7 @@ impl RequestBody {
     fn count(&mut self, data: usize, context: &mut Context) -> Result<()> {
         context.received = context.received.saturating_add(data as u64);
         if context.received > context.located()?.route.max_body_bytes {
-            return Err(error_for(GatewayProblem::BodyTooLarge));
+            return Err(ClientFailure::BodyTooLarge.into());
         }
         if self.is_over() {
             return Ok(());
@@ -184,7 +182,7 @@ impl RequestBody {
         };
         match context.pace.went_on(data, clock::now(), rate) {
             Some(patience) => self.patience = patience,
-            None => return Err(error_for(GatewayProblem::BodyTimeout)),
+            None => return Err(ClientFailure::TooSlow.into()),
         }
         Ok(())
     }
@@ -193,11 +191,12 @@ impl RequestBody {
     ///
     /// # Errors
     /// Its chunks are malformed.
-    pub(super) fn discard(&mut self, received: &mut BytesMut) -> Result<usize> {
+    pub(super) fn discard(&mut self, received: &mut BytesMut) -> Result<usize, ClientFailure> {
         if self.is_over() {
             return Ok(0);
         }
-        let bytes = self.reader.check(received).map_err(|_| malformed())?;
+        let checked = self.reader.check(received);
+        let bytes = checked.map_err(ClientFailure::MalformedBody)?;
         received.advance(bytes);
         Ok(bytes)
     }
@@ -247,13 +246,4 @@ pub(super) fn write_piece(into: &mut Vec<u8>, framing: BodyFraming, data: &[u8])
 pub(super) fn write_last_chunk(into: &mut Vec<u8>) {
     into.extend_from_slice(LAST_CHUNK);
     into.extend_from_slice(LINE_END);
-}
-
-/// Returns the error of chunks that two parsers could frame in two ways.
-fn malformed() -> Box<Error> {
-    Error::explain(
-        ErrorType::Custom("InvalidChunk"),
-        "the chunks of the body can be read in two ways",
-    )
-    .into_down()
 }

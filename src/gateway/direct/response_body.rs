@@ -1,12 +1,12 @@
 //! Takes the body of a response from the bytes of its origin, and frames it for the client: as it came, in chunks, or compressed.
 
 use bytes::{Buf, BytesMut};
-use pingora::{Error, ErrorType, Result};
-use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, RuleViolation};
+use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader};
 
 use super::CHUNK_LIMITS;
 use super::cached::BodyTap;
 use super::request_body::{write_last_chunk, write_piece};
+use crate::failure::{OriginFailure, RequestFailure, Result};
 use crate::response::compressor::BodyCompressor;
 
 /// Bytes of a piece of a body that are written together with the head or the lines around them; a larger piece is written from where it was
@@ -109,7 +109,10 @@ impl ResponseBody {
             taken.data = self.frame(read, out)?;
             return Ok(taken);
         }
-        taken.data = self.reader.check(read).map_err(malformed_body)?;
+        taken.data = self
+            .reader
+            .check(read)
+            .map_err(OriginFailure::MalformedBody)?;
         self.encoder.content += taken.data as u64;
         if taken.data > JOINED_PIECE {
             taken.as_read = taken.data;
@@ -124,7 +127,7 @@ impl ResponseBody {
     fn frame(&mut self, read: &mut BytesMut, out: &mut Vec<u8>) -> Result<usize> {
         let (mut data, mut behind) = (0, 0);
         for piece in self.reader.pieces(read) {
-            match piece.map_err(malformed_body)? {
+            match piece.map_err(OriginFailure::MalformedBody)? {
                 BodyPiece::Data(bytes) => {
                     data += bytes.len();
                     let mut pass = |bytes: &[u8]| self.encoder.push(bytes, out);
@@ -151,8 +154,7 @@ impl ResponseBody {
     /// The body is truncated.
     pub(super) fn end_of_stream(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if self.reader.end_of_stream().is_err() {
-            let text = "Peer prematurely closed connection";
-            return Err(Error::explain(ErrorType::ConnectionClosed, text).into_up());
+            return Err(OriginFailure::Truncated.into());
         }
         self.end_tap();
         self.encoder.finish(out)
@@ -162,15 +164,18 @@ impl ResponseBody {
     ///
     /// # Errors
     /// Its chunks are malformed.
-    pub(super) fn discard(&mut self, read: &mut BytesMut) -> Result<usize> {
+    pub(super) fn discard(&mut self, read: &mut BytesMut) -> Result<usize, OriginFailure> {
         let Some(tap) = self.tap.as_mut().filter(|tap| tap.is_stored()) else {
-            let bytes = self.reader.check(read).map_err(malformed_body)?;
+            let bytes = self
+                .reader
+                .check(read)
+                .map_err(OriginFailure::MalformedBody)?;
             read.advance(bytes);
             return Ok(bytes);
         };
         let mut behind = 0;
         for piece in self.reader.pieces(read) {
-            match piece.map_err(malformed_body)? {
+            match piece.map_err(OriginFailure::MalformedBody)? {
                 BodyPiece::Data(bytes) => tap.store(bytes),
                 BodyPiece::Trailer(_) => {}
                 BodyPiece::End { behind: rest } => behind = rest.len(),
@@ -218,7 +223,7 @@ impl ContentWriter {
         let coded;
         let content = match &mut self.compressor {
             Some(compressor) => {
-                coded = compressor.push(content).map_err(uncompressed)?;
+                coded = compressor.push(content).map_err(RequestFailure::internal)?;
                 &coded[..]
             }
             None => content,
@@ -234,7 +239,7 @@ impl ContentWriter {
     /// The coder failed.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if let Some(compressor) = &mut self.compressor {
-            let rest = compressor.finish().map_err(uncompressed)?;
+            let rest = compressor.finish().map_err(RequestFailure::internal)?;
             self.content += rest.len() as u64;
             write_piece(out, self.framing, &rest);
         }
@@ -243,14 +248,4 @@ impl ContentWriter {
         }
         Ok(())
     }
-}
-
-/// Returns the error of a body whose chunks are malformed.
-fn malformed_body(_: RuleViolation) -> Box<Error> {
-    Error::new(ErrorType::Custom("InvalidChunk")).into_up()
-}
-
-/// Returns the error of a coder that failed.
-fn uncompressed(error: std::io::Error) -> Box<Error> {
-    Error::because(ErrorType::InternalError, "compressing an answer", error)
 }

@@ -4,13 +4,11 @@ use std::mem;
 
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{StatusCode, response};
-use pingora::Result;
 use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
 
 use super::response_split::{MappedFields, mapped_fields, write_others};
-use crate::gateway::error::error_for;
+use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
-use crate::response::GatewayProblem;
 
 /// The final head of a response.
 pub(super) enum FinalHead {
@@ -124,6 +122,6 @@ fn has_no_body(status: StatusCode, method: AnsweredMethod) -> bool {
 
 /// Returns the status of a parsed head.
 pub(super) fn status_of(head: &ResponseHead) -> Result<StatusCode> {
-    // A parsed head has three digits.
-    StatusCode::from_u16(head.status()).map_err(|_| error_for(GatewayProblem::BadGateway))
+    // The status of a parsed head is from 100 to 999.
+    StatusCode::from_u16(head.status()).map_err(RequestFailure::internal)
 }

@@ -2,10 +2,10 @@
 //! those of the connection are dropped.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use pingora::Result;
 use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
 
 use super::head_writer::write_field;
+use crate::failure::Result;
 use crate::gateway::context::Context;
 
 /// The fields of a response that become a header map.

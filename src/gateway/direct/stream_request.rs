@@ -5,13 +5,11 @@ use http::header::{
 };
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri};
-use pingora::{OrErr, Result};
 use sluicegate_http1::BodyFraming;
 
 use super::head_writer::RequestParts;
-use crate::gateway::error::error_for;
+use crate::failure::{ClientFailure, RequestFailure, Result};
 use crate::origin::FieldEdit;
-use crate::response::{GatewayProblem, HttpViolation};
 
 /// The only value of `TE` that HTTP/2 has, RFC 9113 §8.2.2. gRPC servers require it.
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
@@ -30,8 +28,7 @@ pub(super) fn stream_request(
     let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let target = PathAndQuery::try_from(parts.target).ok();
     let (Some(authority), Some(target)) = (authority, target) else {
-        let rule = HttpViolation::Other;
-        return Err(error_for(GatewayProblem::BadRequest(rule)));
+        return Err(ClientFailure::NotForHttp2.into());
     };
     let uri = Uri::builder()
         .scheme(scheme)
@@ -40,7 +37,7 @@ pub(super) fn stream_request(
         .build();
     let mut request = Request::new(());
     *request.method_mut() = parts.method.clone();
-    *request.uri_mut() = uri.or_err(pingora::ErrorType::InternalError, "a target of HTTP/2")?;
+    *request.uri_mut() = uri.map_err(RequestFailure::internal)?;
     let fields = request.headers_mut();
     for (name, value) in parts.fields.iter() {
         if ![HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, TE].contains(name) {
@@ -69,8 +66,8 @@ mod tests {
     use http::{Method, Version};
 
     use super::*;
-    use crate::gateway::error::ProxyFault;
     use crate::origin::FieldChanges;
+    use crate::response::GatewayProblem;
 
     const NAME: HeaderName = HeaderName::from_static("x-a");
 
@@ -115,11 +112,10 @@ mod tests {
     #[test]
     fn what_http2_cannot_carry_is_a_bad_request() {
         for (host, target) in [("a b", "/"), ("a.test", "/ b")] {
-            let error = request(host, target, "").unwrap_err();
-            let fault = ProxyFault::of(&error);
+            let problem = request(host, target, "").unwrap_err().problem();
             assert!(
-                matches!(fault, ProxyFault::Client(GatewayProblem::BadRequest(_))),
-                "{fault:?}"
+                matches!(problem, Some(GatewayProblem::BadRequest(_))),
+                "{problem:?}"
             );
         }
     }

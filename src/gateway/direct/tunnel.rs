@@ -11,17 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use pingora::{Error, ErrorType, Result};
 use sluicegate_base::bounds;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use super::client::RequestClient;
-use super::exchange::{ClientExchange, client_error};
+use super::exchange::ClientExchange;
+use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::error::error_for;
 use crate::origin::OriginChannel;
-use crate::response::GatewayProblem;
 use crate::thread_buffer::read_through;
 
 /// Bytes asked for in one read.
@@ -49,10 +47,9 @@ pub(super) async fn run<C: RequestClient>(
     let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
     let ended = {
         // Only HTTP/1.1 has upgrades.
-        let client =
-            (exchange.client.stream()).ok_or_else(|| error_for(GatewayProblem::Internal))?;
+        let client = exchange.client.stream().ok_or_else(no_stream)?;
         let (mut client_read, mut client_write) = tokio::io::split(client);
-        let origin = (origin.stream()).ok_or_else(|| error_for(GatewayProblem::Internal))?;
+        let origin = origin.stream().ok_or_else(no_stream)?;
         let (mut origin_read, mut origin_write) = tokio::io::split(origin);
         let mut up = std::pin::pin!(pass(to_origin, &mut client_read, &mut origin_write, &sent));
         let mut down = std::pin::pin!(pass(
@@ -71,7 +68,9 @@ pub(super) async fn run<C: RequestClient>(
                 Ok(()) => timeout(bounds::LINGER_TIME, up).await.unwrap_or(Ok(())).map_err(of_client),
                 Err(error) => Err(of_origin(error)),
             },
-            () = silent(silence, [&sent, &received]) => Err(Error::new(ErrorType::ReadTimedout).into_up()),
+            () = silent(silence, [&sent, &received]) => {
+                Err(OriginFailure::Timeout(OriginTimeout::Read(silence)).into())
+            }
         }
     };
     let (sent, received) = (sent.into_inner(), received.into_inner());
@@ -117,22 +116,23 @@ async fn silent(time: Duration, passed: [&AtomicU64; 2]) {
     }
 }
 
-/// Returns the error of the direction from the client.
-fn of_client(error: DirectionError) -> Box<Error> {
+/// Returns the failure of the direction from the client.
+fn of_client(error: DirectionError) -> Box<RequestFailure> {
     match error {
-        DirectionError::Read(error) => client_error(ErrorType::ReadError, error),
-        DirectionError::Write(error) => origin_error(ErrorType::WriteError, error),
+        DirectionError::Read(error) => ClientFailure::Broken(error).into(),
+        DirectionError::Write(error) => OriginFailure::Broken(error).into(),
     }
 }
 
-/// Returns the error of the direction from the origin.
-fn of_origin(error: DirectionError) -> Box<Error> {
+/// Returns the failure of the direction from the origin.
+fn of_origin(error: DirectionError) -> Box<RequestFailure> {
     match error {
-        DirectionError::Read(error) => origin_error(ErrorType::ReadError, error),
-        DirectionError::Write(error) => client_error(ErrorType::WriteError, error),
+        DirectionError::Read(error) => OriginFailure::Broken(error).into(),
+        DirectionError::Write(error) => ClientFailure::Broken(error).into(),
     }
 }
 
-fn origin_error(error_type: ErrorType, error: io::Error) -> Box<Error> {
-    Error::because(error_type, "in a tunnel", error).into_up()
+/// Returns the failure of a tunnel to a side that speaks HTTP/2.
+fn no_stream() -> Box<RequestFailure> {
+    RequestFailure::internal("a stream of HTTP/2 carries no other protocol")
 }

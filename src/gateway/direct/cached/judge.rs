@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
-use pingora::Result;
 use pingora::http::ResponseHeader;
 use sluicegate_base::clock;
 
@@ -15,11 +14,10 @@ use super::transaction::CacheProgress;
 use crate::cache::freshness::BodyState;
 use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
+use crate::failure::{RequestFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::error::error_for;
 use crate::gateway::{Gateway, cache};
 use crate::name_case::ReceivedNames;
-use crate::response::GatewayProblem;
 
 impl Gateway {
     /// Decides whether the stored response is sent instead of the origin's, whose status, fields and names these are: after a 304, or
@@ -63,7 +61,7 @@ impl Gateway {
         for name in context.located()?.route.limits.confidential() {
             fields.remove(name);
         }
-        let internal = || error_for(GatewayProblem::Internal);
+        let internal = || RequestFailure::internal("no stored response was asked about");
         let transaction = context.cached.as_deref().ok_or_else(internal)?;
         let (asker, stored) = (transaction.asker, transaction.stored.as_ref());
         let old = Arc::clone(&stored.ok_or_else(internal)?.head);

@@ -6,7 +6,6 @@
 
 use http::HeaderMap;
 use pingora::cache::CacheKey;
-use pingora::{Error, ErrorType, Result};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::BodyFraming;
 
@@ -20,6 +19,7 @@ use crate::cache::memory_storage::{MemoryStorage, StoredResponse};
 use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredUse};
 use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
+use crate::failure::{ClientFailure, Result};
 use crate::gateway::context::Context;
 use crate::gateway::{Gateway, cache};
 
@@ -125,7 +125,7 @@ impl Gateway {
                     let began = clock::now();
                     let end = tokio::select! {
                         end = wait.end(patience) => end,
-                        () = exchange.client.left() => return Err(left_while_waiting()),
+                        () = exchange.client.left() => return Err(ClientFailure::LeftFetch.into()),
                     };
                     patience = patience.saturating_sub(clock::since(began));
                     if end == FillWaitEnd::GiveUp {
@@ -193,10 +193,4 @@ fn use_of(found: Option<StoredResponse>, transaction: &CacheTransaction) -> Foun
         }
         StoredUse::AsStored | StoredUse::Confirm => FoundUse::Confirm(stored),
     }
-}
-
-/// Returns the error of a client that left before its response was fetched.
-fn left_while_waiting() -> Box<Error> {
-    let text = "the client left while another request fetched its response";
-    Error::explain(ErrorType::ConnectionClosed, text).into_down()
 }

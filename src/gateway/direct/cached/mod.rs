@@ -22,15 +22,14 @@ mod send;
 mod tap;
 mod transaction;
 
-use pingora::{Error, Result};
 use sluicegate_base::clock;
 
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use crate::admission::ResponseSource;
 use crate::cache::moment;
+use crate::failure::{RequestFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::error::ProxyFault;
 use crate::gateway::{Gateway, cache};
 
 pub(super) use part::ClientPart;
@@ -82,10 +81,10 @@ impl Gateway {
             return exchange.answer(answer).await;
         }
         let asked = self.forward(exchange, context).await;
-        if let Err(error) = asked
-            && !turns_stale(&error, exchange, context)
+        if let Err(failure) = asked
+            && !turns_stale(&failure, exchange, context)
         {
-            return Err(error);
+            return Err(failure);
         }
         if context
             .cached
@@ -101,7 +100,7 @@ impl Gateway {
 
 /// Decides whether a stale response is sent instead of this failure: RFC 5861 §4.
 fn turns_stale<C: RequestClient>(
-    error: &Error,
+    failure: &RequestFailure,
     exchange: &ClientExchange<'_, C>,
     context: &mut Context,
 ) -> bool {
@@ -110,9 +109,8 @@ fn turns_stale<C: RequestClient>(
     };
     let stored = transaction.revalidated().map(|stored| &stored.head);
     let is_allowed = stored.is_some_and(|head| head.serves_on_error(moment(clock::wall())));
-    let turns = is_allowed
-        && exchange.status.is_none()
-        && matches!(ProxyFault::of(error), ProxyFault::Origin(_));
+    let turns =
+        is_allowed && exchange.status.is_none() && matches!(failure, RequestFailure::Origin(_));
     if turns {
         transaction.progress = CacheProgress::Stale;
         transaction.permit = None;

@@ -2,13 +2,13 @@
 
 use http::header::{ACCEPT_RANGES, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
-use pingora::Result;
 use pingora::http::RequestHeader;
 use sluicegate_http1::BodyFraming;
 
 use super::transaction::OriginQuestion;
 use crate::cache::conditions::{NOT_IN_304, is_unchanged};
 use crate::cache::ranges::{BodyRanges, RequestedRanges, relabel_unsatisfiable, requested};
+use crate::failure::Result;
 use crate::gateway::context::Context;
 
 /// The part of a response that the client gets.

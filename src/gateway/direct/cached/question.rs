@@ -2,10 +2,10 @@
 
 use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
-use pingora::Result;
 use pingora::http::RequestHeader;
 
 use super::transaction::OriginQuestion;
+use crate::failure::Result;
 use crate::gateway::cache::CONDITIONS;
 use crate::gateway::context::Context;
 use crate::origin::FieldEdit;

@@ -27,6 +27,7 @@ use super::transaction::{CacheTransaction, RequestSender};
 use crate::admission::Admitted;
 use crate::cache::fill_lock::FillPermit;
 use crate::cache::request_directives::RequestCacheControl;
+use crate::failure::ClientFailure;
 use crate::gateway::Gateway;
 use crate::gateway::context::Context;
 use crate::gateway::decision::{ForwardedRequest, RequestDecision};
@@ -108,7 +109,7 @@ impl RequestClient for DiscardingClient {
         Ok(())
     }
 
-    async fn write(&mut self, _: &[u8], _: BodyEnd) -> io::Result<()> {
+    async fn write(&mut self, _: &[u8], _: BodyEnd) -> Result<(), ClientFailure> {
         Ok(())
     }
 

@@ -4,7 +4,6 @@
 
 use bytes::Bytes;
 use http::header::{AGE, HeaderValue};
-use pingora::Result;
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::BodyFraming;
 
@@ -16,11 +15,10 @@ use super::ClientPart;
 use super::transaction::CacheProgress;
 use crate::admission::ResponseSource;
 use crate::cache::moment;
+use crate::failure::{RequestFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::error::error_for;
 use crate::gateway::shape::BodyEnd;
 use crate::gateway::{Gateway, answer};
-use crate::response::GatewayProblem;
 use crate::thread_buffer::WriteBuffer;
 
 impl Gateway {
@@ -36,7 +34,8 @@ impl Gateway {
             let is_unconfirmed = transaction.progress != CacheProgress::Confirmed;
             Some((transaction.stored.clone()?, is_unconfirmed))
         });
-        let (stored, is_unconfirmed) = sent.ok_or_else(|| error_for(GatewayProblem::Internal))?;
+        let (stored, is_unconfirmed) =
+            sent.ok_or_else(|| RequestFailure::internal("no response is stored"))?;
         let mut status = stored.head.status();
         context.settle_as(by, status, stored.head.fields());
         let mut fields = stored.head.fields().clone();

@@ -4,13 +4,13 @@
 //! A body that turns out to be larger than `max_object_bytes` is not stored, and its URL is remembered; requests that wait for it then
 //! go to the origin, each by itself.
 
-use pingora::Result;
 use pingora::cache::predictor::CacheablePredictor;
 use pingora::cache::{CacheKey, NoCacheReason};
 
 use super::ClientPart;
 use crate::cache::entry_writer::EntryWriter;
 use crate::cache::fill_lock::FillPermit;
+use crate::failure::Result;
 
 /// A response that is being stored. Dropped before its end, it stores nothing.
 pub(in super::super) struct BodyFill {

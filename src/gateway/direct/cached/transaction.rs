@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pingora::Result;
 use pingora::cache::CacheKey;
 use sluicegate_base::clock;
 
@@ -12,6 +11,7 @@ use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::cache::request_directives::RequestCacheControl;
 use crate::cache::status::{CACHE_STATUS, CacheState, Coalescing, ForwardReason, StoreResult};
+use crate::failure::Result;
 use crate::origin::HeaderEdit;
 use crate::record::CacheUse;
 

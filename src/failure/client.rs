@@ -1,0 +1,72 @@
+//! Defines the failures for which the client of a request is to blame.
+
+use std::{fmt, io};
+
+use sluicegate_http1::RuleViolation;
+
+use crate::response::{GatewayProblem, HttpViolation};
+
+/// A failure of a client.
+#[derive(Debug)]
+pub enum ClientFailure {
+    /// It closed the connection in the middle of its body.
+    Closed,
+    /// It left while a limit delayed its request.
+    LeftDelay,
+    /// It left while another request fetched its response.
+    LeftFetch,
+    /// Its connection or stream broke.
+    Broken(io::Error),
+    /// It did not read a piece of the answer in time.
+    Unread,
+    /// It was silent in the middle of its body, and may still read.
+    Silent,
+    /// It sends its body below the minimum rate.
+    TooSlow,
+    /// Its body is larger than the route accepts.
+    BodyTooLarge,
+    /// Two parsers could read its body in two ways.
+    MalformedBody(RuleViolation),
+    /// HTTP/2, which the origin speaks, cannot carry its head.
+    NotForHttp2,
+}
+
+impl ClientFailure {
+    /// Returns the problem to answer with; `None` where the client left.
+    pub(super) fn problem(&self) -> Option<GatewayProblem> {
+        match self {
+            Self::Closed | Self::LeftDelay | Self::LeftFetch | Self::Broken(_) | Self::Unread => {
+                None
+            }
+            Self::Silent | Self::TooSlow => Some(GatewayProblem::BodyTimeout),
+            Self::BodyTooLarge => Some(GatewayProblem::BodyTooLarge),
+            Self::MalformedBody(rule) => Some(GatewayProblem::BadRequest((*rule).into())),
+            Self::NotForHttp2 => Some(GatewayProblem::BadRequest(HttpViolation::Other)),
+        }
+    }
+}
+
+impl From<io::Error> for ClientFailure {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+impl fmt::Display for ClientFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "the client closed the connection",
+            Self::LeftDelay => "the client left its place",
+            Self::LeftFetch => "the client left while another request fetched its response",
+            Self::Broken(error) => return error.fmt(f),
+            Self::Unread => {
+                "the client did not read a piece of the answer within client_write_timeout"
+            }
+            Self::Silent => "ReadTimedout",
+            Self::TooSlow => GatewayProblem::BodyTimeout.detail(),
+            Self::BodyTooLarge => GatewayProblem::BodyTooLarge.detail(),
+            Self::MalformedBody(_) => "the chunks of the body can be read in two ways",
+            Self::NotForHttp2 => HttpViolation::Other.detail(),
+        })
+    }
+}

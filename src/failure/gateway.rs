@@ -1,0 +1,74 @@
+//! Defines the failures for which the gateway is to blame: a budget is full, or a step failed.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::budgets::{BytesCap, RequestCap};
+use crate::response::GatewayProblem;
+
+/// A failure of the gateway.
+#[derive(Debug)]
+pub enum GatewayFailure {
+    /// A cap on requests in flight to origins, of this value, is reached.
+    Requests(RequestCap, u64),
+    /// A cap on the unread bytes of answers, of this value, is reached.
+    UnreadAnswers(BytesCap, u64),
+    /// A cap on the bytes of bodies that are read for keys, of this value, is reached.
+    KeyBodies(BytesCap, u64),
+    /// A step failed for this cause.
+    Internal(Box<dyn Error + Send + Sync>),
+}
+
+impl GatewayFailure {
+    /// Returns the problem to answer with.
+    pub(super) fn problem(&self) -> GatewayProblem {
+        match self {
+            Self::Requests(..) => GatewayProblem::Overloaded,
+            Self::UnreadAnswers(..) => GatewayProblem::Unread,
+            Self::KeyBodies(..) => GatewayProblem::KeyBodies,
+            Self::Internal(_) => GatewayProblem::Internal,
+        }
+    }
+
+    /// Returns the name of the full budget in the log.
+    #[must_use]
+    pub fn budget(&self) -> Option<&'static str> {
+        match self {
+            Self::Requests(..) => Some("origin-requests-full"),
+            Self::UnreadAnswers(..) => Some("unread-full"),
+            Self::KeyBodies(..) => Some("key-bodies-full"),
+            Self::Internal(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for GatewayFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requests(cap, most) => write!(f, "{} = {most}", cap.as_str()),
+            Self::UnreadAnswers(cap, most) => {
+                let whose = clients_of(*cap);
+                write!(
+                    f,
+                    "answers wait for {whose} to read them; max_unread_bytes = {most}"
+                )
+            }
+            Self::KeyBodies(cap, most) => {
+                let whose = clients_of(*cap);
+                write!(
+                    f,
+                    "bodies of {whose} are read for keys; max_key_bodies_bytes = {most}"
+                )
+            }
+            Self::Internal(cause) => cause.fmt(f),
+        }
+    }
+}
+
+/// Returns the clients whose bytes reached a cap.
+fn clients_of(cap: BytesCap) -> &'static str {
+    match cap {
+        BytesCap::All => "all clients",
+        BytesCap::Client => "this client",
+    }
+}

@@ -1,0 +1,205 @@
+//! Defines the failures for which the origin of a request is to blame.
+
+use std::time::Duration;
+use std::{fmt, io};
+
+use sluicegate_base::bounds::RESPONSE_HEAD;
+use sluicegate_http1::RuleViolation;
+
+use super::connect::ConnectFailure;
+use super::kind::FailureKind;
+use crate::response::GatewayProblem;
+
+/// A failure of an origin, or of one of its servers.
+#[derive(Debug)]
+pub enum OriginFailure {
+    /// No server is in service, for this reason.
+    NoServer(FailureKind, String),
+    /// Every server has all requests or connections that it may have, for this reason.
+    Full(FailureKind, String),
+    /// There is no connection to the server.
+    Connect(ConnectFailure),
+    /// The server was too slow.
+    Timeout(OriginTimeout),
+    /// The connection closed behind so many bytes of the response head.
+    Closed(usize),
+    /// The connection or the stream broke.
+    Broken(io::Error),
+    /// A stream of HTTP/2 ended before its final head.
+    Stream(StreamFailure, h2::Error),
+    /// The head of the response cannot be passed on.
+    Head(HeadFailure),
+    /// The chunks of the response body are malformed.
+    MalformedBody(RuleViolation),
+    /// The connection closed before the end of the response body.
+    Truncated,
+}
+
+/// A wait for a server that took longer than this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginTimeout {
+    /// For the response head.
+    FirstByte(Duration),
+    /// For the next bytes of the response.
+    Read(Duration),
+    /// For room for the next bytes of the request.
+    Write(Duration),
+    /// For the whole response.
+    Total(Duration),
+}
+
+/// The end of a stream of HTTP/2 that has no final head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamFailure {
+    /// The server asks for HTTP/1.1, or sends what is not HTTP/2.
+    NotHttp2,
+    /// The server did not process the request: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it out (§6.8).
+    Unprocessed,
+    /// The server broke a rule of HTTP/2.
+    BrokenRule,
+    /// The server reset the stream, or closed its connection with an error.
+    Reset,
+}
+
+/// A response head that cannot be passed on.
+#[derive(Debug)]
+pub enum HeadFailure {
+    /// More fields than `max_response_fields`, which has this value.
+    TooManyFields(usize),
+    /// More bytes than [`RESPONSE_HEAD`].
+    TooLarge,
+    /// It breaks a rule; with the beginning of its first line, escaped.
+    Malformed(RuleViolation, String),
+    /// Two different `Content-Length`, RFC 9110 §8.6.
+    TwoLengths,
+    /// 101 to a request without an upgrade.
+    UnaskedSwitch,
+}
+
+/// The progress of a response at its failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseStage {
+    /// No final head.
+    Awaited,
+    /// The head came, and so many bytes of the body, of those that the head announced.
+    Reading {
+        /// Bytes that came.
+        bytes: u64,
+        /// Bytes that were announced.
+        of: Option<u64>,
+    },
+}
+
+impl OriginFailure {
+    /// Returns its kind at this stage.
+    #[must_use]
+    pub fn kind(&self, stage: ResponseStage) -> FailureKind {
+        match self {
+            Self::NoServer(kind, _) | Self::Full(kind, _) => *kind,
+            Self::Connect(failure) => failure.kind(),
+            Self::Timeout(OriginTimeout::FirstByte(_)) => FailureKind::TtfbTimeout,
+            Self::Timeout(OriginTimeout::Read(_)) => FailureKind::ReadTimeout,
+            Self::Timeout(OriginTimeout::Write(_)) => FailureKind::WriteTimeout,
+            Self::Timeout(OriginTimeout::Total(_)) => FailureKind::TotalTimeout,
+            Self::Closed(_) => FailureKind::Closed,
+            Self::Broken(_) if stage == ResponseStage::Awaited => FailureKind::Reset,
+            Self::Broken(_) | Self::Truncated => FailureKind::Truncated,
+            Self::Stream(StreamFailure::NotHttp2 | StreamFailure::BrokenRule, _) => {
+                FailureKind::Protocol
+            }
+            Self::Stream(StreamFailure::Unprocessed | StreamFailure::Reset, _) => {
+                FailureKind::Reset
+            }
+            Self::Head(HeadFailure::TooManyFields(_)) => FailureKind::TooManyFields,
+            Self::Head(HeadFailure::TooLarge) => FailureKind::HeadTooLarge,
+            Self::Head(_) => FailureKind::MalformedHead,
+            Self::MalformedBody(_) => FailureKind::MalformedBody,
+        }
+    }
+
+    /// Returns the problem to answer with.
+    pub(super) fn problem(&self) -> GatewayProblem {
+        match self {
+            Self::NoServer(..) => GatewayProblem::NoServer,
+            Self::Full(..) => GatewayProblem::OriginFull,
+            Self::Connect(ConnectFailure::Timeout(..)) | Self::Timeout(_) => {
+                GatewayProblem::OriginTimeout
+            }
+            _ => GatewayProblem::BadGateway,
+        }
+    }
+}
+
+impl From<HeadFailure> for OriginFailure {
+    fn from(failure: HeadFailure) -> Self {
+        Self::Head(failure)
+    }
+}
+
+impl fmt::Display for OriginFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServer(_, reason) | Self::Full(_, reason) => f.write_str(reason),
+            Self::Connect(failure) => failure.fmt(f),
+            Self::Timeout(timeout) => timeout.fmt(f),
+            Self::Closed(0) => f.write_str("connection closed before the response"),
+            Self::Closed(bytes) => {
+                write!(
+                    f,
+                    "connection closed after {bytes} bytes of the response head"
+                )
+            }
+            Self::Broken(error) => error.fmt(f),
+            Self::Stream(_, error) => error.fmt(f),
+            Self::Head(failure) => failure.fmt(f),
+            Self::MalformedBody(_) => f.write_str("InvalidChunk"),
+            Self::Truncated => f.write_str("connection closed"),
+        }
+    }
+}
+
+impl fmt::Display for OriginTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FirstByte(after) => write!(f, "no response head within {after:?}"),
+            Self::Read(after) => write!(f, "no byte for {after:?}"),
+            Self::Write(after) => write!(f, "the request was not taken for {after:?}"),
+            Self::Total(after) => write!(f, "the response was not complete within {after:?}"),
+        }
+    }
+}
+
+impl fmt::Display for HeadFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, line) = match self {
+            Self::TooManyFields(most) => {
+                return write!(
+                    f,
+                    "more than {most} header fields; raise max_response_fields of this origin if they are right"
+                );
+            }
+            Self::TooLarge => return write!(f, "more than {RESPONSE_HEAD} bytes of header fields"),
+            Self::TwoLengths => return f.write_str("two different Content-Length"),
+            Self::UnaskedSwitch => return f.write_str("101 to a request without an upgrade"),
+            Self::Malformed(RuleViolation::Version | RuleViolation::NotHttp, line) => {
+                ("invalid HTTP version", line)
+            }
+            Self::Malformed(RuleViolation::StatusLine, line) => ("invalid response status", line),
+            Self::Malformed(rule, _) => return rule.fmt(f),
+        };
+        write!(f, "{what} in a head that begins with \"{line}\"")
+    }
+}
+
+impl fmt::Display for ResponseStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Awaited => Ok(()),
+            Self::Reading {
+                bytes,
+                of: Some(all),
+            } => write!(f, ", after {bytes} of {all} bytes of the body"),
+            Self::Reading { bytes, of: None } => write!(f, ", after {bytes} bytes of the body"),
+        }
+    }
+}
