@@ -192,9 +192,7 @@ impl OriginConnector {
         server: &OriginServer,
     ) -> bool {
         match failure {
-            OriginFailure::Closed(_) | OriginFailure::Broken(_) | OriginFailure::Timeout(_) => {
-                channel.may_be_stale()
-            }
+            OriginFailure::Closed(_) | OriginFailure::Broken(_) => channel.may_be_stale(),
             OriginFailure::Stream(StreamFailure::Unprocessed, _) => true,
             OriginFailure::Stream(StreamFailure::NotHttp2, _)
                 if server.protocol == Protocol::Auto =>

@@ -162,6 +162,32 @@ async fn a_silent_origin_is_504_after_the_read_timeout() {
 }
 
 #[tokio::test]
+async fn a_timeout_on_a_kept_connection_counts_as_any_other() {
+    // Goal: a silent origin is not asked again for free because its connection was used before: that would double the load on a server
+    // that hangs, past the retry budget, and hide it from outlier detection. Method: a connection that answered once, then an origin that
+    // hangs; one attempt, one failure of the server.
+    let origin = Origin::answering(|received| match received.target.as_str() {
+        "/hang" => Reply::Hang,
+        _ => Reply::Answer(Answer::new(200)),
+    });
+    let gateway = Setup::new()
+        .origin("app", &origin)
+        .origin_line("timeouts = { read = \"300ms\" }")
+        .rules(PASS)
+        .start()
+        .await;
+    let mut client = gateway.client().await;
+    let first = client.get("/").await;
+    let second = client.get("/hang").await;
+    second.assert_problem(504);
+    let lines = gateway.lines_of(&[first, second]).await;
+    assert_eq!(lines[1]["attempts"], 1, "{}", lines[1]);
+    assert_eq!(lines[1]["failure"], "ttfb-timeout", "{}", lines[1]);
+    let connections: Vec<_> = origin.requests().iter().map(|one| one.connection).collect();
+    assert_eq!(connections, [0, 0]);
+}
+
+#[tokio::test]
 async fn an_answer_that_exceeds_the_total_timeout_is_504() {
     // Goal: the total timeout bounds what the read timeout would allow. Method: an origin that hangs; reads may take longer.
     let origin = Origin::answering(|_| Reply::Hang);
