@@ -19,10 +19,8 @@ pub enum ClientFailure {
     Broken(io::Error),
     /// It did not read a piece of the answer in time.
     Unread,
-    /// It was silent in the middle of its body, and may still read.
-    Silent,
-    /// It sends its body below the minimum rate.
-    TooSlow,
+    /// It is silent in the middle of its body, or sends it below the minimum rate. It may still read.
+    Stalled,
     /// Its body is larger than the route accepts.
     BodyTooLarge,
     /// Two parsers could read its body in two ways.
@@ -38,7 +36,7 @@ impl ClientFailure {
             Self::Closed | Self::LeftDelay | Self::LeftFetch | Self::Broken(_) | Self::Unread => {
                 None
             }
-            Self::Silent | Self::TooSlow => Some(GatewayProblem::BodyTimeout),
+            Self::Stalled => Some(GatewayProblem::BodyTimeout),
             Self::BodyTooLarge => Some(GatewayProblem::BodyTooLarge),
             Self::MalformedBody(rule) => Some(GatewayProblem::BadRequest((*rule).into())),
             Self::NotForHttp2 => Some(GatewayProblem::BadRequest(HttpViolation::Other)),
@@ -62,8 +60,7 @@ impl fmt::Display for ClientFailure {
             Self::Unread => {
                 "the client did not read a piece of the answer within client_write_timeout"
             }
-            Self::Silent => "ReadTimedout",
-            Self::TooSlow => GatewayProblem::BodyTimeout.detail(),
+            Self::Stalled => GatewayProblem::BodyTimeout.detail(),
             Self::BodyTooLarge => GatewayProblem::BodyTooLarge.detail(),
             Self::MalformedBody(_) => "the chunks of the body can be read in two ways",
             Self::NotForHttp2 => HttpViolation::Other.detail(),

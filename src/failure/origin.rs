@@ -152,7 +152,7 @@ impl fmt::Display for OriginFailure {
             Self::Broken(error) => error.fmt(f),
             Self::Stream(_, error) => error.fmt(f),
             Self::Head(failure) => failure.fmt(f),
-            Self::MalformedBody(_) => f.write_str("InvalidChunk"),
+            Self::MalformedBody(rule) => rule.fmt(f),
             Self::Truncated => f.write_str("connection closed"),
         }
     }

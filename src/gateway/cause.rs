@@ -59,6 +59,8 @@ impl Write for BoundedText {
             let before = self.0.len();
             if character == ' ' || character.is_ascii_graphic() {
                 self.0.push(character);
+            } else if character == '§' {
+                self.0.push_str("section ");
             } else {
                 write!(self.0, "{}", character.escape_default())?;
             }

@@ -91,7 +91,7 @@ pub(super) fn blame(
         && failure.problem() == Some(GatewayProblem::OriginTimeout)
         && clock::since(heard) > patience
     {
-        return ClientFailure::Silent.into();
+        return ClientFailure::Stalled.into();
     }
     failure
 }

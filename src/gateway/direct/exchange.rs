@@ -348,6 +348,6 @@ pub(super) fn check_client_read(read: Option<io::Result<usize>>) -> Result<(), C
         Some(Ok(0)) => Err(ClientFailure::Closed),
         Some(Ok(_)) => Ok(()),
         Some(Err(error)) => Err(ClientFailure::Broken(error)),
-        None => Err(ClientFailure::Silent),
+        None => Err(ClientFailure::Stalled),
     }
 }

@@ -182,7 +182,7 @@ impl RequestBody {
         };
         match context.pace.went_on(data, clock::now(), rate) {
             Some(patience) => self.patience = patience,
-            None => return Err(ClientFailure::TooSlow.into()),
+            None => return Err(ClientFailure::Stalled.into()),
         }
         Ok(())
     }

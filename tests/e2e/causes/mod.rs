@@ -91,6 +91,13 @@ fn heads() -> Vec<Case> {
             ),
         ),
         Case::new(
+            "two-lengths",
+            Way::CloseAfter(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n".to_vec(),
+            ),
+            (502, "malformed-head", "(RFC 9112 section 6.3)"),
+        ),
+        Case::new(
             "many-fields",
             Way::CloseAfter(many),
             (502, "too-many-fields", "more than 256 header fields"),
@@ -184,7 +191,11 @@ fn bodies() -> Vec<Case> {
         Case::new(
             "bad-chunks",
             Way::CloseAfter(bad),
-            (200, "malformed-body", ""),
+            (
+                200,
+                "malformed-body",
+                "malformed chunk (RFC 9112 section 7.1), after",
+            ),
         ),
         Case::new(
             "reset-in-body",

@@ -144,7 +144,8 @@ async fn a_request_behind_a_body_that_was_waited_for_is_answered() {
 
 #[tokio::test]
 async fn an_origin_is_not_blamed_for_a_body_that_stops() {
-    // Goal: a client that stops in its body gets 408, though the origin's time is shorter than its own. Method: half a body.
+    // Goal: a client that stops in its body gets 408, though the origin's time is shorter than its own, and the log says why. Method: half
+    // a body.
     let origin = Origin::echo();
     let gateway = Setup::new()
         .origin("app", &origin)
@@ -156,7 +157,9 @@ async fn an_origin_is_not_blamed_for_a_body_that_stops() {
     raw.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
         .await;
     raw.read_response().await.assert_problem(408);
-    assert_eq!(gateway.access_line().await["outcome"], "rejected");
+    let line = gateway.access_line().await;
+    assert_eq!(line["outcome"], "rejected");
+    assert_eq!(line["reason"], "the request body did not come in time");
 }
 
 /// Accepts one connection, reads a head from it, and answers with these bytes.
