@@ -2,11 +2,11 @@
 
 use std::error::Error as Cause;
 use std::io;
-use std::time::Duration;
 
 use pingora::{Error, ErrorType};
 
 use super::dialer::NO_CONNECTION;
+use super::server::OriginServer;
 use crate::failure::{ConnectFailure, ConnectStep};
 
 /// The cure for a self-signed certificate that `openssl req -x509` makes, which is also marked as a certificate authority.
@@ -29,12 +29,14 @@ impl From<ConnectFailure> for ConnectError {
 }
 
 impl ConnectError {
-    /// Returns the reason behind an error of a connection that had this time.
-    pub(super) fn of(error: &Error, patience: Duration) -> Self {
+    /// Returns the reason behind an error of a connection to `server`.
+    pub(super) fn of(error: &Error, server: &OriginServer) -> Self {
         use ErrorType as E;
         Self::Failed(match error.etype() {
             E::Custom(NO_CONNECTION) => return Self::AtBound,
-            E::ConnectTimedout => ConnectFailure::Timeout(step(error), patience),
+            E::ConnectTimedout => {
+                ConnectFailure::Timeout(step(error, server), server.connect_timeout())
+            }
             E::TLSHandshakeFailure | E::InvalidCert => ConnectFailure::Tls(tls_text(error)),
             // The kernel accepted the connection, and it was reset before its first use.
             _ if is_reset(error) => ConnectFailure::Reset(text(error)),
@@ -43,11 +45,13 @@ impl ConnectError {
     }
 }
 
-/// Returns the step that took too long. Pingora's errors differ in their context alone.
-fn step(error: &Error) -> ConnectStep {
-    match context(error) {
-        Some(context) if context.starts_with("connecting to server") => ConnectStep::Tls,
-        Some(context) if context.contains("total-connection") => ConnectStep::All,
+/// Returns the step that took too long. Pingora's errors differ in their context alone, and say nothing of it where the connections of the
+/// server have a bound.
+fn step(error: &Error, server: &OriginServer) -> ConnectStep {
+    let is_behind_tcp = context(error).is_some_and(|text| text.starts_with("connecting to server"));
+    match server.peer.is_tls() {
+        true if server.connections.is_some() => ConnectStep::All,
+        true if is_behind_tcp => ConnectStep::Tls,
         _ => ConnectStep::Tcp,
     }
 }
@@ -112,13 +116,14 @@ fn tls_text(error: &Error) -> String {
 mod tests {
     use super::*;
     use crate::failure::{FailureKind, OriginFailure, ResponseStage};
-
-    const PATIENCE: Duration = Duration::from_secs(2);
+    use crate::origin::pool::tests::pool;
 
     /// Goal: the cause of a Pingora error stays readable. Method: errors as Pingora 0.9.1 raises them.
     #[test]
     fn causes_keep_the_text_of_their_source() {
         use ErrorType as E;
+        let pool = pool("servers = [\"127.0.0.1:9\"]\ntimeouts = { connect = \"2s\" }");
+        let server = &pool.servers()[0];
         let [refused, reset] = [111, 104].map(io::Error::from_raw_os_error);
         for (error, kind, text) in [
             (
@@ -146,7 +151,7 @@ mod tests {
                 "invalid peer certificate: UnknownIssuer",
             ),
         ] {
-            let ConnectError::Failed(failure) = ConnectError::of(&error, PATIENCE) else {
+            let ConnectError::Failed(failure) = ConnectError::of(&error, server) else {
                 panic!("{error}");
             };
             let failure = OriginFailure::Connect(failure);

@@ -124,7 +124,7 @@ impl OriginConnector {
         } else {
             self.transport.new_stream(&server.peer).await
         };
-        match opened.map_err(|error| ConnectError::of(&error, server.connect_timeout())) {
+        match opened.map_err(|error| ConnectError::of(&error, server)) {
             Ok(stream) => Ok(self.begin(stream, server).await?),
             Err(error @ ConnectError::AtBound) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.

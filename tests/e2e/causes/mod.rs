@@ -365,11 +365,19 @@ async fn an_unreachable_server_has_a_cause() {
         .servers("stopped", &[free_address()])
         .servers("hole", &[hole.address])
         .origin_line("timeouts = { connect = \"300ms\" }")
+        .servers("bounded", &[hole.address])
+        .origin_line(
+            "timeouts = { connect = \"300ms\" }\ncircuit_breaker = { max_connections = 4 }",
+        )
         .servers("down", &[free_address(), free_address()])
         .origin_line(out)
         .servers("ejected", &[free_address()])
         .origin_line(ejected)
-        .rules(&["stopped", "hole", "down", "ejected"].map(route).concat())
+        .rules(
+            &["stopped", "hole", "bounded", "down", "ejected"]
+                .map(route)
+                .concat(),
+        )
         .start()
         .await;
     let line = async |target: &str, status: u16| {
@@ -389,6 +397,12 @@ async fn an_unreachable_server_has_a_cause() {
         ),
         (
             "/hole",
+            504,
+            "connect-timeout",
+            "no connection within 300ms",
+        ),
+        (
+            "/bounded",
             504,
             "connect-timeout",
             "no connection within 300ms",
