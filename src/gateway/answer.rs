@@ -4,11 +4,12 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
-    STRICT_TRANSPORT_SECURITY, VARY,
+    ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, STRICT_TRANSPORT_SECURITY,
+    VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
-use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::http::RequestHeader;
+use sluicegate_http1::BodyFraming;
 
 use super::context::Context;
 use super::direct::write_field;
@@ -24,34 +25,51 @@ use crate::response::{
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Fields for which an answer has room from the beginning: most have no more.
+const USUAL_FIELDS: usize = 12;
+
 /// An answer that the gateway writes itself.
 pub(super) struct OwnAnswer {
-    /// Its head, with `Content-Length` unless the status forbids a body.
-    pub(super) head: ResponseHeader,
+    /// Its status.
+    pub(super) status: StatusCode,
+    /// Its fields, without those that frame it.
+    pub(super) fields: HeaderMap,
     /// Its body, which a request with HEAD does not get.
     pub(super) body: Bytes,
 }
 
 impl OwnAnswer {
-    /// Applies the route's edits to an answer to `request`, and states the length of its body.
-    fn new(
-        mut head: ResponseHeader,
-        body: Bytes,
-        kind: Kind,
-        request: &RequestHeader,
-        context: &Context,
-    ) -> Result<Self> {
-        shape::edit_answer(&mut head, kind, request, context)?;
-        if !is_bodiless(head.status) {
-            head.insert_header(CONTENT_LENGTH, HeaderValue::from(body.len()))?;
+    /// Returns an answer with this status and the fields that each answer has.
+    fn with_status(status: StatusCode, context: &Context) -> Self {
+        let mut fields = HeaderMap::with_capacity(USUAL_FIELDS);
+        fields.insert(X_REQUEST_ID, context.request_id.as_header_value());
+        if let Some(value) = strict_transport(context) {
+            fields.insert(STRICT_TRANSPORT_SECURITY, value.clone());
         }
-        Ok(Self { head, body })
+        Self {
+            status,
+            fields,
+            body: Bytes::new(),
+        }
+    }
+
+    /// Returns the answer to `request` with the edits of the route.
+    fn edited(mut self, kind: Kind, request: &RequestHeader, context: &Context) -> Result<Self> {
+        shape::edit_answer(&mut self.fields, kind, request, context)?;
+        Ok(self)
+    }
+
+    /// Returns the framing of its body.
+    pub(super) fn framing(&self) -> BodyFraming {
+        match is_bodiless(self.status) {
+            true => BodyFraming::None,
+            false => BodyFraming::Length(self.body.len() as u64),
+        }
     }
 
     /// Returns the body for `method`; `None` where the head ends the answer.
     pub(super) fn body_for(&self, method: &Method) -> Option<&Bytes> {
-        let is_silent =
-            is_bodiless(self.head.status) || self.body.is_empty() || *method == Method::HEAD;
+        let is_silent = is_bodiless(self.status) || self.body.is_empty() || *method == Method::HEAD;
         (!is_silent).then_some(&self.body)
     }
 }
@@ -62,10 +80,12 @@ pub(super) fn refusal(
     context: &Context,
     refusal: &RefusalResponse,
 ) -> Result<OwnAnswer> {
-    let mut header = own_header(refusal.status, context)?;
-    refusal.each_field(|name, value| header.insert_header(name, value))?;
-    let body = refusal.body.clone();
-    OwnAnswer::new(header, body, Kind::Failure, request, context)
+    let mut answer = OwnAnswer::with_status(refusal.status, context);
+    refusal.each_field(|name, value| {
+        answer.fields.insert(name, value);
+    });
+    answer.body = refusal.body.clone();
+    answer.edited(Kind::Failure, request, context)
 }
 
 /// Returns an answer with a problem body of the gateway.
@@ -75,26 +95,29 @@ pub(super) fn problem(
     problem: GatewayProblem,
 ) -> Result<OwnAnswer> {
     if let Some(grpc) = GrpcDialect::of(&request.headers) {
-        let mut header = own_header(StatusCode::OK, context)?;
+        let mut answer = OwnAnswer::with_status(StatusCode::OK, context);
         for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
-            header.insert_header(name, value)?;
+            answer.fields.insert(name, value);
         }
-        return OwnAnswer::new(header, Bytes::new(), Kind::Failure, request, context);
+        return answer.edited(Kind::Failure, request, context);
     }
-    let mut header = own_header(problem.status(), context)?;
+    let mut answer = OwnAnswer::with_status(problem.status(), context);
     let chosen = shape::page(problem.status(), request, context);
     if chosen != NegotiatedPage::NoPage {
-        header.insert_header(VARY, HeaderValue::from_static("accept"))?;
+        let accept = HeaderValue::from_static("accept");
+        answer.fields.insert(VARY, accept);
     }
     let (content_type, body) = match chosen {
         NegotiatedPage::Page(content_type, body) => (content_type, body),
         NegotiatedPage::Problem | NegotiatedPage::NoPage => (PROBLEM_JSON, problem.body()),
     };
-    header.insert_header(CONTENT_TYPE, content_type)?;
+    answer.fields.insert(CONTENT_TYPE, content_type);
+    answer.body = body;
     if let Some(seconds) = problem.retry_after() {
-        header.insert_header(RETRY_AFTER, HeaderValue::from(seconds))?;
+        let seconds = HeaderValue::from(seconds);
+        answer.fields.insert(RETRY_AFTER, seconds);
     }
-    OwnAnswer::new(header, body, Kind::Failure, request, context)
+    answer.edited(Kind::Failure, request, context)
 }
 
 /// Returns the answer to a request that lacks a key of a limit: 400, with what to send.
@@ -102,9 +125,10 @@ pub(super) fn missing_key(request: &RequestHeader, context: &Context) -> Result<
     let Some(gap) = context.missing_keys.refusing() else {
         return problem(request, context, GatewayProblem::Internal);
     };
-    let mut header = own_header(StatusCode::BAD_REQUEST, context)?;
-    header.insert_header(CONTENT_TYPE, PROBLEM_JSON)?;
-    OwnAnswer::new(header, key_missing(gap), Kind::Failure, request, context)
+    let mut answer = OwnAnswer::with_status(StatusCode::BAD_REQUEST, context);
+    answer.fields.insert(CONTENT_TYPE, PROBLEM_JSON);
+    answer.body = key_missing(gap);
+    answer.edited(Kind::Failure, request, context)
 }
 
 /// Returns a permanent redirect, 308 (RFC 9110 §15.4.9), which keeps method and body.
@@ -113,9 +137,9 @@ pub(super) fn permanent_redirect(
     context: &Context,
     location: HeaderValue,
 ) -> Result<OwnAnswer> {
-    let mut header = own_header(StatusCode::PERMANENT_REDIRECT, context)?;
-    header.insert_header(LOCATION, location)?;
-    OwnAnswer::new(header, Bytes::new(), Kind::Failure, request, context)
+    let mut answer = OwnAnswer::with_status(StatusCode::PERMANENT_REDIRECT, context);
+    answer.fields.insert(LOCATION, location);
+    answer.edited(Kind::Failure, request, context)
 }
 
 /// Settles an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2, and returns its answer. A TRACE would be sent back with
@@ -128,16 +152,17 @@ pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> Result
     };
     context.settle(status, &HeaderMap::new());
     context.finish_response();
-    let mut header = own_header(status, context)?;
-    header.insert_header(ALLOW, HeaderValue::from_static("OPTIONS"))?;
-    add_limit_fields(&mut header, context)?;
-    OwnAnswer::new(header, Bytes::new(), Kind::Content, request, context)
+    let mut answer = OwnAnswer::with_status(status, context);
+    let allowed = HeaderValue::from_static("OPTIONS");
+    answer.fields.insert(ALLOW, allowed);
+    add_limit_fields(&mut answer.fields, context)?;
+    answer.edited(Kind::Content, request, context)
 }
 
 /// Returns the answer to a CORS preflight, with only the fields that it asked about.
 pub(super) fn preflight(request: &RequestHeader, context: &Context) -> Result<OwnAnswer> {
-    let header = own_header(StatusCode::NO_CONTENT, context)?;
-    OwnAnswer::new(header, Bytes::new(), Kind::Failure, request, context)
+    let answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
+    answer.edited(Kind::Failure, request, context)
 }
 
 /// Returns the route's redirect.
@@ -146,12 +171,12 @@ pub(super) fn redirect(
     context: &Context,
     rules: &RedirectRules,
 ) -> Result<OwnAnswer> {
-    let mut header = own_header(rules.status, context)?;
-    if let Err(why) = shape::redirect(&mut header, rules, request, context)? {
+    let mut answer = OwnAnswer::with_status(rules.status, context);
+    if let Err(why) = shape::redirect(&mut answer.fields, rules, request, context) {
         return problem(request, context, why);
     }
-    add_limit_fields(&mut header, context)?;
-    OwnAnswer::new(header, Bytes::new(), Kind::Content, request, context)
+    add_limit_fields(&mut answer.fields, context)?;
+    answer.edited(Kind::Content, request, context)
 }
 
 /// Returns the route's fixed response.
@@ -160,28 +185,29 @@ pub(super) fn fixed(
     context: &Context,
     fixed: &FixedResponse,
 ) -> Result<OwnAnswer> {
-    let mut header = own_header(fixed.status, context)?;
+    let mut answer = OwnAnswer::with_status(fixed.status, context);
     if let Some(content_type) = &fixed.content_type {
-        header.insert_header(CONTENT_TYPE, content_type.clone())?;
+        answer.fields.insert(CONTENT_TYPE, content_type.clone());
     }
     if fixed.status == StatusCode::METHOD_NOT_ALLOWED {
         // RFC 9110 §15.5.6 requires the field; an empty list means that no method is allowed.
-        header.insert_header(ALLOW, HeaderValue::from_static(""))?;
+        answer.fields.insert(ALLOW, HeaderValue::from_static(""));
     }
     for (name, value) in &fixed.headers {
-        header.insert_header(name.clone(), value.clone())?;
+        answer.fields.insert(name.clone(), value.clone());
     }
-    add_limit_fields(&mut header, context)?;
-    let body = fixed.body.clone();
-    OwnAnswer::new(header, body, Kind::Content, request, context)
+    add_limit_fields(&mut answer.fields, context)?;
+    answer.body = fixed.body.clone();
+    answer.edited(Kind::Content, request, context)
 }
 
 /// Returns the proof that an ACME server asks for. RFC 8555 §8.3 leaves the media type open; this is the one of its example.
 pub(super) fn proof(request: &RequestHeader, context: &Context, proof: &str) -> Result<OwnAnswer> {
-    let mut header = own_header(StatusCode::OK, context)?;
-    header.insert_header(CONTENT_TYPE, "application/octet-stream")?;
-    let proof = Bytes::copy_from_slice(proof.as_bytes());
-    OwnAnswer::new(header, proof, Kind::Failure, request, context)
+    let mut answer = OwnAnswer::with_status(StatusCode::OK, context);
+    let content_type = HeaderValue::from_static("application/octet-stream");
+    answer.fields.insert(CONTENT_TYPE, content_type);
+    answer.body = Bytes::copy_from_slice(proof.as_bytes());
+    answer.edited(Kind::Failure, request, context)
 }
 
 fn is_bodiless(status: StatusCode) -> bool {
@@ -245,15 +271,6 @@ fn add_limit_fields(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()
         fields.insert(name.clone(), HeaderValue::from(number))?;
     }
     Ok(())
-}
-
-fn own_header(status: StatusCode, context: &Context) -> Result<ResponseHeader> {
-    let mut header = ResponseHeader::build_no_case(status, Some(10))?;
-    header.insert_header(X_REQUEST_ID, context.request_id.as_header_value())?;
-    if let Some(value) = strict_transport(context) {
-        header.insert_header(STRICT_TRANSPORT_SECURITY, value.clone())?;
-    }
-    Ok(header)
 }
 
 /// Returns the `Strict-Transport-Security` value. RFC 6797 §7.2: never in clear text, where anybody could have written it.

@@ -5,8 +5,8 @@
 //! nothing for them.
 
 use http::StatusCode;
-use http::header::{self, HeaderName};
-use pingora::http::{RequestHeader, ResponseHeader};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use pingora::http::RequestHeader;
 use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathGroups};
 use tracing::warn;
@@ -184,18 +184,17 @@ pub enum BodyEnd {
 
 /// Writes the target of a redirect.
 pub(super) fn redirect(
-    header: &mut ResponseHeader,
+    fields: &mut HeaderMap,
     rules: &RedirectRules,
     request: &RequestHeader,
     context: &Context,
-) -> Result<Result<(), GatewayProblem>> {
+) -> Result<(), GatewayProblem> {
     let to = with_told(request, context, rules.groups.as_ref(), |told| {
         location(rules, told)
     });
-    match to {
-        Ok(to) => Ok(Ok(header.insert_header(header::LOCATION, to)?)),
-        Err(why) => Ok(Err(why.into())),
-    }
+    let to = HeaderValue::try_from(to?).map_err(|_| GatewayProblem::Internal)?;
+    fields.insert(header::LOCATION, to);
+    Ok(())
 }
 
 impl From<UnsafePath> for GatewayProblem {

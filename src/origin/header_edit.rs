@@ -1,7 +1,6 @@
 //! Edits the fields of a message, whatever holds them: a map, a head of Pingora, or received fields with their changes.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use pingora::http::{RequestHeader, ResponseHeader};
 
 use crate::failure::Result;
 
@@ -54,36 +53,3 @@ impl HeaderEdit for HeaderMap {
         self
     }
 }
-
-/// The two heads of Pingora have the same functions, but no trait for them.
-macro_rules! cased_fields {
-    ($head:ty) => {
-        impl HeaderEdit for $head {
-            fn all(&self) -> &HeaderMap {
-                &self.headers
-            }
-        }
-
-        impl FieldEdit for $head {
-            fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
-                self.headers.get(name)
-            }
-
-            fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
-                Ok(self.insert_header(name, value)?)
-            }
-
-            fn append(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
-                self.append_header(name, value)?;
-                Ok(())
-            }
-
-            fn remove(&mut self, name: &HeaderName) {
-                drop(self.remove_header(name));
-            }
-        }
-    };
-}
-
-cased_fields!(RequestHeader);
-cased_fields!(ResponseHeader);

@@ -102,36 +102,32 @@ impl RefusalResponse {
     }
 
     /// Calls `write` with every field of the answer but its length, in order.
-    ///
-    /// # Errors
-    /// The first error of `write`.
-    pub fn each_field<E>(
-        &self,
-        mut write: impl FnMut(&HeaderName, HeaderValue) -> Result<(), E>,
-    ) -> Result<(), E> {
-        write(&RETRY_AFTER, HeaderValue::from(self.retry_after))?;
+    pub fn each_field(&self, mut write: impl FnMut(HeaderName, HeaderValue)) {
+        write(RETRY_AFTER, HeaderValue::from(self.retry_after));
         if let Some(policy) = &self.fields.policy {
-            write(&RATE_LIMIT_POLICY, policy.clone())?;
+            write(RATE_LIMIT_POLICY.clone(), policy.clone());
         }
         if let Some(standing) = &self.fields.standing {
-            write(&RATE_LIMIT, standing.clone())?;
+            write(RATE_LIMIT.clone(), standing.clone());
         }
         for (name, number) in self.fields.x.into_iter().flat_map(XRateLimit::named) {
-            write(name, HeaderValue::from(number))?;
+            write(name.clone(), HeaderValue::from(number));
         }
         match &self.content {
             RefusalContent::Body(content_type, rules) => {
                 for (name, value) in rules.iter().flat_map(|rules| &rules.headers) {
-                    write(name, value.clone())?;
+                    write(name.clone(), value.clone());
                 }
                 if rules.as_ref().is_some_and(|rules| varies(rules)) {
-                    write(&VARY, HeaderValue::from_static("accept"))?;
+                    write(VARY, HeaderValue::from_static("accept"));
                 }
-                write(&CONTENT_TYPE, content_type.clone())
+                write(CONTENT_TYPE, content_type.clone());
             }
-            RefusalContent::Grpc(fields) => fields
-                .iter()
-                .try_for_each(|(name, value)| write(name, value.clone())),
+            RefusalContent::Grpc(fields) => {
+                for (name, value) in fields {
+                    write(name.clone(), value.clone());
+                }
+            }
         }
     }
 }

@@ -12,8 +12,7 @@ use sluicegate::policy_items::PolicyItems;
 use sluicegate::rejection::{LimitRejection, RejectionReason};
 use sluicegate::request_id::RequestId;
 use sluicegate::response::{
-    FieldText, LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, RefusalContext, RefusalResponse,
-    rate_limit_policy,
+    LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, RefusalContext, RefusalResponse, rate_limit_policy,
 };
 use sluicegate_limiter::{Ask, Decision, KeyHash, Limit, Outcome, Timestamp, Verdict, decide};
 
@@ -52,14 +51,9 @@ fn written(items: &PolicyItems, verdict: &Verdict) -> String {
                 request_id: RequestId::next(),
             };
             let response = RefusalResponse::new(&rejection, Some(items), fields, &context);
-            let each = response.each_field(|name, text| {
-                lines.push(match text {
-                    FieldText::Value(value) => format!("{name}: {}", value.to_str().unwrap()),
-                    FieldText::Number(number) => format!("{name}: {number}"),
-                });
-                Ok::<(), ()>(())
+            response.each_field(|name, value| {
+                lines.push(format!("{name}: {}", value.to_str().unwrap()));
             });
-            each.unwrap();
         }
     }
     lines.join(" | ")

@@ -281,11 +281,16 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         if !self.body.is_over() {
             self.close();
         }
-        let framing = match answer.head.headers.get(http::header::CONTENT_LENGTH) {
-            Some(_) => BodyFraming::Length(answer.body.len() as u64),
-            None => BodyFraming::None,
+        let head = ResponseParts {
+            status: answer.status,
+            reason: answer
+                .status
+                .canonical_reason()
+                .unwrap_or_default()
+                .as_bytes(),
+            fields: &answer.fields,
         };
-        self.begin_answer(into, (&answer.head).into(), framing, NO_OTHERS)?;
+        self.begin_answer(into, head, answer.framing(), NO_OTHERS)?;
         if let Some(body) = answer.body_for(&self.head.method) {
             into.extend_from_slice(body);
             self.body_bytes = body.len() as u64;

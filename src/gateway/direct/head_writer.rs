@@ -5,7 +5,6 @@ use http::header::{
     UPGRADE,
 };
 use http::{Method, Response, StatusCode};
-use pingora::http::ResponseHeader;
 use pingora::protocols::http::date::get_cached_date;
 use sluicegate_http1::BodyFraming;
 
@@ -61,16 +60,6 @@ const NOT_OF_HTTP2: [HeaderName; 6] = [
     TRANSFER_ENCODING,
     UPGRADE,
 ];
-
-impl<'a> From<&'a ResponseHeader> for ResponseParts<'a> {
-    fn from(head: &'a ResponseHeader) -> Self {
-        Self {
-            status: head.status,
-            reason: head.get_reason_phrase().unwrap_or_default().as_bytes(),
-            fields: &head.headers,
-        }
-    }
-}
 
 /// The head of a request for an origin.
 #[derive(Clone, Copy)]
