@@ -1,0 +1,31 @@
+//! Caps on what is read. Larger input is an error, never cut.
+
+/// Bytes of one input with all that it includes. The largest generated configurations have a few MiB.
+pub const INPUT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Directives, sections or nodes of one input with all that it includes.
+pub const DIRECTIVES: usize = 200_000;
+
+/// Blocks within blocks. It bounds recursion; real files have about six.
+pub const DEPTH: usize = 32;
+
+/// Words of one directive.
+pub const WORDS: usize = 4096;
+
+/// Files that are included, one after the other or within each other.
+pub const INCLUDED_FILES: usize = 1_000;
+
+/// Includes within includes.
+pub const INCLUDE_DEPTH: usize = 16;
+
+/// Variables that are defined by other variables, one behind the other.
+pub const VARIABLE_DEPTH: usize = 8;
+
+/// Routes that are made of one location by conditions on its requests.
+pub const ROUTE_CASES: usize = 64;
+
+/// Most limits of a route, which the configuration has too.
+pub const ROUTE_LIMITS: usize = 8;
+
+/// Characters of a directive that comments and reports show.
+pub const SHOWN: usize = 100;
