@@ -1,0 +1,40 @@
+//! Imports a configuration: text in, TOML and an account of each directive out.
+
+use crate::format::Format;
+use crate::ledger::Ledger;
+use crate::model::GatewayModel;
+use crate::nginx;
+use crate::position::SyntaxError;
+use crate::source::IncludedFiles;
+use crate::toml;
+
+/// A configuration that was imported.
+#[derive(Debug)]
+pub struct Imported {
+    /// The configuration of Sluicegate.
+    pub toml: String,
+    /// The account of each directive.
+    pub ledger: Ledger,
+}
+
+/// Translates a configuration; `name` is what reports call the file.
+///
+/// # Errors
+///
+/// The first place at which the text is not of this format, or is larger than [`crate::bounds`] allows.
+pub fn import(
+    format: Format,
+    name: &str,
+    text: &str,
+    files: &dyn IncludedFiles,
+) -> Result<Imported, SyntaxError> {
+    let mut ledger = Ledger::default();
+    let gateway: GatewayModel = match format {
+        Format::Nginx => nginx::read(name, text, files, &mut ledger)?,
+    };
+    if gateway.routes.is_empty() {
+        ledger.fill_in("[[route]]: nothing in the input became a route");
+    }
+    let toml = toml::write(&gateway, &ledger);
+    Ok(Imported { toml, ledger })
+}

@@ -1,0 +1,281 @@
+//! The configuration in the words of Sluicegate, before it is written as TOML. No other proxy is known here.
+
+use crate::ledger::EntryId;
+
+/// A whole configuration.
+#[derive(Clone, Debug, Default)]
+pub struct GatewayModel {
+    /// Keys of `[server]`.
+    pub server: Vec<(&'static str, String)>,
+    /// The directives that `server` is made of.
+    pub server_sources: Vec<EntryId>,
+    /// The proxies in front.
+    pub client: ClientRules,
+    /// Where clients connect.
+    pub listeners: Vec<Listener>,
+    /// Lists of clients.
+    pub lists: Vec<ClientList>,
+    /// Where requests go.
+    pub origins: Vec<Origin>,
+    /// The limits.
+    pub limits: Vec<Limit>,
+    /// Which requests.
+    pub routes: Vec<Route>,
+}
+
+/// Comments of a table: the directives that it is made of, and what it means otherwise than they do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableRemarks {
+    /// The directives.
+    pub sources: Vec<EntryId>,
+    /// The differences, a sentence each.
+    pub differences: Vec<String>,
+}
+
+/// `[client]`.
+#[derive(Clone, Debug, Default)]
+pub struct ClientRules {
+    /// Comments.
+    pub remarks: TableRemarks,
+    /// Blocks of addresses whose word about the client is believed.
+    pub trusted_proxies: Vec<String>,
+    /// The field in which they name the client.
+    pub header: Option<String>,
+    /// Lists of clients that are refused on every route.
+    pub block: Vec<String>,
+}
+
+/// `[[listener]]`.
+#[derive(Clone, Debug, Default)]
+pub struct Listener {
+    /// Comments.
+    pub remarks: TableRemarks,
+    /// IP address and port.
+    pub address: String,
+    /// Blocks of the proxies that announce clients by the PROXY protocol, where it is required.
+    pub proxy_protocol_from: Option<Vec<String>>,
+    /// Redirects to HTTPS.
+    pub redirect_to_https: Option<String>,
+    /// Files of certificate and key.
+    pub certificates: Vec<(String, String)>,
+    /// The file of the authorities of client certificates.
+    pub client_ca: Option<String>,
+}
+
+/// `[list.NAME]`.
+#[derive(Clone, Debug)]
+pub struct ClientList {
+    /// Its name.
+    pub name: String,
+    /// Comments.
+    pub remarks: TableRemarks,
+    /// Blocks of addresses.
+    pub cidrs: Vec<String>,
+}
+
+/// `[origin.NAME]`.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// Its name.
+    pub name: String,
+    /// Comments.
+    pub remarks: TableRemarks,
+    /// Its servers.
+    pub servers: Vec<Server>,
+    /// `protocol`, where it is not the default.
+    pub protocol: Option<&'static str>,
+    /// `balance`, where it is not the default.
+    pub balance: Option<&'static str>,
+    /// `hash_key`.
+    pub hash_key: Option<String>,
+    /// The Host that is sent, where it is not that of the client.
+    pub host: Option<String>,
+    /// `tls`, as an inline table.
+    pub tls: Option<String>,
+    /// Keys of `timeouts`.
+    pub timeouts: Vec<(&'static str, String)>,
+    /// Connections open to each server.
+    pub max_connections: Option<u64>,
+    /// Keys of `health`.
+    pub health: Option<Vec<(&'static str, String)>>,
+}
+
+/// A server of an origin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Server {
+    /// Name or address, with a port.
+    pub address: String,
+    /// `weight`, where it is not 1.
+    pub weight: Option<u64>,
+    /// True if it is asked only while no other can be.
+    pub backup: bool,
+}
+
+/// A part of a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyPart {
+    /// `client.ip`.
+    ClientIp,
+    /// `client.ip/V4,/V6`.
+    ClientNetwork(u8, u8),
+    /// `host`.
+    Host,
+    /// `path`.
+    Path,
+    /// `method`.
+    Method,
+    /// `header.NAME`.
+    Header(String),
+    /// `cookie.NAME`.
+    Cookie(String),
+    /// `query.NAME`.
+    Query(String),
+    /// `tls.client.subject`.
+    CertificateSubject,
+    /// `tls.client.fingerprint`.
+    CertificateFingerprint,
+}
+
+impl KeyPart {
+    /// Returns true if a request can lack it.
+    #[must_use]
+    pub fn can_be_absent(&self) -> bool {
+        match self {
+            Self::ClientIp | Self::ClientNetwork(..) | Self::Host | Self::Path | Self::Method => {
+                false
+            }
+            Self::Header(_)
+            | Self::Cookie(_)
+            | Self::Query(_)
+            | Self::CertificateSubject
+            | Self::CertificateFingerprint => true,
+        }
+    }
+
+    /// Returns the part as the configuration writes it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::ClientIp => "client.ip".to_owned(),
+            Self::ClientNetwork(v4, v6) => format!("client.ip/{v4},/{v6}"),
+            Self::Host => "host".to_owned(),
+            Self::Path => "path".to_owned(),
+            Self::Method => "method".to_owned(),
+            Self::Header(name) => format!("header.{name}"),
+            Self::Cookie(name) => format!("cookie.{name}"),
+            Self::Query(name) => format!("query.{name}"),
+            Self::CertificateSubject => "tls.client.subject".to_owned(),
+            Self::CertificateFingerprint => "tls.client.fingerprint".to_owned(),
+        }
+    }
+}
+
+/// The algorithm of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitAlgorithm {
+    /// `gcra` with this burst.
+    Gcra(u64),
+    /// `leaky-bucket` with this queue and, where the default is too short, this longest wait in milliseconds.
+    LeakyBucket(u64, Option<u64>),
+    /// `sliding-window`.
+    SlidingWindow,
+}
+
+/// The action for a request that a limit has no room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitAction {
+    /// The request is refused.
+    Reject,
+    /// It is counted and reported.
+    Shadow,
+    /// It passes to the limit of this name.
+    Mark(String),
+}
+
+/// `[limit.NAME]`.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    /// Its name.
+    pub name: String,
+    /// Comments.
+    pub remarks: TableRemarks,
+    /// Its key; empty for one counter.
+    pub key: Vec<KeyPart>,
+    /// `on_missing`, where a part can be absent.
+    pub on_missing: Option<&'static str>,
+    /// Count and period.
+    pub rate: (u64, String),
+    /// The algorithm.
+    pub algorithm: LimitAlgorithm,
+    /// The action for a request without room.
+    pub action: LimitAction,
+    /// `capacity`, where it is not the default.
+    pub capacity: Option<u64>,
+    /// Requests in flight. The rate of such a limit is out of reach.
+    pub concurrency: Option<u64>,
+    /// The status of refusals, where it is not 429.
+    pub status: Option<u16>,
+    /// `count_if`, where not every request counts.
+    pub count_if: Option<&'static str>,
+}
+
+/// The action of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteAction {
+    /// The request is forwarded to the origin of this name.
+    Forward {
+        /// The origin.
+        origin: String,
+        /// `strip_prefix`.
+        strip_prefix: Option<String>,
+        /// `rewrite`.
+        rewrite: Option<String>,
+    },
+    /// The gateway answers.
+    Respond {
+        /// The status.
+        status: u16,
+        /// The body.
+        body: String,
+    },
+    /// The client is sent elsewhere.
+    Redirect {
+        /// The URL.
+        to: String,
+        /// The status.
+        status: u16,
+    },
+}
+
+/// `[[route]]`.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Comments.
+    pub remarks: TableRemarks,
+    /// `host`, where not every host is meant.
+    pub host: Option<String>,
+    /// `path`.
+    pub path: String,
+    /// Methods, where not every method is meant.
+    pub methods: Vec<String>,
+    /// A field with its value.
+    pub header: Option<(String, String)>,
+    /// A parameter of the query with its value.
+    pub query: Option<(String, String)>,
+    /// Blocks of clients.
+    pub client: Vec<String>,
+    /// Limits by name.
+    pub limits: Vec<String>,
+    /// Lists of clients that skip these limits.
+    pub allow: Vec<String>,
+    /// Lists of clients that are refused.
+    pub block: Vec<String>,
+    /// The action.
+    pub action: RouteAction,
+    /// `max_body_bytes`.
+    pub max_body: Option<String>,
+    /// `request_headers.set`.
+    pub set_headers: Vec<(String, String)>,
+    /// The status of refusals on this route, where it is not that of its limits.
+    pub status: Option<u16>,
+}

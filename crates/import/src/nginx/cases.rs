@@ -1,0 +1,288 @@
+//! Makes several routes of one location whose limits depend on a property of the request.
+
+use ipnet::IpNet;
+
+use super::choice::{RequestProperty, ValueChoice};
+use super::variables::{self, ValueCondition};
+use crate::bounds;
+
+/// The limits of requests that fulfil a condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct RouteCase {
+    /// Blocks of clients; `!` excepts.
+    pub(super) client: Vec<String>,
+    pub(super) methods: Vec<String>,
+    pub(super) condition: Option<ValueCondition>,
+    pub(super) limits: Vec<String>,
+}
+
+/// Returns the cases of a location, the last without a condition, and what is not told apart.
+pub(super) fn of(choices: &[ValueChoice<Vec<String>>]) -> (Vec<RouteCase>, Vec<String>) {
+    let mut differences = Vec::new();
+    let first = choices.iter().find_map(|choice| choice.property.clone());
+    // A second property would need a route for each pair of cases. All limits of such a choice hold instead, which is stricter.
+    let choices: Vec<ValueChoice<Vec<String>>> = choices
+        .iter()
+        .map(|choice| {
+            if choice.property.is_none() || choice.property == first {
+                return choice.clone();
+            }
+            differences.push(
+                "limits that depend on a second property of the request hold whatever it is"
+                    .to_owned(),
+            );
+            let names = choice.cases.iter().map(|(_, names)| names);
+            let mut all: Vec<String> = names.chain([&choice.default]).flatten().cloned().collect();
+            all.sort();
+            all.dedup();
+            ValueChoice::constant(all)
+        })
+        .collect();
+    let mut cases = match &first {
+        None => Vec::new(),
+        Some(RequestProperty::Client) => clients(&choices),
+        Some(property) => values(property, &choices, &mut differences),
+    };
+    if cases.len() > bounds::ROUTE_CASES {
+        let most = bounds::ROUTE_CASES;
+        differences.push(format!("only the first {most} cases are told apart"));
+        cases.truncate(most);
+    }
+    cases.push(RouteCase {
+        limits: limits(&choices, |choice| &choice.default),
+        ..RouteCase::default()
+    });
+    for case in &mut cases {
+        if case.limits.len() > bounds::ROUTE_LIMITS {
+            let most = bounds::ROUTE_LIMITS;
+            differences.push(format!("only {most} limits of {} hold", case.limits.len()));
+            case.limits.truncate(most);
+        }
+    }
+    differences.dedup();
+    (cases, differences)
+}
+
+/// Returns the blocks of clients that no limit of a location counts, where a list of them says the same as the cases: all limits exempt the
+/// same blocks, count everybody else, and except nobody within these blocks.
+pub(super) fn exempt(choices: &[ValueChoice<Vec<String>>]) -> Option<Vec<String>> {
+    let first = choices.first()?;
+    let is_exempt = |names: &Vec<String>| names.is_empty();
+    let agrees = |choice: &ValueChoice<Vec<String>>| {
+        let cases = || choice.cases.iter().zip(&first.cases);
+        choice.property == Some(RequestProperty::Client)
+            && !choice.default.is_empty()
+            && choice.cases.len() == first.cases.len()
+            && cases().all(|((block, names), (other, of_first))| {
+                block == other
+                    && is_exempt(names) == is_exempt(of_first)
+                    && (is_exempt(names) || *names == choice.default)
+            })
+    };
+    if !choices.iter().all(agrees) {
+        return None;
+    }
+    let (exempt, counted): (Vec<_>, Vec<_>) =
+        first.cases.iter().partition(|(_, names)| is_exempt(names));
+    let network = |(block, _): &&(String, Vec<String>)| block.parse::<IpNet>().ok();
+    let is_within = |inner: IpNet| {
+        let mut outer = exempt.iter().filter_map(network);
+        outer.any(|outer| outer.contains(&inner))
+    };
+    if exempt.is_empty() || counted.iter().filter_map(network).any(is_within) {
+        return None;
+    }
+    Some(exempt.iter().map(|(block, _)| block.clone()).collect())
+}
+
+/// Returns choices that take their default in every case.
+pub(super) fn defaults(choices: Vec<ValueChoice<Vec<String>>>) -> Vec<ValueChoice<Vec<String>>> {
+    let defaults = choices.into_iter().map(|choice| choice.default);
+    defaults.map(ValueChoice::constant).collect()
+}
+
+fn limits<'c>(
+    choices: &'c [ValueChoice<Vec<String>>],
+    value: impl Fn(&'c ValueChoice<Vec<String>>) -> &'c Vec<String>,
+) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in choices.iter().flat_map(value) {
+        if !found.contains(name) {
+            found.push(name.clone());
+        }
+    }
+    found
+}
+
+/// Cases by methods, fields or parameters.
+fn values(
+    property: &RequestProperty,
+    choices: &[ValueChoice<Vec<String>>],
+    differences: &mut Vec<String>,
+) -> Vec<RouteCase> {
+    let default = limits(choices, |choice| &choice.default);
+    let mut cases: Vec<RouteCase> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for (value, _) in choices.iter().flat_map(|choice| &choice.cases) {
+        if seen.contains(&value.as_str()) {
+            continue;
+        }
+        seen.push(value);
+        let limits = limits(choices, |choice| {
+            let found = choice.cases.iter().find(|(case, _)| case == value);
+            found.map_or(&choice.default, |(_, names)| names)
+        });
+        if limits == default {
+            continue;
+        }
+        match property {
+            RequestProperty::Method => match cases.iter_mut().find(|case| case.limits == limits) {
+                Some(case) => case.methods.push(value.clone()),
+                None => cases.push(RouteCase {
+                    methods: vec![value.clone()],
+                    limits,
+                    ..RouteCase::default()
+                }),
+            },
+            RequestProperty::Value(part) => match variables::condition(part, value) {
+                Some(condition) => cases.push(RouteCase {
+                    condition: Some(condition),
+                    limits,
+                    ..RouteCase::default()
+                }),
+                None => differences.push(format!(
+                    "a route has no condition on {}, so {value:?} is counted as any other value",
+                    part.text()
+                )),
+            },
+            RequestProperty::Client => {}
+        }
+    }
+    cases
+}
+
+/// Cases by blocks of the client's address.
+fn clients(choices: &[ValueChoice<Vec<String>>]) -> Vec<RouteCase> {
+    let mut blocks: Vec<IpNet> = choices
+        .iter()
+        .flat_map(|choice| &choice.cases)
+        .filter_map(|(block, _)| block.parse().ok())
+        .collect();
+    blocks.sort();
+    blocks.dedup();
+    let default = limits(choices, |choice| &choice.default);
+    let of_block = |block: &IpNet| {
+        limits(choices, |choice| {
+            let parsed = choice.cases.iter();
+            let parsed =
+                parsed.filter_map(|(case, names)| Some((case.parse::<IpNet>().ok()?, names)));
+            let within = parsed.filter(|(case, _)| case.contains(block));
+            let longest = within.max_by_key(|(case, _)| case.prefix_len());
+            longest.map_or(&choice.default, |(_, names)| names)
+        })
+    };
+    let judged: Vec<(IpNet, Vec<String>)> = blocks
+        .iter()
+        .map(|block| (*block, of_block(block)))
+        .collect();
+    let mut cases: Vec<RouteCase> = Vec::new();
+    for (_, limits) in &judged {
+        if *limits == default || cases.iter().any(|case| case.limits == *limits) {
+            continue;
+        }
+        let mut client = Vec::new();
+        for (block, others) in &judged {
+            let is_within = |(outer, inner): &(IpNet, Vec<String>)| {
+                inner == limits && outer != block && outer.contains(block)
+            };
+            if others == limits {
+                client.push(shown(block));
+            } else if judged.iter().any(is_within) {
+                client.push(format!("!{}", shown(block)));
+            }
+        }
+        cases.push(RouteCase {
+            client,
+            limits: limits.clone(),
+            ..RouteCase::default()
+        });
+    }
+    cases
+}
+
+/// Returns a block, or the address where it is a single one.
+fn shown(block: &IpNet) -> String {
+    if block.prefix_len() == block.max_prefix_len() {
+        block.addr().to_string()
+    } else {
+        block.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(
+        property: RequestProperty,
+        cases: &[(&str, &[&str])],
+        default: &[&str],
+    ) -> ValueChoice<Vec<String>> {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        ValueChoice {
+            property: Some(property),
+            cases: cases
+                .iter()
+                .map(|(case, limits)| ((*case).to_owned(), names(limits)))
+                .collect(),
+            default: names(default),
+            differences: Vec::new(),
+        }
+    }
+
+    /// Goal: the longest block decides, as in `geo`. Method: an exempt block with an exception, which has an exempt address in it.
+    #[test]
+    fn blocks_within_blocks_are_excepted() {
+        let choice = choice(
+            RequestProperty::Client,
+            &[
+                ("10.0.0.0/8", &[]),
+                ("10.1.0.0/16", &["a"]),
+                ("10.1.1.1/32", &[]),
+            ],
+            &["a"],
+        );
+        let (cases, differences) = of(&[choice]);
+        assert_eq!(differences, Vec::<String>::new());
+        assert_eq!(cases.len(), 2);
+        assert_eq!(cases[0].client, ["10.0.0.0/8", "!10.1.0.0/16", "10.1.1.1"]);
+        assert!(cases[0].limits.is_empty());
+        assert_eq!(cases[1].limits, ["a"]);
+    }
+
+    /// Goal: requests of one method alone are limited. Method: the others by default are not.
+    #[test]
+    fn methods_with_equal_limits_share_a_route() {
+        let choice = choice(
+            RequestProperty::Method,
+            &[("POST", &["a"]), ("PUT", &["a"])],
+            &[],
+        );
+        let (cases, _) = of(&[choice]);
+        assert_eq!(cases.len(), 2);
+        assert_eq!(cases[0].methods, ["POST", "PUT"]);
+        assert_eq!(cases[0].limits, ["a"]);
+        assert!(cases[1].limits.is_empty() && cases[1].methods.is_empty());
+    }
+
+    /// Goal: nothing is looser where it cannot be said. Method: two properties.
+    #[test]
+    fn a_second_property_is_not_told_apart() {
+        let by_client = choice(RequestProperty::Client, &[("10.0.0.0/8", &[])], &["a"]);
+        let by_method = choice(RequestProperty::Method, &[("POST", &["b"])], &[]);
+        let (cases, differences) = of(&[by_client, by_method]);
+        assert_eq!(differences.len(), 1);
+        assert_eq!(cases[0].limits, ["b"]);
+        assert_eq!(cases[1].limits, ["a", "b"]);
+    }
+}

@@ -1,0 +1,323 @@
+//! Makes listeners of `listen`, and decides which hosts each server block has.
+
+use super::scope::{SettingScope, is_on};
+use super::tree::Directive;
+use crate::ledger::Ledger;
+use crate::model::Listener;
+
+/// A server block with its addresses and names.
+pub(super) struct ServerBlock<'d> {
+    pub(super) directive: &'d Directive,
+    pub(super) scope: SettingScope<'d>,
+    pub(super) listens: Vec<ListenAddress<'d>>,
+}
+
+/// An address of a server block.
+pub(super) struct ListenAddress<'d> {
+    /// `None` where nothing is written, and nginx takes port 80.
+    directive: Option<&'d Directive>,
+    pub(super) address: String,
+    is_default: bool,
+    has_tls: bool,
+    has_proxy_protocol: bool,
+}
+
+/// The hosts of a server block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ServerHosts {
+    /// Every host that no other server block names.
+    pub(super) any: bool,
+    pub(super) names: Vec<String>,
+}
+
+/// Reads the addresses of a server block.
+pub(super) fn server_block<'d>(
+    directive: &'d Directive,
+    outer: &SettingScope<'d>,
+    ledger: &mut Ledger,
+) -> ServerBlock<'d> {
+    let children = directive.children();
+    let mut listens = Vec::new();
+    for child in children.iter().filter(|it| it.name == "listen") {
+        match listen(child) {
+            Ok(found) => listens.push(found),
+            Err(reason) => ledger.left_out(child.id, reason),
+        }
+    }
+    if !children.iter().any(|it| it.name == "listen") {
+        listens.push(ListenAddress {
+            directive: None,
+            address: "0.0.0.0:80".to_owned(),
+            is_default: false,
+            has_tls: false,
+            has_proxy_protocol: false,
+        });
+    }
+    ServerBlock {
+        directive,
+        scope: outer.within(children),
+        listens,
+    }
+}
+
+fn listen(directive: &Directive) -> Result<ListenAddress<'_>, String> {
+    let place = directive.word(0).unwrap_or_default();
+    if place.starts_with("unix:") {
+        return Err("listeners have IP addresses".to_owned());
+    }
+    let (host, port) = match place.rsplit_once(':') {
+        _ if place.bytes().all(|byte| byte.is_ascii_digit()) => ("*", place),
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port),
+        _ => (place, "80"),
+    };
+    let host = match host {
+        "*" => "0.0.0.0",
+        "localhost" => "127.0.0.1",
+        host => host,
+    };
+    let address = format!("{host}:{port}");
+    if address.parse::<std::net::SocketAddr>().is_err() {
+        return Err(format!(
+            "{place:?} is no address; a listener has an IP address with a port"
+        ));
+    }
+    let has = |name: &str| directive.arguments().any(|word| word == name);
+    if has("quic") {
+        return Err("listeners speak HTTP/1.1 and HTTP/2".to_owned());
+    }
+    Ok(ListenAddress {
+        directive: Some(directive),
+        address,
+        is_default: has("default_server") || has("default"),
+        has_tls: has("ssl"),
+        has_proxy_protocol: has("proxy_protocol"),
+    })
+}
+
+/// Returns true if a server block does nothing but send clients to HTTPS.
+pub(super) fn only_redirects_to_https(server: &ServerBlock<'_>) -> bool {
+    let is_redirect = |it: &Directive| {
+        it.name == "return"
+            && matches!(it.word(0), Some("301" | "302" | "307" | "308"))
+            && matches!(
+                it.word(1),
+                Some(
+                    "https://$host$request_uri"
+                        | "https://$server_name$request_uri"
+                        | "https://$http_host$request_uri"
+                )
+            )
+    };
+    let children = server.directive.children();
+    children.iter().any(is_redirect)
+        && server.listens.iter().all(|listen| !listen.has_tls)
+        && !children
+            .iter()
+            .any(|it| matches!(it.name.as_str(), "location" | "if" | "rewrite"))
+}
+
+/// Makes one listener of each address. `proxies` are the addresses of those that may announce clients.
+pub(super) fn listeners(
+    servers: &[&ServerBlock<'_>],
+    proxies: &[String],
+    ledger: &mut Ledger,
+) -> Vec<Listener> {
+    let all = || {
+        servers
+            .iter()
+            .flat_map(|server| server.listens.iter().map(move |it| (server, it)))
+    };
+    let mut listeners: Vec<Listener> = Vec::new();
+    for (_, listen) in all() {
+        if listeners
+            .iter()
+            .any(|known| known.address == listen.address)
+            || is_covered(listen, servers)
+        {
+            continue;
+        }
+        let of_address: Vec<_> = all()
+            .filter(|(_, other)| {
+                other.address == listen.address || covers(&listen.address, &other.address)
+            })
+            .collect();
+        let mut listener = Listener {
+            address: listen.address.clone(),
+            ..Listener::default()
+        };
+        for (server, other) in &of_address {
+            if let Some(directive) = other.directive {
+                ledger.translated(directive.id);
+                listener.remarks.sources.push(directive.id);
+            }
+            if other.has_tls {
+                certificates(server, &mut listener, ledger);
+            }
+        }
+        if of_address.iter().any(|(_, it)| it.has_proxy_protocol) {
+            listener.proxy_protocol_from = Some(proxies.to_vec());
+            if proxies.is_empty() {
+                ledger.fill_in(format!(
+                    "[[listener]] {}: proxy_protocol_from, the addresses of the proxies in front; nginx believes everybody",
+                    listen.address
+                ));
+            }
+        }
+        if of_address
+            .iter()
+            .all(|(server, _)| only_redirects_to_https(server))
+        {
+            listener.redirect_to_https = Some("true".to_owned());
+            for (server, _) in &of_address {
+                for child in server
+                    .directive
+                    .children()
+                    .iter()
+                    .filter(|it| it.name == "return")
+                {
+                    ledger.differs(child.id, "the redirect is 308 to port 443, except for what certificate authorities ask for");
+                    listener.remarks.sources.push(child.id);
+                }
+            }
+        }
+        let has_ssl = of_address.iter().any(|(_, it)| it.has_tls);
+        if has_ssl && listener.certificates.is_empty() {
+            ledger.fill_in(format!(
+                "[[listener]] {}: tls.certificates; nginx names none that can be imported",
+                listen.address
+            ));
+        }
+        listeners.push(listener);
+    }
+    listeners
+}
+
+/// Returns true if another address takes the connections of this one: nginx then binds that one only.
+fn is_covered(listen: &ListenAddress<'_>, servers: &[&ServerBlock<'_>]) -> bool {
+    let mut others = servers.iter().flat_map(|server| &server.listens);
+    others.any(|other| covers(&other.address, &listen.address))
+}
+
+fn covers(outer: &str, inner: &str) -> bool {
+    let parse = |text: &str| text.parse::<std::net::SocketAddr>().ok();
+    let (Some(outer), Some(inner)) = (parse(outer), parse(inner)) else {
+        return false;
+    };
+    if outer.port() != inner.port() || outer == inner || !outer.ip().is_unspecified() {
+        return false;
+    }
+    outer.is_ipv6() || (inner.is_ipv4() && !inner.ip().is_unspecified())
+}
+
+fn certificates(server: &ServerBlock<'_>, listener: &mut Listener, ledger: &mut Ledger) {
+    let scope = &server.scope;
+    for (certificate, key) in scope.certificates.iter().zip(&scope.certificate_keys) {
+        let (Some(cert_file), Some(key_file)) = (certificate.word(0), key.word(0)) else {
+            continue;
+        };
+        let is_file = |text: &str| !text.contains(['$', ':']);
+        if !is_file(cert_file) || !is_file(key_file) {
+            let reason = "certificates are files whose names depend on nothing";
+            ledger.left_out(certificate.id, reason);
+            ledger.left_out(key.id, reason);
+            continue;
+        }
+        ledger.translated(certificate.id);
+        ledger.translated(key.id);
+        let pair = (cert_file.to_owned(), key_file.to_owned());
+        if !listener.certificates.contains(&pair) {
+            listener.certificates.push(pair);
+            listener.remarks.sources.push(certificate.id);
+        }
+    }
+    if let (Some(ca), Some(verify)) = (scope.client_ca, scope.verify_client)
+        && is_on(Some(verify))
+    {
+        ledger.translated(ca.id);
+        ledger.translated(verify.id);
+        listener.client_ca = ca.word(0).map(str::to_owned);
+    }
+}
+
+/// Decides which server block takes which hosts. A host belongs to the first block that names it, on whichever address.
+pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<ServerHosts> {
+    let default = default_server(servers);
+    let mut taken: Vec<String> = Vec::new();
+    let mut found = Vec::new();
+    for (number, server) in servers.iter().enumerate() {
+        let mut hosts = ServerHosts {
+            any: default == Some(number),
+            names: Vec::new(),
+        };
+        for directive in server
+            .directive
+            .children()
+            .iter()
+            .filter(|it| it.name == "server_name")
+        {
+            for name in directive.arguments() {
+                let name = name.to_ascii_lowercase();
+                for host in forms(&name) {
+                    match host {
+                        Ok(host) if taken.contains(&host) => {
+                            let reason = format!(
+                                "{host} belongs to another server block, and routes hold on every listener; \
+                                 import this block into its own file"
+                            );
+                            ledger.left_out(directive.id, reason.clone());
+                            if !only_redirects_to_https(server) {
+                                ledger.fill_in(format!(
+                                    "{}: {reason}",
+                                    ledger.comment(server.directive.id)
+                                ));
+                            }
+                        }
+                        Ok(host) => {
+                            taken.push(host.clone());
+                            hosts.names.push(host);
+                            ledger.translated(directive.id);
+                        }
+                        Err(_) if hosts.any || only_redirects_to_https(server) => {
+                            ledger.translated(directive.id);
+                        }
+                        Err(reason) => ledger.left_out(directive.id, reason),
+                    }
+                }
+            }
+        }
+        found.push(hosts);
+    }
+    found
+}
+
+/// Returns the block that takes the hosts that none names: the default of the first address that has other content than a redirect.
+fn default_server(servers: &[ServerBlock<'_>]) -> Option<usize> {
+    let serving = |server: &&ServerBlock<'_>| !only_redirects_to_https(server);
+    let first = servers.iter().find(serving)?;
+    let address = &first.listens.first()?.address;
+    let of_address = |listen: &&ListenAddress<'_>| listen.address == *address;
+    let marked = servers.iter().position(|server| {
+        server
+            .listens
+            .iter()
+            .filter(of_address)
+            .any(|it| it.is_default)
+    });
+    let first = servers
+        .iter()
+        .position(|server| serving(&server) && server.listens.iter().any(|it| of_address(&it)));
+    marked.or(first)
+}
+
+/// Returns the hosts that a name of a server block stands for.
+fn forms(name: &str) -> Vec<Result<String, String>> {
+    if let Some(parent) = name.strip_prefix('.') {
+        return vec![Ok(parent.to_owned()), Ok(format!("*.{parent}"))];
+    }
+    let inner = name.strip_prefix("*.").unwrap_or(name);
+    let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    if inner.is_empty() || !inner.chars().all(is_host) {
+        return vec![Err(format!("{name:?} is no host, and no request has it"))];
+    }
+    vec![Ok(name.to_owned())]
+}

@@ -1,0 +1,316 @@
+//! Makes origins of `upstream` blocks and of the targets of `proxy_pass` and `grpc_pass`.
+
+use std::collections::BTreeMap;
+
+use super::keys::{TextPiece, pieces};
+use super::scope::{SettingScope, is_on};
+use super::tree::Directive;
+use crate::ledger::Ledger;
+use crate::model::{Origin, Server};
+use crate::names::NamePool;
+
+/// The name of the origin for locations that nginx serves from files.
+const FILES: &str = "files";
+
+/// An address that never resolves (RFC 2606), for servers that the operator has to name.
+const TO_NAME: &str = "name-a-server.invalid:80";
+
+/// All origins that were made.
+#[derive(Default)]
+pub(super) struct OriginMaker<'d> {
+    pub(super) origins: Vec<Origin>,
+    upstreams: BTreeMap<String, &'d Directive>,
+    made: Vec<(OriginUse, String)>,
+    names: NamePool,
+}
+
+/// The settings that tell origins apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OriginUse {
+    scheme: String,
+    authority: String,
+    host: Option<String>,
+    timeouts: Vec<(&'static str, String)>,
+    verify: bool,
+}
+
+/// The target of `proxy_pass`.
+pub(super) struct PassTarget {
+    pub(super) origin: String,
+    /// The path that takes the place of the location's prefix.
+    pub(super) path: Option<String>,
+}
+
+impl<'d> OriginMaker<'d> {
+    /// Takes the `upstream` blocks of a level.
+    pub(super) fn define(&mut self, directive: &'d Directive, ledger: &mut Ledger) {
+        let reason = "no route leads there";
+        ledger.left_out(directive.id, reason);
+        for child in directive.children() {
+            ledger.left_out(child.id, reason);
+        }
+        if let Some(name) = directive.word(0) {
+            self.upstreams.insert(name.to_owned(), directive);
+        }
+    }
+
+    /// Returns the origin of a `proxy_pass` or `grpc_pass`, which is made if it is new.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which there is none.
+    pub(super) fn target(
+        &mut self,
+        pass: &'d Directive,
+        scope: &SettingScope<'d>,
+        ledger: &mut Ledger,
+    ) -> Result<PassTarget, String> {
+        let url = pass.word(0).unwrap_or_default();
+        if url.contains('$') {
+            return Err("the target depends on variables".to_owned());
+        }
+        let (scheme, rest) = url.split_once("://").unwrap_or(("grpc", url));
+        if !matches!(scheme, "http" | "https" | "grpc" | "grpcs") {
+            return Err(format!("{scheme:?} is none of the protocols of origins"));
+        }
+        if rest.starts_with("unix:") {
+            return Err("origins are reached by TCP, not by Unix sockets".to_owned());
+        }
+        let (authority, path) = match rest.find('/') {
+            Some(at) => (&rest[..at], Some(rest[at..].to_owned())),
+            None => (rest, None),
+        };
+        let wanted = OriginUse {
+            scheme: scheme.to_owned(),
+            authority: authority.to_owned(),
+            host: host(authority, scope),
+            timeouts: timeouts(scope, ledger),
+            verify: is_on(scope.verify),
+        };
+        ledger.translated(pass.id);
+        let found = self.made.iter().find(|(made, _)| *made == wanted);
+        let name = match found {
+            Some((_, name)) => name.clone(),
+            None => self.make(&wanted, pass, scope, ledger),
+        };
+        Ok(PassTarget { origin: name, path })
+    }
+
+    /// Returns the origin for what nginx serves without a proxied server.
+    pub(super) fn files(&mut self, why: &str, ledger: &mut Ledger) -> String {
+        if !self.origins.iter().any(|origin| origin.name == FILES) {
+            let name = self.names.unique(FILES);
+            self.origins.push(Origin {
+                name,
+                servers: vec![Server {
+                    address: TO_NAME.to_owned(),
+                    ..Server::default()
+                }],
+                ..Origin::default()
+            });
+        }
+        ledger.fill_in(format!(
+            "[origin.{FILES}] servers: the address of a server for {why}, since the gateway serves no files and speaks HTTP only"
+        ));
+        FILES.to_owned()
+    }
+
+    fn make(
+        &mut self,
+        wanted: &OriginUse,
+        pass: &Directive,
+        scope: &SettingScope<'_>,
+        ledger: &mut Ledger,
+    ) -> String {
+        let mut origin = Origin {
+            host: wanted.host.clone(),
+            timeouts: wanted.timeouts.clone(),
+            ..Origin::default()
+        };
+        match wanted.scheme.as_str() {
+            "https" | "grpcs" => {
+                origin.tls = Some(if wanted.verify {
+                    "{}".to_owned()
+                } else {
+                    let difference = "the certificate is not verified, as in nginx; leave `tls.verify` out to verify it";
+                    origin.remarks.differences.push(difference.to_owned());
+                    "{ verify = \"off\" }".to_owned()
+                });
+                if wanted.scheme == "grpcs" {
+                    origin.protocol = Some("h2");
+                }
+            }
+            "grpc" => origin.protocol = Some("h2c"),
+            _ => {}
+        }
+        if let Some(verify) = scope.verify {
+            ledger.translated(verify.id);
+        }
+        if let Some(upstream) = self.upstreams.get(&wanted.authority).copied() {
+            self.take_upstream(upstream, &mut origin, ledger);
+        } else {
+            let port = if wanted.scheme.ends_with('s') {
+                443
+            } else {
+                80
+            };
+            origin.servers.push(Server {
+                address: with_port(&wanted.authority, port),
+                ..Server::default()
+            });
+            origin.remarks.sources.push(pass.id);
+        }
+        let wanted_name = wanted.authority.replace(':', "-");
+        origin.name = self.names.unique(&wanted_name);
+        self.made.push((wanted.clone(), origin.name.clone()));
+        let name = origin.name.clone();
+        self.origins.push(origin);
+        name
+    }
+
+    fn take_upstream(&self, upstream: &Directive, origin: &mut Origin, ledger: &mut Ledger) {
+        ledger.translated(upstream.id);
+        origin.remarks.sources.push(upstream.id);
+        for child in upstream.children() {
+            match (child.name.as_str(), child.word(0)) {
+                ("server", Some(address)) => server(child, address, origin, ledger),
+                ("least_conn", _) => origin.balance = Some("least-requests"),
+                ("random", Some("two")) => origin.balance = Some("power-of-two"),
+                ("ip_hash", _) => {
+                    origin.balance = Some("hash");
+                    origin.hash_key = Some("client.ip".to_owned());
+                }
+                ("hash", Some(key)) => match hash_key(key) {
+                    Some(key) => {
+                        origin.balance = Some("hash");
+                        origin.hash_key = Some(key);
+                    }
+                    None => {
+                        ledger.left_out(child.id, format!("no hash_key is {key}"));
+                        continue;
+                    }
+                },
+                // A connection that is idle is kept in any case.
+                ("zone" | "keepalive" | "keepalive_timeout" | "keepalive_requests", _) => {}
+                _ => {
+                    ledger.left_out(child.id, "an origin has no key for it");
+                    continue;
+                }
+            }
+            ledger.translated(child.id);
+        }
+        if origin.servers.iter().all(|server| server.backup) {
+            for server in &mut origin.servers {
+                server.backup = false;
+            }
+        }
+        if origin.servers.is_empty() {
+            origin.servers.push(Server {
+                address: TO_NAME.to_owned(),
+                ..Server::default()
+            });
+            ledger.fill_in(format!(
+                "{}: none of its servers can be reached by TCP",
+                ledger.comment(upstream.id)
+            ));
+        }
+    }
+}
+
+fn server(directive: &Directive, address: &str, origin: &mut Origin, ledger: &mut Ledger) {
+    if address.starts_with("unix:") {
+        ledger.left_out(
+            directive.id,
+            "origins are reached by TCP, not by Unix sockets",
+        );
+        return;
+    }
+    let mut server = Server {
+        address: with_port(address, 80),
+        ..Server::default()
+    };
+    for word in directive.arguments().skip(1) {
+        match word.split_once('=') {
+            Some(("weight", weight)) => {
+                let weight: Option<u64> = weight.parse().ok();
+                server.weight = weight.map(|weight| weight.min(256));
+            }
+            Some(("max_conns", most)) => {
+                origin.max_connections = most.parse().ok().filter(|most| (1..=10_000).contains(most));
+            }
+            None if word == "backup" => server.backup = true,
+            None if word == "down" => {
+                ledger.left_out(directive.id, "the server is marked as down");
+                return;
+            }
+            None if word == "resolve" => {}
+            _ => ledger.differs(
+                directive.id,
+                format!("{word} is left out; [origin.NAME.outlier_detection] takes failing servers out of use"),
+            ),
+        }
+    }
+    origin.servers.push(server);
+}
+
+/// Returns the Host that the origin gets; `None` for that of the client. nginx sends the name of the target by default.
+fn host(authority: &str, scope: &SettingScope<'_>) -> Option<String> {
+    let is_host = |it: &&&Directive| {
+        it.word(0)
+            .is_some_and(|name| name.eq_ignore_ascii_case("host"))
+    };
+    let written = scope.set_headers.iter().find(is_host);
+    match written.and_then(|it| it.word(1)) {
+        Some("$host" | "$http_host" | "$http_host:$server_port" | "$host:$server_port") => None,
+        None | Some("$proxy_host") => Some(authority.to_owned()),
+        Some(text) if !text.contains('$') => Some(text.to_owned()),
+        Some(_) => None,
+    }
+}
+
+/// Returns the timeouts of a level; those of nginx are a minute by default.
+fn timeouts(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Vec<(&'static str, String)> {
+    let settings = [
+        ("connect", scope.connect_timeout),
+        ("read", scope.read_timeout),
+        ("write", scope.send_timeout),
+    ];
+    let mut found = Vec::new();
+    for (key, directive) in settings {
+        let Some(directive) = directive else { continue };
+        let millis = directive.word(0).and_then(super::units::millis);
+        match millis.filter(|millis| (1..=86_400_000).contains(millis)) {
+            Some(millis) => {
+                ledger.translated(directive.id);
+                found.push((key, crate::toml::duration(millis)));
+            }
+            None => ledger.left_out(directive.id, "a timeout is 1ms to 1d"),
+        }
+    }
+    found
+}
+
+fn hash_key(text: &str) -> Option<String> {
+    let key = match pieces(text).as_slice() {
+        [TextPiece::Variable(name)] => match name.as_str() {
+            "remote_addr" | "binary_remote_addr" => "client.ip".to_owned(),
+            "host" | "http_host" => "host".to_owned(),
+            "uri" | "request_uri" | "document_uri" => "path".to_owned(),
+            name => super::keys::value(name)?.text(),
+        },
+        _ => return None,
+    };
+    Some(key)
+}
+
+/// Returns an address with its port, or with the usual one.
+fn with_port(address: &str, port: u16) -> String {
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    if has_port {
+        address.to_owned()
+    } else {
+        format!("{address}:{port}")
+    }
+}

@@ -1,0 +1,295 @@
+//! The variables that `map` and `geo` define, and what each depends on.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Subnets, Ipv6Subnets};
+
+use super::choice::{RequestProperty, ValueChoice};
+use super::tree::Directive;
+use crate::bounds;
+use crate::ledger::{EntryId, Ledger};
+use crate::model::KeyPart;
+
+/// The definitions of a configuration, by the names of their variables without `$`.
+#[derive(Default)]
+pub(super) struct VariableTable {
+    definitions: BTreeMap<String, VariableDefinition>,
+}
+
+struct VariableDefinition {
+    id: EntryId,
+    /// The directives of its block.
+    entries: Vec<EntryId>,
+    kind: VariableKind,
+}
+
+enum VariableKind {
+    /// The source, and values by its text.
+    Map {
+        source: String,
+        values: Vec<(String, String)>,
+        default: String,
+        /// The first pattern that cannot be compared with.
+        expression: Option<String>,
+    },
+    /// Values by blocks of the client's address.
+    Geo {
+        blocks: Vec<(IpNet, String)>,
+        default: String,
+    },
+    /// The reason for which it cannot be said.
+    Unknown(String),
+}
+
+impl VariableTable {
+    /// Reads a `map` or a `geo`.
+    pub(super) fn define(&mut self, directive: &Directive, ledger: &mut Ledger) {
+        let is_map = directive.name == "map";
+        let (source, name) = match directive.words.as_slice() {
+            [source, name] => (source.as_str(), name),
+            [name] if !is_map => ("$remote_addr", name),
+            _ => {
+                ledger.left_out(directive.id, "a variable is expected, as in nginx");
+                return;
+            }
+        };
+        let entries = directive.children();
+        let kind = match is_map {
+            true => map(source, entries),
+            false if matches!(source, "$remote_addr" | "$binary_remote_addr") => geo(entries),
+            false => VariableKind::Unknown(format!(
+                "blocks of {source} instead of the client's address have no counterpart"
+            )),
+        };
+        let reason = "no limit that is imported depends on it";
+        ledger.left_out(directive.id, reason);
+        for entry in entries {
+            ledger.left_out(entry.id, reason);
+        }
+        let definition = VariableDefinition {
+            id: directive.id,
+            entries: entries.iter().map(|entry| entry.id).collect(),
+            kind,
+        };
+        let name = name.trim_start_matches('$').to_owned();
+        self.definitions.insert(name, definition);
+    }
+
+    /// Returns true if a `map` or a `geo` defines this variable.
+    pub(super) fn defines(&self, name: &str) -> bool {
+        self.definitions.contains_key(name)
+    }
+
+    /// Returns the texts that a variable can have.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the configuration cannot say it.
+    pub(super) fn choice(&self, name: &str) -> Result<ValueChoice<String>, String> {
+        self.choice_within(name, bounds::VARIABLE_DEPTH)
+    }
+
+    fn choice_within(&self, name: &str, depth: usize) -> Result<ValueChoice<String>, String> {
+        let Some(definition) = self.definitions.get(name) else {
+            return Err(format!("${name} cannot be compared with texts"));
+        };
+        if depth == 0 {
+            return Err(format!("${name} is behind too many other variables"));
+        }
+        match &definition.kind {
+            VariableKind::Unknown(reason) => Err(reason.clone()),
+            VariableKind::Geo { blocks, default } => Ok(ValueChoice {
+                property: Some(RequestProperty::Client),
+                cases: blocks
+                    .iter()
+                    .map(|(block, value)| (block.to_string(), value.clone()))
+                    .collect(),
+                default: default.clone(),
+                differences: Vec::new(),
+            }),
+            VariableKind::Map {
+                source,
+                values,
+                default,
+                expression,
+            } => {
+                let source = source.trim_start_matches('$').trim_matches(['{', '}']);
+                let look_up = |text: &str| {
+                    let found = values
+                        .iter()
+                        .find(|(value, _)| value.eq_ignore_ascii_case(text));
+                    found.map_or(default, |(_, result)| result).clone()
+                };
+                let told_apart = match expression {
+                    Some(expression) => Err(format!(
+                        "${source} is compared with the expression {expression:?}, and conditions of routes have none"
+                    )),
+                    None if self.defines(source) => {
+                        let inner = self.choice_within(source, depth - 1)?;
+                        inner.try_map(|text| Ok(look_up(&text)))
+                    }
+                    None => by_property(source, values, default),
+                };
+                told_apart.or_else(|reason| undistinguished(reason, default))
+            }
+        }
+    }
+
+    /// Records that the configuration says what a variable is, and what it depends on.
+    pub(super) fn use_of(&self, name: &str, ledger: &mut Ledger) {
+        let mut name = name.to_owned();
+        for _ in 0..bounds::VARIABLE_DEPTH {
+            let Some(definition) = self.definitions.get(&name) else {
+                return;
+            };
+            ledger.translated(definition.id);
+            definition
+                .entries
+                .iter()
+                .for_each(|entry| ledger.translated(*entry));
+            let VariableKind::Map { source, .. } = &definition.kind else {
+                return;
+            };
+            name = source.trim_start_matches('$').to_owned();
+        }
+    }
+}
+
+/// Returns the values by a property of the request that a variable of nginx names.
+fn by_property(
+    source: &str,
+    values: &[(String, String)],
+    default: &str,
+) -> Result<ValueChoice<String>, String> {
+    let property =
+        property(source).ok_or_else(|| format!("a choice by ${source} has no counterpart"))?;
+    let mut cases = values.to_vec();
+    if property == RequestProperty::Client {
+        for (case, _) in &mut cases {
+            let address: Result<IpAddr, _> = case.parse();
+            let address = address.map_err(|_| format!("{case:?} is no address"))?;
+            *case = IpNet::from(address).to_string();
+        }
+    }
+    Ok(ValueChoice {
+        property: Some(property),
+        cases,
+        default: default.to_owned(),
+        differences: Vec::new(),
+    })
+}
+
+/// Takes the default for every request, which is stricter, where cases cannot be told apart. Without a default nothing would be limited.
+fn undistinguished(reason: String, default: &str) -> Result<ValueChoice<String>, String> {
+    if default.is_empty() {
+        return Err(reason);
+    }
+    let mut choice = ValueChoice::constant(default.to_owned());
+    let difference = format!("every request is counted by the default {default:?}: {reason}");
+    choice.differences.push(difference);
+    Ok(choice)
+}
+
+/// Returns what a variable of nginx says of a request that a route can have a condition on.
+fn property(name: &str) -> Option<RequestProperty> {
+    match name {
+        "remote_addr" | "binary_remote_addr" => Some(RequestProperty::Client),
+        "request_method" => Some(RequestProperty::Method),
+        _ => super::keys::value(name).map(RequestProperty::Value),
+    }
+}
+
+fn map(source: &str, entries: &[Directive]) -> VariableKind {
+    let mut values: Vec<(String, String)> = Vec::new();
+    let mut default = String::new();
+    let mut expression = None;
+    for entry in entries {
+        let Some(value) = entry.word(0) else {
+            // `hostnames` changes what patterns mean, `volatile` nothing.
+            if entry.name == "hostnames" {
+                return VariableKind::Unknown("a map of host names has no counterpart".to_owned());
+            }
+            continue;
+        };
+        match entry.name.as_str() {
+            "default" => value.clone_into(&mut default),
+            name if name.starts_with('~') => {
+                expression.get_or_insert(name.to_owned());
+            }
+            name => {
+                let name = name.strip_prefix('\\').unwrap_or(name);
+                values.push((name.to_owned(), value.to_owned()));
+            }
+        }
+    }
+    VariableKind::Map {
+        source: source.to_owned(),
+        values,
+        default,
+        expression,
+    }
+}
+
+fn geo(entries: &[Directive]) -> VariableKind {
+    let mut blocks: Vec<(IpNet, String)> = Vec::new();
+    let mut default = String::new();
+    for entry in entries {
+        let value = entry.word(0).unwrap_or_default();
+        match entry.name.as_str() {
+            "default" => value.clone_into(&mut default),
+            "ranges" => {}
+            "delete" => blocks.retain(|(block, _)| network(value) != Some(vec![*block])),
+            "proxy" | "proxy_recursive" => {
+                return VariableKind::Unknown(
+                    "proxies of one geo alone have no counterpart; they are [client] trusted_proxies"
+                        .to_owned(),
+                );
+            }
+            name => match network(name) {
+                Some(found) => {
+                    blocks.retain(|(block, _)| !found.contains(block));
+                    blocks.extend(found.into_iter().map(|block| (block, value.to_owned())));
+                }
+                None => return VariableKind::Unknown(format!("{name:?} is no block of addresses")),
+            },
+        }
+    }
+    VariableKind::Geo { blocks, default }
+}
+
+/// Returns the blocks of an address, a block or a range.
+pub(super) fn network(text: &str) -> Option<Vec<IpNet>> {
+    if let Ok(block) = text.parse::<IpNet>() {
+        return Some(vec![block.trunc()]);
+    }
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(vec![address.into()]);
+    }
+    let (first, last) = text.split_once('-')?;
+    match (first.parse().ok()?, last.parse().ok()?) {
+        (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => {
+            Some(Ipv4Subnets::new(first, last, 0).map(IpNet::V4).collect())
+        }
+        (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => {
+            Some(Ipv6Subnets::new(first, last, 0).map(IpNet::V6).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the part of a key as a condition of a route names it: a field or a parameter with a value.
+pub(super) fn condition(part: &KeyPart, value: &str) -> Option<ValueCondition> {
+    match part {
+        KeyPart::Header(name) => Some(ValueCondition::Header(name.clone(), value.to_owned())),
+        KeyPart::Query(name) => Some(ValueCondition::Query(name.clone(), value.to_owned())),
+        _ => None,
+    }
+}
+
+/// A condition of a route on a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ValueCondition {
+    Header(String, String),
+    Query(String, String),
+}

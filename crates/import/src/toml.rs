@@ -1,0 +1,430 @@
+//! Writes a configuration as TOML: each table behind comments with the directives that it is made of, and its differences.
+
+use std::fmt::Write;
+
+use crate::ledger::Ledger;
+use crate::model::{
+    ClientList, ClientRules, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener,
+    Origin, Route, RouteAction, Server, TableRemarks,
+};
+
+/// Longest line of a comment, in characters.
+const COLUMNS: usize = 120;
+
+/// The rate of limits that only bound the requests in flight.
+const OUT_OF_REACH: &str = "1000000 per second";
+
+/// Returns the configuration as TOML.
+pub(crate) fn write(gateway: &GatewayModel, ledger: &Ledger) -> String {
+    let mut text = TomlText {
+        ledger,
+        out: String::new(),
+    };
+    text.head();
+    text.server(gateway);
+    text.client(&gateway.client);
+    gateway.listeners.iter().for_each(|it| text.listener(it));
+    gateway.lists.iter().for_each(|it| text.list(it));
+    gateway.origins.iter().for_each(|it| text.origin(it));
+    gateway.limits.iter().for_each(|it| text.limit(it));
+    gateway.routes.iter().for_each(|it| text.route(it));
+    text.omissions();
+    text.out
+}
+
+struct TomlText<'a> {
+    ledger: &'a Ledger,
+    out: String,
+}
+
+/// The keys of one table in their order; values are TOML already.
+#[derive(Default)]
+struct TableKeys(Vec<(String, String)>);
+
+impl TableKeys {
+    fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.0.push((key.to_owned(), value.into()));
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.set(key, quoted(value));
+    }
+
+    fn texts(&mut self, key: &str, values: &[String]) {
+        if !values.is_empty() {
+            self.set(key, list(values));
+        }
+    }
+}
+
+impl TomlText<'_> {
+    fn head(&mut self) {
+        let left_out = self.ledger.omissions().count();
+        let all = self.ledger.entries().len();
+        self.comment("", "Written by `sluicegate import`.");
+        self.comment(
+            "",
+            &format!(
+                "{} of {all} directives are translated; {left_out} are left out and listed at the end. Each table names the directives \
+                 that it is made of. A line with \"Differs\" says what the translation means otherwise.",
+                all - left_out
+            ),
+        );
+        for what in self.ledger.to_fill_in() {
+            self.comment("To fill in: ", what);
+        }
+    }
+
+    fn server(&mut self, gateway: &GatewayModel) {
+        if gateway.server.is_empty() {
+            return;
+        }
+        let remarks = TableRemarks {
+            sources: gateway.server_sources.clone(),
+            differences: Vec::new(),
+        };
+        let mut keys = TableKeys::default();
+        for (key, value) in &gateway.server {
+            keys.set(key, value);
+        }
+        self.table("[server]", &remarks, keys);
+    }
+
+    fn client(&mut self, client: &ClientRules) {
+        let mut keys = TableKeys::default();
+        keys.texts("trusted_proxies", &client.trusted_proxies);
+        if let Some(header) = &client.header {
+            keys.text("client_ip_header", header);
+        }
+        keys.texts("block", &client.block);
+        if !keys.0.is_empty() {
+            self.table("[client]", &client.remarks, keys);
+        }
+    }
+
+    fn listener(&mut self, listener: &Listener) {
+        let mut keys = TableKeys::default();
+        keys.text("address", &listener.address);
+        if let Some(from) = &listener.proxy_protocol_from {
+            keys.text("proxy_protocol", "required");
+            keys.texts("proxy_protocol_from", from);
+        }
+        if let Some(to) = &listener.redirect_to_https {
+            keys.set("redirect_to_https", to);
+        }
+        if !listener.certificates.is_empty() {
+            let files = listener.certificates.iter().map(|(cert, key)| {
+                format!(
+                    "{{ cert_file = {}, key_file = {} }}",
+                    quoted(cert),
+                    quoted(key)
+                )
+            });
+            let files: Vec<String> = files.collect();
+            keys.set("tls.certificates", format!("[{}]", files.join(", ")));
+            if let Some(file) = &listener.client_ca {
+                keys.text("tls.client_ca_file", file);
+            }
+        }
+        self.table("[[listener]]", &listener.remarks, keys);
+    }
+
+    fn list(&mut self, list: &ClientList) {
+        let mut keys = TableKeys::default();
+        keys.texts("cidrs", &list.cidrs);
+        self.table(&format!("[list.{}]", key(&list.name)), &list.remarks, keys);
+    }
+
+    fn origin(&mut self, origin: &Origin) {
+        let mut keys = TableKeys::default();
+        let servers: Vec<String> = origin.servers.iter().map(server).collect();
+        keys.set("servers", format!("[{}]", servers.join(", ")));
+        let texts = [
+            ("protocol", origin.protocol),
+            ("balance", origin.balance),
+            ("hash_key", origin.hash_key.as_deref()),
+            ("host", origin.host.as_deref()),
+        ];
+        for (name, value) in texts {
+            if let Some(value) = value {
+                keys.text(name, value);
+            }
+        }
+        if let Some(tls) = &origin.tls {
+            keys.set("tls", tls);
+        }
+        let inline = |pairs: &[(&str, String)]| {
+            let pairs: Vec<String> = pairs.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        };
+        if !origin.timeouts.is_empty() {
+            keys.set("timeouts", inline(&origin.timeouts));
+        }
+        if let Some(health) = &origin.health {
+            let health = match health.as_slice() {
+                [] => "{}".to_owned(),
+                keys => inline(keys),
+            };
+            keys.set("health", health);
+        }
+        if let Some(most) = origin.max_connections {
+            keys.set("circuit_breaker", format!("{{ max_connections = {most} }}"));
+        }
+        let head = format!("[origin.{}]", key(&origin.name));
+        self.table(&head, &origin.remarks, keys);
+    }
+
+    fn limit(&mut self, limit: &Limit) {
+        let mut keys = TableKeys::default();
+        match limit.key.as_slice() {
+            [] => keys.text("key", "global"),
+            [part] => keys.text("key", &part.text()),
+            parts => {
+                let parts: Vec<String> = parts.iter().map(KeyPart::text).collect();
+                keys.texts("key", &parts);
+            }
+        }
+        if let Some(choice) = limit.on_missing {
+            keys.text("on_missing", choice);
+        }
+        let (count, period) = &limit.rate;
+        if let Some(most) = limit.concurrency {
+            keys.set("rates", format!("[\"{OUT_OF_REACH}\"]"));
+            keys.set("concurrency", most.to_string());
+            keys.text("headers", "none");
+        } else {
+            keys.set("rates", format!("[\"{count} per {period}\"]"));
+            algorithm(limit.algorithm, &mut keys);
+        }
+        match &limit.action {
+            LimitAction::Reject => {}
+            LimitAction::Shadow => keys.text("action", "shadow"),
+            LimitAction::Mark(fallback) => {
+                keys.text("action", "mark");
+                keys.text("fallback_limit", fallback);
+            }
+        }
+        if let Some(capacity) = limit.capacity {
+            keys.set("capacity", capacity.to_string());
+        }
+        if let Some(condition) = limit.count_if {
+            keys.text("count_if", condition);
+        }
+        if let Some(status) = limit.status {
+            keys.set("refusal", format!("{{ status = {status} }}"));
+        }
+        let head = format!("[limit.{}]", key(&limit.name));
+        self.table(&head, &limit.remarks, keys);
+    }
+
+    fn route(&mut self, route: &Route) {
+        let mut keys = TableKeys::default();
+        if let Some(host) = &route.host {
+            keys.text("host", host);
+        }
+        keys.text("path", &route.path);
+        keys.texts("methods", &route.methods);
+        let pair =
+            |(name, value): &(String, String)| format!("{{ {} = {} }}", key(name), quoted(value));
+        if let Some(header) = &route.header {
+            keys.set("headers", pair(header));
+        }
+        if let Some(query) = &route.query {
+            keys.set("query", pair(query));
+        }
+        keys.texts("client", &route.client);
+        keys.texts("limits", &route.limits);
+        keys.texts("allow", &route.allow);
+        keys.texts("block", &route.block);
+        match &route.action {
+            RouteAction::Forward {
+                origin,
+                strip_prefix,
+                rewrite,
+            } => {
+                keys.text("origin", origin);
+                for (name, value) in [("strip_prefix", strip_prefix), ("rewrite", rewrite)] {
+                    if let Some(value) = value {
+                        keys.text(name, value);
+                    }
+                }
+            }
+            RouteAction::Respond { status, body } if body.is_empty() => {
+                keys.set("respond", format!("{{ status = {status} }}"));
+            }
+            RouteAction::Respond { status, body } => {
+                let body = quoted(body);
+                keys.set("respond", format!("{{ status = {status}, body = {body} }}"));
+            }
+            RouteAction::Redirect { to, status } => {
+                let to = quoted(to);
+                keys.set("redirect", format!("{{ to = {to}, status = {status} }}"));
+            }
+        }
+        if let Some(most) = &route.max_body {
+            keys.text("max_body_bytes", most);
+        }
+        if let Some(status) = route.status {
+            keys.set("refusal", format!("{{ status = {status} }}"));
+        }
+        if !route.set_headers.is_empty() {
+            let pairs = route.set_headers.iter();
+            let pairs: Vec<String> = pairs
+                .map(|(name, value)| format!("{} = {}", key(name), quoted(value)))
+                .collect();
+            keys.set(
+                "request_headers",
+                format!("{{ set = {{ {} }} }}", pairs.join(", ")),
+            );
+        }
+        self.table("[[route]]", &route.remarks, keys);
+    }
+
+    fn omissions(&mut self) {
+        let omissions: Vec<(String, &str)> = self
+            .ledger
+            .omissions()
+            .map(|(entry, reason)| (format!("{}: {}", entry.position, entry.text), reason))
+            .collect();
+        if omissions.is_empty() {
+            return;
+        }
+        self.out.push_str("\n# Left out:\n");
+        for (entry, reason) in omissions {
+            self.comment("", &entry);
+            self.comment("    ", reason);
+        }
+    }
+
+    fn table(&mut self, head: &str, remarks: &TableRemarks, keys: TableKeys) {
+        self.out.push('\n');
+        for (at, source) in remarks.sources.iter().enumerate() {
+            if !remarks.sources[..at].contains(source) {
+                self.comment("", &self.ledger.comment(*source));
+            }
+        }
+        for difference in &remarks.differences {
+            self.comment("Differs: ", difference);
+        }
+        self.line(head);
+        let width = keys.0.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+        for (key, value) in keys.0 {
+            self.line(&format!("{key:width$} = {value}"));
+        }
+    }
+
+    /// Writes a comment, in lines of bounded length.
+    fn comment(&mut self, prefix: &str, text: &str) {
+        let indent = " ".repeat(prefix.len());
+        let mut line = format!("# {prefix}");
+        let mut is_empty = true;
+        for word in text.split(' ') {
+            if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+                self.line(line.trim_end());
+                line = format!("# {indent}");
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+        self.line(line.trim_end());
+    }
+
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+}
+
+fn algorithm(algorithm: LimitAlgorithm, keys: &mut TableKeys) {
+    match algorithm {
+        LimitAlgorithm::Gcra(burst) => {
+            keys.text("algorithm", "gcra");
+            keys.set("burst", burst.to_string());
+        }
+        LimitAlgorithm::LeakyBucket(queue, max_wait) => {
+            keys.text("algorithm", "leaky-bucket");
+            keys.set("queue", queue.to_string());
+            if let Some(wait) = max_wait {
+                keys.set("max_wait", duration(wait));
+            }
+        }
+        LimitAlgorithm::SlidingWindow => keys.text("algorithm", "sliding-window"),
+    }
+}
+
+fn server(server: &Server) -> String {
+    let address = quoted(&server.address);
+    if server.weight.is_none() && !server.backup {
+        return address;
+    }
+    let mut table = format!("{{ address = {address}");
+    if let Some(weight) = server.weight {
+        let _ = write!(table, ", weight = {weight}");
+    }
+    if server.backup {
+        table.push_str(", backup = true");
+    }
+    table + " }"
+}
+
+/// Returns a key of a table, in quotes where TOML needs them.
+fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(is_bare) {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
+}
+
+fn list(values: &[String]) -> String {
+    let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+    format!("[{}]", values.join(", "))
+}
+
+/// Returns a duration as TOML.
+pub(crate) fn duration(millis: u64) -> String {
+    match millis {
+        millis if millis % 60_000 == 0 => format!("\"{}m\"", millis / 60_000),
+        millis if millis % 1_000 == 0 => format!("\"{}s\"", millis / 1_000),
+        millis => format!("\"{millis}ms\""),
+    }
+}
+
+/// Returns a TOML string. A `${env.` is escaped, since it would name a variable of the environment.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.replace("${env.", "$${env.").chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every text survives. Method: quotes, escapes, control characters and a variable of the environment.
+    #[test]
+    fn texts_are_escaped() {
+        assert_eq!(quoted("a\"b\\c\n\u{1}"), r#""a\"b\\c\n\u0001""#);
+        assert_eq!(quoted("${env.HOME}"), "\"$${env.HOME}\"");
+        assert_eq!(key("a.b"), "\"a.b\"");
+        assert_eq!(key("a-b"), "a-b");
+    }
+}

@@ -1,0 +1,164 @@
+//! Compares what is imported with files that hold the exact result, and holds what every import promises.
+//!
+//! `BLESS=1 cargo test -p sluicegate-import --test golden` writes the results anew; read the difference before it is committed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    missing_docs,
+    reason = "in a test a panic is the report"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use sluicegate_import::{Format, IncludedFile, IncludedFiles, import};
+
+/// Files of a directory.
+struct Beside(PathBuf);
+
+impl IncludedFiles for Beside {
+    fn read(&self, pattern: &str) -> Result<Vec<IncludedFile>, String> {
+        let text = fs::read_to_string(self.0.join(pattern));
+        let text = text.map_err(|_| format!("{pattern} does not exist"))?;
+        let name = pattern.to_owned();
+        Ok(vec![IncludedFile { name, text }])
+    }
+}
+
+/// The inputs of a format, in the order of their names.
+fn inputs(format: Format) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(format.name());
+    let files = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    let is_input = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|it| it == "conf" || it == "cfg" || it == "yaml")
+    };
+    let mut files: Vec<PathBuf> = files.filter(is_input).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn each_input_gives_the_configuration_beside_it() {
+    // Goal: every word of an import is looked at once, and stays. Method: the exact file and the account of each directive.
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut wrong = Vec::new();
+    for format in Format::ALL {
+        for path in inputs(format) {
+            let text = fs::read_to_string(&path).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            assert_eq!(Format::detect(&text), Some(format), "{name}");
+            let beside = Beside(path.parent().unwrap().to_owned());
+            let imported = import(format, name, &text, &beside).unwrap();
+            for (extension, result) in [
+                ("toml", imported.toml.clone()),
+                ("txt", imported.ledger.to_string()),
+            ] {
+                let golden = path.with_extension(extension);
+                if bless {
+                    fs::write(&golden, &result).unwrap();
+                } else if fs::read_to_string(&golden).unwrap_or_default() != result {
+                    wrong.push(golden);
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "differ; see BLESS: {wrong:?}");
+}
+
+#[test]
+fn each_directive_is_in_the_file_or_in_its_account() {
+    // Goal: nothing is dropped silently. Method: each entry of each input is translated, or stands among the omissions of the file.
+    for format in Format::ALL {
+        for path in inputs(format) {
+            let text = fs::read_to_string(&path).unwrap();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let beside = Beside(path.parent().unwrap().to_owned());
+            let imported = import(format, name, &text, &beside).unwrap();
+            assert!(!imported.ledger.entries().is_empty());
+            let omissions = imported
+                .toml
+                .split("# Left out:")
+                .nth(1)
+                .unwrap_or_default();
+            for (entry, reason) in imported.ledger.omissions() {
+                assert!(!reason.is_empty());
+                let place = format!("# {}: ", entry.position);
+                assert!(omissions.contains(&place), "{name}: {place}");
+            }
+        }
+    }
+}
+
+/// Texts that are nearly configurations.
+fn nearly() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "http",
+        "server",
+        "location",
+        "limit_req",
+        "limit_req_zone",
+        "limit_conn",
+        "map",
+        "geo",
+        "zone=a:1m",
+        "zone=a",
+        "rate=1r/s",
+        "burst=3",
+        "delay=1",
+        "nodelay",
+        "$binary_remote_addr",
+        "$http_a",
+        "$a",
+        "{",
+        "}",
+        ";",
+        "\n",
+        "\"",
+        "'",
+        "\\",
+        "#",
+        "include",
+        "x",
+        "default",
+        "\"\"",
+        "~",
+        "^~",
+        "=",
+        "/",
+        "/a/",
+        "(",
+        "upstream",
+        "proxy_pass",
+        "http://a/b",
+        "listen",
+        "80",
+        "return",
+        "301",
+        "https://$host$request_uri",
+        "allow",
+        "deny",
+        "all",
+        "10.0.0.0/8",
+        "é",
+        "\u{0}",
+    ]);
+    prop::collection::vec(words, 0..60).prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #[test]
+    fn no_input_makes_an_import_panic(text in nearly(), random in ".{0,200}") {
+        for format in Format::ALL {
+            for text in [&text, &random] {
+                if let Ok(imported) = import(format, "fuzz", text, &Beside(PathBuf::from("/nonexistent"))) {
+                    let left_out = imported.ledger.omissions().count();
+                    prop_assert!(left_out <= imported.ledger.entries().len());
+                }
+            }
+        }
+    }
+}
