@@ -5,23 +5,39 @@
 pub enum Format {
     /// nginx, also a part of a configuration without `http { }`.
     Nginx,
+    /// HAProxy.
+    Haproxy,
 }
+
+/// Words that begin the sections of HAProxy, which no directive of nginx and no member of YAML stands alone with.
+const SECTIONS: [&str; 5] = ["global", "defaults", "frontend", "backend", "listen"];
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 1] = [Self::Nginx];
+    pub const ALL: [Self; 2] = [Self::Nginx, Self::Haproxy];
 
     /// Returns the name that the command line has for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
         }
     }
 
     /// Returns the format of a text by its first lines; `None` where they are of no format.
     #[must_use]
     pub fn detect(text: &str) -> Option<Self> {
+        let lines = text.lines().map(str::trim);
+        let first = lines
+            .into_iter()
+            .find(|line| !line.is_empty() && !line.starts_with('#'))?;
+        let mut words = first.split_whitespace();
+        let word = words.next()?;
+        let is_section = SECTIONS.contains(&word) && !first.ends_with([';', '{']);
+        if is_section {
+            return Some(Self::Haproxy);
+        }
         text.contains([';', '{']).then_some(Self::Nginx)
     }
 }

@@ -1,6 +1,7 @@
 //! Imports a configuration: text in, TOML and an account of each directive out.
 
 use crate::format::Format;
+use crate::haproxy;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
 use crate::nginx;
@@ -31,6 +32,7 @@ pub fn import(
     let mut ledger = Ledger::default();
     let gateway: GatewayModel = match format {
         Format::Nginx => nginx::read(name, text, files, &mut ledger)?,
+        Format::Haproxy => haproxy::read(name, text, &mut ledger)?,
     };
     if gateway.routes.is_empty() {
         ledger.fill_in("[[route]]: nothing in the input became a route");

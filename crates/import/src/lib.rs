@@ -31,6 +31,7 @@
 
 pub mod bounds;
 mod format;
+mod haproxy;
 mod imported;
 pub mod ledger;
 pub mod model;
