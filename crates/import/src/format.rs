@@ -7,6 +7,8 @@ pub enum Format {
     Nginx,
     /// HAProxy.
     Haproxy,
+    /// Manifests of Kubernetes with annotations of ingress-nginx.
+    Ingress,
 }
 
 /// Words that begin the sections of HAProxy, which no directive of nginx and no member of YAML stands alone with.
@@ -14,7 +16,7 @@ const SECTIONS: [&str; 5] = ["global", "defaults", "frontend", "backend", "liste
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 2] = [Self::Nginx, Self::Haproxy];
+    pub const ALL: [Self; 3] = [Self::Nginx, Self::Haproxy, Self::Ingress];
 
     /// Returns the name that the command line has for it.
     #[must_use]
@@ -22,6 +24,7 @@ impl Format {
         match self {
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
+            Self::Ingress => "ingress",
         }
     }
 
@@ -37,6 +40,10 @@ impl Format {
         let is_section = SECTIONS.contains(&word) && !first.ends_with([';', '{']);
         if is_section {
             return Some(Self::Haproxy);
+        }
+        let is_manifest = |line: &str| line.starts_with("apiVersion:") || line.starts_with("kind:");
+        if text.lines().any(is_manifest) {
+            return Some(Self::Ingress);
         }
         text.contains([';', '{']).then_some(Self::Nginx)
     }

@@ -2,6 +2,7 @@
 
 use crate::format::Format;
 use crate::haproxy;
+use crate::ingress;
 use crate::ledger::Ledger;
 use crate::model::GatewayModel;
 use crate::nginx;
@@ -33,6 +34,7 @@ pub fn import(
     let gateway: GatewayModel = match format {
         Format::Nginx => nginx::read(name, text, files, &mut ledger)?,
         Format::Haproxy => haproxy::read(name, text, &mut ledger)?,
+        Format::Ingress => ingress::read(name, text, &mut ledger)?,
     };
     if gateway.routes.is_empty() {
         ledger.fill_in("[[route]]: nothing in the input became a route");

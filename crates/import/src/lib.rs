@@ -33,6 +33,7 @@ pub mod bounds;
 mod format;
 mod haproxy;
 mod imported;
+mod ingress;
 pub mod ledger;
 pub mod model;
 mod names;

@@ -1,0 +1,487 @@
+//! Translates Ingress manifests with the annotations of ingress-nginx.
+//!
+//! Each Ingress has zones of its own, which all its paths share, and so it has limits of its own here.
+
+mod annotations;
+mod services;
+mod yaml;
+
+use self::annotations::IngressAnnotations;
+use self::services::ServiceOrigins;
+use self::yaml::YamlNode;
+use crate::ledger::{EntryId, Ledger};
+use crate::model::{
+    ClientList, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener, Route,
+    RouteAction, TableRemarks,
+};
+use crate::names::NamePool;
+use crate::paths;
+use crate::position::SyntaxError;
+use crate::shapes;
+
+/// The status that ingress-nginx answers at a limit unless its ConfigMap says otherwise.
+const USUAL_STATUS: u16 = 503;
+
+/// Translates a text.
+pub(crate) fn read(
+    name: &str,
+    text: &str,
+    ledger: &mut Ledger,
+) -> Result<GatewayModel, SyntaxError> {
+    let documents = yaml::parse(name, text, ledger)?;
+    let mut importer = IngressImporter::default();
+    let objects: Vec<&YamlNode> = documents.iter().flat_map(items).collect();
+    let of_kind = |kind: &'static str| {
+        let objects = objects.iter().copied();
+        objects.filter(move |it| it.get("kind").and_then(YamlNode::text) == Some(kind))
+    };
+    for list in documents.iter().filter(|it| is_list(it)) {
+        for member in ["kind", "apiVersion"] {
+            for id in list.get(member).map(YamlNode::entries).unwrap_or_default() {
+                ledger.translated(id);
+            }
+        }
+    }
+    for object in &objects {
+        let kind = object
+            .get("kind")
+            .and_then(YamlNode::text)
+            .unwrap_or_default();
+        let reason = match kind {
+            "Ingress" => "an Ingress has no counterpart for it",
+            "Service" => "no path leads to it by a name of a port",
+            "ConfigMap" => {
+                "it is none of the settings that are imported; see [server], [client] and [log]"
+            }
+            _ => "only Ingress, Service and the ConfigMap of ingress-nginx are imported",
+        };
+        for id in object.entries() {
+            ledger.left_out(id, reason);
+        }
+        for name in ["kind", "apiVersion"] {
+            let is_known = matches!(kind, "Ingress" | "Service" | "ConfigMap");
+            if let Some(YamlNode::Scalar { id, .. }) = object.get(name).filter(|_| is_known) {
+                ledger.translated(*id);
+            }
+        }
+    }
+    for object in of_kind("ConfigMap") {
+        importer.settings(object, ledger);
+    }
+    for object in of_kind("Service") {
+        translate_name(object, ledger);
+        importer.services.define(object, namespace(object), ledger);
+    }
+    for object in of_kind("Ingress") {
+        importer.ingress(object, ledger);
+    }
+    let mut gateway = importer.gateway;
+    gateway.origins = importer.services.origins;
+    gateway.listeners.push(Listener {
+        address: "0.0.0.0:80".to_owned(),
+        ..Listener::default()
+    });
+    Ok(gateway)
+}
+
+/// Returns the objects of a document.
+fn items(document: &YamlNode) -> Vec<&YamlNode> {
+    match document.get("items") {
+        Some(items) if is_list(document) => items.elements().iter().collect(),
+        _ => vec![document],
+    }
+}
+
+/// Returns true for what `kubectl get` prints of several objects.
+fn is_list(document: &YamlNode) -> bool {
+    let kind = document.get("kind").and_then(YamlNode::text);
+    kind.is_some_and(|kind| kind.ends_with("List"))
+}
+
+fn namespace(object: &YamlNode) -> &str {
+    let namespace = object
+        .at(&["metadata", "namespace"])
+        .and_then(YamlNode::text);
+    namespace.unwrap_or("default")
+}
+
+/// Records that the name of an object is what others find it by.
+fn translate_name(object: &YamlNode, ledger: &mut Ledger) {
+    for member in ["name", "namespace"] {
+        if let Some(YamlNode::Scalar { id, .. }) = object.at(&["metadata", member]) {
+            ledger.translated(*id);
+        }
+    }
+}
+
+#[derive(Default)]
+struct IngressImporter {
+    gateway: GatewayModel,
+    services: ServiceOrigins,
+    names: NamePool,
+    list_names: NamePool,
+    /// The statuses at limits on requests and on connections, where a ConfigMap says them.
+    status: Option<u16>,
+    connections_status: Option<u16>,
+}
+
+/// The keys that all routes of an Ingress share.
+struct SharedRules {
+    sources: Vec<EntryId>,
+    limits: Vec<String>,
+    allow: Vec<String>,
+    block: Vec<String>,
+}
+
+/// The beginning of a route: its host, its path, and what is behind it.
+struct PathRule<'n> {
+    host: Option<&'n str>,
+    path: String,
+    rewrite: Option<String>,
+    sources: Vec<EntryId>,
+    backend: &'n YamlNode,
+}
+
+impl IngressImporter {
+    /// Takes the settings of the controller.
+    fn settings(&mut self, map: &YamlNode, ledger: &mut Ledger) {
+        translate_name(map, ledger);
+        let data = map.get("data").map(YamlNode::members).unwrap_or_default();
+        for (name, value) in data {
+            let YamlNode::Scalar { id, text } = value else {
+                continue;
+            };
+            let status = || {
+                text.parse()
+                    .ok()
+                    .filter(|it: &u16| (400..=599).contains(it))
+            };
+            match name.as_str() {
+                "limit-req-status-code" => self.status = status(),
+                "limit-conn-status-code" => self.connections_status = status(),
+                "proxy-real-ip-cidr" => match annotations::blocks(text) {
+                    Ok(blocks) => self.gateway.client.trusted_proxies = blocks,
+                    Err(reason) => {
+                        ledger.left_out(*id, reason);
+                        continue;
+                    }
+                },
+                "forwarded-for-header" => {
+                    self.gateway.client.header = Some(text.to_ascii_lowercase());
+                }
+                "use-forwarded-headers" if text == "true" => {}
+                "proxy-body-size" => {}
+                _ => continue,
+            }
+            ledger.translated(*id);
+        }
+        if self.gateway.client.trusted_proxies.is_empty() {
+            self.gateway.client.header = None;
+        }
+    }
+
+    fn ingress(&mut self, ingress: &YamlNode, ledger: &mut Ledger) {
+        let namespace = namespace(ingress);
+        let name = ingress
+            .at(&["metadata", "name"])
+            .and_then(YamlNode::text)
+            .unwrap_or("ingress");
+        translate_name(ingress, ledger);
+        if let Some(tls) = ingress.at(&["spec", "tls"]) {
+            for id in tls.entries() {
+                ledger.left_out(
+                    id,
+                    "secrets are in the cluster; see [listener.tls] certificates",
+                );
+            }
+            ledger.fill_in(format!(
+                "[[listener]]: a listener at 0.0.0.0:443 with tls.certificates, for the secrets of {namespace}/{name}"
+            ));
+        }
+        let annotations = IngressAnnotations::of(ingress, ledger);
+        let mut shared = SharedRules {
+            sources: ingress
+                .at(&["metadata", "name"])
+                .map(YamlNode::entries)
+                .unwrap_or_default(),
+            limits: self.limits(&format!("{namespace}-{name}"), &annotations, ledger),
+            allow: Vec::new(),
+            block: Vec::new(),
+        };
+        if let Some((id, blocks)) = annotations
+            .exempt
+            .as_ref()
+            .filter(|_| !shared.limits.is_empty())
+        {
+            shared
+                .allow
+                .push(self.list(&format!("{name}-not-limited"), *id, blocks));
+        }
+        if let Some((id, blocks)) = &annotations.denied {
+            shared
+                .block
+                .push(self.list(&format!("{name}-denied"), *id, blocks));
+        }
+        let spec = |name: &str| ingress.at(&["spec", name]);
+        for rule in spec("rules").map(YamlNode::elements).unwrap_or_default() {
+            let host = rule.get("host").and_then(YamlNode::text);
+            if let Some(host) = rule.get("host") {
+                host.entries()
+                    .into_iter()
+                    .for_each(|id| ledger.translated(id));
+            }
+            let rules = rule
+                .at(&["http", "paths"])
+                .map(YamlNode::elements)
+                .unwrap_or_default();
+            for path in rules {
+                for rule in path_rules(path, host, &annotations, ledger) {
+                    self.route(rule, namespace, &shared, &annotations, ledger);
+                }
+            }
+        }
+        if let Some(backend) = spec("defaultBackend").or_else(|| spec("backend")) {
+            let rule = PathRule {
+                host: None,
+                path: "/*".to_owned(),
+                rewrite: None,
+                sources: Vec::new(),
+                backend,
+            };
+            self.route(rule, namespace, &shared, &annotations, ledger);
+        }
+    }
+
+    fn limits(
+        &mut self,
+        name: &str,
+        annotations: &IngressAnnotations,
+        ledger: &mut Ledger,
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        let rates = [
+            ("rps", annotations.per_second, "second"),
+            ("rpm", annotations.per_minute, "minute"),
+        ];
+        for (ending, rate, period) in rates {
+            let Some((id, count)) = rate else { continue };
+            let algorithm = shapes::at_once(annotations.burst(count));
+            let mut limit = self.limit(&format!("{name}-{ending}"), id, self.status, ledger);
+            limit
+                .remarks
+                .sources
+                .extend(annotations.multiplier.map(|(id, _)| id));
+            limit.rate = (count, period.to_owned());
+            limit.algorithm = algorithm;
+            found.push(limit.name.clone());
+            self.gateway.limits.push(limit);
+        }
+        if let Some((id, most)) = annotations.connections {
+            let mut limit = self.limit(
+                &format!("{name}-connections"),
+                id,
+                self.connections_status,
+                ledger,
+            );
+            limit.concurrency = Some(most);
+            found.push(limit.name.clone());
+            self.gateway.limits.push(limit);
+        }
+        found
+    }
+
+    fn limit(
+        &mut self,
+        name: &str,
+        id: EntryId,
+        status: Option<u16>,
+        ledger: &mut Ledger,
+    ) -> Limit {
+        let mut differences = vec![
+            "IPv6 clients are counted by /64; write \"client.ip/32,/128\" to count single addresses as ingress-nginx does".to_owned(),
+            "each gateway counts by itself, as each replica of ingress-nginx does; `store = \"shared\"` counts together".to_owned(),
+        ];
+        if status.is_none() {
+            differences.push(format!("refusals are 429; ingress-nginx answers {USUAL_STATUS} unless its ConfigMap says otherwise"));
+        }
+        for difference in &differences {
+            ledger.differs(id, difference.clone());
+        }
+        Limit {
+            name: self.names.unique(name),
+            remarks: TableRemarks {
+                sources: vec![id],
+                differences,
+            },
+            key: vec![KeyPart::ClientIp],
+            on_missing: None,
+            rate: (1, "second".to_owned()),
+            algorithm: LimitAlgorithm::Gcra(1),
+            action: LimitAction::Reject,
+            capacity: None,
+            concurrency: None,
+            status: status.filter(|it| *it != 429),
+            count_if: None,
+        }
+    }
+
+    fn list(&mut self, name: &str, id: EntryId, blocks: &[String]) -> String {
+        if let Some(list) = self.gateway.lists.iter().find(|list| list.cidrs == blocks) {
+            return list.name.clone();
+        }
+        let name = self.list_names.unique(name);
+        self.gateway.lists.push(ClientList {
+            name: name.clone(),
+            remarks: TableRemarks {
+                sources: vec![id],
+                differences: Vec::new(),
+            },
+            cidrs: blocks.to_vec(),
+        });
+        name
+    }
+
+    fn route(
+        &mut self,
+        rule: PathRule<'_>,
+        namespace: &str,
+        shared: &SharedRules,
+        annotations: &IngressAnnotations,
+        ledger: &mut Ledger,
+    ) {
+        let Some(origin) = self
+            .services
+            .origin(rule.backend, namespace, annotations, ledger)
+        else {
+            for id in rule.backend.entries() {
+                ledger.left_out(id, "a backend is a service");
+            }
+            return;
+        };
+        let mut sources = shared.sources.clone();
+        sources.extend(rule.sources);
+        let route = Route {
+            remarks: TableRemarks {
+                sources,
+                differences: Vec::new(),
+            },
+            host: rule.host.map(str::to_ascii_lowercase),
+            path: rule.path,
+            methods: Vec::new(),
+            header: None,
+            query: None,
+            client: Vec::new(),
+            limits: shared.limits.clone(),
+            allow: shared.allow.clone(),
+            block: shared.block.clone(),
+            action: RouteAction::Forward {
+                origin,
+                strip_prefix: None,
+                rewrite: rule.rewrite,
+            },
+            max_body: annotations.max_body.clone(),
+            set_headers: Vec::new(),
+            status: None,
+        };
+        let Some((_, blocks)) = &annotations.only else {
+            self.gateway.routes.push(route);
+            return;
+        };
+        self.gateway.routes.push(Route {
+            client: blocks.clone(),
+            ..route.clone()
+        });
+        self.gateway.routes.push(Route {
+            limits: Vec::new(),
+            allow: Vec::new(),
+            max_body: None,
+            action: RouteAction::Respond {
+                status: 403,
+                body: String::new(),
+            },
+            ..route
+        });
+    }
+}
+
+/// Returns the paths of routes that stand for a path of an Ingress.
+fn path_rules<'n>(
+    path: &'n YamlNode,
+    host: Option<&'n str>,
+    annotations: &IngressAnnotations,
+    ledger: &mut Ledger,
+) -> Vec<PathRule<'n>> {
+    let Some(backend) = path.get("backend") else {
+        return Vec::new();
+    };
+    let written = path.get("path");
+    let text = written.and_then(YamlNode::text).unwrap_or("/");
+    let kind = path
+        .get("pathType")
+        .and_then(YamlNode::text)
+        .unwrap_or("ImplementationSpecific");
+    let mut sources: Vec<EntryId> = Vec::new();
+    for node in [written, path.get("pathType")].into_iter().flatten() {
+        for id in node.entries() {
+            ledger.translated(id);
+            sources.push(id);
+        }
+    }
+    sources.truncate(1);
+    let plain = |text: &str| paths::encoded(text).map_err(|c| format!("no path has {c:?}"));
+    let has_rewrite = annotations.rewrite.is_some();
+    let is_regex =
+        annotations.use_regex.is_some() || (has_rewrite && kind == "ImplementationSpecific");
+    let found: Result<Vec<String>, String> = if is_regex {
+        paths::searched(&format!("^{}", text.trim_start_matches('^'))).map(|path| vec![path])
+    } else {
+        match kind {
+            "Exact" => plain(text).map(|path| vec![path]),
+            "Prefix" if text == "/" => Ok(vec!["/*".to_owned()]),
+            "Prefix" => {
+                let text = text.trim_end_matches('/');
+                plain(text).map(|path| vec![path.clone(), format!("{path}/*")])
+            }
+            // nginx's prefix, which also takes `/prefixed`.
+            _ if text.ends_with('/') => plain(text).map(|path| vec![format!("{path}*")]),
+            _ => paths::beginning_with(text).map(|path| vec![path]),
+        }
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(reason) => {
+            if let Some(id) = path.entries().first() {
+                let place = ledger.comment(*id);
+                ledger.fill_in(format!("{place}: no path of a route is this: {reason}"));
+            }
+            return Vec::new();
+        }
+    };
+    let rewrite = annotations.rewrite.as_ref().map(|target| rewritten(target));
+    let rules = found.into_iter().map(|path| PathRule {
+        host,
+        path,
+        rewrite: rewrite.clone(),
+        sources: sources.clone(),
+        backend,
+    });
+    rules.collect()
+}
+
+/// Returns a target with `$1` as a template with `{path.1}`.
+fn rewritten(target: &str) -> String {
+    let mut out = String::new();
+    let mut characters = target.chars().peekable();
+    while let Some(c) = characters.next() {
+        match (c, characters.peek()) {
+            ('$', Some(digit)) if digit.is_ascii_digit() => {
+                out.push_str(&format!("{{path.{digit}}}"));
+                characters.next();
+            }
+            ('{', _) => out.push_str("{{"),
+            ('}', _) => out.push_str("}}"),
+            (c, _) => out.push(c),
+        }
+    }
+    out
+}
