@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod explain;
+mod import;
 mod key;
 mod manual;
 mod ping;
@@ -74,6 +75,8 @@ enum Command {
     Replay(replay::ReplayCommand),
     /// Suggest the rates of a limit from logged requests: a number that ordinary clients do not reach, and what replay says of it.
     Suggest(suggest::SuggestCommand),
+    /// Translate a configuration of nginx, HAProxy or ingress-nginx into one of Sluicegate, and name each difference and omission.
+    Import(import::ImportCommand),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show the requests.
     Demo,
     /// Test the store of a configuration, step by step: connection, role, latency, clock, script, memory.
@@ -137,6 +140,7 @@ pub fn main() -> ExitCode {
             Command::Explain(explain) => explain.run(),
             Command::Replay(replay) => replay.run(),
             Command::Suggest(suggest) => suggest.run(),
+            Command::Import(import) => import.run(),
             Command::Demo => demo::demo(),
             Command::Store {
                 command: StoreCommand::Check { file },

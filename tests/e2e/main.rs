@@ -39,6 +39,7 @@ mod forwarded_fields;
 mod forwarding;
 mod frameworks;
 mod identity;
+mod importing;
 mod includes;
 mod inspection;
 mod keys;

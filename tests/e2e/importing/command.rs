@@ -1,0 +1,116 @@
+//! The command itself: formats, files, exit codes, what it says.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::harness::*;
+
+const INPUT: &str = "limit_req_zone $binary_remote_addr zone=one:1m rate=1r/s;
+server { listen 8080; gzip on; location / { limit_req zone=one; proxy_pass http://127.0.0.1:3000; } }\n";
+
+fn file(directory: &TempDir, name: &str, text: &str) -> String {
+    let path = directory.path().join(name);
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[tokio::test]
+async fn what_was_left_out_is_on_the_standard_error_and_in_the_file() {
+    // Goal: nothing is dropped silently, and the output can be piped. Method: a file with a directive that has no counterpart.
+    let directory = TempDir::new().unwrap();
+    let input = file(&directory, "nginx.conf", INPUT);
+    let mut process = Process::run(&["import", &input]);
+    assert_eq!(process.exit_code().await, 0);
+    let place = format!("{input}:2: gzip on");
+    assert!(
+        process.stdout().contains("[limit.one]"),
+        "{}",
+        process.stdout()
+    );
+    assert!(process.stdout().contains(&place));
+    assert!(process.stderr().contains(&place), "{}", process.stderr());
+    assert!(
+        process.stderr().contains("<stdout>: good"),
+        "{}",
+        process.stderr()
+    );
+}
+
+#[tokio::test]
+async fn a_file_is_not_overwritten_without_force() {
+    // Goal: an import never destroys a configuration. Method: the same output twice, then with --force.
+    let directory = TempDir::new().unwrap();
+    let input = file(&directory, "nginx.conf", INPUT);
+    let output = file(&directory, "gateway.toml", "mine");
+    let mut process = Process::run(&["import", &input, "--output", &output]);
+    assert_eq!(process.exit_code().await, 1);
+    assert!(process.stderr().contains("--force"), "{}", process.stderr());
+    assert_eq!(fs::read_to_string(&output).unwrap(), "mine");
+    let mut process = Process::run(&["import", &input, "--output", &output, "--force"]);
+    assert_eq!(process.exit_code().await, 0);
+    assert!(fs::read_to_string(&output).unwrap().contains("[limit.one]"));
+}
+
+#[tokio::test]
+async fn included_files_are_read_from_beside_the_file() {
+    // Goal: a configuration in several files is imported as a whole. Method: a pattern, and a file that is missing.
+    let directory = TempDir::new().unwrap();
+    fs::create_dir(directory.path().join("conf.d")).unwrap();
+    file(&directory, "conf.d/site.conf", INPUT);
+    let input = file(
+        &directory,
+        "nginx.conf",
+        "http {\n include conf.d/*.conf;\n include missing.conf;\n}\n",
+    );
+    let mut process = Process::run(&["import", &input]);
+    assert_eq!(process.exit_code().await, 0);
+    assert!(process.stdout().contains("[limit.one]"));
+    assert!(
+        process
+            .stderr()
+            .contains("nginx.conf:3: include missing.conf: it cannot be read"),
+        "{}",
+        process.stderr()
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_input_is_an_error_with_its_place() {
+    // Goal: exit code 64 and the line. Method: an open block, a text of no format, a file that is missing, an input without routes.
+    let directory = TempDir::new().unwrap();
+    let open = file(&directory, "nginx.conf", "http {\n server {\n");
+    let mut process = Process::run(&["import", &open]);
+    assert_eq!(process.exit_code().await, 64);
+    assert!(
+        process.stderr().contains("nginx.conf:2:"),
+        "{}",
+        process.stderr()
+    );
+    let unknown = file(&directory, "a.txt", "hello\n");
+    let mut process = Process::run(&["import", &unknown]);
+    assert_eq!(process.exit_code().await, 64);
+    assert!(
+        process.stderr().contains("--format"),
+        "{}",
+        process.stderr()
+    );
+    assert_eq!(
+        Process::run(&["import", "/nonexistent.conf"])
+            .exit_code()
+            .await,
+        1
+    );
+    let empty = file(
+        &directory,
+        "zones.conf",
+        "limit_req_zone $host zone=a:1m rate=1r/s;\n",
+    );
+    let mut process = Process::run(&["import", &empty]);
+    assert_eq!(process.exit_code().await, 64);
+    assert!(
+        process.stderr().contains("not good yet"),
+        "{}",
+        process.stderr()
+    );
+}

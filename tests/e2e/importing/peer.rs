@@ -1,0 +1,139 @@
+//! A real nginx or HAProxy with a configuration of the test's own, and the gateway with what is imported of the same text.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::harness::*;
+
+/// Where configurations listen, and where they forward to, before addresses are filled in.
+const LISTENER: &str = "127.0.0.1:8080";
+const ORIGIN: &str = "127.0.0.1:8081";
+
+/// Ports can be lost to another test between release and start.
+const START_ATTEMPTS: usize = 5;
+
+/// A running proxy; it is killed by its own process id when dropped.
+pub struct Peer {
+    child: Child,
+    address: SocketAddr,
+    _directory: TempDir,
+}
+
+impl Peer {
+    /// Starts nginx with this text, as one process without a master.
+    pub async fn nginx(text: &str, origin: &Origin) -> Self {
+        Self::start(text, origin, |directory, file| {
+            let home = directory.path().display();
+            let text = fs::read_to_string(file).unwrap();
+            let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+            let paths = paths.map(|name| format!("{name}_temp_path {home}/{name};"));
+            let http = format!("http {{ access_log off; {}", paths.join(" "));
+            fs::write(file, text.replacen("http {", &http, 1)).unwrap();
+            let mut command = Command::new("nginx");
+            let errors = format!("{home}/stderr.log");
+            let process = format!("daemon off; master_process off; pid {home}/nginx.pid;");
+            command.args([
+                "-p",
+                &home.to_string(),
+                "-c",
+                file,
+                "-e",
+                &errors,
+                "-g",
+                &process,
+            ]);
+            command
+        })
+        .await
+    }
+
+    /// Starts HAProxy with this text.
+    pub async fn haproxy(text: &str, origin: &Origin) -> Self {
+        Self::start(text, origin, |_, file| {
+            let mut command = Command::new("haproxy");
+            command.args(["-db", "-f", file]);
+            command
+        })
+        .await
+    }
+
+    async fn start(
+        text: &str,
+        origin: &Origin,
+        command: impl Fn(&TempDir, &str) -> Command,
+    ) -> Self {
+        for _ in 0..START_ATTEMPTS {
+            let directory = TempDir::new().unwrap();
+            let address = free_address();
+            let file = directory.path().join("peer.conf");
+            let text = text
+                .replace(LISTENER, &address.to_string())
+                .replace(ORIGIN, &origin.address().to_string());
+            fs::write(&file, text).unwrap();
+            let errors = directory.path().join("stderr.log");
+            let child = command(&directory, file.to_str().unwrap())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(File::create(&errors).unwrap())
+                .spawn()
+                .unwrap_or_else(|error| panic!("{error}; `./dev test` installs nginx and HAProxy"));
+            let mut peer = Self {
+                child,
+                address,
+                _directory: directory,
+            };
+            let accepts = eventually("the proxy accepts, or ends", async || {
+                if peer.child.try_wait().unwrap().is_some() {
+                    return Some(false);
+                }
+                let connected = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+                connected.is_ok().then_some(true)
+            })
+            .await;
+            if accepts {
+                return peer;
+            }
+            let errors = fs::read_to_string(&errors).unwrap_or_default();
+            assert!(errors.contains("ddress already in use"), "{errors}");
+        }
+        panic!("no port is free");
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Imports a text with the command, and returns the configuration.
+pub async fn imported(text: &str, origin: &Origin) -> String {
+    let directory = TempDir::new().unwrap();
+    let input = directory.path().join("input");
+    let output = directory.path().join("gateway.toml");
+    fs::write(&input, text.replace(ORIGIN, &origin.address().to_string())).unwrap();
+    let (input, output) = (input.to_str().unwrap(), output.to_str().unwrap());
+    let mut process = Process::run(&["import", input, "--output", output]);
+    assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
+    fs::read_to_string(output).unwrap()
+}
+
+/// Starts the gateway with what is imported of a text.
+pub async fn gateway(text: &str, origin: &Origin) -> Gateway {
+    let toml = imported(text, origin).await;
+    let toml = toml.replace(LISTENER, "{listener}");
+    Setup::new()
+        .whole(&format!("{toml}\n[admin]\naddress = \"{{admin}}\"\n"))
+        .start()
+        .await
+}
