@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use sluicegate_limiter::Timestamp;
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::config::rules::ReadyWhen;
@@ -17,6 +18,7 @@ pub struct Lifecycle {
     pub started: Timestamp,
     phase: AtomicU8,
     was_ready: AtomicBool,
+    is_draining: watch::Sender<bool>,
     scratch: OnceLock<PathBuf>,
 }
 
@@ -39,6 +41,7 @@ impl Lifecycle {
             started: now,
             phase: AtomicU8::new(Phase::Starting as u8),
             was_ready: AtomicBool::new(false),
+            is_draining: watch::Sender::new(false),
             scratch: OnceLock::new(),
         }
     }
@@ -64,6 +67,19 @@ impl Lifecycle {
     pub fn enter(&self, phase: Phase) {
         // Relaxed: advice to load balancers, publishes nothing.
         self.phase.fetch_max(phase as u8, Ordering::Relaxed);
+        if phase == Phase::Draining {
+            self.is_draining.send_replace(true);
+        }
+    }
+
+    /// Waits until the process drains.
+    pub async fn drains(&self) {
+        // The sender lives as long as `self`, so the wait ends with a drain alone.
+        let _ = self
+            .is_draining
+            .subscribe()
+            .wait_for(|drains| *drains)
+            .await;
     }
 
     /// Returns the current phase.
