@@ -274,6 +274,11 @@ impl RouteMetrics {
         &self.name
     }
 
+    /// Returns the route's name, shared.
+    pub(super) fn shared_name(&self) -> &Name {
+        &self.name
+    }
+
     /// Returns the names of its limits, in the order in which they decide.
     #[must_use]
     pub fn limits(&self) -> &[Name] {

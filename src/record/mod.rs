@@ -22,6 +22,7 @@ pub mod metrics;
 mod notices;
 pub mod outcome;
 mod proxy_headers;
+mod rejection_tail;
 mod replay_facts;
 #[cfg(feature = "otlp")]
 mod span_export;
@@ -37,6 +38,7 @@ pub use metrics::{InFlight, RequestMetrics, RouteMetrics};
 pub use notices::NoticeThrottle;
 pub use outcome::{CacheUse, OriginUse, Outcome, RequestDisposition};
 pub use proxy_headers::{ProxyHeaderCounts, ProxyHeaderResult};
+pub use rejection_tail::{RejectionTail, TailedRejection};
 pub use replay_facts::ReplayFacts;
 #[cfg(feature = "otlp")]
 pub use span_export::SpanExportService;
@@ -53,6 +55,8 @@ pub struct RequestRecorder {
     pub log: AccessLog,
     /// Lines about clients, for the process log.
     pub notices: NoticeThrottle,
+    /// The latest rejections, for pages that follow them.
+    pub rejections: RejectionTail,
     /// Spans, for the collector.
     #[cfg(feature = "otlp")]
     pub spans: Arc<SpanQueue>,
@@ -66,6 +70,7 @@ impl RequestRecorder {
             metrics,
             log,
             notices: NoticeThrottle::default(),
+            rejections: RejectionTail::default(),
             #[cfg(feature = "otlp")]
             spans: Arc::new(SpanQueue::new(sluicegate_base::bounds::OTLP_STRIPE)),
         }
@@ -75,6 +80,7 @@ impl RequestRecorder {
     pub fn record(&self, outcome: &Outcome<'_>) {
         self.metrics.record(outcome);
         self.log.record(outcome);
+        self.rejections.record(outcome);
         #[cfg(feature = "otlp")]
         spans::record(&self.spans, outcome);
     }

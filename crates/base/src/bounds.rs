@@ -395,6 +395,12 @@ pub const ADMIN_IDLE: Duration = Duration::from_secs(60);
 /// Bytes of the body of a request to the admin listener.
 pub const ADMIN_BODY: usize = 4 * 1024;
 
+/// Rejections that streams get in one tick, the first ones.
+pub const EVENTS_REJECTIONS: usize = 16;
+
+/// Bytes of the reason of a rejection in an event; the rest is cut.
+pub const EVENTS_REASON: usize = 160;
+
 /// Bytes of each value of a key that an access line has; the rest is cut.
 pub const LOGGED_KEY_VALUE: usize = 128;
 
