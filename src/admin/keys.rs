@@ -15,7 +15,7 @@ use sluicegate_limiter::{Cost, KeyHash, KeyPlacement, NEVER, Timestamp};
 
 use super::query::decoded;
 use super::top::seconds;
-use super::{AdminAction, AdminPage, AdminTask, JSON, RequestSource, audit, key_edit, token_of};
+use super::{AdminAction, AdminPage, AdminTask, RequestSource, audit, key_edit, token_of};
 use crate::admission::KeyState;
 use crate::config::read_duration;
 use crate::process::GatewayProcess;
@@ -186,14 +186,14 @@ impl KeyRequest {
                 if self.is_change() {
                     audit::note_failed(&limit, self.peer, &self.attempt(), &why);
                 }
-                return error_page(status, &why);
+                return AdminPage::error(status, &why);
             }
         };
-        let key = format!("{:016x}", shown.key.bits() & !1);
+        let page = KeyPage::of(&self.limit, &shown);
         if self.is_change() {
-            audit::note(&limit, self.peer, &self.act(&format!("key {key}")));
+            audit::note(&limit, self.peer, &self.act(&format!("key {}", page.key)));
         }
-        AdminPage::json(&KeyPage::of(&self.limit, key, &shown))
+        AdminPage::json(&page)
     }
 
     /// Returns the change, for the process log.
@@ -234,7 +234,7 @@ impl KeySelector {
 
 impl KeyRequestError {
     /// Returns the status and the text of the error.
-    fn said(&self) -> (StatusCode, String) {
+    pub(super) fn said(&self) -> (StatusCode, String) {
         match self {
             Self::NoLimit => (StatusCode::NOT_FOUND, "no such limit; /status names them".to_owned()),
             Self::BadValues(why) => (StatusCode::BAD_REQUEST, why.clone()),
@@ -262,15 +262,9 @@ impl KeyRequestError {
     }
 }
 
-/// Returns an error page.
-fn error_page(status: StatusCode, error: &str) -> AdminPage {
-    let body = serde_json::json!({ "error": error }).to_string();
-    AdminPage::new(status, JSON, body.into_bytes())
-}
-
 /// Returns the page that asks for a token: without one no peer can prove that it may change a key.
 fn no_token() -> AdminPage {
-    error_page(
+    AdminPage::error(
         StatusCode::FORBIDDEN,
         "only who has a token may change a key; set [admin] token_file",
     )
@@ -281,10 +275,10 @@ fn change(method: &Method, body: &[u8]) -> Result<(KeyEdit, String), AdminPage> 
     match *method {
         Method::GET | Method::HEAD => Ok((KeyEdit::Look, String::new())),
         Method::DELETE => Ok((KeyEdit::Clear, String::new())),
-        Method::PUT => put(body).map_err(|why| error_page(StatusCode::BAD_REQUEST, &why)),
+        Method::PUT => put(body).map_err(|why| AdminPage::error(StatusCode::BAD_REQUEST, &why)),
         _ => {
             let error = "a key is read by GET, cleared by DELETE, and set by PUT";
-            let page = error_page(StatusCode::METHOD_NOT_ALLOWED, error);
+            let page = AdminPage::error(StatusCode::METHOD_NOT_ALLOWED, error);
             Err(page.with(ALLOW, "GET, HEAD, DELETE, PUT"))
         }
     }
@@ -322,12 +316,12 @@ fn hash(text: &str) -> Result<KeyHash, AdminPage> {
     let bits = hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
     bits.map(KeyHash::from_bits).ok_or_else(|| {
         let error = "a key is written as 16 hex digits, as the access log shows it; or write keys?value=VALUE";
-        error_page(StatusCode::BAD_REQUEST, error)
+        AdminPage::error(StatusCode::BAD_REQUEST, error)
     })
 }
 
 /// Parses the values of a query: `value=…`, once for each part of the key, percent-encoded.
-fn values(query: &str) -> Result<Vec<String>, AdminPage> {
+pub(super) fn values(query: &str) -> Result<Vec<String>, AdminPage> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let values: Option<Vec<String>> = pairs
         .map(|pair| decoded(pair.strip_prefix("value=")?))
@@ -335,13 +329,14 @@ fn values(query: &str) -> Result<Vec<String>, AdminPage> {
     let values = values.filter(|values| values.len() <= VALUES);
     values.ok_or_else(|| {
         let error = "what may follow the question mark is value=VALUE, once for each part of the key, percent-encoded";
-        error_page(StatusCode::BAD_REQUEST, error)
+        AdminPage::error(StatusCode::BAD_REQUEST, error)
     })
 }
 
+/// The state of a key at a limit, as the answers to requests about keys have it.
 #[derive(Serialize)]
-struct KeyPage<'a> {
-    limit: &'a str,
+pub(super) struct KeyPage {
+    limit: String,
     key: String,
     at: String,
     decided_by: &'static str,
@@ -372,13 +367,13 @@ struct KeyBan {
     level: u8,
 }
 
-impl<'a> KeyPage<'a> {
-    fn of(limit: &'a str, key: String, view: &KeyView) -> Self {
+impl KeyPage {
+    pub(super) fn of(limit: &str, view: &KeyView) -> Self {
         let KeyView { state, now, .. } = view;
         let statuses = state.decision.statuses();
         Self {
-            limit,
-            key,
+            limit: limit.to_owned(),
+            key: format!("{:016x}", view.key.bits() & !1),
             at: rfc3339::format(*now),
             decided_by: state.by,
             admits: state.exempt != Some("blocked")

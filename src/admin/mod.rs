@@ -2,12 +2,12 @@
 //! their own.
 //!
 //! [`answer`] knows no sockets: a request's head and the running gateway in, a whole response out, or a [`TableWalk`] that makes one
-//! where that takes longer than other requests should wait. `/status` and `/metrics` are functions of plain values, an
-//! `AdminSnapshot`; each other endpoint reads or changes the one part of the process that it is about.
+//! where that takes longer than other requests should wait. `/status` and `/metrics` are
+//! functions of plain values, an `AdminSnapshot`; each other endpoint reads or changes the one part of the process that it is about.
 //!
-//! The probes are open to every peer of the listener; all other paths need the token where one is configured, and check it first, so
-//! that a client without it does not even learn which paths exist. All of them only read, but for lifting a ban, changes of a key, a
-//! purge of the cache, the drain of a server, and a reload.
+//! The probes are open to every peer of the listener; all other paths need the token where one is configured, and
+//! check it first, so that a client without it does not even learn which paths exist. All of them only read, but for lifting a ban,
+//! changes of a key, a purge of the cache, the drain of a server, and a reload.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -29,6 +29,7 @@ mod cache;
 mod certificates;
 mod configuration;
 mod connections;
+mod explain;
 mod health;
 mod key_edit;
 mod keys;
@@ -44,6 +45,7 @@ mod status;
 mod store;
 mod token;
 mod top;
+mod values;
 
 use crate::admission::ActiveLimit;
 use crate::cache::purge::PurgeScope;
@@ -55,9 +57,13 @@ use keys::KeyRequest;
 use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
+use values::ValuesQuery;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Other sites may not embed answers, and so not measure them either.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The response to a request, or the work that makes it.
 #[derive(Debug)]
@@ -81,6 +87,7 @@ enum AdminAction {
     Lift(BanLift),
     Purge(PurgeScope, Option<SocketAddr>),
     Key(KeyRequest),
+    Values(ValuesQuery),
     Reload(ReloadOrder),
 }
 
@@ -102,6 +109,7 @@ impl TableWalk {
             AdminAction::Lift(pardon) => pardon.page(process),
             AdminAction::Purge(purge, peer) => cache::page(purge, *peer, process),
             AdminAction::Key(request) => request.page(process),
+            AdminAction::Values(query) => query.page(process),
             AdminAction::Reload(order) => order.page(process),
         };
         dressed(page, &self.method)
@@ -140,11 +148,15 @@ fn dressed(page: AdminPage, method: &Method) -> Response<Vec<u8>> {
     *response.status_mut() = page.status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.content_type));
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    // RFC 9110 §8.6: that of a 304 would be the length of what it stands for.
+    if page.status != StatusCode::NOT_MODIFIED {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if let Some((name, value)) = page.extra {
-        headers.insert(name, HeaderValue::from_static(value));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    for (name, value) in page.fields {
+        headers.insert(name, value);
     }
     response
 }
@@ -154,7 +166,7 @@ struct AdminPage {
     status: StatusCode,
     content_type: &'static str,
     body: Cow<'static, [u8]>,
-    extra: Option<(HeaderName, &'static str)>,
+    fields: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl AdminPage {
@@ -167,7 +179,7 @@ impl AdminPage {
             status,
             content_type,
             body: body.into(),
-            extra: None,
+            fields: Vec::new(),
         }
     }
 
@@ -188,11 +200,15 @@ impl AdminPage {
         }
     }
 
-    fn with(self, name: HeaderName, value: &'static str) -> Self {
-        Self {
-            extra: Some((name, value)),
-            ..self
-        }
+    fn error(status: StatusCode, error: &str) -> Self {
+        let body = serde_json::json!({ "error": error }).to_string();
+        Self::new(status, JSON, body.into_bytes())
+    }
+
+    fn with(mut self, name: HeaderName, value: &'static str) -> Self {
+        let value = HeaderValue::from_static(value);
+        self.fields.push((name, value));
+        self
     }
 }
 
@@ -204,13 +220,13 @@ enum AdminTask {
 
 fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     let path = request.uri.path();
-    let open = matches!(path, "/healthz" | "/readyz");
-    if !open
-        && token::check(
-            token_of(process).as_deref(),
-            request.headers.get_all(AUTHORIZATION),
-        ) == TokenAccess::Denied
-    {
+    let snapshot = process.shared.snapshot();
+    let access = token::check(
+        snapshot.rules.admin.token_file.as_deref(),
+        request.headers.get_all(AUTHORIZATION),
+    );
+    let is_open = matches!(path, "/healthz" | "/readyz");
+    if access == TokenAccess::Denied && !is_open {
         let error = &br#"{"error":"this path needs the token of [admin] token_file"}"#[..];
         let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
         return AdminTask::Show(page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\""));
@@ -232,9 +248,11 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
     }
 }
 
-/// Finds the endpoint below `/limits`, `/origins`, `/cache` and `/reload` that the path names.
+/// Finds the endpoint among the others that the path names.
 fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     keys::task(request, sender, process)
+        .or_else(|| explain::task(request, process))
+        .or_else(|| values::task(request))
         .or_else(|| configuration::task(request))
         .or_else(|| origins::task(request, sender, process))
         .or_else(|| bans::task(request, sender, process))
@@ -246,6 +264,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
+        r#""/explain?url=URL","/keys?value=VALUE","#,
         r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#

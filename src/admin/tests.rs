@@ -334,7 +334,7 @@ fn the_scrape_holds_every_documented_metric() {
 fn only_the_probes_are_open_without_the_token() {
     let gateway = gateway(Some("s3cret"));
     gateway.lifecycle.enter(Phase::Serving);
-    for path in "/metrics /status /config /routes /reload /limits/otp/top /limits/otp/bans /absent"
+    for path in "/metrics /status /config /routes /reload /explain /keys /limits/otp/top /limits/otp/bans /absent"
         .split(' ')
     {
         for wrong in [None, Some("Bearer wrong")] {
@@ -359,9 +359,9 @@ fn other_paths_and_methods_are_told_what_there_is() {
     let gateway = gateway(None);
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
-    let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /limits/NAME/top /limits/NAME/bans \
-        /limits/NAME/bans/KEY /limits/NAME/keys?value=VALUE /cache/purge /origins/NAME/servers/ADDRESS/drain \
-        /origins/NAME/servers/ADDRESS/undrain";
+    let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /explain?url=URL /keys?value=VALUE \
+        /limits/NAME/top /limits/NAME/bans /limits/NAME/bans/KEY /limits/NAME/keys?value=VALUE /cache/purge \
+        /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
     let paths: Vec<&str> = paths.split(' ').collect();
     assert_eq!(
         (status, &object["paths"]),

@@ -130,7 +130,7 @@ impl RequestExplained {
     ///
     /// # Errors
     /// The head is malformed: invalid escapes, an invalid host.
-    pub(super) fn of(
+    pub fn of(
         snapshot: &Snapshot,
         seed: &KeySeed,
         question: &RequestQuestion,

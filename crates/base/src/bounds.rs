@@ -401,6 +401,9 @@ pub const EVENTS_REJECTIONS: usize = 16;
 /// Bytes of the reason of a rejection in an event; the rest is cut.
 pub const EVENTS_REASON: usize = 160;
 
+/// Limits that one look-up of values shows; the others are counted.
+pub const LIMITS_OF_VALUES: usize = 1000;
+
 /// Bytes of each value of a key that an access line has; the rest is cut.
 pub const LOGGED_KEY_VALUE: usize = 128;
 
