@@ -2,7 +2,7 @@
 //! their own.
 //!
 //! [`answer`] knows no sockets: a request's head and the running gateway in, a whole response out, or a [`TableWalk`] that makes one
-//! where that takes longer than other requests should wait. `/status` and `/metrics` are
+//! where that takes longer than other requests should wait, or the order to open a stream of events. `/status` and `/metrics` are
 //! functions of plain values, an `AdminSnapshot`; each other endpoint reads or changes the one part of the process that it is about.
 //!
 //! The probes are open to every peer of the listener; all other paths need the token where one is configured, and
@@ -29,6 +29,7 @@ mod cache;
 mod certificates;
 mod configuration;
 mod connections;
+mod events;
 mod explain;
 mod health;
 mod key_edit;
@@ -59,6 +60,8 @@ use token::TokenAccess;
 use top::TopQuery;
 use values::ValuesQuery;
 
+pub use events::{EventHub, EventStream};
+
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -72,6 +75,8 @@ pub enum AdminResponse {
     Ready(Response<Vec<u8>>),
     /// The response needs a walk through a table, or waits for one, of up to some seconds.
     Walk(TableWalk),
+    /// The response is a stream of events, which an [`EventHub`] opens.
+    Stream,
 }
 
 /// A response that is still to be made, on a thread that no other response waits for.
@@ -135,6 +140,7 @@ pub fn answer(request: &Parts, sender: &RequestSource, process: &GatewayProcess)
             errand,
             method: method.clone(),
         }),
+        AdminTask::Stream => AdminResponse::Stream,
     }
 }
 
@@ -212,10 +218,11 @@ impl AdminPage {
     }
 }
 
-/// The page that is ready, or the action that makes one.
+/// The page that is ready, the action that makes one, or the order to stream.
 enum AdminTask {
     Show(AdminPage),
     Walk(AdminAction),
+    Stream,
 }
 
 fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
@@ -251,6 +258,7 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 /// Finds the endpoint among the others that the path names.
 fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     keys::task(request, sender, process)
+        .or_else(|| events::task(request))
         .or_else(|| explain::task(request, process))
         .or_else(|| values::task(request))
         .or_else(|| configuration::task(request))
@@ -264,7 +272,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-        r#""/explain?url=URL","/keys?value=VALUE","#,
+        r#""/events","/explain?url=URL","/keys?value=VALUE","#,
         r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#

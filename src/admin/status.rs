@@ -73,7 +73,7 @@ struct StatusPage {
 }
 
 #[derive(Serialize)]
-struct ConfigurationSection {
+pub(super) struct ConfigurationSection {
     file: String,
     generation: u64,
     loaded_at: String,
@@ -168,7 +168,7 @@ struct AccessLogSection {
 }
 
 impl ConfigurationSection {
-    fn of(view: ConfigurationView) -> Self {
+    pub(super) fn of(view: ConfigurationView) -> Self {
         let last_reload = view.last_reload;
         Self {
             file: view.file.display().to_string(),

@@ -173,6 +173,7 @@ fn send(
     let response = match answer(&parts, &RequestSource::default(), gateway) {
         AdminResponse::Ready(response) => response,
         AdminResponse::Walk(walk) => walk.run(gateway),
+        AdminResponse::Stream => return (StatusCode::OK, HeaderMap::new(), String::new()),
     };
     let (head, body) = response.into_parts();
     (
@@ -334,7 +335,7 @@ fn the_scrape_holds_every_documented_metric() {
 fn only_the_probes_are_open_without_the_token() {
     let gateway = gateway(Some("s3cret"));
     gateway.lifecycle.enter(Phase::Serving);
-    for path in "/metrics /status /config /routes /reload /explain /keys /limits/otp/top /limits/otp/bans /absent"
+    for path in "/metrics /status /config /routes /reload /events /explain /keys /limits/otp/top /limits/otp/bans /absent"
         .split(' ')
     {
         for wrong in [None, Some("Bearer wrong")] {
@@ -359,7 +360,7 @@ fn other_paths_and_methods_are_told_what_there_is() {
     let gateway = gateway(None);
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
-    let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /explain?url=URL /keys?value=VALUE \
+    let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /events /explain?url=URL /keys?value=VALUE \
         /limits/NAME/top /limits/NAME/bans /limits/NAME/bans/KEY /limits/NAME/keys?value=VALUE /cache/purge \
         /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
     let paths: Vec<&str> = paths.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Serves the operator's endpoints on a listener of their own; [`crate::admin`] makes the answers.
+//! Serves the operator's endpoints on a listener of their own; [`crate::admin`] makes the answers, and the events of streams.
 //!
 //! Its connections are bounded apart from those of clients: at most [`ADMIN_CONNECTIONS`] descriptors in all, at most
 //! [`ADMIN_CONNECTIONS_OF_ONE`] for one address, and a request must arrive within a deadline.
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::{Method, Response};
+use http::header::TRANSFER_ENCODING;
+use http::{HeaderValue, Method, Response, Version};
 use pingora::apps::ServerApp;
 use pingora::http::ResponseHeader;
 use pingora::prelude::timeout;
@@ -22,7 +23,7 @@ use sluicegate_base::bounds::{
 };
 use tokio::sync::Semaphore;
 
-use crate::admin::{AdminResponse, RequestSource, answer};
+use crate::admin::{AdminResponse, EventHub, EventStream, RequestSource, answer};
 use crate::process::GatewayProcess;
 
 /// The application of the admin listener.
@@ -31,7 +32,14 @@ pub struct AdminApp {
     /// Allows one walk through a table at a time, so that the walks of all requests take at most one core; further requests get
     /// a retry answer.
     walks: Arc<Semaphore>,
+    events: Arc<EventHub>,
     permits: AdminPermits,
+}
+
+/// A response, or the stream that takes its place.
+enum AdminReply {
+    Whole(Response<Vec<u8>>),
+    Stream(EventStream),
 }
 
 /// The number of open connections, by address.
@@ -52,6 +60,7 @@ impl AdminApp {
         let admin = Self {
             process: Arc::clone(process),
             walks: Arc::new(Semaphore::new(1)),
+            events: Arc::default(),
             permits: AdminPermits::default(),
         };
         let mut service = Service::new("admin".to_owned(), admin);
@@ -74,7 +83,13 @@ impl AdminApp {
         }
         let idle = (!*shutdown.borrow()).then_some(ADMIN_IDLE.as_secs());
         session.set_keepalive(idle);
-        let response = self.response(&mut session).await;
+        let response = match self.reply(&mut session).await {
+            AdminReply::Whole(response) => response,
+            AdminReply::Stream(stream) => {
+                write_events(session, stream).await;
+                return None;
+            }
+        };
         let written = async {
             let (head, body) = response.into_parts();
             let head = ResponseHeader::from(head);
@@ -88,7 +103,7 @@ impl AdminApp {
         Some(reusable.into_parts().0)
     }
 
-    async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
+    async fn reply(&self, session: &mut ServerSession) -> AdminReply {
         let sender = RequestSource {
             peer: session
                 .client_addr()
@@ -100,11 +115,17 @@ impl AdminApp {
                 .unwrap_or_default(),
         };
         let walk = match answer(session.req_header(), &sender, &self.process) {
-            AdminResponse::Ready(response) => return response,
+            AdminResponse::Ready(response) => return AdminReply::Whole(response),
+            AdminResponse::Stream => {
+                return match self.events.open(&self.process) {
+                    Ok(stream) => AdminReply::Stream(stream),
+                    Err(too_many) => AdminReply::Whole(too_many.response()),
+                };
+            }
             AdminResponse::Walk(walk) => Arc::new(walk),
         };
         let Ok(turn) = Arc::clone(&self.walks).try_acquire_owned() else {
-            return walk.put_off();
+            return AdminReply::Whole(walk.put_off());
         };
         // Not on this service's only thread, which serves probes and scrapes. The permit moves along: when the client leaves,
         // the walk runs to its end, and no other begins before that.
@@ -114,7 +135,7 @@ impl AdminApp {
             drop(turn);
             response
         });
-        response.await.unwrap_or_else(|_| walk.put_off())
+        AdminReply::Whole(response.await.unwrap_or_else(|_| walk.put_off()))
     }
 }
 
@@ -167,6 +188,29 @@ impl Drop for AdminPermit<'_> {
             Some(1) | None => drop(permits.remove(&self.peer)),
             Some(count) => *count -= 1,
         }
+    }
+}
+
+/// Writes events until the stream ends or the client has not read for [`ADMIN_IDLE`]. The connection ends with it.
+async fn write_events(mut session: ServerSession, mut stream: EventStream) {
+    session.set_keepalive(None);
+    let mut head = EventStream::head();
+    if session.req_header().version == Version::HTTP_11 {
+        let chunked = HeaderValue::from_static("chunked");
+        head.headers_mut().insert(TRANSFER_ENCODING, chunked);
+    }
+    let head = Box::new(ResponseHeader::from(head.into_parts().0));
+    let mut written = timeout(ADMIN_IDLE, session.write_response_header(head)).await;
+    while matches!(written, Ok(Ok(())))
+        && let Some(event) = stream.next().await
+    {
+        written = timeout(ADMIN_IDLE, session.write_response_body(event, false)).await;
+    }
+    // The task samples for the streams that are left.
+    drop(stream);
+    if matches!(written, Ok(Ok(()))) {
+        // A client that has left needs no end.
+        let _ = timeout(ADMIN_PATIENCE, session.finish()).await;
     }
 }
 

@@ -261,6 +261,21 @@ impl RequestMetrics {
         counts.collect()
     }
 
+    /// Returns the requests of all routes since the start, in the order of [`RequestDisposition::ALL`]. Those of routes that a reload
+    /// removed are not among them.
+    pub(crate) fn requests_by_disposition(&self) -> [u64; DISPOSITIONS] {
+        let mut sums = [0; DISPOSITIONS];
+        let routes = read(&self.routes);
+        let cells = routes.values().flat_map(|cells| cells.cells());
+        for cells in cells.chain(self.unmatched.cells()) {
+            for (sum, by_code) in sums.iter_mut().zip(&cells.requests) {
+                let counts = by_code.iter().map(|count| count.load(Ordering::Relaxed));
+                *sum += counts.sum::<u64>();
+            }
+        }
+        sums
+    }
+
     /// Returns the durations of all verdicts.
     pub(super) fn read_decisions(&self) -> HistogramSum<{ DECISION_BOUNDS.len() }> {
         HistogramSum::sum(self.decisions.cells())
@@ -315,7 +330,7 @@ impl ReloadCounts {
     }
 
     /// Returns the reloads that succeeded and those that failed.
-    pub(super) fn read(&self) -> [(&'static str, u64); 2] {
+    pub(crate) fn read(&self) -> [(&'static str, u64); 2] {
         [
             ("ok", self.succeeded.load(Ordering::Relaxed)),
             ("failed", self.failed.load(Ordering::Relaxed)),

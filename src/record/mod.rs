@@ -17,6 +17,7 @@ mod handshakes;
 mod limit_counters;
 pub mod line;
 mod line_selection;
+pub(crate) mod live_counts;
 pub mod live_view;
 pub mod metrics;
 mod notices;

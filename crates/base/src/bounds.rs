@@ -395,11 +395,33 @@ pub const ADMIN_IDLE: Duration = Duration::from_secs(60);
 /// Bytes of the body of a request to the admin listener.
 pub const ADMIN_BODY: usize = 4 * 1024;
 
+/// Streams of `/events` at the same time; one more is answered with 503. Each holds one of the [`ADMIN_CONNECTIONS`].
+pub const EVENT_STREAMS: usize = 8;
+
+/// Events that wait for the slowest stream at most. A stream that is further behind loses the oldest, and is told how many.
+pub const EVENTS_WAITING: usize = 16;
+
+/// Time between two looks at the latest rejections while a stream is open.
+pub const EVENTS_TICK: Duration = Duration::from_millis(250);
+
+/// The counters are sent once in so many ticks.
+pub const EVENTS_TICKS_OF_COUNTERS: u32 = 4;
+
+/// Limits whose counters one event has, those that changed most: each is some 60 bytes.
+pub const EVENTS_LIMITS: usize = 1000;
+
 /// Rejections that streams get in one tick, the first ones.
 pub const EVENTS_REJECTIONS: usize = 16;
 
 /// Bytes of the reason of a rejection in an event; the rest is cut.
 pub const EVENTS_REASON: usize = 160;
+
+/// Time of a second in which tables of limits are sampled for streams: a fraction of a core however many limits there are. The sample of
+/// one table is not interrupted.
+pub const EVENTS_SAMPLING: Duration = Duration::from_millis(2);
+
+/// Bytes of the state of origins and store up to which it is sent each second in which it changes; a larger one each tenth second.
+pub const EVENTS_LARGE_STATE: usize = 64 * 1024;
 
 /// Limits that one look-up of values shows; the others are counted.
 pub const LIMITS_OF_VALUES: usize = 1000;

@@ -1,0 +1,128 @@
+//! Writes what changes seldom as events: what the configuration says, and the state of origins, store and certificates.
+
+use serde::Serialize;
+use sluicegate_base::clock;
+
+use crate::admin::acme::{AcmeSection, AcmeView};
+use crate::admin::cache::{CacheSection, CacheView};
+use crate::admin::certificates::{CertificateSection, CertificateView};
+use crate::admin::configuration::ConfigurationView;
+use crate::admin::origin_view::OriginView;
+use crate::admin::origins::OriginSection;
+use crate::admin::replication::ReplicationSection;
+use crate::admin::status::ConfigurationSection;
+use crate::admin::store::StoreSection;
+use crate::admission::ActiveLimit;
+use crate::config::algorithm_name;
+use crate::process::GatewayProcess;
+use crate::record::RequestDisposition;
+use crate::record::live_counts::counter_names;
+use crate::rfc3339;
+use crate::snapshot::Snapshot;
+
+/// The part that a reload changes.
+#[derive(Serialize)]
+pub(super) struct OverviewEvent {
+    version: &'static str,
+    started: String,
+    /// `token` where actions need the token of `[admin] token_file`; `none` where none is configured, so that there are none.
+    actions: &'static str,
+    /// The names of the numbers in `counters` events.
+    outcomes: Vec<&'static str>,
+    counters: Vec<&'static str>,
+    configuration: ConfigurationSection,
+    routes: usize,
+    limits: Vec<LimitFacts>,
+}
+
+/// The part of a limit that the configuration says.
+#[derive(Serialize)]
+struct LimitFacts {
+    name: String,
+    key: String,
+    algorithm: &'static str,
+    rates: Vec<String>,
+    action: &'static str,
+    enforce: String,
+    shadow_rates: Vec<String>,
+    capacity: u64,
+    /// Seconds of the first ban; null without `ban`.
+    ban: Option<f64>,
+    concurrency: Option<u32>,
+    shared: bool,
+}
+
+/// The part that changes by itself.
+#[derive(Serialize)]
+pub(super) struct StateEvent {
+    origins: Vec<OriginSection>,
+    store: Option<StoreSection>,
+    replication: Option<ReplicationSection>,
+    certificates: Vec<CertificateSection>,
+    acme: Option<AcmeSection>,
+    cache: Option<CacheSection>,
+}
+
+impl OverviewEvent {
+    pub(super) fn of(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
+        let configuration = ConfigurationView::of(&process.reloader, snapshot);
+        let has_token = snapshot.rules.admin.token_file.is_some();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            started: rfc3339::format(process.lifecycle.started),
+            actions: if has_token { "token" } else { "none" },
+            outcomes: RequestDisposition::ALL
+                .map(RequestDisposition::as_str)
+                .to_vec(),
+            counters: counter_names().to_vec(),
+            configuration: ConfigurationSection::of(configuration),
+            routes: snapshot.routes.len(),
+            limits: (snapshot.limits.values())
+                .map(|limit| LimitFacts::of(limit))
+                .collect(),
+        }
+    }
+}
+
+impl LimitFacts {
+    fn of(active: &ActiveLimit) -> Self {
+        let limit = &active.limit;
+        let shadow = active.shadow_rates.iter();
+        let shadow = shadow.flat_map(|limit| limit.rates().iter());
+        Self {
+            name: active.name.to_string(),
+            key: active.key.to_string(),
+            algorithm: algorithm_name(limit.policy().algorithm()),
+            rates: limit.rates().iter().map(ToString::to_string).collect(),
+            action: active.action.name(),
+            enforce: active.enforce.to_string(),
+            shadow_rates: shadow.map(ToString::to_string).collect(),
+            capacity: limit.capacity().keys(),
+            ban: (active.bans.as_ref()).map(|active| active.bans.rules().first().as_secs_f64()),
+            concurrency: (active.permits.as_ref()).map(|permits| permits.max().get()),
+            shared: active.is_shared(),
+        }
+    }
+}
+
+impl StateEvent {
+    pub(super) fn of(process: &GatewayProcess, snapshot: &Snapshot) -> Self {
+        let shared = &process.shared;
+        let (now, wall) = (clock::now(), clock::wall());
+        let pools = snapshot.pools.values();
+        let certificates = CertificateView::all(snapshot).into_iter();
+        let store = snapshot.store.as_ref();
+        Self {
+            origins: pools
+                .map(|pool| OriginSection::of(OriginView::of(pool, now)))
+                .collect(),
+            store: store.map(|store| StoreSection::of(store.status())),
+            replication: store.map(|store| ReplicationSection::of(store.replication_stats(now))),
+            certificates: certificates
+                .map(|certificate| CertificateSection::of(certificate, wall))
+                .collect(),
+            acme: AcmeView::of(&shared.acme, &snapshot.rules).map(AcmeSection::of),
+            cache: CacheView::of(&shared.cache.storage, snapshot).map(CacheSection::from),
+        }
+    }
+}

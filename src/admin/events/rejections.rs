@@ -1,0 +1,52 @@
+//! Writes the sample of rejected requests as an event.
+
+use bytes::Bytes;
+use serde::Serialize;
+use sluicegate_base::address::address_text;
+
+use super::event_of;
+use crate::record::{RejectionTail, TailedRejection};
+use crate::rfc3339;
+
+/// Returns the event of the rejections since the previous call; `None` without any.
+pub(super) fn event(tail: &RejectionTail) -> Option<Bytes> {
+    let sample = tail.take();
+    if sample.is_empty() {
+        return None;
+    }
+    let rows: Vec<RejectionRow<'_>> = sample.iter().map(RejectionRow::of).collect();
+    event_of("rejections", &rows)
+}
+
+#[derive(Serialize)]
+struct RejectionRow<'a> {
+    at: String,
+    client: Option<String>,
+    route: Option<&'a str>,
+    limit: Option<&'a str>,
+    key: Option<String>,
+    outcome: &'static str,
+    status: u16,
+    /// Seconds.
+    retry_after: Option<u64>,
+    reason: Option<&'a str>,
+}
+
+impl<'a> RejectionRow<'a> {
+    fn of(rejection: &'a TailedRejection) -> Self {
+        Self {
+            at: rfc3339::format(rejection.arrived),
+            client: rejection
+                .client
+                .map(|client| address_text(client).to_string()),
+            route: rejection.route.as_deref(),
+            limit: rejection.limit.as_deref(),
+            // The form of the access log.
+            key: rejection.key.map(|key| format!("{:016x}", key.bits() & !1)),
+            outcome: rejection.disposition.as_str(),
+            status: rejection.status,
+            retry_after: rejection.wait.map(|wait| wait.as_secs().max(1)),
+            reason: rejection.reason.as_deref(),
+        }
+    }
+}
