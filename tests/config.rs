@@ -287,7 +287,9 @@ fn the_reference_writes_the_defaults() {
     assert_eq!(sizes(&said), sizes(&bare));
     let mut log = said.log.clone();
     (log.fields, log.only) = (Vec::new(), None);
-    assert_eq!((said.admin, log), (bare.admin, bare.log));
+    let mut admin = said.admin.clone();
+    admin.hosts = Vec::new();
+    assert_eq!((admin, log), (bare.admin, bare.log));
     let (said, bare) = (&said.origins["app"], &bare.origins["app"]);
     assert_eq!(
         (&said.balance, said.retries, &said.host, said.header_case),

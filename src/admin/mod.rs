@@ -7,7 +7,8 @@
 //!
 //! The probes are open to every peer of the listener; all other paths need the token where one is configured, and
 //! check it first, so that a client without it does not even learn which paths exist. All of them only read, but for lifting a ban,
-//! changes of a key, a purge of the cache, the drain of a server, and a reload.
+//! changes of a key, a purge of the cache, the drain of a server, and a reload. Requests without the token are protected from web sites by
+//! `browser`.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ mod acme;
 mod advice;
 mod audit;
 mod bans;
+mod browser;
 mod cache;
 mod certificates;
 mod configuration;
@@ -228,8 +230,9 @@ enum AdminTask {
 fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     let path = request.uri.path();
     let snapshot = process.shared.snapshot();
+    let rules = &snapshot.rules.admin;
     let access = token::check(
-        snapshot.rules.admin.token_file.as_deref(),
+        rules.token_file.as_deref(),
         request.headers.get_all(AUTHORIZATION),
     );
     let is_open = matches!(path, "/healthz" | "/readyz");
@@ -237,6 +240,11 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         let error = &br#"{"error":"this path needs the token of [admin] token_file"}"#[..];
         let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
         return AdminTask::Show(page.with(WWW_AUTHENTICATE, "Bearer realm=\"sluicegate\""));
+    }
+    if access != TokenAccess::Granted
+        && let Some(page) = browser::rejection(request, &rules.hosts)
+    {
+        return AdminTask::Show(page);
     }
     let make: fn(&GatewayProcess) -> AdminPage = match path {
         "/metrics" => |process| metrics::page(AdminSnapshot::of(process)),

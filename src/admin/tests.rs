@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::HOST;
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use sluicegate_base::clock;
@@ -165,7 +166,10 @@ fn send(
     path: &str,
     authorization: Option<&str>,
 ) -> (StatusCode, HeaderMap, String) {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, "127.0.0.1:9180");
     if let Some(value) = authorization {
         request = request.header(AUTHORIZATION, value);
     }
@@ -427,6 +431,7 @@ fn a_wrong_question_about_a_limit_is_told_what_is_right() {
 #[test]
 fn a_second_walk_is_put_off() {
     let (parts, ()) = Request::get("/limits/otp/top")
+        .header(HOST, "127.0.0.1:9180")
         .body(())
         .expect("a request")
         .into_parts();

@@ -11,7 +11,9 @@ use http::header::GetAll;
 /// The result of the token check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenAccess {
-    /// The request has the token, or none is configured.
+    /// No token is configured.
+    Open,
+    /// The request has the token.
     Granted,
     /// The request lacks the token.
     Denied,
@@ -20,7 +22,7 @@ pub(super) enum TokenAccess {
 /// Checks the `Authorization` fields of a request. More than one counts as none.
 pub(super) fn check(token: Option<&str>, fields: GetAll<'_, HeaderValue>) -> TokenAccess {
     let Some(token) = token else {
-        return TokenAccess::Granted;
+        return TokenAccess::Open;
     };
     let mut fields = fields.iter();
     let (Some(field), None) = (fields.next(), fields.next()) else {
@@ -74,7 +76,7 @@ mod tests {
     /// Goal: only the token opens. Method: near misses.
     #[test]
     fn only_the_whole_token_under_the_bearer_scheme_is_granted() {
-        assert_eq!(judged(None, &[]), TokenAccess::Granted);
+        assert_eq!(judged(None, &[]), TokenAccess::Open);
         for granted in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret "] {
             assert_eq!(
                 judged(Some("s3cret"), &[granted]),

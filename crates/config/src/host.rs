@@ -42,7 +42,8 @@ fn is_number(label: &str) -> bool {
     label.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn exact(text: &str) -> Result<Arc<str>, ParseError> {
+/// A host without a wildcard: lower case, without port.
+pub(super) fn exact(text: &str) -> Result<Arc<str>, ParseError> {
     let wrong = |what: &str, advice: String| {
         Err(ParseError::with_advice(
             format!("{} {what}", quoted(text)),

@@ -540,7 +540,11 @@ pub fn read_log(path: &Path) -> Vec<Value> {
     whole.lines().map(parse).collect()
 }
 
-async fn one_shot(address: SocketAddr, request: Request) -> Result<Response, String> {
+/// One request to the admin listener, which is addressed by its IP unless the request names another host.
+async fn one_shot(address: SocketAddr, mut request: Request) -> Result<Response, String> {
+    let host = request.take_host();
+    let host = host.unwrap_or_else(|| address.to_string());
+    let request = request.header("host", &host);
     let mut client = Client::try_connect(address)
         .await
         .map_err(|error| error.to_string())?;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use sluicegate_config_derive::Table;
 
 use super::listener::{address, clash};
-use crate::declaration::ReadBy;
-use crate::field::{KeyField, quoted, text_of};
+use crate::declaration::{ListBy, ReadBy, TEXT};
+use crate::field::{KeyField, all, quoted, text_of};
 use crate::form::ValueKind;
+use crate::host;
 use crate::report::{KeyPlace, PlacedValue, ProblemReport};
 use crate::rules::ListenerRules;
 use crate::section::TableSection;
@@ -35,6 +36,15 @@ pub struct AdminRules {
         reader = ReadBy(token, &[ValueKind::String])
     )]
     pub token_file: Option<Arc<str>>,
+    /// Names of this listener besides localhost, for requests without the token: browsers, and tools that do not use an IP address. Any
+    /// other Host is answered with 421, so that no web site can give this address a name of its own (DNS rebinding); /healthz, /readyz and
+    /// /metrics take every Host. Default: none.
+    #[key(
+        example = "[\"gateway.internal\"]",
+        default = Vec::new(),
+        reader = ListBy(names, TEXT)
+    )]
+    pub hosts: Vec<Arc<str>>,
 }
 
 fn warn_of_open_address(keys: &AdminRulesKeys, section: &TableSection<'_>) -> Option<()> {
@@ -71,6 +81,12 @@ fn address_or_off(field: &KeyField<'_>) -> Option<Option<SocketAddr>> {
         Some("off") => Some(None),
         _ => address(field).map(Some),
     }
+}
+
+/// Reads the names of the listener.
+fn names(field: &KeyField<'_>) -> Option<Vec<Arc<str>>> {
+    let elements = field.elements()?;
+    all(elements.iter().map(|element| element.parsed(host::exact)))
 }
 
 /// Reports when a listener has the operator's address.
