@@ -5,7 +5,7 @@
 //! where that takes longer than other requests should wait, or the order to open a stream of events. `/status` and `/metrics` are
 //! functions of plain values, an `AdminSnapshot`; each other endpoint reads or changes the one part of the process that it is about.
 //!
-//! The probes are open to every peer of the listener; all other paths need the token where one is configured, and
+//! The probes and the files of the page are open to every peer of the listener; all other paths need the token where one is configured, and
 //! check it first, so that a client without it does not even learn which paths exist. All of them only read, but for lifting a ban,
 //! changes of a key, a purge of the cache, the drain of a server, and a reload. Requests without the token are protected from web sites by
 //! `browser`.
@@ -48,6 +48,7 @@ mod status;
 mod store;
 mod token;
 mod top;
+mod ui;
 mod values;
 
 use crate::admission::ActiveLimit;
@@ -213,8 +214,12 @@ impl AdminPage {
         Self::new(status, JSON, body.into_bytes())
     }
 
-    fn with(mut self, name: HeaderName, value: &'static str) -> Self {
-        let value = HeaderValue::from_static(value);
+    fn with(self, name: HeaderName, value: &'static str) -> Self {
+        self.with_value(name, HeaderValue::from_static(value))
+    }
+
+    /// Adds a field, in place of a common one of this name.
+    fn with_value(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.fields.push((name, value));
         self
     }
@@ -235,7 +240,7 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         rules.token_file.as_deref(),
         request.headers.get_all(AUTHORIZATION),
     );
-    let is_open = matches!(path, "/healthz" | "/readyz");
+    let is_open = matches!(path, "/healthz" | "/readyz") || ui::is_asset(path);
     if access == TokenAccess::Denied && !is_open {
         let error = &br#"{"error":"this path needs the token of [admin] token_file"}"#[..];
         let page = AdminPage::new(StatusCode::UNAUTHORIZED, JSON, error);
@@ -266,6 +271,7 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 /// Finds the endpoint among the others that the path names.
 fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> AdminTask {
     keys::task(request, sender, process)
+        .or_else(|| ui::page(request).map(AdminTask::Show))
         .or_else(|| events::task(request))
         .or_else(|| explain::task(request, process))
         .or_else(|| values::task(request))
@@ -280,7 +286,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
 fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
-        r#""/events","/explain?url=URL","/keys?value=VALUE","#,
+        r#""/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
         r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#

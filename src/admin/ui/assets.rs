@@ -1,0 +1,50 @@
+//! Lists the files of the page, which are part of the binary: one line each.
+
+/// A file of the page.
+#[derive(Debug)]
+pub(super) struct UiAsset {
+    /// Its path below `/ui/`; empty for the page itself.
+    pub path: &'static str,
+    /// Its `Content-Type`.
+    pub content_type: &'static str,
+    /// Its content.
+    pub bytes: &'static [u8],
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+macro_rules! assets {
+    ($($path:literal, $content_type:ident, $file:literal;)*) => {
+        /// Every file. A new one is a line here.
+        pub(super) static ASSETS: &[UiAsset] = &[$(
+            UiAsset {
+                path: $path,
+                content_type: $content_type,
+                bytes: include_bytes!(concat!("../../../ui/", $file)),
+            },
+        )*];
+    };
+}
+
+assets! {
+    "", HTML, "index.html";
+    "style.css", CSS, "style.css";
+    "icon.svg", SVG, "icon.svg";
+    "app.js", JS, "app.js";
+    "access.js", JS, "access.js";
+    "stream.js", JS, "stream.js";
+    "series.js", JS, "series.js";
+    "dom.js", JS, "dom.js";
+    "chart.js", JS, "chart.js";
+    "views/overview.js", JS, "views/overview.js";
+    "views/limits.js", JS, "views/limits.js";
+    "views/limit.js", JS, "views/limit.js";
+    "views/usage.js", JS, "views/usage.js";
+    "views/keys.js", JS, "views/keys.js";
+    "views/explain.js", JS, "views/explain.js";
+    "views/configuration.js", JS, "views/configuration.js";
+    "views/rejections.js", JS, "views/rejections.js";
+}

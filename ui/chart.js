@@ -1,0 +1,81 @@
+// Draws lines of rates over two minutes, as SVG that is drawn anew each second.
+
+import { fill, h, perSecond, s, say } from './dom.js';
+import { SECONDS } from './series.js';
+
+const WIDTH = 600;
+const HEIGHT = 160;
+
+/** Makes a chart of series { admitted, rejected, shadow }. Labels: names by kind; kinds without a label are left out. */
+export function rateChart(title, labels) {
+  const kinds = Object.keys(labels);
+  const lines = Object.fromEntries(kinds.map((kind) => [kind, s('path', { class: `s-${kind}` })]));
+  const areas = kinds.filter((kind) => kind !== 'shadow').map((kind) => [kind, s('path', { class: `area s-${kind}` })]);
+  const svg = s('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: 'none', role: 'img' },
+    [0, 0.5, 1].map((at) => s('line', { class: 'grid-line', x1: 0, x2: WIDTH, y1: at * HEIGHT, y2: at * HEIGHT })),
+    areas.map(([, path]) => path), kinds.map((kind) => lines[kind]));
+  const top = h('span', {}, '');
+  const values = Object.fromEntries(kinds.map((kind) => [kind, h('b', {}, '0')]));
+  const legend = h('ul.legend', {}, kinds.map((kind) => h('li', {}, h(`span.swatch.s-${kind}`, { 'aria-hidden': 'true' }), `${labels[kind]} `,
+    values[kind], ' /s')));
+  const at = h('span', {}, 'now');
+  const node = h('figure.chart', {}, svg, h('div.axis.top', { 'aria-hidden': 'true' }, top), h('div.axis', { 'aria-hidden': 'true' },
+    h('span', {}, '2 min ago'), at), legend);
+  let shown = null;
+  let pointed = null;
+  svg.addEventListener('pointermove', (event) => {
+    const box = svg.getBoundingClientRect();
+    pointed = SECONDS - 1 - Math.round((event.clientX - box.left) / box.width * (SECONDS - 1));
+    tell();
+  });
+  svg.addEventListener('pointerleave', () => { pointed = null; tell(); });
+
+  /** Writes the values of the second under the pointer, or of the latest one. */
+  function tell() {
+    if (!shown) return;
+    for (const kind of kinds) say(values[kind], perSecond(shown[kind].at(-1 - (pointed ?? 0)) ?? 0));
+    say(at, pointed ? `at ${pointed} s ago` : 'now');
+  }
+
+  return {
+    node,
+    update(series) {
+      shown = series;
+      const highest = nice(Math.max(1, ...kinds.flatMap((kind) => series[kind])));
+      const line = (points) => points.map((value, index) => {
+        const x = WIDTH - (points.length - 1 - index) / (SECONDS - 1) * WIDTH;
+        return `${index ? 'L' : 'M'}${x.toFixed(1)} ${(HEIGHT - value / highest * HEIGHT).toFixed(1)}`;
+      }).join('');
+      for (const kind of kinds) lines[kind].setAttribute('d', line(series[kind]));
+      for (const [kind, path] of areas) {
+        const points = series[kind];
+        const left = WIDTH - (points.length - 1) / (SECONDS - 1) * WIDTH;
+        path.setAttribute('d', points.length > 1 ? `${line(points)}L${WIDTH} ${HEIGHT}L${left.toFixed(1)} ${HEIGHT}Z` : '');
+      }
+      say(top, `${perSecond(highest)} /s`);
+      tell();
+      const latest = kinds.map((kind) => `${labels[kind]} ${perSecond(series[kind].at(-1) ?? 0)} a second`);
+      svg.setAttribute('aria-label', `${title}, the last two minutes: ${latest.join(', ')}`);
+    },
+  };
+}
+
+/** The next of 1, 2, 5, 10, 20, 50… */
+function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value);
+}
+
+/** Draws a histogram: bars of { from, to, keys }, and a line at `limit`. Bars above it are hit. */
+export function histogram(node, bars, limit) {
+  const most = Math.max(1, ...bars.map((bar) => bar.keys));
+  const width = WIDTH / Math.max(1, bars.length);
+  // Few keys beside many must be seen, so the height is of the logarithm.
+  const height = (keys) => (keys > 0 ? 6 + Math.log1p(keys) / Math.log1p(most) * (HEIGHT - 6) : 0);
+  const edge = bars.findIndex((bar) => bar.to > limit);
+  const x = (edge < 0 ? bars.length : edge) * width;
+  fill(node, bars.map((bar, at) => s('rect', {
+    class: bar.to > limit ? 'bar hit' : 'bar', x: at * width + width * 0.08, width: width * 0.84, y: HEIGHT - height(bar.keys), height: height(bar.keys),
+  }, s('title', {}, `${bar.from === bar.to ? bar.from : `${bar.from} to ${bar.to}`} used: ${bar.keys} keys`))),
+  s('line', { class: 'mark', x1: x, x2: x, y1: 0, y2: HEIGHT }));
+}

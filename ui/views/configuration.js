@@ -1,0 +1,52 @@
+// The configuration in force: the last reload with its changes, the routes, and the files as they were read, without secrets.
+
+import { change, read } from '../access.js';
+import { failed, fill, h, table } from '../dom.js';
+import { changes } from './overview.js';
+
+export default function configuration({ series }) {
+  const last = h('div');
+  const routes = h('div', {}, h('p.quiet', {}, 'Reading.'));
+  const text = h('pre', { tabindex: '0', 'aria-label': 'Configuration as JSON' }, '');
+  const said = h('div', { role: 'status' });
+  let generation = null;
+  const reload = h('button', {
+    type: 'button',
+    async onclick() {
+      reload.disabled = true;
+      try {
+        const done = await change('reload', 'POST');
+        fill(said, h('p.good', {}, done.changes.length ? `Reloaded: ${done.changes.length} changes.` : 'Reloaded: nothing changed.'));
+      } catch (error) {
+        fill(said, failed(error));
+      }
+      reload.disabled = false;
+    },
+  }, 'Reload');
+
+  async function reread() {
+    try {
+      const [config, all] = [await read('config'), await read('routes')];
+      text.textContent = JSON.stringify(config.configuration, null, 2);
+      fill(routes, table('Routes, in the order of the file', [{ label: 'Route' }, { label: 'Takes' }, { label: 'Limits' }, { label: 'Then' }],
+        all.routes.map((route) => [route.name, route.takes.join(', '), route.limits.join(', ') || '–', route.action])));
+    } catch (error) {
+      fill(routes, failed(error));
+    }
+  }
+
+  return {
+    title: 'Configuration',
+    node: [h('h1', {}, 'Configuration in force'), h('div.grid', {},
+      h('section.card.wide', { 'aria-label': 'Last reload' }, h('div.head', {}, h('h2', {}, 'Last reload'), reload), said, last),
+      h('section.card.wide', { 'aria-label': 'Routes' }, h('h2', {}, 'Routes'), routes),
+      h('section.card.wide', { 'aria-label': 'Files' }, h('h2', {}, 'The files, without secrets and defaults'), text))],
+    update(name) {
+      if (name !== 'all' && name !== 'overview') return;
+      const { configuration: facts } = series.overview;
+      fill(last, changes(facts));
+      if (generation !== facts.generation) reread();
+      generation = facts.generation;
+    },
+  };
+}

@@ -1,0 +1,130 @@
+// Keys: type a value and see its standing under every limit; or one key of one limit by its hash. Clear, ban and grant with the token.
+
+import { WHY_READ_ONLY, change, mayAct, part, read } from '../access.js';
+import { clock, count, failed, fill, h, link, plural, say, span, table } from '../dom.js';
+
+/** Limits that are shown whole, used or not. */
+const FEW = 8;
+
+export default function keys({ series, query }) {
+  const found = h('div', { 'aria-live': 'polite', tabindex: '-1' });
+  const field = h('textarea', { rows: 1, name: 'value', spellcheck: 'false', autocomplete: 'off', placeholder: '203.0.113.7' }, query.getAll('value').join('\n'));
+  const limit = query.get('limit');
+  const hash = query.get('key');
+  let busy = 0;
+
+  /** Looks again after an action, whose button is gone then, and takes its focus over. */
+  async function again() {
+    await look();
+    found.focus({ preventScroll: true });
+  }
+
+  async function look() {
+    const mine = ++busy;
+    fill(found, h('p.quiet', {}, 'Looking.'));
+    try {
+      if (hash && limit) {
+        const page = await read(`limits/${part(limit)}/keys/${part(hash)}`);
+        if (mine === busy) fill(found, standing(series, page, `limits/${part(limit)}/keys/${part(hash)}`, again));
+        return;
+      }
+      const values = query.getAll('value');
+      const asked = values.map((value) => `value=${part(value)}`).join('&');
+      if (limit) {
+        const page = await read(`limits/${part(limit)}/keys?${asked}`);
+        if (mine === busy) fill(found, standing(series, page, `limits/${part(limit)}/keys?${asked}`, again));
+        return;
+      }
+      const page = await read(`keys?${asked}`);
+      if (mine !== busy) return;
+      const rejecting = page.limits.filter((one) => rejects(series, one)).length;
+      const isShown = (one) => page.limits.length <= FEW || !one.admits || one.ban_level > 0 || one.exempt || one.in_flight || one.rates.some((rate) => rate.used > 0);
+      const unused = page.limits.filter((one) => !isShown(one));
+      fill(found,
+        h('p', { class: rejecting ? 'verdict bad' : 'verdict good' }, page.limits.length === 0 ? 'No limit counts by this value.'
+          : rejecting ? `${rejecting} of ${plural(page.limits.length, 'limit')} would reject the next request.` : 'No limit would reject the next request.'),
+        page.limits.filter(isShown).sort((a, b) => a.admits - b.admits).map((one) => standing(series, one, `limits/${part(one.limit)}/keys?${asked}`, again)),
+        page.omitted > 0 && h('p.quiet', {}, `${count(page.omitted)} more limits were not asked.`),
+        unused.length > 0 && h('details.card', {}, h('summary', {}, `${plural(unused.length, 'limit')} counted nothing for this value`),
+          table('Limits without a count', [{ label: 'Limit' }, { label: 'Rates' }], unused.map((one) => [link(`keys?limit=${part(one.limit)}&${asked}`, one.limit),
+            one.rates.map((rate) => rate.rate).join(', ')]))),
+        page.others.length > 0 && h('details.card', {}, h('summary', {}, `${plural(page.others.length, 'limit')} cannot count by this value`),
+          table('Other limits', [{ label: 'Limit' }, { label: 'Reason' }], page.others.map((one) => [link(`limit/${part(one.limit)}`, one.limit), one.why]))));
+    } catch (error) {
+      if (mine === busy) fill(found, failed(error));
+    }
+  }
+
+  if (hash || query.has('value')) look();
+  return {
+    title: 'Keys',
+    node: [h('h1', {}, 'Keys'),
+      h('section.card', { 'aria-label': 'Look up' }, h('form', {
+        role: 'search',
+        onsubmit(event) {
+          event.preventDefault();
+          const values = field.value.split('\n').map((line) => line.trim()).filter(Boolean);
+          const next = `#/keys?${values.map((value) => `value=${part(value)}`).join('&')}`;
+          if (!values.length) field.focus();
+          else if (location.hash === next) look();
+          else location.hash = next;
+        },
+      }, h('label', {}, 'A value that limits count by: an address, a number, a user. A key of several parts takes a line for each, in the order of ',
+        'the limit\'s key.', field),
+      h('div.row', {}, h('button.main', { type: 'submit' }, 'Look up')))), found],
+  };
+}
+
+const isEnforced = (series, page) => !['shadow', 'mark'].includes(series.limit(page.limit)?.action);
+const rejects = (series, page) => !page.admits && (isEnforced(series, page) || page.ban !== null || page.exempt === 'blocked');
+
+/** One key at one limit, with its actions. */
+function standing(series, page, path, again) {
+  const said = h('div', { role: 'status' });
+  const bans = series.limit(page.limit)?.ban !== null;
+  const act = (label, question, method, body, kind = '', why = mayAct() ? '' : WHY_READ_ONLY) => h(`button${kind}`, {
+    type: 'button', disabled: why !== '', title: why,
+    async onclick() {
+      const given = await ask(question, label, typeof body === 'function');
+      if (given === null || given === false) return;
+      try {
+        await change(path, method, typeof body === 'function' ? body(given) : body);
+        again();
+      } catch (error) {
+        fill(said, failed(error));
+      }
+    },
+  }, label);
+  const verdict = page.exempt === 'blocked' ? 'rejects: a row of its overrides blocks the key' : page.ban ? `rejects: banned for ${span(page.ban.left)} more`
+    : page.admits ? (page.exempt ? 'admits: a row of its overrides exempts the key' : 'admits')
+      : isEnforced(series, page) ? 'rejects: a rate has no room' : `a rate has no room, and its action is ${series.limit(page.limit).action}`;
+  return h('section.card', { 'aria-label': `Limit ${page.limit}` },
+    h('div.head', {}, h('h2', {}, link(`limit/${part(page.limit)}`, page.limit), ' ', h('span', { class: rejects(series, page) ? 'bad' : page.admits ? 'good' : 'warn' }, verdict)),
+      h('span.small.quiet', {}, series.limit(page.limit)?.key, ' · ', h('code', {}, page.key))),
+    table(`Rates of ${page.limit}`, [
+      { label: 'Rate' }, { label: 'Used', number: true }, { label: 'Left', number: true }, { label: 'More in', number: true },
+      { label: 'All free in', number: true },
+    ], page.rates.map((rate) => [rate.rate, `${count(rate.used)} of ${count(rate.limit)}`, count(rate.remaining), span(rate.next), span(rate.reset)])),
+    h('p.small.quiet', {}, `Decided by the ${page.decided_by === 'store' ? 'store' : 'gateway itself'} at ${clock(page.at)}.`,
+      page.in_overflow && ' The key shares counters, so the use may be of other keys.',
+      page.ban && ` Ban ${page.ban.level} in a row, until ${clock(page.ban.until)}.`,
+      page.in_flight !== null && ` ${plural(page.in_flight, 'request')} in flight.`),
+    h('div.row', { role: 'group', 'aria-label': 'Actions' },
+      act('Clear', `Clear the counters and the ban of this key at limit ${page.limit}?`, 'DELETE'),
+      act('Grant', `Give this key all of limit ${page.limit} again? A ban stays.`, 'PUT', { used: 0 }),
+      act('Ban', `Ban this key at limit ${page.limit}? For how long:`, 'PUT', (length) => ({ ban: { for: length, reason: 'by hand, on the page' } }), '.danger',
+        mayAct() && !bans ? 'This limit has no ban in the configuration.' : undefined)), said);
+}
+
+/** Asks before an action; with `length` also for a duration. The duration, true, or false. */
+export function ask(question, label, length = false) {
+  return new Promise((done) => {
+    const field = length ? h('input', { name: 'length', value: '1h', required: true, pattern: '[0-9]+(s|m|h|d)', 'aria-label': 'Duration, such as 30m or 1h' }) : null;
+    const dialog = h('dialog', { 'aria-label': label, onclose() { dialog.remove(); done(dialog.returnValue === 'yes' ? field?.value ?? true : false); } },
+      h('form', { method: 'dialog' }, h('p', {}, question), field,
+        h('div.row', {}, h('button.main', { value: 'yes' }, label), h('button', { value: 'no', formnovalidate: true }, 'Cancel'))));
+    document.body.append(dialog);
+    dialog.showModal();
+    say(document.getElementById('said'), question);
+  });
+}

@@ -1,0 +1,131 @@
+// One limit: its rates beside those in shadow, the load of its table, the keys nearest to it, its bans, and the slider over live usage.
+
+import { change, mayAct, part, read } from '../access.js';
+import { rateChart } from '../chart.js';
+import { card, clock, count, facts, failed, fill, h, link, percent, renew, span, table } from '../dom.js';
+import { ask } from './keys.js';
+import { usage } from './usage.js';
+
+/** A bar beside a number that says the same. */
+const gauge = (part, high) => h('meter', { min: 0, max: 1, low: 0.8, high, optimum: 0, value: Math.min(1, part), 'aria-hidden': 'true' });
+
+/** The keys are read again at most so often, and only while something changes: a read walks the whole table. */
+const PAUSE = 10000;
+
+export default function limit({ series, rest: [name] }) {
+  const known = series.limit(name);
+  if (!known) {
+    return { title: name, node: [h('h1', {}, `There is no limit ${name}`), h('p', {}, link('limits', 'All limits'))] };
+  }
+  const base = `limits/${part(name)}`;
+  const chart = rateChart(`Limit ${name}`, { admitted: 'Admitted', rejected: 'Rejected', shadow: 'Would be rejected (shadow)' });
+  const sums = h('div');
+  const load = h('div');
+  const top = h('div', {}, h('p.quiet', {}, 'Reading the table.'));
+  const bans = h('div');
+  const slider = usage(base);
+  const refresh = h('button', { type: 'button', onclick: reread }, 'Read again');
+  let readAt = 0;
+  let closed = false;
+  let advice = null;
+  let refused = 0;
+
+  async function reread() {
+    readAt = Date.now();
+    refresh.disabled = true;
+    try {
+      const page = await read(`${base}/top?n=20`);
+      const banned = known.ban === null ? null : await read(`${base}/bans?n=50`);
+      if (closed) return;
+      ({ advice, refused } = page.overflow);
+      showTop(page);
+      if (banned) showBans(banned);
+      showLoad();
+    } catch (error) {
+      if (!closed) fill(top, failed(error));
+    }
+    refresh.disabled = false;
+    slider.refresh();
+  }
+
+  function showTop(page) {
+    renew(top, h('p.small.quiet', {}, `${count(page.keys)} active keys at ${clock(page.at)}. A key is a keyed hash; the Keys view finds the one of a value.`),
+      table('The keys with the highest use', [{ label: 'Key' }, { label: 'Used', number: true }, { label: 'Left' }, { label: 'All free in', number: true }],
+        page.top.map((key) => [link(`keys?limit=${part(name)}&key=${key.key}`, h('code', {}, key.key)),
+          h('span', { class: key.refused ? 'bad' : '' }, gauge(key.used, 0.999), ` ${percent(key.used)}`),
+          key.rates.map((rate) => `${rate.remaining} of ${rate.rate}`).join(', '), span(Math.max(...key.rates.map((rate) => rate.reset)))]),
+        'No key is active.'));
+  }
+
+  function showBans(page) {
+    renew(bans, table('Banned keys', [{ label: 'Key' }, { label: 'Ends in', number: true }, { label: 'Level', number: true }, { label: 'Action' }],
+      page.keys.map((key) => [link(`keys?limit=${part(name)}&key=${key.key}`, h('code', {}, key.key)), key.until ? span(key.left) : 'ended', String(key.level),
+        h('button.danger', {
+          type: 'button', disabled: !mayAct(), 'aria-label': `Lift the ban of ${key.key}`,
+          async onclick() {
+            if (!await ask(`Lift the ban of key ${key.key}? Its counters are cleared too.`, 'Lift')) return;
+            await change(`${base}/bans/${key.key}`, 'DELETE').catch((error) => bans.prepend(failed(error)));
+            reread();
+          },
+        }, 'Lift')]), 'No key is banned.'),
+    page.ban.not_kept ? h('p.error', {}, `${count(page.ban.not_kept)} bans could not be kept: raise the limit's capacity.`) : null);
+  }
+
+  function showLoad() {
+    const sampled = series.limits.get(name)?.load;
+    const share = sampled ? sampled.keys / known.capacity : 0;
+    renew(load, facts([
+      ['Active keys', sampled ? [gauge(share, 0.95), ` ${count(sampled.keys)} of ${count(known.capacity)} (${percent(share)})`] : 'not sampled yet'],
+      ['Overflow', sampled?.overflow ? h('span.bad', {}, 'new keys share counters') : 'none'],
+      ['Rejected in overflow', refused ? count(refused) : null],
+      ['Capacity to set', advice ? h('b.bad', {}, count(advice)) : null],
+    ]));
+  }
+
+  function counters() {
+    const row = series.limits.get(name);
+    if (row?.history) chart.update(row.history);
+    showLoad();
+    if (row?.counts) {
+      const of = (label, enforced, shadow) => [label, count(series.sum(name, enforced)), count(series.sum(name, shadow))];
+      renew(sums, table('Since the start', [{ label: 'Since the start' }, { label: 'Enforced', number: true }, { label: 'Shadow', number: true }], [
+        of('Admitted', ['admitted'], ['shadow_admitted', 'shadow_rates_admitted']),
+        of('Rejected by a rate', ['refused'], ['shadow_refused', 'shadow_rates_refused']),
+        ...[['Rejected by a ban', 'banned'], ['Too many in flight', 'concurrency_refused'], ['Store unavailable', 'store_unavailable'], ['Blocked by a row', 'blocked'],
+          ['Exempt', 'unlimited'], ['Delayed', 'delayed'], ['Marked', 'marked'], ['Key missing', 'key_missing'], ['Refunded', 'refunded']]
+          .filter(([, counter]) => series.sum(name, [counter])).map(([label, counter]) => [label, count(series.sum(name, [counter])), '–']),
+      ]));
+    } else fill(sums, h('p.quiet', {}, 'No request has met this limit since the start.'));
+    if (row?.rates && Date.now() - readAt > PAUSE && !document.hidden) reread();
+  }
+
+  return {
+    title: name,
+    // A reload may change every fact of it.
+    isRemade: true,
+    node: [
+      h('p.small', {}, link('limits', '← All limits')),
+      h('h1', {}, `Limit ${name}`),
+      h('div.grid', {},
+        card('Rules', facts([['Rates', known.rates.join(', ')], ['Key', h('code', {}, known.key)], ['Algorithm', known.algorithm],
+          ['Action', known.action + (known.enforce === '100%' ? '' : `, enforced for ${known.enforce} of keys`)],
+          ['Rates in shadow', known.shadow_rates.join(', ')], ['Ban', known.ban && `${span(known.ban)} at first`],
+          ['In flight', known.concurrency && `at most ${known.concurrency} of a key`], ['Counts', known.shared ? 'with other gateways' : 'on this gateway']])),
+        card('Table', load),
+        h('section.card.wide', { 'aria-label': 'Rates' }, h('h2', {}, 'Requests, and what shadow would reject'), chart.node),
+        h('section.card.wide', { 'aria-label': 'Another number' }, h('h2', {}, 'What another number would do'), slider.node),
+        h('section.card.wide', { 'aria-label': 'Keys' }, h('div.head', {}, h('h2', {}, 'Keys nearest to the limit'), refresh), top),
+        known.ban !== null && card('Bans', bans), card('Decisions', sums)),
+    ],
+    update(event) {
+      if (event === 'all' || event === 'counters') counters();
+      if (event === 'all') {
+        chart.update(series.limits.get(name)?.history ?? { admitted: [], rejected: [], shadow: [] });
+        if (!readAt) reread();
+      }
+    },
+    close() {
+      closed = true;
+    },
+  };
+}

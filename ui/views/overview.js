@@ -1,0 +1,119 @@
+// The overview: what passes, what is rejected and by which limit, and what stands behind the gateway.
+
+import { rateChart } from '../chart.js';
+import { card, clock, count, facts, fill, h, link, perSecond, percent, plural, renew, say, span, table, when } from '../dom.js';
+import { part } from '../access.js';
+
+/** Limits in the table of rejections. */
+const ROWS = 8;
+
+export default function overview({ series }) {
+  const tile = (label) => {
+    const value = h('dd', {}, '–');
+    const below = h('dd', {}, '');
+    return { node: h('div', {}, h('dt', {}, label), value, below), value, below };
+  };
+  const tiles = {
+    requests: tile('Requests a second'), rejected: tile('Rejected a second'), flight: tile('In flight'), limits: tile('Limits'), servers: tile('Servers'),
+  };
+  const chart = rateChart('Requests', { admitted: 'Not rejected', rejected: 'Rejected', shadow: 'Would be rejected (shadow)' });
+  const rejecting = h('div', {}, h('p.quiet', {}, 'None since this page was opened.'));
+  const latest = h('div');
+  const origins = h('div');
+  const store = h('div');
+  const certificates = h('div');
+  const configuration = h('div');
+  const storeCard = card('Store', store);
+
+  function counters() {
+    const { now } = series;
+    say(tiles.requests.value, perSecond(now.requests));
+    say(tiles.requests.below, plural(now.connections, 'connection'));
+    say(tiles.rejected.value, perSecond(now.rejected));
+    say(tiles.rejected.below, now.requests > 0 ? `${percent(now.rejected / now.requests)} of requests` : 'no requests');
+    say(tiles.flight.value, count(now.inFlight));
+    const full = [...series.limits.values()].filter((limit) => limit.load?.overflow).length;
+    say(tiles.limits.value, count(series.limits.size));
+    say(tiles.limits.below, full ? `${full} in overflow` : 'none in overflow');
+    tiles.limits.below.className = full ? 'bad' : '';
+    chart.update(series.total);
+    const sums = [...series.limits].filter(([, limit]) => limit.sums).map(([name, { sums: of, rates }]) => ({
+      name, rates, rejected: total(of.rejected), shadow: total(of.shadow),
+    })).filter((row) => row.rejected + row.shadow > 0).sort((a, b) => b.rejected - a.rejected || b.shadow - a.shadow);
+    if (!sums.length) return;
+    renew(rejecting, table('Limits that rejected in the last two minutes', [
+      { label: 'Limit' }, { label: 'Rejected', number: true }, { label: 'now /s', number: true }, { label: 'In shadow', number: true },
+    ], sums.slice(0, ROWS).map((row) => [
+      link(`limit/${part(row.name)}`, row.name), count(row.rejected), perSecond(row.rates?.rejected ?? 0), count(row.shadow),
+    ])), sums.length > ROWS && h('p.small.quiet', {}, link('limits', `${sums.length - ROWS} more`)));
+  }
+
+  function tail() {
+    renew(latest, table('The latest rejections', [{ label: 'Time' }, { label: 'Client' }, { label: 'By' }, { label: 'Status', number: true }],
+      series.rejections.slice(0, 5).map((row) => [clock(row.at), h('span.mono', {}, row.client ?? '–'),
+        row.limit ? link(`limit/${part(row.limit)}`, row.limit) : row.outcome, String(row.status || '–')]), 'None since this page was opened.'));
+  }
+
+  function facade() {
+    const { state, overview: said } = series;
+    const servers = state.origins.flatMap((origin) => origin.servers.map((server) => ({ origin, server })));
+    const up = servers.filter(({ server }) => server.healthy).length;
+    say(tiles.servers.value, `${up} of ${servers.length}`);
+    tiles.servers.value.className = up < servers.length ? 'bad' : '';
+    say(tiles.servers.below, 'in service');
+    renew(origins, table('Origins and their servers', [
+      { label: 'Origin' }, { label: 'Server' }, { label: 'State' }, { label: 'In flight', number: true }, { label: 'Latest failure' },
+    ], servers.map(({ origin, server }) => [origin.name, h('span.mono', {}, server.address),
+      h('span', { class: server.healthy ? 'good' : 'bad' }, server.state + (server.backup ? ', backup' : '')), count(server.in_flight),
+      server.last_error ? h('span', { title: server.last_error.reason }, `${server.last_error.failure} at ${clock(server.last_error.at)}`)
+        : server.last_failure ? `${server.last_failure.outcome} at ${clock(server.last_failure.at)}` : '–']), 'No origin is configured.'));
+    storeCard.hidden = !state.store;
+    if (state.store) {
+      renew(store, table('Servers of the store', [{ label: 'Server' }, { label: 'State' }, { label: 'Since' }, { label: 'Latest error' }],
+        state.store.servers.map((server) => [h('span.mono', {}, server.address),
+          h('span', { class: server.state === 'connected' ? 'good' : 'bad' }, server.state), clock(server.since), server.last_error?.error ?? '–'])),
+      facts([['Gateways', count(state.store.nodes)], ['Lag', state.replication && span(state.replication.lag_seconds)],
+        ['Dropped units', state.replication?.dropped_units ? h('span.bad', {}, count(state.replication.dropped_units)) : null]]));
+    }
+    const orders = (state.acme?.certificates ?? []).filter((order) => order.error);
+    renew(certificates, table('Certificates', [{ label: 'Names' }, { label: 'Listener' }, { label: 'Valid until' }],
+      state.certificates.map((certificate) => {
+        const days = (new Date(certificate.not_after) - Date.now()) / 86400000;
+        return [certificate.names.join(', '), certificate.listener ?? 'all',
+          h('span', { class: days < 14 ? 'bad' : '' }, when(certificate.not_after))];
+      }), 'No listener speaks TLS.'), orders.map((order) => h('p.error', {}, `${order.names.join(', ')}: ${order.error}`)));
+    renew(configuration, changes(said.configuration, [['Version', said.version], ['Started', when(said.started)]]));
+  }
+
+  return {
+    title: 'Overview',
+    node: [
+      h('h1', {}, 'Overview'),
+      h('dl.tiles', {}, Object.values(tiles).map(({ node }) => node)),
+      h('div.grid', {}, h('section.card.wide', { 'aria-label': 'Requests' }, h('h2', {}, 'Requests'), chart.node),
+        card('Rejections by limit, two minutes', rejecting), card('Latest rejections', latest),
+        h('section.card.wide', { 'aria-label': 'Origins' }, h('h2', {}, 'Origins'), origins), card('Certificates', certificates),
+        card('Configuration in force', configuration), storeCard),
+    ],
+    update(name) {
+      if (name === 'all' || name === 'counters') counters();
+      if (name === 'all' || name === 'rejections') tail();
+      if (name === 'all' || name === 'state' || name === 'overview') facade();
+    },
+  };
+}
+
+/** The last reload: shown here and in the view of the configuration. */
+export function changes({ file, generation, loaded_at, last_reload, pending_restart, broken_files }, more = []) {
+  return [
+    facts([['File', h('code', {}, file)], ['In force', [`generation ${generation}, since `, when(loaded_at)]],
+      ['Last reload', last_reload ? [h('span', { class: last_reload.result === 'ok' ? 'good' : 'bad' }, last_reload.result), ', ', when(last_reload.at)] : 'none'],
+      ['Waits for a restart', pending_restart.length ? pending_restart.join(', ') : null], ...more]),
+    last_reload?.error && h('p.error', {}, last_reload.error),
+    broken_files.map((broken) => h('p.error', {}, broken)),
+    last_reload?.changes.length ? [h('h3', {}, 'Changes'), h('ul.plain.small', {}, last_reload.changes.slice(0, 20).map((change) => h('li', {}, change))),
+      last_reload.changes.length > 20 && h('p.small.quiet', {}, `and ${last_reload.changes.length - 20} more, in the process log`)] : null,
+  ];
+}
+
+const total = (points) => points.reduce((sum, one) => sum + one, 0);

@@ -1,0 +1,74 @@
+// The live tail of rejections: a sample that the gateway bounds. A screen reader hears a summary, not each row.
+
+import { part } from '../access.js';
+import { TAIL } from '../series.js';
+import { clock, count, fill, h, link, perSecond, say, span, table } from '../dom.js';
+
+/** Milliseconds between two summaries for a screen reader. */
+const PAUSE = 10000;
+const ROWS = 100;
+/** Milliseconds between two drawings, a little less than between two events of counters. */
+const DRAWN = 900;
+
+export default function rejections({ series }) {
+  const rows = h('div', { role: 'log', 'aria-live': 'off', 'aria-label': 'Rejected requests' });
+  const summary = h('p.small.quiet');
+  const announced = h('p.hidden', { 'aria-live': 'polite' });
+  const filter = h('input', { type: 'search', placeholder: 'client, limit, route, key, outcome', oninput: draw, value: '' });
+  let paused = null;
+  let drawn = 0;
+  let isBehind = false;
+  let spoken = Date.now();
+  let before = series.tailed;
+  const pause = h('button', {
+    type: 'button', 'aria-pressed': 'false',
+    onclick() {
+      paused = paused ? null : [...series.rejections];
+      pause.setAttribute('aria-pressed', String(paused !== null));
+      say(pause, paused ? 'Go on' : 'Pause');
+      draw();
+    },
+  }, 'Pause');
+
+  function draw() {
+    drawn = Date.now();
+    isBehind = false;
+    const wanted = filter.value.trim().toLowerCase();
+    const text = (row) => [row.client, row.limit, row.route, row.key, row.outcome, row.status, row.reason].join(' ').toLowerCase();
+    const shown = (paused ?? series.rejections).filter((row) => !wanted || text(row).includes(wanted)).slice(0, ROWS);
+    fill(rows, table('Rejected requests, the latest first', [
+      { label: 'Time' }, { label: 'Client' }, { label: 'Limit' }, { label: 'Route' }, { label: 'Key' }, { label: 'Status', number: true }, { label: 'Reason' },
+    ], shown.map((row) => [clock(row.at), row.client ? link(`keys?value=${part(row.client)}`, h('code', {}, row.client)) : '–',
+      row.limit ? link(`limit/${part(row.limit)}`, row.limit) : '–', row.route ?? '–',
+      row.key && row.limit ? link(`keys?limit=${part(row.limit)}&key=${row.key}`, h('code', {}, row.key)) : '–', String(row.status || '–'),
+      [row.outcome, row.retry_after ? `, again in ${span(row.retry_after)}` : '', row.reason ? `: ${row.reason}` : '']]),
+    wanted ? 'None of the rejections fits.' : 'None since this page was opened.'));
+  }
+
+  function tell() {
+    say(summary, `${perSecond(series.now.rejected)} rejections a second. The gateway sends at most 64 a second of them, the first ones of each quarter; `
+      + `this page keeps ${TAIL}.`
+      + (series.dropped ? ` ${count(series.dropped)} events were lost, since this browser was too slow.` : ''));
+    if (Date.now() - spoken < PAUSE || series.tailed === before) return;
+    const limits = new Map();
+    for (const row of series.rejections.slice(0, series.tailed - before)) limits.set(row.limit ?? row.outcome, (limits.get(row.limit ?? row.outcome) ?? 0) + 1);
+    const [most] = [...limits].sort((a, b) => b[1] - a[1]);
+    say(announced, `${count(series.tailed - before)} rejections shown in the last ${span((Date.now() - spoken) / 1000)}, most of them by ${most[0]}.`);
+    spoken = Date.now();
+    before = series.tailed;
+  }
+
+  return {
+    title: 'Rejections',
+    node: [h('div.head', {}, h('h1', {}, 'Rejections, live'), pause),
+      h('section.card', { 'aria-label': 'Rejections' }, h('form', { role: 'search', onsubmit: (event) => event.preventDefault() },
+        h('label', {}, 'Show only', filter)), summary, announced, rows)],
+    update(name) {
+      if (name === 'all' || name === 'counters') tell();
+      if (name === 'rejections') isBehind = true;
+      // Rows do not move under the pointer, and at most once a second.
+      const isHeld = paused || rows.matches(':hover') || rows.querySelector(':focus-visible') || Date.now() - drawn < DRAWN;
+      if (name === 'all' || (isBehind && !isHeld)) draw();
+    },
+  };
+}

@@ -1,0 +1,96 @@
+// The slider: "at N per P this many keys would have been hit", over the largest use of each key that the gateway saw lately.
+
+import { read } from '../access.js';
+import { histogram } from '../chart.js';
+import { count, failed, fill, h, percent, plural, s, say } from '../dom.js';
+
+const BARS = 40;
+
+/** Keys whose largest use is more than `limit`. */
+export const hit = (peaks, limit) => peaks.reduce((sum, peak) => sum + (peak.used > limit ? peak.keys : 0), 0);
+
+/** Groups peaks into at most so many bars. */
+export function bars(peaks, most) {
+  const width = Math.max(1, Math.ceil(most / BARS));
+  const made = Array.from({ length: Math.ceil(most / width) }, (_, at) => ({ from: at * width + 1, to: (at + 1) * width, keys: 0 }));
+  for (const { used, keys } of peaks) {
+    const bar = made[Math.ceil(used / width) - 1];
+    if (bar) bar.keys += keys;
+  }
+  return made;
+}
+
+/** The sentences for a number: what it would have hit, and what the counts cannot say. */
+export function sentences(rate, limit) {
+  const of = hit(rate.peaks, limit);
+  const share = (part) => (rate.keys ? ` of ${count(rate.keys)} (${percent(part / rate.keys)})` : '');
+  const capped = hit(rate.peaks, rate.limit - 1);
+  const about = rate.sampled ? 'about ' : '';
+  const keys = (n) => plural(n, 'key');
+  const per = rate.rate.replace(/^\S+ per /, '');
+  if (limit < rate.limit) return [`At ${count(limit)} per ${per}, ${about}${keys(of)}${share(of)} would have been hit.`, ''];
+  const unknown = capped
+    ? `${keys(capped)} reached today's ${count(rate.limit)} and may have wanted more; the counters do not say how much.`
+    : 'No key has reached it lately.';
+  if (limit > rate.limit) return [`At ${count(limit)} per ${per}, no more keys than today would be hit: at most ${keys(capped)}.`, unknown];
+  return [`At today's ${count(limit)} per ${per}, at most ${keys(capped)}${share(capped)} could be hit.`, unknown];
+}
+
+export function usage(base) {
+  const node = h('div', {}, h('p.quiet', {}, 'Reading the usage.'));
+  const svg = s('svg', { viewBox: '0 0 600 160', preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+  const first = h('p.verdict', { 'aria-live': 'polite' });
+  const second = h('p.small.quiet');
+  const range = h('input', { type: 'range', min: '1', oninput: draw });
+  const number = h('input', { type: 'number', min: '1', oninput() { range.value = number.value; draw(); } });
+  const period = h('select', { onchange() { choose(); } });
+  const right = h('span');
+  const form = h('form', { onsubmit: (event) => event.preventDefault() },
+    h('div.row', {}, h('label.narrow', {}, 'Window', period), h('label.narrow', {}, 'Number', number), h('label', {}, 'Number, as a slider', range)));
+  let page = null;
+  let rate = null;
+
+  async function refresh() {
+    try {
+      page = await read(`${base}/usage`);
+    } catch (error) {
+      page = null;
+      fill(node, error.status === 404
+        ? h('p.quiet', {}, 'This gateway keeps no usage for this limit, so there is nothing to slide over. Replay a log to compare numbers: ',
+          h('code', {}, 'sluicegate replay'), '.')
+        : failed(error));
+      return;
+    }
+    const chosen = period.value;
+    fill(period, page.rates.map((one) => h('option', { value: one.rate }, one.rate.replace(/^\S+ per /, ''))));
+    if (page.rates.some((one) => one.rate === chosen)) period.value = chosen;
+    const kept = rate && number.value;
+    choose();
+    if (kept && Number(kept) <= Number(range.max)) range.value = kept;
+    if (!node.contains(form)) fill(node, first, second, h('figure.chart', {}, svg, h('div.axis', { 'aria-hidden': 'true' }, h('span', {}, '1'), right),
+      h('figcaption.small.quiet', {}, 'Keys by their largest use in one window. The height is by the logarithm, so that few keys are seen beside many.')), form);
+    draw();
+  }
+
+  function choose() {
+    rate = page.rates.find((one) => one.rate === period.value) ?? page.rates[0];
+    range.max = String(Math.max(2 * rate.limit, ...rate.peaks.map((peak) => peak.used)));
+    number.max = range.max;
+    range.value = String(rate.limit);
+    draw();
+  }
+
+  function draw() {
+    if (!rate) return;
+    const limit = Number(range.value);
+    if (document.activeElement !== number) number.value = range.value;
+    const [what, unknown] = sentences(rate, limit);
+    say(first, rate.keys ? what : 'No key was seen in this window lately.');
+    say(second, unknown);
+    range.setAttribute('aria-valuetext', `${limit} per ${period.value}: ${what}`);
+    say(right, range.max);
+    histogram(svg, bars(rate.peaks, Number(range.max)), limit);
+  }
+
+  return { node, refresh };
+}
