@@ -56,6 +56,7 @@ mod overflow;
 mod overrides;
 mod packaging;
 mod playground;
+mod page;
 mod pressure;
 mod process_log;
 mod proxy_protocol;

@@ -1,6 +1,7 @@
 //! What a test starts and asks: the gateway, origins, clients, load.
 
 mod acme;
+mod browser;
 mod client;
 #[cfg(feature = "otlp")]
 mod collector;
@@ -24,6 +25,7 @@ mod turnstile;
 mod wrk;
 
 pub use acme::{AcmeServer, Fault};
+pub use browser::{Browser, Page};
 pub use client::{Client, Request, Response, Version, delete, get, head, options, post, request};
 #[cfg(feature = "otlp")]
 pub use collector::{Collector, Told};
