@@ -222,7 +222,8 @@ fn whole_reference() -> String {
 /// Goal: what ships works as it is. Method: read it from disk, without a problem of any kind.
 #[test]
 fn the_files_that_ship_have_no_problems() {
-    for path in files("conf").into_iter().chain(files("conf/examples")) {
+    let directories = ["conf", "conf/examples", "conf/examples/beside"];
+    for path in directories.iter().flat_map(|directory| files(directory)) {
         let loaded = load(&path, review).unwrap_or_else(|problems| panic!("{problems}"));
         assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     }
@@ -239,6 +240,7 @@ fn every_key_occurs_in_the_reference() {
         "sentinel",
         "cluster",
         "proxy_protocol_from",
+        "rejection_status",
         "html_file",
         "hash_key",
         "max_connections",

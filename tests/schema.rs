@@ -143,7 +143,12 @@ fn files(directory: &str) -> Vec<(String, String)> {
 #[test]
 fn every_good_file_fits_the_schema() {
     let schema = &*SCHEMA;
-    for directory in ["conf", "conf/examples", "tests/config/good"] {
+    for directory in [
+        "conf",
+        "conf/examples",
+        "conf/examples/beside",
+        "tests/config/good",
+    ] {
         for (path, text) in files(directory) {
             if let Err(reason) = judge_text(schema, &text) {
                 panic!("{path}: {reason}");

@@ -25,6 +25,8 @@ pub enum ResponseSource {
     Origin,
     /// The cache, without asking the origin.
     Cache,
+    /// A proxy that asked for the decision and keeps the response to itself.
+    Unseen,
 }
 
 /// The rule of a limit whose charges wait for the response.
@@ -70,12 +72,15 @@ impl SettlementRule {
     }
 
     /// Returns the settlement of the charge, and the event to report. Without a response `count_if` counts nothing, and no cost is
-    /// reported.
+    /// reported. A charge by a response that nobody shows is kept, so that the limit applies.
     pub(super) fn settlement(
         &self,
         response: Option<FinalResponse<'_>>,
     ) -> (Settle, Option<LimitEvent>) {
         let by = response.map(|response| response.by);
+        if by == Some(ResponseSource::Unseen) {
+            return (Settle::Keep, None);
+        }
         if self.counting == CountedRequests::Origin && by == Some(ResponseSource::Cache) {
             return (Settle::Refund, Some(LimitEvent::Released));
         }

@@ -7,6 +7,7 @@
 mod action;
 mod key;
 mod limit;
+mod listener;
 mod penalty;
 mod request;
 mod route;
@@ -26,6 +27,7 @@ use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 
 pub use limit::LimitExplained;
+pub use listener::ListenerExplained;
 pub use request::{BadRequest, RequestExplained, RequestQuestion};
 pub use route::RouteExplained;
 pub(crate) use text::{count, span};
@@ -39,6 +41,9 @@ pub struct ConfigExplanation {
     pub lists: Vec<ListExplained>,
     /// Every route, in the order of the file.
     pub routes: Vec<RouteExplained>,
+    /// The listeners at which other proxies ask for decisions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<ListenerExplained>,
     /// The maximum memory of all of it.
     pub memory: MemoryPlan,
     /// Probable mistakes: pointless rates, routes that others shadow, unused items.
@@ -86,6 +91,11 @@ impl ConfigExplanation {
                 .routes
                 .iter()
                 .map(|route| RouteExplained::of(route, rules))
+                .collect(),
+            listeners: rules
+                .listeners
+                .iter()
+                .filter_map(|listener| ListenerExplained::of(listener, rules))
                 .collect(),
             warnings: loaded
                 .warnings

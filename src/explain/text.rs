@@ -41,6 +41,9 @@ impl fmt::Display for ConfigExplanation {
         for route in &self.routes {
             paragraph(f, "route", &route.name, &route.sentences())?;
         }
+        for listener in &self.listeners {
+            paragraph(f, "listener", &listener.address, &listener.sentences())?;
+        }
         writeln!(f, "memory\n  {}.\n", self.memory)?;
         for warning in &self.warnings {
             writeln!(f, "{warning}")?;

@@ -13,6 +13,7 @@ use sluicegate_http1::BodyFraming;
 
 use super::context::Context;
 use super::direct::write_field;
+use super::labels;
 use super::shape::{self, Kind};
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::failure::Result;
@@ -56,6 +57,9 @@ impl OwnAnswer {
     /// Returns the answer to `request` with the edits of the route.
     fn edited(mut self, kind: Kind, request: &RequestHeader, context: &Context) -> Result<Self> {
         shape::edit_answer(&mut self.fields, kind, request, context)?;
+        if let Some(asked) = &context.forward_auth {
+            asked.adapt(&mut self.status, &mut self.fields, kind);
+        }
         Ok(self)
     }
 
@@ -67,7 +71,7 @@ impl OwnAnswer {
         }
     }
 
-    /// Returns the body for `method`; `None` where the head ends the answer.
+    /// Returns the body for a request that was sent with `method`; `None` where the head ends the answer.
     pub(super) fn body_for(&self, method: &Method) -> Option<&Bytes> {
         let is_silent = is_bodiless(self.status) || self.body.is_empty() || *method == Method::HEAD;
         (!is_silent).then_some(&self.body)
@@ -94,7 +98,9 @@ pub(super) fn problem(
     context: &Context,
     problem: GatewayProblem,
 ) -> Result<OwnAnswer> {
-    if let Some(grpc) = GrpcDialect::of(&request.headers) {
+    if context.forward_auth.is_none()
+        && let Some(grpc) = GrpcDialect::of(&request.headers)
+    {
         let mut answer = OwnAnswer::with_status(StatusCode::OK, context);
         for (name, value) in grpc.fields(GrpcStatus::of(problem.status()), problem.detail()) {
             answer.fields.insert(name, value);
@@ -179,6 +185,23 @@ pub(super) fn redirect(
     answer.edited(Kind::Content, request, context)
 }
 
+/// Returns the answer to a proxy that may forward the request, with the state of its limits.
+pub(super) fn allowed(request: &RequestHeader, context: &Context) -> Result<OwnAnswer> {
+    let mut answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
+    add_limit_fields(&mut answer.fields, context)?;
+    add_marks(&mut answer.fields, context);
+    answer.edited(Kind::Content, request, context)
+}
+
+/// Adds the marks of exceeded limits to the answer to a proxy, which can copy them into the request.
+fn add_marks(fields: &mut HeaderMap, context: &Context) {
+    if context.forward_auth.is_some() {
+        for mark in labels::marks(context) {
+            fields.append(mark.field.clone(), mark.value.clone());
+        }
+    }
+}
+
 /// Returns the route's fixed response.
 pub(super) fn fixed(
     request: &RequestHeader,
@@ -197,6 +220,7 @@ pub(super) fn fixed(
         answer.fields.insert(name.clone(), value.clone());
     }
     add_limit_fields(&mut answer.fields, context)?;
+    add_marks(&mut answer.fields, context);
     answer.body = fixed.body.clone();
     answer.edited(Kind::Content, request, context)
 }

@@ -12,6 +12,7 @@ use super::body::Prefix;
 use super::cause::Cause;
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::direct::CacheTransaction;
+use super::forward_auth::ForwardAuthAnswer;
 use super::locate::Located;
 use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
@@ -64,6 +65,8 @@ pub struct Context {
     pub peer: Option<SocketAddr>,
     /// The facts of the TLS handshake; `None` in clear text.
     pub secured: Option<Arc<TlsFacts>>,
+    /// The rules of an answer to a proxy that asks about this request; `None` for a request that is to be served.
+    pub(super) forward_auth: Option<ForwardAuthAnswer>,
     /// The client's address, and where it was read from.
     pub client: Option<(IpAddr, AddressSource)>,
     /// The trace that the request belongs to; `None` without tracing.
@@ -106,6 +109,7 @@ impl Context {
             request_id: RequestId::next(),
             peer: None,
             secured: None,
+            forward_auth: None,
             client: None,
             trace: None,
             located: None,
@@ -235,6 +239,19 @@ impl Context {
         {
             admitted.finish_response();
         }
+    }
+
+    /// Settles the charges of an admitted request by the gateway's own answer, with which it ends.
+    pub(super) fn end_admitted(&mut self, status: StatusCode) {
+        let is_allowed = self.forward_auth.is_some() && status.is_success();
+        let (disposition, by) = if is_allowed {
+            (RequestDisposition::Allowed, ResponseSource::Unseen)
+        } else {
+            (RequestDisposition::Responded, ResponseSource::Origin)
+        };
+        self.disposition = Some(disposition);
+        self.settle_as(by, status, &HeaderMap::new());
+        self.finish_response();
     }
 
     /// Settles the charges that depend on the origin's answer, by its status and fields.

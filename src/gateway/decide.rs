@@ -68,12 +68,15 @@ impl Gateway {
         if let ListMatch::Blocked(_) = located.standing {
             return Err(Step::Reject(GatewayProblem::Blocked));
         }
-        if located.preflight.is_some() {
-            // Before the limits, and uncounted: only the request that a preflight asks about counts.
+        if located.preflight.is_some() && context.forward_auth.is_none() {
+            // Before the limits, and uncounted: only the request that a preflight asks about counts. A proxy that asks about a preflight
+            // forwards it, so it counts.
             return Err(Step::Preflight);
         }
         own.target = (located.target(context.request_id)).map_err(Step::Reject)?;
-        if let ActiveAction::Forward(pool) = &located.route.action {
+        if let ActiveAction::Forward(pool) = &located.route.action
+            && context.forward_auth.is_none()
+        {
             if self.0.hop.is_loop(&head.headers) {
                 return Err(Step::Reject(GatewayProblem::Loop));
             }
@@ -131,6 +134,9 @@ impl Gateway {
                     warn_of_overflow(&route.limits, report, client);
                 }
                 let (result, step) = match &route.action {
+                    ActiveAction::Forward(_) if context.forward_auth.is_some() => {
+                        (DecisionResult::AnsweredHere(admitted), Step::Allow)
+                    }
                     ActiveAction::Forward(_)
                         if max_forwards::ends_here(&head.method, &head.headers) =>
                     {

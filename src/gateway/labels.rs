@@ -3,6 +3,7 @@
 use http::HeaderMap;
 
 use super::context::Context;
+use crate::admission::OriginMark;
 use crate::failure::Result;
 use crate::origin::FieldEdit;
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
@@ -28,11 +29,14 @@ pub(super) fn mark(fields: &mut dyn FieldEdit, context: &Context) -> Result<()> 
     for name in &context.snapshot.marks {
         fields.remove(name);
     }
-    let marks = context
-        .report()
-        .and_then(|report| Some(&report.beside.as_ref()?.marks));
-    for mark in marks.into_iter().flatten() {
+    for mark in marks(context) {
         fields.append(mark.field.clone(), mark.value.clone())?;
     }
     Ok(())
+}
+
+/// Returns the marks of the limits that are exceeded.
+pub(super) fn marks(context: &Context) -> impl Iterator<Item = &OriginMark> {
+    let beside = context.report().and_then(|report| report.beside.as_ref());
+    beside.into_iter().flat_map(|beside| &beside.marks)
 }

@@ -12,6 +12,7 @@ mod decide;
 mod decision;
 mod direct;
 mod failed_request;
+mod forward_auth;
 mod http_versions;
 mod intercept;
 mod key_body;

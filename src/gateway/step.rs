@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderValue, StatusCode};
 use pingora::http::RequestHeader;
 
 use super::answer::{self, OwnAnswer};
@@ -24,6 +24,8 @@ pub(super) enum Step {
     Forward,
     /// Answer here, since `Max-Forwards` forbids to forward the request (RFC 9110 §7.6.2), or it is a CONNECT.
     EndHere,
+    /// Tell a proxy that it may forward the request.
+    Allow,
     /// Answer with the route's fixed response.
     Respond(Arc<FixedResponse>),
     /// Answer with the route's redirect.
@@ -54,16 +56,16 @@ pub(super) fn answer_to(
         Step::ReadBody { .. } | Step::AskStore | Step::Forward => Err(RequestFailure::internal(
             "the step does not end the request",
         )),
+        Step::Allow => {
+            context.end_admitted(StatusCode::NO_CONTENT);
+            answer::allowed(request, context)
+        }
         Step::Respond(fixed) => {
-            context.disposition = Some(RequestDisposition::Responded);
-            context.settle(fixed.status, &HeaderMap::new());
-            context.finish_response();
+            context.end_admitted(fixed.status);
             answer::fixed(request, context, &fixed)
         }
         Step::RespondRedirect(rules) => {
-            context.disposition = Some(RequestDisposition::Responded);
-            context.settle(rules.status, &HeaderMap::new());
-            context.finish_response();
+            context.end_admitted(rules.status);
             answer::redirect(request, context, &rules)
         }
         Step::EndHere => {

@@ -84,7 +84,7 @@ impl Http1Connection {
             match self.head.parse(&self.read, &limits) {
                 Ok(HeadProgress::Partial) => {}
                 Ok(HeadProgress::Whole(bytes)) => return self.check_body(bytes, rules),
-                Err(error) => return NextHead::Problem(problem_of(error)),
+                Err(error) => return NextHead::Problem(error.into()),
             }
             if self.send_answers().await.is_err() {
                 return NextHead::End;
@@ -132,7 +132,7 @@ impl Http1Connection {
         if self.head.needs_respelling() {
             match self.respell(head_bytes, rules) {
                 Ok(bytes) => head_bytes = bytes,
-                Err(error) => return NextHead::Problem(problem_of(error)),
+                Err(error) => return NextHead::Problem(error.into()),
             }
         }
         if self.head.framing() == BodyFraming::Chunked
@@ -320,15 +320,6 @@ pub(super) fn head_limits(rules: &ServerRules) -> HeadLimits {
         bytes: rules.max_header_bytes,
         fields: rules.max_headers,
         target: rules.defence.max_uri_bytes,
-    }
-}
-
-/// Returns the answer to a head that is not served.
-fn problem_of(error: HeadError) -> GatewayProblem {
-    match error {
-        HeadError::Rule(rule) => GatewayProblem::BadRequest(rule.into()),
-        HeadError::TargetTooLong => GatewayProblem::UriTooLong,
-        HeadError::TooLarge => GatewayProblem::HeadTooLarge,
     }
 }
 

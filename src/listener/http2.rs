@@ -44,9 +44,9 @@ pub(super) async fn serve(
     shared: &Arc<SharedState>,
     address: SocketAddr,
     stream: Stream,
+    facts: ConnectionFacts,
     shutdown: &ShutdownWatch,
 ) {
-    let facts = super::facts(&*stream);
     let (options, patience, pace) = {
         let rules = &shared.snapshot().rules.server;
         (options(rules), rules.client_read_timeout, read_pace(rules))

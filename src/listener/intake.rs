@@ -16,8 +16,8 @@ use pingora::server::ShutdownWatch;
 use super::connection::{Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::ClientConnectionPermit;
-use crate::config::rules::Http2;
-use crate::gateway::{ConnectionState, Gateway};
+use crate::config::rules::{Http2, ListenerProtocol};
+use crate::gateway::{ConnectionFacts, ConnectionState, Gateway};
 use crate::process::SharedState;
 use crate::response::{GatewayProblem, HttpViolation};
 use crate::snapshot::Snapshot;
@@ -30,6 +30,7 @@ const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 struct AcceptedConnection<'a> {
     stream: Stream,
     speaks_http2: bool,
+    protocol: ListenerProtocol,
     permit: ClientConnectionPermit<'a>,
 }
 
@@ -76,13 +77,14 @@ impl Intake {
         let accepted = Box::pin(self.accept(stream)).await?;
         // The permit is kept to the end of the connection.
         let _permit = accepted.permit;
+        let stream = accepted.stream;
+        let facts = super::facts(&*stream, accepted.protocol);
         if accepted.speaks_http2 {
-            let (shared, stream) = (&self.shared, accepted.stream);
-            let served = http2::serve(shared, self.address, stream, &shutdown);
+            let served = http2::serve(&self.shared, self.address, stream, facts, &shutdown);
             Box::pin(served).await;
             return None;
         }
-        self.serve_http1(accepted.stream, &shutdown).await
+        self.serve_http1(stream, facts, &shutdown).await
     }
 
     /// Takes a connection through the protocols below HTTP; `None` where it ends before its first request.
@@ -137,13 +139,18 @@ impl Intake {
         Some(AcceptedConnection {
             stream,
             speaks_http2,
+            protocol: listener.rules.protocol,
             permit,
         })
     }
 
     /// Serves HTTP/1 requests until the connection ends.
-    async fn serve_http1(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
-        let facts = super::facts(&*stream);
+    async fn serve_http1(
+        &self,
+        stream: Stream,
+        facts: ConnectionFacts,
+        shutdown: &ShutdownWatch,
+    ) -> Option<()> {
         let mut connection = Http1Connection::new(stream);
         loop {
             let snapshot = self.shared.snapshot();

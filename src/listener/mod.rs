@@ -18,6 +18,7 @@ use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
 
 use crate::client::TlsFacts;
+use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
 use crate::tls::secured_by;
 
@@ -41,10 +42,11 @@ fn secured_of(stream: &dyn IO) -> Option<Arc<TlsFacts>> {
 }
 
 /// Returns the facts that the requests of a connection share.
-fn facts(stream: &dyn IO) -> ConnectionFacts {
+fn facts(stream: &dyn IO, protocol: ListenerProtocol) -> ConnectionFacts {
     ConnectionFacts {
         peer: peer(stream),
         secured: secured_of(stream),
+        protocol,
     }
 }
 

@@ -107,7 +107,8 @@ fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
     match outcome.disposition {
         RequestDisposition::Forwarded
         | RequestDisposition::Cached
-        | RequestDisposition::Responded => b"\x1b[32m",
+        | RequestDisposition::Responded
+        | RequestDisposition::Allowed => b"\x1b[32m",
         RequestDisposition::Refused
         | RequestDisposition::Banned
         | RequestDisposition::RefusedConcurrency => b"\x1b[1;33m",

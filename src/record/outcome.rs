@@ -199,6 +199,8 @@ pub enum RequestDisposition {
     Cached,
     /// Answered by the route's fixed response.
     Responded,
+    /// Admitted for a proxy that forwards it.
+    Allowed,
     /// Rejected by a limit.
     Refused,
     /// Rejected by a ban that was in force.
@@ -223,10 +225,11 @@ pub enum RequestDisposition {
 
 impl RequestDisposition {
     /// Every disposition, in the order of [`RequestDisposition::index`].
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Forwarded,
         Self::Cached,
         Self::Responded,
+        Self::Allowed,
         Self::Refused,
         Self::Banned,
         Self::RefusedConcurrency,
@@ -282,6 +285,7 @@ impl RequestDisposition {
             Self::Forwarded => "forwarded",
             Self::Cached => "cached",
             Self::Responded => "responded",
+            Self::Allowed => "allowed",
             Self::Refused => "rate-limited",
             Self::Blocked => "blocked",
             Self::Banned => "banned",

@@ -6,6 +6,7 @@ pub mod compressor;
 pub mod cors;
 pub mod encoding;
 mod fields;
+mod forward_auth_fault;
 mod grpc;
 mod http_violation;
 mod merge;
@@ -18,6 +19,7 @@ mod wording;
 mod x_rate_limit;
 
 pub use fields::{LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, rate_limit, rate_limit_policy};
+pub use forward_auth_fault::{ForwardAuthFault, OriginalPart};
 pub use grpc::{GrpcDialect, GrpcStatus};
 pub use http_violation::HttpViolation;
 pub use merge::{MergeRule, MergedField, merge};

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
+use sluicegate_http1::HeadError;
 
+use super::forward_auth_fault::ForwardAuthFault;
 use super::http_violation::HttpViolation;
 use crate::config::rules::ValueSource;
 use crate::rejection::{MissingKey, MissingReason};
@@ -22,6 +24,8 @@ pub enum GatewayProblem {
     BadHost,
     /// The request breaks a rule of HTTP.
     BadRequest(HttpViolation),
+    /// A proxy that asks about a request does it wrongly.
+    ForwardAuth(ForwardAuthFault),
     /// The connection was made for another host.
     Misdirected,
     /// The head has too many fields or bytes.
@@ -64,6 +68,16 @@ pub enum GatewayProblem {
     Internal,
 }
 
+impl From<HeadError> for GatewayProblem {
+    fn from(error: HeadError) -> Self {
+        match error {
+            HeadError::Rule(rule) => Self::BadRequest(rule.into()),
+            HeadError::TargetTooLong => Self::UriTooLong,
+            HeadError::TooLarge => Self::HeadTooLarge,
+        }
+    }
+}
+
 impl GatewayProblem {
     /// Returns the status.
     #[must_use]
@@ -72,6 +86,7 @@ impl GatewayProblem {
             Self::BadPath | Self::AmbiguousPath | Self::BadHost | Self::BadRequest(_) => {
                 StatusCode::BAD_REQUEST
             }
+            Self::ForwardAuth(fault) => fault.status(),
             Self::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::UriTooLong => StatusCode::URI_TOO_LONG,
@@ -127,6 +142,7 @@ impl GatewayProblem {
                 "the Host field or the authority is no host name or address with an optional port"
             }
             Self::BadRequest(rule) => rule.detail(),
+            Self::ForwardAuth(fault) => fault.detail(),
             Self::Misdirected => "this connection was made for another host; open one for this",
             Self::HeadTooLarge => {
                 "the request has too many header fields or too many bytes of them"

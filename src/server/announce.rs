@@ -57,6 +57,11 @@ fn of_listener(listener: &ListenerRules) -> String {
         Http2::Accepted => "HTTP/1.1 and HTTP/2",
         Http2::Off => "HTTP/1.1",
     };
+    let spoken = if listener.decides_only() {
+        format!("decisions for other proxies, {spoken}")
+    } else {
+        spoken.to_owned()
+    };
     let Some(tls) = &listener.tls else {
         return match listener.redirect_to_https {
             Some(port) => format!("{}: redirects to https, port {port}", listener.address),

@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::config::rules::{
-        Http2, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
+        Http2, ListenerProtocol, ListenerRules, MinVersion, ProxyProtocol, TlsRules, UnknownName,
     };
     use sluicegate_base::pki::{CertificateTexts, ServerCertificate};
     use sluicegate_base::secret::Secret;
@@ -177,6 +177,7 @@ mod tests {
     fn listener(certificate: &ServerCertificate) -> ListenerRules {
         ListenerRules {
             address: SocketAddr::from(([127, 0, 0, 1], 443)),
+            protocol: ListenerProtocol::Http,
             http2: Http2::Accepted,
             proxy_protocol: ProxyProtocol::Off,
             redirect_to_https: NonZeroU16::new(443),

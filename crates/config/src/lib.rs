@@ -43,6 +43,7 @@ mod fallback_limit;
 mod field;
 mod file;
 mod form;
+mod forward_auth;
 mod host;
 mod include;
 mod key;

@@ -28,10 +28,11 @@ use super::{suggest, units};
 const MOST: usize = 16;
 
 /// The names of outcomes, which `record::RequestDisposition` gives to requests.
-pub const OUTCOMES: [&str; 13] = [
+pub const OUTCOMES: [&str; 14] = [
     "forwarded",
     "cached",
     "responded",
+    "allowed",
     "rate-limited",
     "banned",
     "refused-concurrency",

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use super::cycle;
 use super::fallback_limit::FallbackLimits;
 use super::field::all;
+use super::forward_auth;
 use super::references::{self, DefinedNames};
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::route_review::{RouteReport, RouteReview};
@@ -20,7 +21,7 @@ use super::rules::{
 };
 use super::section::TableSection;
 use super::shared;
-use super::tables::route::ParsedRoute;
+use super::tables::route::{ParsedRoute, RouteDefaults};
 use super::tables::{
     acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
     store, transform,
@@ -96,7 +97,11 @@ impl ParsedTables {
         let shape = transform::of_all(&root);
         let tracing = TracingRules::read(root.section("tracing", "{ propagate = true }"));
         let routes = root.repeated("route", route::EXAMPLE).into_iter();
-        let routes = routes.map(|section| route::read(section, shape.as_ref()));
+        let of_all = RouteDefaults {
+            shape: shape.as_ref(),
+            action: listener::only_decide(&listeners).then(forward_auth::admitting),
+        };
+        let routes = routes.map(|section| route::read(section, &of_all));
         let routes = routes.collect();
         require_one(&root, "listener", listener::EXAMPLE);
         require_one(&root, "route", route::EXAMPLE);
@@ -170,6 +175,7 @@ impl ParsedTables {
             let overrides = server.defence.path_override_headers;
             references::check_received(client, overrides, limits, routes, defined, report);
         }
+        forward_auth::check(&self.listeners, client, limits, defined, report);
     }
 
     /// Warns of definitions that nothing uses. It is asked only of a file without errors: what uses them may be what is wrong.

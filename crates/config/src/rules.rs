@@ -61,7 +61,7 @@ pub use self::acme::{AcmeChallenge, NameSet};
 pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
-pub use self::listener::{Http2, MinVersion, ProxyProtocol, UnknownName};
+pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{LogFormat, LogNames, RefusedLines};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
 pub use self::pool::{Balance, FailureClass, Percent, PoolServer, Role, Weight};

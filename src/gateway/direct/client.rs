@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
 use crate::client::TlsFacts;
+use crate::config::rules::ListenerProtocol;
 use crate::failure::ClientFailure;
 use crate::gateway::shape::BodyEnd;
 
@@ -23,6 +24,22 @@ pub struct ConnectionFacts {
     pub peer: Option<SocketAddr>,
     /// The facts of the TLS handshake; `None` in clear text.
     pub secured: Option<Arc<TlsFacts>>,
+    /// The meaning of its requests.
+    pub protocol: ListenerProtocol,
+}
+
+impl ConnectionFacts {
+    /// Returns the facts about the client of its requests: those of a handshake with a proxy that asks for decisions are not its clients'.
+    #[must_use]
+    pub fn client_secured(&self) -> Option<&Arc<TlsFacts>> {
+        self.secured.as_ref().filter(|_| !self.decides_only())
+    }
+
+    /// Returns whether its requests ask about those that another proxy received.
+    #[must_use]
+    pub fn decides_only(&self) -> bool {
+        matches!(self.protocol, ListenerProtocol::ForwardAuth { .. })
+    }
 }
 
 /// The client of a request whose head was taken.

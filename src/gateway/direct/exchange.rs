@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::BytesMut;
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
@@ -49,6 +49,8 @@ pub(super) struct ClientExchange<'a, C> {
     pub(super) names: Option<ReceivedNames>,
     /// True while the client holds the body back until it gets `100 Continue`.
     holds_body: bool,
+    /// The method that the request was sent with.
+    method: Method,
     persistence: ConnectionPersistence,
     shutdown: &'a ShutdownWatch,
 }
@@ -76,6 +78,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             body_bytes: 0,
             is_upgrade: wire.is_upgrade,
             names: None,
+            method: wire.method,
             persistence: wire.persistence,
             shutdown,
         }
@@ -291,7 +294,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             fields: &answer.fields,
         };
         self.begin_answer(into, head, answer.framing(), NO_OTHERS)?;
-        if let Some(body) = answer.body_for(&self.head.method) {
+        if let Some(body) = answer.body_for(&self.method) {
             into.extend_from_slice(body);
             self.body_bytes = body.len() as u64;
         }

@@ -19,6 +19,8 @@ mod stream_request;
 mod stream_rules;
 mod tunnel;
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use http::Method;
 use pingora::http::RequestHeader;
@@ -30,6 +32,7 @@ use sluicegate_http1::{BodyFraming, ChunkLimits};
 use super::answer::OwnAnswer;
 use super::context::Context;
 use super::failed_request::answer_to_failure;
+use super::forward_auth::{self, ForwardAuthAnswer};
 use super::record::ClientResponse;
 use super::step::{Step, answer_to};
 use super::strip;
@@ -139,17 +142,15 @@ impl Gateway {
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
         context.peer = facts.peer;
-        context.secured.clone_from(&facts.secured);
+        context.secured = facts.client_secured().cloned();
+        context.forward_auth = ForwardAuthAnswer::of(facts.protocol);
         let snapshot = context.snapshot.clone();
         let peer = context.peer_address();
         // Before fields are removed: a name may be wrong in both ways.
-        let checked = received.check();
+        let checked = check(&mut received, peer, &mut context);
         strip::untrusted_fields(&mut received.head, peer, &snapshot).count(peer, &self.0);
         let (step, keeps_case) = match checked {
-            Err(rule) => {
-                let problem = GatewayProblem::BadRequest(rule);
-                (decide::reject_unread(problem, &mut context), false)
-            }
+            Err(problem) => (decide::reject_unread(problem, &mut context), false),
             Ok(()) => self.first_step(&received.head, &snapshot, facts, &mut context),
         };
         Box::new(DecidedRequest {
@@ -173,10 +174,13 @@ impl Gateway {
             // The parser has rejected that of HTTP/1.
             return (Step::EndHere, false);
         }
-        if let Some(proof) = proof::wanted(&self.0, head) {
+        if context.forward_auth.is_none()
+            && let Some(proof) = proof::wanted(&self.0, head)
+        {
             return (Step::Prove(proof), false);
         }
-        match self.find_route(head, snapshot, facts.secured.as_deref(), context) {
+        let secured = facts.client_secured().map(|secured| &**secured);
+        match self.find_route(head, snapshot, secured, context) {
             Ok(located) => {
                 let step = self.admit_located(&located, head, context);
                 (step, located.route.action.keeps_case())
@@ -328,4 +332,21 @@ impl Gateway {
         let problem = failure.problem().filter(|_| exchange.status.is_none())?;
         Some(answer_to_failure(problem, exchange.head, context))
     }
+}
+
+/// Checks a received request. If it is the question of a proxy, it becomes the request in question.
+///
+/// # Errors
+/// The problem to answer with.
+fn check(
+    received: &mut ReceivedRequest,
+    peer: IpAddr,
+    context: &mut Context,
+) -> Result<(), GatewayProblem> {
+    received.check().map_err(GatewayProblem::BadRequest)?;
+    let Some(asked) = context.forward_auth else {
+        return Ok(());
+    };
+    let restored = forward_auth::restore(&mut received.head, peer, &context.snapshot.rules);
+    restored.inspect_err(|problem| context.forward_auth = Some(asked.about(*problem)))
 }

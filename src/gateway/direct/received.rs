@@ -27,8 +27,9 @@ pub(super) struct ReceivedRequest {
 }
 
 /// The facts of a request's body and connection, from its head.
-#[derive(Clone, Copy)]
 pub(super) struct RequestWire {
+    /// The method that it was sent with: an answer to HEAD has no body.
+    pub(super) method: Method,
     /// The framing of its body.
     pub(super) framing: BodyFraming,
     /// The wish of its client for the connection.
@@ -63,6 +64,7 @@ impl ReceivedRequest {
         }
         let mut head = RequestHeader::from(head);
         let wire = RequestWire {
+            method: head.method.clone(),
             expects_continue: has_expect && expects_continue(&head),
             is_upgrade: has_upgrade && keeps_upgrade(parsed, options, &mut head),
             framing: parsed.framing(),
@@ -97,6 +99,7 @@ impl ReceivedRequest {
             is_readable: stream_rules::is_well_formed(&head)
                 && http_versions::encode_query(&mut head).is_ok(),
             wire: RequestWire {
+                method: head.method.clone(),
                 framing,
                 persistence: ConnectionPersistence::Keep,
                 expects_continue: expects_continue(&head),

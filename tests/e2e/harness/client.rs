@@ -249,7 +249,7 @@ impl Client {
     }
 
     /// Connects by this version.
-    pub(super) async fn connect_by(by: Version, from: Option<&str>, to: SocketAddr) -> Self {
+    pub async fn connect_by(by: Version, from: Option<&str>, to: SocketAddr) -> Self {
         let from = from.map(|from| from.parse().unwrap());
         Self::try_connect_from(by, from, to).await.unwrap()
     }

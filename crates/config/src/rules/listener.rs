@@ -1,6 +1,19 @@
 //! `[[listener]]`, typed: where connections are accepted, and what is spoken there.
 
+use http::StatusCode;
 use ipnet::IpNet;
+
+/// The meaning of the requests that come to a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenerProtocol {
+    /// They are to be served.
+    Http,
+    /// Each asks, in fields, about a request that another proxy has received.
+    ForwardAuth {
+        /// The status of every rejection; `None` for the own one of each.
+        rejection_status: Option<StatusCode>,
+    },
+}
 
 /// Says whether a listener speaks HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,18 +3,19 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
+use http::StatusCode;
 use ipnet::IpNet;
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
 use super::listener_tls::TlsRules;
 use crate::cidr;
-use crate::declaration::{Flag, ListBy, ReadBy, TableOf, WordOf};
+use crate::declaration::{Flag, ListBy, ReadBy, StatusIn, TableOf, WordOf};
 use crate::field::{KeyField, all, quoted};
 use crate::form::ValueKind;
 use crate::problem::ParseError;
 use crate::report::{PlacedValue, ProblemReport};
-use crate::rules::{Http2, ProxyProtocol};
+use crate::rules::{Http2, ListenerProtocol, ProxyProtocol};
 use crate::section::TableSection;
 
 pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
@@ -25,11 +26,14 @@ pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
     reason = "the reference has tables in brackets"
 )]
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
-#[table(path = "listener[]", check = check_redirect)]
+#[table(path = "listener[]", check = check_keys)]
 pub struct ListenerRules {
     /// Required. An IP address with a port; "[::]:8080" takes IPv6 and IPv4. No two listeners may have the same.
     #[key(example = "\"0.0.0.0:8080\"", reader = ReadBy(address, &[ValueKind::String]))]
     pub address: SocketAddr,
+    /// The meaning of the requests that come here.
+    #[part(read = protocol, keys = ProtocolTable::keys)]
+    pub protocol: ListenerProtocol,
     /// True accepts HTTP/2 beside HTTP/1.1: in clear text with prior knowledge, under TLS by ALPN.
     #[key(example = "true", default = Http2::Accepted, reader = Flag(Http2::Off, Http2::Accepted))]
     pub http2: Http2,
@@ -49,6 +53,47 @@ pub struct ListenerRules {
     #[key(example = "{ certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }] }", reader = TableOf(TlsRules::read))]
     pub tls: Option<TlsRules>,
 }
+
+impl ListenerRules {
+    /// Returns whether other proxies ask here about their requests.
+    #[must_use]
+    pub fn decides_only(&self) -> bool {
+        matches!(self.protocol, ListenerProtocol::ForwardAuth { .. })
+    }
+}
+
+/// Declares the keys of [`ListenerProtocol`].
+#[derive(Table)]
+#[table(check = check_protocol)]
+struct ProtocolTable {
+    /// "http": requests are forwarded or answered as their route says. "forward-auth": a proxy that stays in front of its origins asks
+    /// about each request before it forwards it, and gets 204, or the rejection. The request in question is that of X-Forwarded-Method,
+    /// -Host and -Uri, its client that of client_ip_header in `[client]`; only trusted_proxies may ask. Routes need no origin if all
+    /// listeners are such. docs/beside-another-proxy.md has complete files for nginx, Caddy, Traefik and HAProxy.
+    #[key(
+        example = "\"forward-auth\"",
+        shown = "\"http\"",
+        default = SpokenProtocol::Http,
+        reader = WordOf(&PROTOCOLS, "{} is no protocol of a listener")
+    )]
+    protocol: SpokenProtocol,
+    /// With "forward-auth", the status of every rejection, 400 to 599; X-Sluicegate-Status has its own then. nginx takes any status but
+    /// 2xx, 401 and 403 for a failure: 403. Default: the own status of each rejection, such as 429.
+    #[key(example = "403", reader = StatusIn(400..=599))]
+    rejection_status: Option<StatusCode>,
+}
+
+/// The protocol of a listener, without its details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SpokenProtocol {
+    Http,
+    ForwardAuth,
+}
+
+const PROTOCOLS: [(&str, SpokenProtocol); 2] = [
+    ("http", SpokenProtocol::Http),
+    ("forward-auth", SpokenProtocol::ForwardAuth),
+];
 
 /// Declares the keys of [`ProxyProtocol`].
 #[derive(Table)]
@@ -95,12 +140,48 @@ pub(crate) fn read(sections: Vec<TableSection<'_>>) -> Vec<PlacedValue<ListenerR
     read.collect()
 }
 
-fn check_redirect(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()> {
+/// Returns whether every listener is asked by other proxies, so that nothing is forwarded.
+pub(crate) fn only_decide(listeners: &[PlacedValue<ListenerRules>]) -> bool {
+    !listeners.is_empty() && listeners.iter().all(|each| each.value.decides_only())
+}
+
+fn check_keys(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    if let Some(ListenerProtocol::ForwardAuth { .. }) = keys.protocol {
+        if let Some(Some(_)) = keys.redirect_to_https {
+            return section.refuse(
+                "redirect_to_https",
+                "a proxy that asks about a request cannot follow a redirect",
+                "leave it out, and let that proxy redirect its clients",
+            );
+        }
+        if keys
+            .proxy_protocol
+            .as_ref()
+            .is_some_and(|announced| *announced != ProxyProtocol::Off)
+        {
+            return section.refuse(
+                "proxy_protocol",
+                "the proxy that asks must be the other end of the connection, since it is trusted by its address",
+                "leave it out: the client comes in X-Forwarded-For",
+            );
+        }
+    }
     if let (Some(Some(_)), Some(Some(_))) = (keys.redirect_to_https, &keys.tls) {
         return section.refuse(
             "redirect_to_https",
             "who comes here speaks TLS already",
             "write it where clear text is spoken, in the [[listener]] of port 80",
+        );
+    }
+    Some(())
+}
+
+fn check_protocol(keys: &ProtocolTableKeys, section: &TableSection<'_>) -> Option<()> {
+    if keys.protocol? == SpokenProtocol::Http && section.has("rejection_status") {
+        return section.refuse(
+            "rejection_status",
+            "rejections of requests that are forwarded have a status of their own",
+            "write protocol = \"forward-auth\" beside it, or status = 403 in the `refusal` of a limit or route",
         );
     }
     Some(())
@@ -121,6 +202,16 @@ fn check_proxies(keys: &ProxyTableKeys, section: &TableSection<'_>) -> Option<()
         ),
         _ => Some(()),
     }
+}
+
+fn protocol(section: &TableSection<'_>) -> Option<ListenerProtocol> {
+    let table = ProtocolTable::read_keys(section)?;
+    Some(match table.protocol {
+        SpokenProtocol::Http => ListenerProtocol::Http,
+        SpokenProtocol::ForwardAuth => ListenerProtocol::ForwardAuth {
+            rejection_status: table.rejection_status,
+        },
+    })
 }
 
 fn proxy_protocol(section: &TableSection<'_>) -> Option<ProxyProtocol> {

@@ -69,8 +69,16 @@ pub(crate) struct ParsedRoute {
     pub(crate) rules: Option<RouteRules>,
 }
 
-/// Reads a route; `of_all` is what the file says about how every route shapes what passes.
-pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> ParsedRoute {
+/// The settings of the rest of the file that hold for every route.
+pub(crate) struct RouteDefaults<'r> {
+    /// The changes to all that passes.
+    pub(crate) shape: Option<&'r ShapeRules>,
+    /// The action of a route without one; `None` where each needs one.
+    pub(crate) action: Option<RouteAction>,
+}
+
+/// Reads a route.
+pub(crate) fn read(section: TableSection<'_>, of_all: &RouteDefaults<'_>) -> ParsedRoute {
     let place = section.place.clone();
     let written_name = section.optional("name", "\"login\"", |field| {
         Some(field.placed(field.parsed(name)?))
@@ -86,7 +94,7 @@ pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> Pa
     let origin_name = origin
         .as_ref()
         .and_then(|field| Some(field.placed(Name::from(field.text()?))));
-    let action = action(&section, origin.as_ref(), path);
+    let action = action(&section, origin.as_ref(), path, of_all);
     let max_body_bytes = section.optional("max_body_bytes", "\"1MiB\"", |field| {
         field.size(0..=LARGEST_BODY)
     });
@@ -94,7 +102,7 @@ pub(crate) fn read(section: TableSection<'_>, of_all: Option<&ShapeRules>) -> Pa
     let cache = section.optional("cache", "{ stale_if_error = \"1h\" }", |field| {
         RouteCacheRules::read(field.section()?)
     });
-    let shape = transform::of(&section, path, origin.as_ref(), of_all);
+    let shape = transform::of(&section, path, origin.as_ref(), of_all.shape);
     section.finish();
 
     let name = written_name.and_then(|written| {
@@ -182,6 +190,7 @@ fn action(
     section: &TableSection<'_>,
     origin: Option<&KeyField<'_>>,
     path: Option<TemplatePath<'_>>,
+    of_all: &RouteDefaults<'_>,
 ) -> Option<RouteAction> {
     let respond = section.field("respond", "{ status = 204 }");
     let redirect = section.field("redirect", "{ to = \"https://{host}/new\" }");
@@ -210,6 +219,7 @@ fn action(
                 "leave one out",
             )
         }
+        (None, None, None) if of_all.action.is_some() => of_all.action.clone(),
         (None, None, None) => {
             section.report.absent(
                 &section.place,

@@ -81,6 +81,7 @@ impl Gateway {
         shutdown: ShutdownWatch,
     ) {
         let wire = RequestWire {
+            method: head.method.clone(),
             framing: BodyFraming::None,
             persistence: ConnectionPersistence::Keep,
             expects_continue: false,
