@@ -50,6 +50,7 @@ mod link;
 mod lists;
 mod matching;
 mod memory;
+mod monitoring;
 mod operating;
 mod origin_pools;
 mod origins;
