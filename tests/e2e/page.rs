@@ -136,6 +136,25 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
 }
 
 #[tokio::test]
+async fn the_playground_is_a_part_of_the_page() {
+    // Goal: an operator comes from the page to the playground, which runs under the policies of the page. Method: its entry in the
+    // navigation, and the scene of an attack at a window's edge at its end.
+    let gateway = Gateway::start(OTP).await;
+    let browser = Browser::start().await;
+    let mut page = browser.open(&ui(&gateway, "")).await;
+    page.value("document.querySelector('#nav a[href^=playground]').click()")
+        .await;
+    page.until("document.title.includes('limits side by side')")
+        .await;
+    let address = gateway.admin_address();
+    let scene = format!("http://{address}/ui/playground/playground.html#scene=edge&at=end");
+    let mut page = browser.open(&scene).await;
+    page.shows("at most 20 in 10 s").await;
+    page.shows("at most 11 in 10 s").await;
+    assert_eq!(complaints(&mut page).await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_key_is_cleared_banned_and_released_with_the_token() {
     // Goal: an operator helps a customer from the page, and every action is logged. Method: a wrong token and the right one; an address
     // that is banned: clear it, ban it by hand, lift the ban; the client's answers in between.

@@ -47,4 +47,25 @@ assets! {
     "views/explain.js", JS, "views/explain.js";
     "views/configuration.js", JS, "views/configuration.js";
     "views/rejections.js", JS, "views/rejections.js";
+    "playground/playground.html", HTML, "playground/playground.html";
+    "playground/playground.css", CSS, "playground/playground.css";
+    "playground/playground.js", JS, "playground/playground.js";
+    "playground/fields.js", JS, "playground/fields.js";
+    "playground/lane-view.js", JS, "playground/lane-view.js";
+    "playground/lanes.js", JS, "playground/lanes.js";
+    "playground/picture.js", JS, "playground/picture.js";
+    "playground/run.js", JS, "playground/run.js";
+    "playground/scenes.js", JS, "playground/scenes.js";
+    "playground/share.js", JS, "playground/share.js";
+    "playground/engine/begun-window.js", JS, "playground/engine/begun-window.js";
+    "playground/engine/drain.js", JS, "playground/engine/drain.js";
+    "playground/engine/exact.js", JS, "playground/engine/exact.js";
+    "playground/engine/fixed-window.js", JS, "playground/engine/fixed-window.js";
+    "playground/engine/gcra.js", JS, "playground/engine/gcra.js";
+    "playground/engine/leaky-bucket.js", JS, "playground/engine/leaky-bucket.js";
+    "playground/engine/limit.js", JS, "playground/engine/limit.js";
+    "playground/engine/mark.js", JS, "playground/engine/mark.js";
+    "playground/engine/sliding-window.js", JS, "playground/engine/sliding-window.js";
+    "playground/engine/time.js", JS, "playground/engine/time.js";
+    "playground/engine/token-bucket.js", JS, "playground/engine/token-bucket.js";
 }
