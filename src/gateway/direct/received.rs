@@ -87,8 +87,8 @@ impl ReceivedRequest {
         if head.headers.contains_key(UPGRADE) {
             upgrade_header::remove(&mut head);
         }
-        // A body that is announced as empty and may still come has no length yet: with one, an origin would take the request for whole before
-        // the h2 crate finds bytes that make it malformed (RFC 9113 §8.1.1).
+        // A body that is announced as empty and may still come has no length yet: with one, an origin would take the request for
+        // whole before the h2 crate finds bytes that make it malformed (RFC 9113 §8.1.1).
         let announced = length(&head.headers).filter(|&bytes| bytes > 0);
         let framing = if is_empty {
             BodyFraming::None
