@@ -209,6 +209,8 @@ impl Http1Connection {
     pub(super) async fn end_with(mut self, problem: GatewayProblem, shared: &SharedState) {
         let arrived = clock::now();
         let request_id = RequestId::next();
+        // The answers to requests that came before it come first.
+        let answers = self.take_answers();
         let (method, target) = first_words(&self.read);
         let length = problem.body().len();
         // RFC 9110 §9.3.2: an answer to HEAD has no body, whatever else is wrong with the request.
@@ -230,7 +232,7 @@ impl Http1Connection {
             hsts = hsts.unwrap_or_default(),
         );
         let patience = shared.snapshot().rules.server.client_write_timeout;
-        let answer = [head.as_bytes(), &body].concat();
+        let answer = [&answers, head.as_bytes(), &body].concat();
         let written = self.stream.write_within(&answer, patience).await;
         let peer = super::peer_address(&*self.stream);
         shared.record(&Outcome {

@@ -304,6 +304,21 @@ async fn answers_that_are_gathered_wait_for_no_later_request() {
 }
 
 #[tokio::test]
+async fn answers_that_are_gathered_come_before_that_to_a_malformed_head() {
+    // Goal: no answer is lost, so none is taken for that of another request. Method: two rejected requests and a
+    // malformed one in one write.
+    let origin = Origin::echo();
+    let gateway = exhausted(&origin).await;
+    let mut raw = gateway.raw().await;
+    let request = "GET /otp HTTP/1.1\r\nHost: a\r\n\r\n";
+    raw.write(request.repeat(2) + "GET /free HTTP/1.1\r\nHost : a\r\n\r\n")
+        .await;
+    for status in [429, 429, 400] {
+        assert_eq!(raw.read_response().await.status, status);
+    }
+}
+
+#[tokio::test]
 async fn a_body_behind_a_refusal_is_never_taken_for_a_request() {
     // Goal: no smuggling through the unread body of a refused request. Method: a body that looks like a request; whatever
     // the gateway does with the connection, the origin must not see it.
