@@ -6,17 +6,20 @@ use std::future::poll_fn;
 use std::io;
 use std::mem;
 use std::ops::{Deref, DerefMut};
-use std::pin::Pin;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
-use tokio::io::{AsyncRead, ReadBuf};
+use bytes::{BufMut, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes of the buffer of a thread, the most that one read returns.
 pub(crate) const THREAD_BUFFER: usize = 64 * 1024;
 
+/// Bytes of a read that are not copied: they keep the buffer of the thread, of which they fill half.
+const KEPT_READ: usize = THREAD_BUFFER / 2;
+
 thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; THREAD_BUFFER]);
+    static BUFFER: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(THREAD_BUFFER));
 }
 
 /// Reads once, at most `most` bytes, and appends them to `into`. Returns their number, 0 at the end. Dropping the future loses no byte.
@@ -31,7 +34,7 @@ pub(crate) async fn read_through<S: AsyncRead + Unpin>(
     poll_fn(|context| poll_read_through(stream, context, into, most)).await
 }
 
-/// Polls for a read, as [`read_through`] does.
+/// Polls for a read, as [`read_through`] does. While `into` waits for bytes it holds no memory of a large read.
 pub(crate) fn poll_read_through<S: AsyncRead + Unpin>(
     stream: &mut S,
     context: &mut Context<'_>,
@@ -39,11 +42,21 @@ pub(crate) fn poll_read_through<S: AsyncRead + Unpin>(
     most: usize,
 ) -> Poll<io::Result<usize>> {
     BUFFER.with_borrow_mut(|buffer| {
-        let end = most.min(buffer.len());
-        let mut read = ReadBuf::new(&mut buffer[..end]);
-        ready!(Pin::new(stream).poll_read(context, &mut read))?;
-        into.extend_from_slice(read.filled());
-        Poll::Ready(Ok(read.filled().len()))
+        if into.is_empty() && into.try_reclaim(THREAD_BUFFER) {
+            // The bytes of a large read before were consumed.
+            *buffer = mem::take(into);
+        } else if buffer.capacity() < THREAD_BUFFER {
+            *buffer = BytesMut::with_capacity(THREAD_BUFFER);
+        }
+        buffer.clear();
+        let mut room = (&mut *buffer).limit(most);
+        let bytes = ready!(pin!(stream.read_buf(&mut room)).poll(context))?;
+        if into.is_empty() && bytes >= KEPT_READ {
+            mem::swap(into, buffer);
+        } else {
+            into.extend_from_slice(buffer);
+        }
+        Poll::Ready(Ok(bytes))
     })
 }
 
@@ -74,6 +87,14 @@ pub(crate) fn give_read_buffer(mut buffer: BytesMut) {
     buffer.clear();
     // A part of a buffer that others use, or one that was consumed in part, gets its memory back here if it is the only part.
     let is_whole = buffer.try_reclaim(1);
+    if is_whole && buffer.capacity() >= THREAD_BUFFER {
+        BUFFER.with_borrow_mut(|kept| {
+            if kept.capacity() < THREAD_BUFFER {
+                *kept = buffer;
+            }
+        });
+        return;
+    }
     SPARE_READS.with_borrow_mut(|spare| {
         if is_whole && buffer.capacity() <= LARGEST_SPARE && spare.len() < SPARE_BUFFERS {
             spare.push(buffer);
@@ -127,6 +148,7 @@ impl Drop for WriteBuffer {
 #[cfg(test)]
 mod tests {
     use bytes::Buf;
+    use tokio::io::AsyncWriteExt;
 
     use super::*;
 
@@ -171,5 +193,25 @@ mod tests {
             );
         }
         assert_eq!(read, "0abcdefgh");
+    }
+
+    /// Goal: a read that fills half of the thread's buffer keeps it instead of being copied, and a connection that waits afterwards holds no
+    /// memory for it. Method: such a read, which is consumed, then a read that waits, twice.
+    #[tokio::test]
+    async fn large_reads_keep_the_buffer_until_they_wait() {
+        let (mut far, mut near) = tokio::io::duplex(THREAD_BUFFER);
+        let mut read = BytesMut::new();
+        for turn in 0..2 {
+            far.write_all(&[turn; KEPT_READ]).await.unwrap();
+            let bytes = read_through(&mut near, &mut read, THREAD_BUFFER).await;
+            assert_eq!(bytes.unwrap(), KEPT_READ);
+            assert!(read.iter().all(|&byte| byte == turn));
+            assert!(read.capacity() >= THREAD_BUFFER);
+            read.advance(KEPT_READ);
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            let waits = poll_read_through(&mut near, &mut context, &mut read, THREAD_BUFFER);
+            assert!(waits.is_pending());
+            assert!(!read.try_reclaim(1));
+        }
     }
 }

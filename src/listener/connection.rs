@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{GetSocketDigest, Ssl, Stream};
@@ -295,11 +295,16 @@ impl RequestClient for Http1Connection {
         Ok(())
     }
 
-    async fn write(&mut self, bytes: &[u8], _: BodyEnd) -> Result<(), ClientFailure> {
-        if bytes.is_empty() {
-            return Ok(());
+    async fn write(&mut self, pieces: [&[u8]; 2], _: BodyEnd) -> Result<(), ClientFailure> {
+        match pieces {
+            [b"", b""] => return Ok(()),
+            [bytes, b""] | [b"", bytes] => self.stream.write_all(bytes).await?,
+            [first, second] => {
+                self.stream
+                    .write_all_buf(&mut Buf::chain(first, second))
+                    .await?
+            }
         }
-        self.stream.write_all(bytes).await?;
         Ok(self.stream.flush().await?)
     }
 

@@ -123,13 +123,23 @@ impl RequestClient for Http2Stream {
         Ok(())
     }
 
-    async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<(), ClientFailure> {
+    async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
         let is_last = end == BodyEnd::Here;
-        if self.is_ended || bytes.is_empty() && !is_last {
+        if self.is_ended || pieces == [b"", b""] && !is_last {
             return Ok(());
         }
+        let [first, second] = pieces;
         let patience = self.write_timeout;
-        match timeout(patience, self.send(bytes, is_last)).await {
+        let sent = timeout(patience, async {
+            if second.is_empty() {
+                return self.send(first, is_last).await;
+            }
+            if !first.is_empty() {
+                self.send(first, false).await?;
+            }
+            self.send(second, is_last).await
+        });
+        match sent.await {
             Ok(sent) => Ok(sent?),
             Err(_) => Err(ClientFailure::Unread),
         }

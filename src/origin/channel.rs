@@ -19,10 +19,10 @@ use super::idle::{ConnectionHome, IdleConnection};
 use super::origin_stream::{OriginStream, Received};
 use crate::failure::{OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::reusable_timeout::ReusableTimeout;
-use crate::thread_buffer::{give_read_buffer, poll_read_through, take_read_buffer};
+use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
 
 /// Bytes asked for in one read of a response.
-const RESPONSE_READ: usize = 32 * 1024;
+const RESPONSE_READ: usize = THREAD_BUFFER;
 
 /// The way to a server for one request.
 pub struct OriginChannel {

@@ -61,13 +61,13 @@ pub trait RequestClient: Send {
     /// The client has left.
     fn begin_answer(&mut self, into: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()>;
 
-    /// Writes all bytes of an answer, or its last ones.
+    /// Writes all bytes of an answer, or its last ones: both pieces, one behind the other. Either may be empty.
     ///
     /// # Errors
     /// The client has left, or reads too slowly.
     fn write(
         &mut self,
-        bytes: &[u8],
+        pieces: [&[u8]; 2],
         end: BodyEnd,
     ) -> impl Future<Output = Result<(), ClientFailure>> + Send;
 

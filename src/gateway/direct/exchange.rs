@@ -240,7 +240,12 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// # Errors
     /// The client has left, or reads too slowly.
     pub(super) async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<()> {
-        Ok(self.client.write(bytes, end).await?)
+        self.write_pieces([bytes, b""], end).await
+    }
+
+    /// Writes the bytes of two pieces of the answer, as [`write`](Self::write) does.
+    pub(super) async fn write_pieces(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<()> {
+        Ok(self.client.write(pieces, end).await?)
     }
 
     /// Ends the answer with trailers.
@@ -252,10 +257,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// Writes bytes of the answer. Calls `reserve` if the client does not take them at once; its error ends the write.
     pub(super) async fn write_or_wait(
         &mut self,
-        (bytes, end): (&[u8], BodyEnd),
+        (pieces, end): ([&[u8]; 2], BodyEnd),
         reserve: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let mut write = pin!(self.client.write(bytes, end));
+        let mut write = pin!(self.client.write(pieces, end));
         let mut reserve = Some(reserve);
         poll_fn(|context| match write.as_mut().poll(context) {
             Poll::Ready(written) => Poll::Ready(Ok(written?)),

@@ -312,17 +312,9 @@ impl Gateway {
                     end = BodyEnd::Here;
                 }
             }
-            if as_read > 0 {
-                if !out.is_empty() {
-                    let piece = (&out[..], BodyEnd::NotYet);
-                    self.pass_piece(piece, exchange, context).await?;
-                }
-                let piece = (&origin.read[..as_read], end);
-                self.pass_piece(piece, exchange, context).await?;
-                origin.read.advance(as_read);
-            } else {
-                self.pass_piece((&out[..], end), exchange, context).await?;
-            }
+            let pieces = [&out[..], &origin.read[..as_read]];
+            self.pass_pieces(pieces, end, exchange, context).await?;
+            origin.read.advance(as_read);
             out.clear();
             out.shrink_to(JOINED_PIECE);
             exchange.body_bytes = body.content();
@@ -343,15 +335,17 @@ impl Gateway {
         }
     }
 
-    /// Writes a piece of the answer; one that the client does not take at once takes room among unread answers.
-    async fn pass_piece<C: RequestClient>(
+    /// Writes two pieces of the answer; what the client does not take at once takes room among unread answers.
+    async fn pass_pieces<C: RequestClient>(
         &self,
-        piece: (&[u8], BodyEnd),
+        pieces: [&[u8]; 2],
+        end: BodyEnd,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
-        let reserve = || unread::wait(&self.0, piece.0.len(), context);
-        exchange.write_or_wait(piece, reserve).await?;
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        let reserve = || unread::wait(&self.0, bytes, context);
+        exchange.write_or_wait((pieces, end), reserve).await?;
         unread::went_on(context);
         Ok(())
     }

@@ -110,7 +110,7 @@ impl RequestClient for DiscardingClient {
         Ok(())
     }
 
-    async fn write(&mut self, _: &[u8], _: BodyEnd) -> Result<(), ClientFailure> {
+    async fn write(&mut self, _: [&[u8]; 2], _: BodyEnd) -> Result<(), ClientFailure> {
         Ok(())
     }
 

@@ -120,14 +120,8 @@ async fn send_body<C: RequestClient>(
         } else {
             BodyEnd::NotYet
         };
-        if is_copied {
-            exchange.write(&out, end).await?;
-        } else {
-            if !out.is_empty() {
-                exchange.write(&out, BodyEnd::NotYet).await?;
-            }
-            exchange.write(&piece, end).await?;
-        }
+        let as_stored = if is_copied { &[][..] } else { &piece[..] };
+        exchange.write_pieces([&out, as_stored], end).await?;
         out.clear();
         exchange.body_bytes = encoder.content();
         if is_last {
