@@ -195,8 +195,8 @@ mod tests {
         assert_eq!(read, "0abcdefgh");
     }
 
-    /// Goal: a read that fills half of the thread's buffer keeps it instead of being copied, and a connection that waits afterwards holds no
-    /// memory for it. Method: such a read, which is consumed, then a read that waits, twice.
+    /// Goal: a read that fills half of the thread's buffer keeps it instead of being copied, and a connection that waits afterwards holds
+    /// no memory for it. Method: such a read, which is consumed, then a read that waits, twice.
     #[tokio::test]
     async fn large_reads_keep_the_buffer_until_they_wait() {
         let (mut far, mut near) = tokio::io::duplex(THREAD_BUFFER);

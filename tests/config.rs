@@ -140,6 +140,7 @@ fn whole_reference() -> String {
     let mut whole = reference();
     for key in [
         "include",
+        "queue_order",
         "state_dir",
         "upgrade_socket",
         "overrides",

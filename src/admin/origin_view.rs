@@ -23,6 +23,8 @@ pub(super) struct OriginView {
     pub pending: u32,
     /// Requests that the queue rejected.
     pub refused: u64,
+    /// Requests that waited in the queue and gave way to others.
+    pub displaced: u64,
     /// Names that did not resolve when they were last looked up.
     pub unresolved: usize,
     /// Failures that no server is to blame for, by [`FailureKind::ALL`].
@@ -75,6 +77,7 @@ impl OriginView {
             retries_not_granted: pool.budget.exhausted(),
             pending: queue.map_or(0, |queue| queue.waiting()),
             refused: queue.map_or(0, |queue| queue.refused()),
+            displaced: queue.map_or(0, |queue| queue.displaced()),
             unresolved: pool.unresolved(),
             failures: pool.failures.totals(),
             last_error: pool.failures.latest(),

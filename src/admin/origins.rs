@@ -49,6 +49,7 @@ pub(super) struct OriginSection {
     retries_not_granted: u64,
     pending: u32,
     refused: u64,
+    displaced: u64,
     unresolved: usize,
     last_error: Option<LastError>,
 }
@@ -99,6 +100,7 @@ impl OriginSection {
             retries_not_granted: view.retries_not_granted,
             pending: view.pending,
             refused: view.refused,
+            displaced: view.displaced,
             unresolved: view.unresolved,
             last_error: view.last_error.as_ref().map(LastError::of),
         }
@@ -300,7 +302,7 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 7] {
     ]
 }
 
-fn origin_families(origins: &[OriginView]) -> [SampledFamily; 5] {
+fn origin_families(origins: &[OriginView]) -> [SampledFamily; 6] {
     [
         of_origins(
             origins,
@@ -333,6 +335,14 @@ fn origin_families(origins: &[OriginView]) -> [SampledFamily; 5] {
                 "Requests that found no place at a server.",
             ),
             |origin| origin.refused,
+        ),
+        of_origins(
+            origins,
+            SampledFamily::counter(
+                "sluicegate_origin_pending_displaced_total",
+                "Requests that waited for a server and gave way to others, as queue_order says.",
+            ),
+            |origin| origin.displaced,
         ),
         of_origins(
             origins,
@@ -488,6 +498,7 @@ pub(super) mod tests {
             retries_not_granted: 1,
             pending: 4,
             refused: 6,
+            displaced: 2,
             unresolved: 1,
             failures: FailureKind::ALL.map(|kind| u64::from(kind == FailureKind::NoServer)),
             last_error: None,
@@ -514,7 +525,7 @@ pub(super) mod tests {
                     },
                 },
             ],
-            "retries": 7, "retries_not_granted": 1, "pending": 4, "refused": 6, "unresolved": 1, "last_error": null,
+            "retries": 7, "retries_not_granted": 1, "pending": 4, "refused": 6, "displaced": 2, "unresolved": 1, "last_error": null,
         }])
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use http::header::HeaderValue;
 use http::{StatusCode, header::SET_COOKIE};
 use pingora::http::RequestHeader;
+use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_base::bounds::MAX_TRIES;
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
@@ -196,7 +197,8 @@ async fn begin(
     }
     // Boxed: a request that gets a permit at once should not pay for the size of a wait.
     let mut wait = Box::<AttemptWait>::default();
-    let choice = Box::pin(pool.wait(&mut wait, || at_present(&pick))).await;
+    let client = client_of(context);
+    let choice = Box::pin(pool.wait(&mut wait, client, || at_present(&pick))).await;
     let attempt = &mut context.forwarded_mut()?.attempt;
     attempt.started = clock::now();
     attempt.wait = Some(wait);
@@ -223,7 +225,10 @@ async fn wait_for_connection(
         context.forwarded_mut()?.server = None;
         let pick = pick_request(request, context)?;
         match pool.find(&at_present(&pick)) {
-            PickResult::Full => pool.wait(&mut wait, || at_present(&pick)).await,
+            PickResult::Full => {
+                let client = client_of(context);
+                pool.wait(&mut wait, client, || at_present(&pick)).await
+            }
             choice => choice,
         }
     };
@@ -231,6 +236,12 @@ async fn wait_for_connection(
     attempt.started = clock::now();
     attempt.wait = Some(wait);
     Ok(choice)
+}
+
+/// Returns the client for which a request waits.
+fn client_of(context: &Context) -> AddressPrefix {
+    let (address, _) = context.client_or_unspecified();
+    prefix(address, PrefixBits::default())
 }
 
 fn pick_request(request: AttemptRequest<'_>, context: &Context) -> Result<PickRequest> {

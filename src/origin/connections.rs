@@ -40,7 +40,8 @@ use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 use super::idle::{IdleConnection, IdleList};
-use super::pending_queue::{AttemptWait, OriginQueues, QueueTicket};
+use super::pending_queue::{AttemptWait, OriginQueues};
+use super::waiting_order::QueueTicket;
 
 /// Time for which a refused request waits, once, for a connection that is being released, which takes microseconds.
 const SETTLING: Duration = Duration::from_millis(20);

@@ -26,6 +26,7 @@ mod retry_budget;
 mod server;
 mod server_state;
 mod sticky;
+mod waiting_order;
 
 pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
 pub use client_headers::{

@@ -1,8 +1,8 @@
 //! Queues the requests of an origin whose servers are at their bound on requests: a bounded number waits for a bounded time.
 //!
 //! A server that is slow under load gets slower with every further request, so requests above the bound wait here, where waiting
-//! costs nothing. They wait in the order of arrival. A released place wakes the first of them; a later request does not overtake
-//! waiting ones, and a request that was woken too early keeps its ticket, and with it its place in the order.
+//! costs nothing. A released place wakes the one that is next by `queue_order` ([`WaitingOrder`]); a request that comes does not look for a
+//! place while others wait, and one that was woken too early keeps its ticket, and with it its rank.
 //!
 //! # Invariants
 //! 1. A [`QueueTurn`] is used, or it wakes the next request when it is dropped. So no wake-up is lost when a request ends that
@@ -11,21 +11,24 @@
 //!    the old one still wait for the same servers.
 //! 3. A request that waits has a [`QueueSlot`], of which there are `max_pending`. Where connections have a bound, the request
 //!    keeps its slot until it has its connection, because it waits again if its server has none for it.
+//! 4. A request that gives way to another has left the order; its slot is released when its task runs next, so for that long there
+//!    is one more.
 //!
 //! # Concurrency
 //! A place is released before the count of waiting requests is read, and a request is counted before it looks for a place. A
 //! full fence between the two, on both sides, makes at least one of them see the other. A request that found no place lines up
-//! only if no place was released since it looked (`QueueOrder::wakes`).
+//! only if no place was released since it looked (`WaitingLine::wakes`).
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::clock;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::Instant;
 
 use super::pool::PickResult;
+use super::waiting_order::{QueueTicket, WaitingOrder};
 use crate::config::rules::CircuitBreakerRules;
 
 /// The queues of one origin: one for each configuration whose requests are in flight.
@@ -42,24 +45,21 @@ pub struct PendingQueue {
     /// The bounds on waiting requests, their wait, and requests and connections per server.
     pub rules: CircuitBreakerRules,
     origin: Arc<OriginQueues>,
-    order: Mutex<QueueOrder>,
+    line: Mutex<WaitingLine>,
     /// Number of slots that are taken.
     taken: AtomicU32,
     /// Number of waiting requests.
     waiting: AtomicU32,
     refused: AtomicU64,
+    displaced: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-struct QueueOrder {
-    waiters: BTreeMap<QueueTicket, Sender<QueueTurn>>,
+#[derive(Debug)]
+struct WaitingLine {
+    waiters: WaitingOrder<Sender<QueueTurn>>,
     /// Counts the events that wake a request, even if none was waiting.
     wakes: u64,
 }
-
-/// The rank of a request among those that wait: lower ones came earlier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueueTicket(u64);
 
 /// All waits of one attempt.
 #[derive(Debug, Default)]
@@ -97,10 +97,14 @@ impl OriginQueues {
         let queue = Arc::new(PendingQueue {
             rules,
             origin: Arc::clone(self),
-            order: Mutex::default(),
+            line: Mutex::new(WaitingLine {
+                waiters: WaitingOrder::new(rules.queue_order),
+                wakes: 0,
+            }),
             taken: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             refused: AtomicU64::new(0),
+            displaced: AtomicU64::new(0),
         });
         let mut queues = self.queues();
         queues.retain(|queue| queue.strong_count() > 0);
@@ -112,7 +116,7 @@ impl OriginQueues {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the first request of each queue after a place was freed.
+    /// Wakes the next request of each queue after a place was freed.
     pub(super) fn wake(&self) {
         // Pairs with the fence of `PendingQueue::enter`.
         fence(Ordering::SeqCst);
@@ -128,19 +132,21 @@ impl OriginQueues {
 }
 
 impl PendingQueue {
-    fn order(&self) -> MutexGuard<'_, QueueOrder> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> MutexGuard<'_, WaitingLine> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it is this request's turn and `choose` finds a place, or no server at all. Returns [`PickResult::Full`] where
-    /// too many wait already, or at the end of `wait`. `has_room` returns whether there is a place for one more.
+    /// Waits until it is the turn of this request of `client` and `choose` finds a place, or no server at all. Returns
+    /// [`PickResult::Full`] where too many wait already, where it gives way to another request, or at the end of `wait`. `has_room`
+    /// returns whether there is a place for one more.
     pub async fn wait(
         self: &Arc<Self>,
         wait: &mut AttemptWait,
+        client: AddressPrefix,
         has_room: impl Fn() -> bool,
         choose: impl FnMut() -> PickResult,
     ) -> PickResult {
-        let (chosen, turn) = self.wait_in_order(wait, choose).await;
+        let (chosen, turn) = self.wait_in_order(wait, client, choose).await;
         if matches!(chosen, PickResult::Full) {
             self.refuse();
         }
@@ -160,12 +166,13 @@ impl PendingQueue {
     async fn wait_in_order(
         self: &Arc<Self>,
         wait: &mut AttemptWait,
+        client: AddressPrefix,
         mut choose: impl FnMut() -> PickResult,
     ) -> (PickResult, Option<QueueTurn>) {
         let end = wait.end(self);
-        let mut wakes = self.order().wakes;
+        let mut wakes = self.line().wakes;
         if wait.slot.is_none() {
-            wait.slot = self.take_slot();
+            wait.slot = self.take_slot(client);
         }
         if wait.slot.is_none() {
             return (PickResult::Full, None);
@@ -175,7 +182,7 @@ impl PendingQueue {
         let mut turn = (ahead == 0).then(|| QueueTurn::of(self));
         loop {
             if let Some(own) = turn.take() {
-                wakes = self.order().wakes;
+                wakes = self.line().wakes;
                 match choose() {
                     PickResult::Full => own.end(),
                     chosen => {
@@ -184,7 +191,7 @@ impl PendingQueue {
                     }
                 }
             }
-            turn = match self.line_up(ticket, wakes) {
+            turn = match self.line_up((ticket, client), wakes) {
                 None => Some(QueueTurn::of(self)),
                 Some(mut lined) => match tokio::time::timeout_at(end, &mut lined.turn).await {
                     Ok(Ok(turn)) => Some(turn),
@@ -194,13 +201,20 @@ impl PendingQueue {
         }
     }
 
-    /// Takes one of the `max_pending` slots; `None` where all are taken.
-    fn take_slot(self: &Arc<Self>) -> Option<QueueSlot> {
+    /// Takes one of the `max_pending` slots. Where all are taken, a request that gives way to one of `client` is told to go; `None` where
+    /// none does.
+    fn take_slot(self: &Arc<Self>, client: AddressPrefix) -> Option<QueueSlot> {
         let take = |taken: u32| (taken < self.rules.max_pending).then(|| taken + 1);
         // Relaxed: the number publishes nothing. Each failed round is a slot that was taken or released by another request.
-        self.taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .ok()?;
+        let taken = self
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        if taken.is_err() {
+            // Without its sender, the wait of a request ends.
+            drop(self.line().waiters.displace(client)?);
+            self.displaced.fetch_add(1, Ordering::Relaxed);
+            self.taken.fetch_add(1, Ordering::Relaxed);
+        }
         Some(QueueSlot(Arc::clone(self)))
     }
 
@@ -215,13 +229,17 @@ impl PendingQueue {
     }
 
     /// Enters the order, unless a place was freed since `wakes` was read.
-    fn line_up(&self, ticket: QueueTicket, wakes: u64) -> Option<OrderedWaiter<'_>> {
-        let mut order = self.order();
-        if order.wakes != wakes {
+    fn line_up(
+        &self,
+        (ticket, client): (QueueTicket, AddressPrefix),
+        wakes: u64,
+    ) -> Option<OrderedWaiter<'_>> {
+        let mut line = self.line();
+        if line.wakes != wakes {
             return None;
         }
         let (sender, turn) = oneshot::channel();
-        order.waiters.insert(ticket, sender);
+        line.waiters.insert(ticket, client, sender);
         Some(OrderedWaiter {
             queue: self,
             ticket,
@@ -229,16 +247,16 @@ impl PendingQueue {
         })
     }
 
-    /// Wakes the first request.
+    /// Wakes the next request.
     fn wake(self: &Arc<Self>) {
-        let first = {
-            let mut order = self.order();
-            order.wakes += 1;
-            order.waiters.pop_first()
+        let next = {
+            let mut line = self.line();
+            line.wakes += 1;
+            line.waiters.pop()
         };
-        if let Some((_, first)) = first {
+        if let Some(next) = next {
             // A turn that is not received wakes the next request (invariant 1).
-            let _ = first.send(QueueTurn::of(self));
+            let _ = next.send(QueueTurn::of(self));
         }
     }
 
@@ -257,6 +275,12 @@ impl PendingQueue {
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of those that had waited and gave way to another request.
+    #[must_use]
+    pub fn displaced(&self) -> u64 {
+        self.displaced.load(Ordering::Relaxed)
     }
 }
 
@@ -294,7 +318,7 @@ impl Drop for CountedWaiter<'_> {
 
 impl Drop for OrderedWaiter<'_> {
     fn drop(&mut self) {
-        self.queue.order().waiters.remove(&self.ticket);
+        self.queue.line().waiters.remove(self.ticket);
     }
 }
 

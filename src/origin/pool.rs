@@ -14,6 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use http::uri::Scheme;
 use pingora::upstreams::peer::Peer;
+use sluicegate_base::address::AddressPrefix;
 use sluicegate_base::bounds::{ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
 use sluicegate_limiter::Timestamp;
 use tracing::warn;
@@ -347,11 +348,12 @@ impl ServerPool {
         }
     }
 
-    /// Waits for a permit at a server; [`PickResult::Full`] where there is none at the end of the wait. `request` makes a new
-    /// pick request for each try.
+    /// Waits for a permit at a server for a request of `client`; [`PickResult::Full`] where there is none at the end of the wait.
+    /// `request` makes a new pick request for each try.
     pub async fn wait(
         &self,
         wait: &mut AttemptWait,
+        client: AddressPrefix,
         request: impl Fn() -> PickRequest,
     ) -> PickResult {
         match &self.queue {
@@ -359,7 +361,9 @@ impl ServerPool {
                 // Where connections are counted, the next request is woken when this one has its connection, so that they keep
                 // their order.
                 let has_room = || !self.bounds_connections() && self.has_room(request().now);
-                queue.wait(wait, has_room, || self.find(&request())).await
+                queue
+                    .wait(wait, client, has_room, || self.find(&request()))
+                    .await
             }
             None => PickResult::Full,
         }

@@ -1,11 +1,13 @@
 //! Tests pools made from a configuration: which servers are picked, and the effect of failures.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::pin::pin;
 use std::task::Poll;
 
 use futures_util::poll;
 use proptest::prelude::*;
+use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_limiter::Seed;
 
 use super::*;
@@ -170,6 +172,11 @@ fn full_servers_differ_from_missing_ones() {
     );
 }
 
+/// Returns the client whose requests wait.
+fn client() -> AddressPrefix {
+    prefix(Ipv4Addr::LOCALHOST.into(), PrefixBits::default())
+}
+
 /// Goal: released places go to requests in order of arrival, no later request overtakes them, and the queue is bounded. Method:
 /// a place taken; three wait, of which the first leaves; a fourth and a later one come too late.
 #[tokio::test]
@@ -182,14 +189,14 @@ async fn places_that_are_left_go_round_in_order() {
     let inside = held(pool.find(&request(0)));
     let mut waits: [AttemptWait; 4] = Default::default();
     let [first, second, third, fourth] = &mut waits;
-    let mut first = Box::pin(pool.wait(first, || request(0)));
-    let mut second = pin!(pool.wait(second, || request(0)));
-    let mut third = pin!(pool.wait(third, || request(0)));
+    let mut first = Box::pin(pool.wait(first, client(), || request(0)));
+    let mut second = pin!(pool.wait(second, client(), || request(0)));
+    let mut third = pin!(pool.wait(third, client(), || request(0)));
     assert!(poll!(first.as_mut()).is_pending() && poll!(second.as_mut()).is_pending());
     assert!(poll!(third.as_mut()).is_pending());
     assert_eq!(queue.waiting(), 3);
     assert!(matches!(
-        pool.wait(fourth, || request(0)).await,
+        pool.wait(fourth, client(), || request(0)).await,
         PickResult::Full
     ));
     assert_eq!((queue.waiting(), queue.refused()), (3, 1));
@@ -230,12 +237,12 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
     let [first, second, third] = &mut waits;
     let inside = held(pool.find(&request(0)));
     {
-        let mut waiting = pin!(pool.wait(first, || request(0)));
+        let mut waiting = pin!(pool.wait(first, client(), || request(0)));
         assert!(poll!(waiting.as_mut()).is_pending());
         // Its rank dates from the server.
         second.ticket();
         assert!(matches!(
-            pool.wait(second, || request(0)).await,
+            pool.wait(second, client(), || request(0)).await,
             PickResult::Full
         ));
         drop(inside);
@@ -244,21 +251,21 @@ async fn a_seat_is_kept_until_there_is_a_connection() {
         };
         assert_eq!(queue.waiting(), 0);
         assert!(matches!(
-            pool.wait(third, || request(0)).await,
+            pool.wait(third, client(), || request(0)).await,
             PickResult::Full
         ));
         again.give_back();
     }
     let inside = held(pool.find(&request(0)));
     {
-        let mut waiting = pin!(pool.wait(first, || request(0)));
+        let mut waiting = pin!(pool.wait(first, client(), || request(0)));
         assert!(poll!(waiting.as_mut()).is_pending());
     }
     let [first, ..] = waits;
     // The same happens when it has its connection.
     drop(first);
     let mut fourth = AttemptWait::default();
-    let mut waiting = pin!(pool.wait(&mut fourth, || request(0)));
+    let mut waiting = pin!(pool.wait(&mut fourth, client(), || request(0)));
     assert!(poll!(waiting.as_mut()).is_pending());
     assert_eq!((queue.waiting(), queue.refused()), (1, 2));
     drop(inside);
@@ -278,7 +285,7 @@ async fn a_reload_parts_no_request_from_what_wakes_it() {
     for (one, other) in [(&before, &after), (&after, &before)] {
         let inside = held(one.find(&request(0)));
         let mut wait = AttemptWait::default();
-        let mut waiting = pin!(other.wait(&mut wait, || request(0)));
+        let mut waiting = pin!(other.wait(&mut wait, client(), || request(0)));
         assert!(poll!(waiting.as_mut()).is_pending());
         drop(inside);
         assert!(matches!(poll!(waiting), Poll::Ready(PickResult::Server(_))));

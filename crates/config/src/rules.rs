@@ -64,7 +64,7 @@ pub use self::known::{BrokenFile, FileState};
 pub use self::listener::{Http2, ListenerProtocol, MinVersion, ProxyProtocol, UnknownName};
 pub use self::log::{LogFormat, LogNames, RefusedLines};
 pub use self::pages::{ErrorPages, Failing, Page, PageBody, PagePiece};
-pub use self::pool::{Balance, FailureClass, Percent, PoolServer, Role, Weight};
+pub use self::pool::{Balance, FailureClass, Percent, PoolServer, QueueOrder, Role, Weight};
 pub use self::refusal::{Escape, Piece, RefusalRules, Wording};
 pub use self::shape::{
     FieldEdits, RedirectPlace, RedirectQuery, RedirectRules, ShapeRules, Slot, Template,

@@ -123,6 +123,76 @@ async fn requests_are_served_in_the_order_in_which_they_came() {
     assert_eq!(origin.asked(), order);
 }
 
+#[tokio::test]
+async fn requests_are_served_in_the_order_that_is_configured() {
+    // Goal: a queue serves the newest first, or clients in turn, and while it is full the request gives way that the order names. Method:
+    // a queue for four behind a request that the origin holds; four requests of one client, then one of each of two others; the paths in
+    // the order in which the origin was asked, the statuses of those that gave way, and the metric.
+    for (order, served, displaced) in [
+        ("fifo", ["/a1", "/a2", "/a3", "/a4"], ["/b5", "/c6"]),
+        ("lifo", ["/c6", "/b5", "/a4", "/a3"], ["/a1", "/a2"]),
+        ("fair", ["/a1", "/b5", "/c6", "/a2"], ["/a4", "/a3"]),
+    ] {
+        let origin = OnDemand::start().await;
+        let circuit = format!(
+            "max_requests = 1, max_pending = 4, pending_timeout = \"1m\", queue_order = \"{order}\""
+        );
+        let gateway = Setup::new()
+            .servers("app", &[origin.address])
+            .origin_line(&format!(
+                "protocol = \"h2c\"\ncircuit_breaker = {{ {circuit} }}"
+            ))
+            .rules(PASS)
+            .start()
+            .await;
+        // With an answer the gateway has heard how many streams there may be.
+        origin.answer(1);
+        assert_eq!(gateway.get("/0").await.status, 200);
+        let address = gateway.address();
+        let ask = |client: &'static str, path: &'static str| {
+            tokio::spawn(async move {
+                let mut client = Client::connect_from(client, address).await;
+                client.get(path).await.status
+            })
+        };
+        let held = ask("127.0.0.1", "/held");
+        origin.has(2).await;
+        let mut waiting = Vec::new();
+        for (turn, (client, path)) in [
+            ("127.0.0.2", "/a1"),
+            ("127.0.0.2", "/a2"),
+            ("127.0.0.2", "/a3"),
+            ("127.0.0.2", "/a4"),
+            ("127.0.0.3", "/b5"),
+            ("127.0.0.4", "/c6"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            waiting.push((path, ask(client, path)));
+            let refused = turn.saturating_sub(3);
+            eventually("it waits, or one is refused", async || {
+                let status = gateway.status().await;
+                let origin = &status["origins"][0];
+                (origin["pending"] == (turn + 1).min(4) && origin["refused"] == refused)
+                    .then_some(())
+            })
+            .await;
+        }
+        origin.answer(5);
+        assert_eq!(held.await.unwrap(), 200);
+        for (path, one) in waiting {
+            let expected = if displaced.contains(&path) { 503 } else { 200 };
+            assert_eq!(one.await.unwrap(), expected, "{order} {path}");
+        }
+        assert_eq!(origin.asked()[2..], served, "{order}");
+        let gave_way = if order == "fifo" { 0.0 } else { 2.0 };
+        let metrics = gateway.metrics().await;
+        let metric = "sluicegate_origin_pending_displaced_total";
+        assert_eq!(metrics.sum(metric, &[]), gave_way, "{order}");
+    }
+}
+
 /// A request that the origin holds, which takes its only stream, and what sends another.
 async fn held(
     origin: &OnDemand,

@@ -24,7 +24,7 @@ impl Default for PrefixBits {
 /// A network in a compact form to hash: family, length, masked octets.
 ///
 /// The family is part of it, so IPv4 and IPv6 never share a key; the length too, so a network and its first address do not.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressPrefix {
     /// `4` or `6`, the bits, then 4 or 16 octets; the rest is zero.
     bytes: [u8; 18],

@@ -68,6 +68,17 @@ pub enum Balance {
     Hash(KeyTemplate),
 }
 
+/// `queue_order`: which of the requests that wait for a server is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueOrder {
+    /// The oldest; the default.
+    Fifo,
+    /// The newest.
+    Lifo,
+    /// The oldest of the client whose turn it is.
+    Fair,
+}
+
 /// The kind of failure of an attempt at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureClass {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
 
-use crate::declaration::{DurationIn, IntegerIn, ListOf, ParsedText};
+use crate::declaration::{DurationIn, IntegerIn, ListOf, ParsedText, WordOf};
 use crate::field::{KeyField, quoted};
 use crate::problem::ParseError;
-use crate::rules::{FailureClass, Percent};
+use crate::rules::{FailureClass, Percent, QueueOrder};
 use crate::section::TableSection;
 
 /// Statuses of failures.
@@ -96,6 +96,24 @@ pub struct CircuitBreakerRules {
         reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(60))
     )]
     pub pending_timeout: Duration,
+    /// Which waiting request is next:
+    ///   "fifo"  default: the one that came first; while the queue is full, new requests get 503
+    ///   "lifo"  the newest: under overload some are served in time instead of all too late; while the queue is full, the oldest gets 503
+    ///   "fair"  clients in turn, by the network of client.ip (/32, IPv6 /64); while the queue is full, the newest request of the client
+    ///           that has the most gets 503
+    #[key(
+        example = "\"fifo\"",
+        default = QueueOrder::Fifo,
+        reader = WordOf(
+            &[
+                ("fifo", QueueOrder::Fifo),
+                ("lifo", QueueOrder::Lifo),
+                ("fair", QueueOrder::Fair)
+            ],
+            "there is no queue order {}"
+        )
+    )]
+    pub queue_order: QueueOrder,
 }
 
 fn outliers() -> Vec<FailureClass> {
