@@ -1,5 +1,5 @@
 //! Converts `Retry-After` both ways: parses it in answers to the gateway's own requests (to an ACME server, to a collector), and rounds
-//! waits up for answers to clients.
+//! waits up, or spreads them, for answers to clients.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -24,6 +24,17 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
+/// Returns a time of less than `most`. It depends on `of` alone, and any two values get unrelated times: the finalizer of SplitMix64
+/// (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014) mixes its bits.
+pub(crate) fn jitter(most: Duration, of: u64) -> Duration {
+    let mixed = (of ^ (of >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let share = u128::from(mixed ^ (mixed >> 31));
+    // Less than `most`, whose nanoseconds fit in 64 bits for half a millennium.
+    let nanos = u64::try_from((most.as_nanos() * share) >> 64);
+    Duration::from_nanos(nanos.unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +52,21 @@ mod tests {
         assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT", DATE + 60), Some(0));
         assert_eq!(asked("soon", 0), None);
         assert_eq!(asked("-1", 0), None);
+    }
+
+    /// Goal: clients that were rejected together come back evenly spread. Method: times of consecutive values, in ten parts.
+    #[test]
+    fn jitter_is_spread_evenly() {
+        let most = Duration::from_secs(10);
+        let mut parts = [0; 10];
+        for of in 0..10_000 {
+            parts[jitter(most, of).as_secs() as usize] += 1;
+        }
+        assert!(
+            parts.iter().all(|part| (900..1100).contains(part)),
+            "{parts:?}"
+        );
+        assert_eq!(jitter(Duration::ZERO, 7), Duration::ZERO);
     }
 
     /// Goal: never early. Method: the edges of a second.

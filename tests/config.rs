@@ -141,6 +141,7 @@ fn whole_reference() -> String {
     for key in [
         "include",
         "queue_order",
+        "retry_jitter",
         "state_dir",
         "upgrade_socket",
         "overrides",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use sluicegate_base::address::PrefixBits;
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, TableId, Timestamp};
@@ -19,6 +20,7 @@ use crate::config::rules::{
 use crate::config::{Action, Share};
 use crate::policy_items::PolicyItems;
 use crate::rejection::MissingKeys;
+use crate::retry_after::jitter;
 use crate::state::{CounterStorage, Persistence};
 use crate::store::{RemoteBackend, ReplicatedBackend, Revalidation, Store};
 
@@ -54,6 +56,8 @@ pub struct ActiveLimit {
     pub settlement: Option<SettlementRule>,
     /// The action when it has no room.
     pub action: Action,
+    /// The most by which `Retry-After` is later than the client may come back.
+    retry_jitter: Duration,
     /// The share of keys for which it is enforced; for the others it is in shadow.
     pub enforce: Share,
     /// The counters of the rates in shadow, which are only reported.
@@ -133,6 +137,7 @@ impl ActiveLimit {
             },
             settlement: SettlementRule::of(rules),
             action: rules.action.clone(),
+            retry_jitter: rules.retry_jitter,
             enforce: rules.enforce,
             shadow_rates: builder.shadow_rates(),
             bans: builder.bans(table),
@@ -228,6 +233,12 @@ impl ActiveLimit {
             Some(ActiveTier::Rates(rates)) => &rates.1,
             _ => &self.items,
         }
+    }
+
+    /// Returns how much later than necessary a client that is rejected at `now` by this key is to come back.
+    #[must_use]
+    pub fn retry_jitter(&self, key: KeyHash, now: Timestamp) -> Duration {
+        jitter(self.retry_jitter, key.bits() ^ now.as_nanos())
     }
 
     /// Returns the name of its fallback limit.

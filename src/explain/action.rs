@@ -63,6 +63,12 @@ pub(super) fn exceeded(limit: &LimitRules) -> String {
             limit.enforce
         ));
     }
+    if !limit.retry_jitter.is_zero() {
+        text.push_str(&format!(
+            " Retry-After is up to {:?} later than it has room again, so that clients do not all come back at once.",
+            limit.retry_jitter
+        ));
+    }
     text
 }
 

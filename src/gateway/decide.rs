@@ -158,7 +158,12 @@ impl Gateway {
                 };
                 (result, report, step)
             }
-            Admission::Rejected(rejection, report) => {
+            Admission::Rejected(mut rejection, report) => {
+                if let Rejection::ByLimit(by) = &mut rejection
+                    && let Some(limit) = route.limits.get(usize::from(by.limit))
+                {
+                    by.wait += limit.retry_jitter(by.key, context.decided_at);
+                }
                 let step = match &rejection {
                     Rejection::KeyMissing => Step::Incomplete,
                     Rejection::KeyBlocked => Step::Reject(GatewayProblem::KeyBlocked),

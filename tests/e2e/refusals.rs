@@ -54,6 +54,36 @@ async fn a_refusal_says_which_limit_and_when_to_come_back() {
 }
 
 #[tokio::test]
+async fn clients_that_are_rejected_together_come_back_apart() {
+    // Goal: `retry_jitter` spreads Retry-After over its length, never below the true wait, and the log has what the client was told.
+    // Method: sixty rejections within one window of an hour; the wait that the RateLimit field has is the same for all.
+    let rules = OTP.replace("rates = ", "retry_jitter = \"10m\"\nrates = ");
+    let origin = Origin::echo();
+    let gateway = Gateway::before(&origin, &rules).await;
+    let mut client = gateway.client().await;
+    for _ in 0..5 {
+        assert_eq!(client.get("/otp").await.status, 200);
+    }
+    let mut waits = Vec::new();
+    for _ in 0..60 {
+        let answer = client.get("/otp").await;
+        answer.assert_problem(429);
+        let (wait, more) = (answer.retry_after(), answer.seconds_to_more("otp"));
+        // The field in whole seconds is rounded up as well, and never beyond the window.
+        assert!(wait >= more && wait <= more + 602, "{wait} {more}");
+        waits.push(wait);
+    }
+    let (least, most) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+    assert!(most - least > 300, "{waits:?}");
+    let lines = gateway.access_lines(65).await;
+    let logged: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line["retry_after"].as_u64())
+        .collect();
+    assert_eq!(logged, waits);
+}
+
+#[tokio::test]
 async fn waiting_as_long_as_retry_after_says_is_enough() {
     // Goal: Retry-After is true. Method: one per 2 s; after a refusal wait that many seconds, which is what is under test,
     // and be admitted. Then once more, to meet another place in the window.

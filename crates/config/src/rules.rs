@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
@@ -183,6 +184,8 @@ pub struct LimitRules {
     pub count: CountedRequests,
     /// The action for a request that it has no room for.
     pub action: Action,
+    /// The most by which `Retry-After` is later than the client may come back.
+    pub retry_jitter: Duration,
     /// The keys that it is enforced for; for the others it is in shadow.
     pub enforce: Share,
     /// Rates that are judged beside, by the same algorithm, and only reported.

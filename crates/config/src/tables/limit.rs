@@ -1,5 +1,8 @@
 //! `[limit.NAME]`: how much may pass.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use sluicegate_limiter::Capacity;
 
 use crate::action;
@@ -19,6 +22,9 @@ use crate::shared;
 use crate::tier;
 
 use super::cache;
+
+/// Shortest and longest jitter of `Retry-After`, which has whole seconds.
+const RETRY_JITTER: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
 
 /// Bytes beyond which the memory of a limit is worth a warning.
 const LARGE: u64 = 3 << 30;
@@ -56,6 +62,9 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     let shared = shared::StoreModeKeys::of(&section).read(policy.as_ref());
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
     let refusal = refusal::of(&section);
+    let retry_jitter = section.or("retry_jitter", "\"10s\"", Duration::ZERO, |field| {
+        field.duration(RETRY_JITTER)
+    });
     let cost = cost::CostKeys::of(&section);
     let cost = policy.as_ref().and_then(|policy| cost.read(policy));
     let count_if = section.optional(
@@ -89,6 +98,7 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
         count_if: count_if?,
         count: count?,
         action: actions.action,
+        retry_jitter: retry_jitter?,
         enforce: actions.enforce,
         shadow_rates: actions.shadow_rates,
         ban: bans.ban,
