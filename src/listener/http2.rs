@@ -201,7 +201,8 @@ impl ConnectionStreams {
             .gateway
             .decide_stream(head, body.is_end_stream(), &self.facts);
         let patience = decided.server_rules().client_write_timeout;
-        let mut client = Http2Stream::new(body, respond, patience);
+        let announced = decided.body_length();
+        let mut client = Http2Stream::new(body, respond, announced, patience);
         self.gateway
             .serve_direct(decided, &mut client, &self.shutdown)
             .await;

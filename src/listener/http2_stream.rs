@@ -1,4 +1,7 @@
 //! Owns one stream of HTTP/2 while its request is served: the bytes of its body, and its answer.
+//!
+//! RFC 9113 §8.1.1: a body of another length than the announced one makes a request malformed, and only the end of its stream shows that.
+//! An origin of HTTP/1.1 takes a request for whole with the last announced byte, so this byte is received with the end of the stream.
 
 use std::future::poll_fn;
 use std::io::{self, Error, ErrorKind};
@@ -25,6 +28,10 @@ pub(super) struct Http2Stream {
     write_timeout: Duration,
     /// Bytes of the body that were received and not consumed.
     received: BytesMut,
+    /// Bytes of the body that may be received before the end of the stream.
+    before_end: u64,
+    /// The last announced byte, until the stream ends.
+    last: Option<u8>,
     /// True once the body was read to its end.
     is_read: bool,
     /// True once the end of the answer was sent.
@@ -32,10 +39,11 @@ pub(super) struct Http2Stream {
 }
 
 impl Http2Stream {
-    /// Returns the stream, each of whose writes has this time.
+    /// Returns the stream, whose body has the `announced` length, if any, and each of whose writes has this time.
     pub(super) fn new(
         body: RecvStream,
         respond: SendResponse<Bytes>,
+        announced: Option<u64>,
         write_timeout: Duration,
     ) -> Self {
         Self {
@@ -45,6 +53,8 @@ impl Http2Stream {
             answer: None,
             write_timeout,
             received: BytesMut::new(),
+            before_end: announced.map_or(u64::MAX, |bytes| bytes.saturating_sub(1)),
+            last: None,
             is_ended: false,
         }
     }
@@ -59,18 +69,39 @@ impl Http2Stream {
                 // A frame without data does not end the body.
                 Some(Ok(bytes)) if bytes.is_empty() => {}
                 Some(Ok(bytes)) => {
-                    self.received.extend_from_slice(&bytes);
                     let window = self.body.flow_control();
                     window.release_capacity(bytes.len()).map_err(Error::other)?;
-                    return Ok(bytes.len());
+                    match self.receive(&bytes) {
+                        0 => {}
+                        received => return Ok(received),
+                    }
                 }
                 Some(Err(error)) => return Err(Error::other(error)),
                 None => {
                     self.is_read = true;
-                    return Ok(0);
+                    let last = self.last.take();
+                    self.received.extend(last);
+                    return Ok(usize::from(last.is_some()));
                 }
             }
         }
+    }
+
+    /// Receives bytes of the body, but not the last announced one before the end of the stream. Returns how many were received.
+    fn receive(&mut self, bytes: &[u8]) -> usize {
+        let mut received = bytes.len();
+        self.before_end = match self.before_end.checked_sub(received as u64) {
+            Some(left) => left,
+            None if self.body.is_end_stream() => 0,
+            None => {
+                // The h2 crate rejects bytes beyond the announced ones, so this is one byte.
+                received = usize::try_from(self.before_end).unwrap_or(received);
+                self.last = bytes.last().copied();
+                0
+            }
+        };
+        self.received.extend_from_slice(&bytes[..received]);
+        received
     }
 
     /// Sends bytes of the body as the windows of the client and the bound of the send buffer allow.

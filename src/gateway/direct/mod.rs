@@ -77,6 +77,12 @@ impl DecidedRequest {
         &self.context.snapshot.rules.server
     }
 
+    /// Returns the length of its body, as far as its head states it.
+    #[must_use]
+    pub fn body_length(&self) -> Option<u64> {
+        self.wire.framing.length()
+    }
+
     /// Returns whether the gateway answers it without a wait: for its body, of which these bytes were received, for a store, a delay or an
     /// origin.
     fn is_answered_at_once(&self, received: &[u8]) -> bool {

@@ -2,10 +2,10 @@
 //! origin hears of it (RFC 9113 §8.2, §8.3, §10.3).
 
 use crate::harness::frames::{
-    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PADDED, PING, SETTINGS, WINDOW_UPDATE,
-    fields, frame, get, head,
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PADDED, PING, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, fields, frame, get, head, soon,
 };
-use crate::harness::{Gateway, Origin};
+use crate::harness::{Gateway, Origin, Received, Setup};
 
 type Fields = &'static [(&'static [u8], &'static [u8])];
 
@@ -123,32 +123,120 @@ async fn what_is_no_request_reaches_no_origin() {
 
 #[tokio::test]
 async fn a_body_of_another_length_is_never_two_requests() {
-    // Goal: `content-length` and DATA agree, or the request is refused. Method: more and less than announced, to an origin that would
-    // take the rest for another request.
+    // Goal: RFC 9113 §8.1.1: `content-length` and DATA agree, or the request is refused and no origin gets it whole. Method: more and less
+    // than announced, also with the announced part in a frame of its own that is forwarded first, to an origin that would take the rest for
+    // another request.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
-    for (announced, body) in [
-        (
-            &b"3"[..],
-            &b"abcGET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"[..],
-        ),
-        (b"30", b"abc"),
-        (b"0", b"GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"),
+    let smuggled = &b"GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"[..];
+    for (announced, first, rest) in [
+        (&b"3"[..], &b"abc"[..], smuggled),
+        (b"3", b"ab", &[b"c", smuggled].concat()),
+        (b"3", b"", &[b"abc", smuggled].concat()),
+        (b"1", b"a", smuggled),
+        (b"30", b"abc", b""),
+        (b"30", b"", b"abc"),
+        (b"0", b"", smuggled),
     ] {
-        let mut frames = Frames::connect(gateway.address()).await;
-        let open = head(b"POST", b"/", &[(b"content-length", announced)]);
-        frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
+        let mut frames = announce(&gateway, announced, first).await;
         // The gateway may have refused by now.
-        let _ = frames.try_write(&frame(DATA, END_STREAM, 1, body)).await;
+        let _ = frames.try_write(&frame(DATA, END_STREAM, 1, rest)).await;
         let fate = frames.fate(1).await;
-        assert!(is_refused(&fate), "{body:?}: {fate:?}");
+        assert!(is_refused(&fate), "{announced:?}, {first:?}: {fate:?}");
     }
-    // No origin takes any of them for a whole request, or for two.
+    assert_none_is_whole(&origin);
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_end_as_its_stream_must_is_no_whole_request() {
+    // Goal: the last announced byte reaches an origin with the end of the stream only. Method: a body of the announced length, then
+    // malformed trailers, trailers without an end, a reset, or nothing up to `client_read_timeout`; then the connection's close.
+    let origin = Origin::echo();
+    let gateway = Setup::new()
+        .origin("app", &origin)
+        .rules(
+            "[server]\nclient_read_timeout = \"500ms\"\n[[route]]\npath = \"/*\"\norigin = \"app\"\n",
+        )
+        .start()
+        .await;
+    let both = END_HEADERS | END_STREAM;
+    for (what, then) in [
+        (
+            "a name in upper case",
+            frame(HEADERS, both, 1, &fields(&[(b"X-Upper", b"1")])),
+        ),
+        (
+            "a field of a connection",
+            frame(HEADERS, both, 1, &fields(&[(b"connection", b"close")])),
+        ),
+        (
+            "no end",
+            frame(HEADERS, END_HEADERS, 1, &fields(&[(b"x", b"1")])),
+        ),
+        ("nothing", Vec::new()),
+    ] {
+        let mut frames = announce(&gateway, b"3", b"abc").await;
+        frames.write(&then).await;
+        let fate = frames.fate(1).await;
+        assert!(is_refused(&fate), "{what}: {fate:?}");
+    }
+    let mut frames = announce(&gateway, b"3", b"abc").await;
+    frames.write(&frame(RST_STREAM, 0, 1, &[0; 4])).await;
+    frames.pong().await;
+    drop(announce(&gateway, b"3", b"abc").await);
+    soon("the last ones are cut", async || {
+        (origin.count() == 12).then_some(())
+    })
+    .await;
+    assert_none_is_whole(&origin);
+}
+
+#[tokio::test]
+async fn the_end_of_a_stream_may_follow_its_last_byte() {
+    // Goal: a body of the announced length arrives whole, whatever ends its stream. Method: the end with the last byte, in a frame without
+    // data, in a padded one, and with trailers.
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let trailers = fields(&[(b"x-checksum", b"1")]);
+    for (first, end) in [
+        (&b"ab"[..], frame(DATA, END_STREAM, 1, b"c")),
+        (b"", frame(DATA, END_STREAM, 1, b"abc")),
+        (b"abc", frame(DATA, END_STREAM, 1, b"")),
+        (b"abc", frame(DATA, END_STREAM | PADDED, 1, &[2, 0, 0])),
+        (
+            b"abc",
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers),
+        ),
+    ] {
+        let mut frames = announce(&gateway, b"3", first).await;
+        frames.write(&end).await;
+        assert_eq!(frames.fate(1).await, Fate::Answered(200), "{first:?}");
+    }
     let requests = origin.requests();
+    let is_right = |request: &&Received| request.whole && request.text() == "abc";
+    let arrived = requests.iter().filter(|request| request.target == "/");
+    assert_eq!(arrived.filter(is_right).count(), 5, "{requests:?}");
+}
+
+/// Begins a request with a body of an announced length, sends its first bytes, and lets another request pass behind them.
+async fn announce(gateway: &Gateway, length: &[u8], first: &[u8]) -> Frames {
+    let mut frames = Frames::connect(gateway.address()).await;
+    let open = head(b"POST", b"/", &[(b"content-length", length)]);
+    frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
+    if !first.is_empty() {
+        frames.write(&frame(DATA, 0, 1, first)).await;
+    }
+    frames.request(3, &get(b"/other", &[])).await;
+    assert_eq!(frames.fate(3).await, Fate::Answered(200));
+    frames
+}
+
+/// Checks that the origin got no request of [`announce`] whole, and none that was a part of its body.
+fn assert_none_is_whole(origin: &Origin) {
+    let requests = origin.requests();
+    let mut others = requests.iter().filter(|request| request.target != "/other");
     assert!(
-        requests
-            .iter()
-            .all(|request| request.target == "/" && !request.whole),
+        others.all(|request| request.target == "/" && !request.whole),
         "{requests:?}"
     );
 }
