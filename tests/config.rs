@@ -247,6 +247,7 @@ fn every_key_occurs_in_the_reference() {
         "hash_key",
         "max_connections",
         "max_origin_requests",
+        "max_http2_streams",
         "max_unread_bytes",
         "max_key_bodies_bytes",
     ];

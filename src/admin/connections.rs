@@ -3,8 +3,8 @@
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::budgets::{
-    BytesCap, BytesTallies, ConnectionCaps, ConnectionLimitExceeded, ConnectionTallies, RequestCap,
-    RequestCaps, RequestTallies,
+    BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, OriginRequests,
+    RequestCaps, StreamCaps,
 };
 use crate::config::rules::Rules;
 use crate::process::SharedState;
@@ -13,19 +13,23 @@ use crate::process::SharedState;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionsView {
     /// The counts of connections.
-    pub tallies: ConnectionTallies,
+    pub tallies: BudgetTallies,
     /// The caps on connections.
     pub caps: ConnectionCaps,
+    /// The counts of streams of HTTP/2.
+    pub streams: BudgetTallies,
+    /// The caps on streams of HTTP/2.
+    pub stream_caps: StreamCaps,
     /// The counts of requests on their way to origins.
-    pub requests: RequestTallies,
+    pub requests: BudgetTallies,
     /// The caps on requests on their way to origins.
     pub request_caps: RequestCaps,
     /// The counts of response bytes that wait for clients.
-    pub unread: BytesTallies,
+    pub unread: BudgetTallies,
     /// The cap on those bytes.
     pub most_unread: u64,
     /// The counts of bytes of bodies that are read for keys.
-    pub key_bodies: BytesTallies,
+    pub key_bodies: BudgetTallies,
     /// The cap on those bytes.
     pub most_key_bodies: u64,
 }
@@ -36,6 +40,8 @@ impl ConnectionsView {
         Self {
             tallies: shared.connection_limiter.tallies(),
             caps: shared.connection_limiter.caps(&rules.server.defence),
+            streams: shared.client_streams.tallies(),
+            stream_caps: StreamCaps::of(&rules.server),
             requests: shared.origin_requests.tallies(),
             request_caps: shared.origin_requests.caps(rules),
             unread: shared.unread_answers.tallies(),
@@ -50,18 +56,19 @@ impl ConnectionsView {
 pub(super) fn families(view: &ConnectionsView) -> impl Iterator<Item = SampledFamily> {
     let families = of_connections(view).into_iter();
     let families = families.chain(of_requests(view)).chain(of_unread(view));
-    families.chain(of_key_bodies(view))
+    let families = families.chain(of_key_bodies(view));
+    families.chain(of_streams(view))
 }
 
 fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
-    let caps = ConnectionLimitExceeded::ALL.map(ConnectionLimitExceeded::as_str);
+    let caps = ConnectionLimiter::KEYS;
     let max = [view.caps.all, view.caps.of_client].map(|cap| cap.get().into());
     [
         SampledFamily::gauge(
             "sluicegate_connections",
             "Connections of clients that are open.",
         )
-        .series(&[], view.tallies.open),
+        .series(&[], view.tallies.held),
         by_cap(
             SampledFamily::gauge(
                 "sluicegate_connections_max",
@@ -82,7 +89,7 @@ fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
 }
 
 fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {
-    let caps = RequestCap::ALL.map(RequestCap::as_str);
+    let caps = OriginRequests::KEYS;
     let max = [
         view.request_caps.all,
         view.request_caps.of_client.get().into(),
@@ -92,7 +99,7 @@ fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {
             "sluicegate_origin_requests",
             "Files that requests on their way to origins may need.",
         )
-        .series(&[], view.requests.open),
+        .series(&[], view.requests.held),
         by_cap(
             SampledFamily::gauge(
                 "sluicegate_origin_requests_max",
@@ -129,7 +136,7 @@ fn of_unread(view: &ConnectionsView) -> [SampledFamily; 3] {
                 "sluicegate_unread_refused_total",
                 "Answers in whose place clients got 503 since as much waited for clients as may, by cap.",
             ),
-            BytesCap::ALL.map(BytesCap::as_str),
+            BudgetCap::ALL.map(BudgetCap::as_str),
             view.unread.refused,
         ),
     ]
@@ -152,8 +159,35 @@ fn of_key_bodies(view: &ConnectionsView) -> [SampledFamily; 3] {
                 "sluicegate_key_body_refused_total",
                 "Requests that were answered with 503 since there was no room for a body that is read for keys, by cap.",
             ),
-            BytesCap::ALL.map(BytesCap::as_str),
+            BudgetCap::ALL.map(BudgetCap::as_str),
             view.key_bodies.refused,
+        ),
+    ]
+}
+
+fn of_streams(view: &ConnectionsView) -> [SampledFamily; 3] {
+    let caps = ClientStreams::KEYS;
+    [
+        SampledFamily::gauge(
+            "sluicegate_http2_streams",
+            "Streams of HTTP/2 that clients have open.",
+        )
+        .series(&[], view.streams.held),
+        by_cap(
+            SampledFamily::gauge(
+                "sluicegate_http2_streams_max",
+                "Streams of HTTP/2 that may be open, by cap.",
+            ),
+            caps,
+            BudgetCap::ALL.map(|cap| view.stream_caps.value(cap)),
+        ),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_http2_streams_refused_total",
+                "Streams that were reset with REFUSED_STREAM, by the cap that they met.",
+            ),
+            caps,
+            view.streams.refused,
         ),
     ]
 }

@@ -10,29 +10,22 @@
 //!
 //! # Concurrency
 //! The number of connections is one atomic: a permit is taken by adding one, and released by being dropped, so that none is lost
-//! whichever way a connection ends. Those of a client are [`Permits`], which are exact under any interleaving.
-//!
-//! # Limits
-//! Memory is fixed at the start, for [`COUNTED_CLIENTS`] clients. With more clients at the same time new ones share counters.
+//! whichever way a connection ends. Those of a client are a number of its [`ClientAccount`].
 
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use sluicegate_base::bounds::{COUNTED_CLIENTS, DEFAULT_CONNECTIONS};
-use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
+use sluicegate_base::bounds::DEFAULT_CONNECTIONS;
+use sluicegate_limiter::Concurrency;
 
-use super::client_key;
+use super::client_accounts::{AccountCharge, ClientAccount, Resource};
 use super::open_files::{OpenFiles, OwnFiles};
-use crate::admission::KeySeed;
-use crate::client::{PeerTrust, hop};
+use super::tally::{BudgetCap, BudgetTallies, ResourceTally};
 use crate::config::rules::{DefenceRules, Rules};
 
 /// Limits the open connections, in all and of one client.
 #[derive(Debug)]
 pub struct ConnectionLimiter {
-    open: AtomicU64,
-    refused: [AtomicU64; ConnectionLimitExceeded::ALL.len()],
-    of_client: Permits,
+    tally: ResourceTally,
     files: OpenFiles,
     /// The maximum that the file descriptor limit allows, less the descriptors that the configuration needs.
     allowed: AtomicU32,
@@ -43,16 +36,7 @@ pub struct ConnectionLimiter {
 #[must_use = "dropped, the permit is returned at once"]
 pub struct ClientConnectionPermit<'a> {
     connection_limiter: &'a ConnectionLimiter,
-    of_client: Option<Permit>,
-}
-
-/// The limit by which a connection is closed at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionLimitExceeded {
-    /// The maximum in all.
-    All,
-    /// The maximum of this client.
-    Client,
+    of_client: Option<AccountCharge>,
 }
 
 /// The maximum numbers of connections.
@@ -64,40 +48,17 @@ pub struct ConnectionCaps {
     pub of_client: Concurrency,
 }
 
-/// Statistics of connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConnectionTallies {
-    /// Number of open connections.
-    pub open: u64,
-    /// Number of connections that were closed at once, by [`ConnectionLimitExceeded`] in the order of
-    /// [`ConnectionLimitExceeded::ALL`].
-    pub refused: [u64; ConnectionLimitExceeded::ALL.len()],
-}
-
-impl ConnectionLimitExceeded {
-    /// Every reason.
-    pub const ALL: [Self; 2] = [Self::All, Self::Client];
-
-    /// Returns the configuration key that sets this maximum.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "max_connections",
-            Self::Client => "max_connections_per_client",
-        }
-    }
-}
-
 impl ConnectionLimiter {
+    /// The configuration keys of its caps, in the order of [`BudgetCap::ALL`].
+    pub const KEYS: [&str; BudgetCap::ALL.len()] =
+        ["max_connections", "max_connections_per_client"];
+
     /// Returns a limiter without connections.
     #[must_use]
     pub fn new(files: OpenFiles, rules: &Rules) -> Self {
         let allowed = allowed(files, rules);
-        let capacity = Capacity::new(COUNTED_CLIENTS).unwrap_or_default();
         Self {
-            open: AtomicU64::new(0),
-            refused: Default::default(),
-            of_client: Permits::new(a_quarter_of(allowed), capacity),
+            tally: ResourceTally::default(),
             files,
             allowed: AtomicU32::new(allowed.get()),
         }
@@ -125,79 +86,46 @@ impl ConnectionLimiter {
     ///
     /// # Errors
     /// The maximum is reached. It is counted.
-    pub fn enter(
-        &self,
-        rules: &DefenceRules,
-    ) -> Result<ClientConnectionPermit<'_>, ConnectionLimitExceeded> {
-        // Relaxed, here and below: the count bounds files and memory and publishes nothing.
-        let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = ClientConnectionPermit {
+    pub fn enter(&self, rules: &DefenceRules) -> Result<ClientConnectionPermit<'_>, BudgetCap> {
+        self.tally.add(1, self.caps(rules).all.get().into())?;
+        Ok(ClientConnectionPermit {
             connection_limiter: self,
             of_client: None,
-        };
-        if before < u64::from(self.caps(rules).all.get()) {
-            Ok(place)
-        } else {
-            self.count(ConnectionLimitExceeded::All)
-        }
+        })
     }
 
     /// Returns the statistics.
     #[must_use]
-    pub fn tallies(&self) -> ConnectionTallies {
-        let refused = self.refused.each_ref();
-        ConnectionTallies {
-            open: self.open.load(Ordering::Relaxed),
-            refused: refused.map(|count| count.load(Ordering::Relaxed)),
-        }
-    }
-
-    fn count<T>(&self, exceeded: ConnectionLimitExceeded) -> Result<T, ConnectionLimitExceeded> {
-        self.refused[exceeded as usize].fetch_add(1, Ordering::Relaxed);
-        Err(exceeded)
+    pub fn tallies(&self) -> BudgetTallies {
+        self.tally.tallies()
     }
 }
 
 impl ClientConnectionPermit<'_> {
-    /// Counts the connection for the client at `address`, once that is known: at the acceptance, or after a PROXY header.
+    /// Charges the connection to its client, once that is known: at the acceptance, or after a PROXY header.
     ///
     /// # Errors
     /// The client's maximum is reached. It is counted.
-    /// The client has as many as may be. It is counted.
     pub fn belongs_to(
         &mut self,
-        address: IpAddr,
-        rules: &Rules,
-        seed: &KeySeed,
-    ) -> Result<(), ConnectionLimitExceeded> {
+        account: &ClientAccount,
+        rules: &DefenceRules,
+    ) -> Result<(), BudgetCap> {
         let connection_limiter = self.connection_limiter;
         // Released before another is taken, so that a connection has one.
         self.of_client = None;
-        if hop(address, &rules.client) == PeerTrust::Trusted {
-            return Ok(());
-        }
-        let max = connection_limiter.caps(&rules.server.defence).of_client;
-        let of_client = &connection_limiter.of_client;
-        let key = client_key(b"connections", address, seed);
-        // An edit of the number alone keeps the table and costs a lock, which is cheap for a connection.
-        let taken = if of_client.max() == max {
-            of_client.take(key)
-        } else {
-            of_client.edited(max, of_client.capacity()).take(key)
-        };
-        match taken {
-            Ok(permit) => {
-                self.of_client = Some(permit);
-                Ok(())
-            }
-            Err(_) => connection_limiter.count(ConnectionLimitExceeded::Client),
+        let max = connection_limiter.caps(rules).of_client.get().into();
+        self.of_client = account.charge(Resource::Connections, 1, |held| held < max);
+        match self.of_client {
+            Some(_) => Ok(()),
+            None => connection_limiter.tally.refuse(BudgetCap::Client),
         }
     }
 }
 
 impl Drop for ClientConnectionPermit<'_> {
     fn drop(&mut self) {
-        self.connection_limiter.open.fetch_sub(1, Ordering::Relaxed);
+        self.connection_limiter.tally.release(1);
     }
 }
 
@@ -220,8 +148,7 @@ pub(super) fn at_least_one(count: u32) -> Concurrency {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_limiter::Seed;
-
+    use super::super::ClientAccounts;
     use super::*;
     use crate::config::{no_review, parse};
 
@@ -230,14 +157,6 @@ mod tests {
             "{lines}\n[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"\" }}\n"
         );
         parse("test.toml", &text, no_review).unwrap().rules
-    }
-
-    fn seed() -> KeySeed {
-        KeySeed::from_seed(Seed::from_bytes([7; 16]))
-    }
-
-    fn address(text: &str) -> IpAddr {
-        text.parse().unwrap()
     }
 
     fn with_files(now: u64) -> ConnectionLimiter {
@@ -287,17 +206,17 @@ mod tests {
         let other = connection_limiter.enter(&rules).unwrap();
         assert_eq!(
             connection_limiter.enter(&rules).unwrap_err(),
-            ConnectionLimitExceeded::All
+            BudgetCap::All
         );
         assert_eq!(
             connection_limiter.tallies(),
-            ConnectionTallies {
-                open: 2,
+            BudgetTallies {
+                held: 2,
                 refused: [1, 0]
             }
         );
         drop((one, other));
-        assert_eq!(connection_limiter.tallies().open, 0);
+        assert_eq!(connection_limiter.tallies().held, 0);
         assert!(connection_limiter.enter(&rules).is_ok());
     }
 
@@ -309,10 +228,12 @@ mod tests {
             "[server]\nmax_connections_per_client = 2\n[client]\ntrusted_proxies = [\"10.0.0.0/8\"]",
         );
         let connection_limiter = with_files(1000);
+        let accounts = ClientAccounts::default();
         let mut kept = Vec::new();
         let mut connect = |from: &str| {
+            let account = accounts.find(from.parse().unwrap(), &rules.client);
             let mut place = connection_limiter.enter(&rules.server.defence).unwrap();
-            let result = place.belongs_to(address(from), &rules, &seed());
+            let result = place.belongs_to(&account, &rules.server.defence);
             kept.push(place);
             result
         };
@@ -326,11 +247,7 @@ mod tests {
             assert_eq!(connect(from), Ok(()), "{from}");
         }
         for from in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::3"] {
-            assert_eq!(
-                connect(from),
-                Err(ConnectionLimitExceeded::Client),
-                "{from}"
-            );
+            assert_eq!(connect(from), Err(BudgetCap::Client), "{from}");
         }
         for _ in 0..5 {
             assert_eq!(connect("10.1.2.3"), Ok(()));
@@ -338,16 +255,15 @@ mod tests {
         kept.clear();
         assert_eq!(
             connection_limiter.tallies(),
-            ConnectionTallies {
-                open: 0,
+            BudgetTallies {
+                held: 0,
                 refused: [0, 3]
             }
         );
+        let account = accounts.find("192.0.2.1".parse().unwrap(), &rules.client);
         let mut place = connection_limiter.enter(&rules.server.defence).unwrap();
-        assert_eq!(
-            place.belongs_to(address("192.0.2.1"), &rules, &seed()),
-            Ok(())
-        );
+        let again = place.belongs_to(&account, &rules.server.defence);
+        assert_eq!(again, Ok(()));
     }
 
     /// Goal: a permit after a PROXY header counts for its client, not for its sender. Method: the same permit belongs to one
@@ -355,25 +271,17 @@ mod tests {
     #[test]
     fn a_permit_moves_to_another_client() {
         let rules = rules("[server]\nmax_connections_per_client = 1");
+        let defence = &rules.server.defence;
         let connection_limiter = with_files(1000);
-        let mut place = connection_limiter.enter(&rules.server.defence).unwrap();
-        let mut next = connection_limiter.enter(&rules.server.defence).unwrap();
-        assert_eq!(
-            place.belongs_to(address("192.0.2.1"), &rules, &seed()),
-            Ok(())
-        );
-        assert_eq!(
-            place.belongs_to(address("192.0.2.2"), &rules, &seed()),
-            Ok(())
-        );
-        assert_eq!(
-            next.belongs_to(address("192.0.2.1"), &rules, &seed()),
-            Ok(())
-        );
+        let accounts = ClientAccounts::default();
+        let account = |from: &str| accounts.find(from.parse().unwrap(), &rules.client);
+        let (first, second) = (account("192.0.2.1"), account("192.0.2.2"));
+        let mut place = connection_limiter.enter(defence).unwrap();
+        let mut next = connection_limiter.enter(defence).unwrap();
+        assert_eq!(place.belongs_to(&first, defence), Ok(()));
+        assert_eq!(place.belongs_to(&second, defence), Ok(()));
+        assert_eq!(next.belongs_to(&first, defence), Ok(()));
         // Nor does the permit count against itself.
-        assert_eq!(
-            next.belongs_to(address("192.0.2.1"), &rules, &seed()),
-            Ok(())
-        );
+        assert_eq!(next.belongs_to(&first, defence), Ok(()));
     }
 }

@@ -14,21 +14,16 @@
 //! # Concurrency
 //! The same as for [`super::ConnectionLimiter`].
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
-use sluicegate_base::bounds::{
-    COUNTED_CLIENTS, DEFAULT_CONNECTIONS, ORIGIN_IDLE_CONNECTIONS, REQUESTS_OF_CLIENT,
-};
-use sluicegate_limiter::{Capacity, Concurrency, Permit, Permits};
+use sluicegate_base::bounds::{DEFAULT_CONNECTIONS, ORIGIN_IDLE_CONNECTIONS, REQUESTS_OF_CLIENT};
+use sluicegate_limiter::Concurrency;
 
-use super::client_key;
+use super::client_accounts::{AccountCharge, ClientAccount, Resource};
 use super::connections::at_least_one;
 use super::open_files::{OpenFiles, OwnFiles};
-use crate::admission::KeySeed;
-use crate::client::{PeerTrust, hop};
+use super::tally::{BudgetCap, BudgetTallies, ResourceTally};
 use crate::config::rules::Rules;
 
 /// The descriptors for connections to origins, by use.
@@ -46,11 +41,8 @@ pub struct OriginRequests {
     files: OpenFiles,
     /// The maximum that the descriptor limit allows, less the descriptors that the configuration needs.
     allowed: AtomicU64,
-    /// Descriptors that the requests in flight may need.
-    open: AtomicU64,
-    refused: [AtomicU64; RequestCap::ALL.len()],
-    /// Replaced where the bound changes, with the same counts.
-    of_client: ArcSwap<Permits>,
+    /// The descriptors that the requests in flight may need.
+    tally: ResourceTally,
 }
 
 /// The permit of one request in flight; dropping it releases it.
@@ -58,17 +50,7 @@ pub struct OriginRequests {
 pub struct RequestPermit {
     requests: Arc<OriginRequests>,
     files: u64,
-    /// The client's permit; `None` for a trusted proxy.
-    _of_client: Option<Permit>,
-}
-
-/// The cap that a request exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestCap {
-    /// On all requests.
-    All,
-    /// On those of its client.
-    Client,
+    of_client: AccountCharge,
 }
 
 /// The maximum numbers of requests.
@@ -78,15 +60,6 @@ pub struct RequestCaps {
     pub all: u64,
     /// For one client.
     pub of_client: Concurrency,
-}
-
-/// Statistics of requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestTallies {
-    /// Descriptors that requests in flight may need.
-    pub open: u64,
-    /// Requests that were answered with 503, by [`RequestCap`] in the order of [`RequestCap::ALL`].
-    pub refused: [u64; RequestCap::ALL.len()],
 }
 
 impl FileShares {
@@ -117,42 +90,26 @@ impl FileShares {
 impl RequestCaps {
     /// Returns the value of this cap.
     #[must_use]
-    pub fn of(self, cap: RequestCap) -> u64 {
+    pub fn of(self, cap: BudgetCap) -> u64 {
         match cap {
-            RequestCap::All => self.all,
-            RequestCap::Client => self.of_client.get().into(),
-        }
-    }
-}
-
-impl RequestCap {
-    /// Every bound.
-    pub const ALL: [Self; 2] = [Self::All, Self::Client];
-
-    /// Returns the configuration key that sets it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "max_origin_requests",
-            Self::Client => "max_origin_requests_per_client",
+            BudgetCap::All => self.all,
+            BudgetCap::Client => self.of_client.get().into(),
         }
     }
 }
 
 impl OriginRequests {
+    /// The configuration keys of its caps, in the order of [`BudgetCap::ALL`].
+    pub const KEYS: [&str; BudgetCap::ALL.len()] =
+        ["max_origin_requests", "max_origin_requests_per_client"];
+
     /// Returns a budget without requests.
     #[must_use]
     pub fn new(files: OpenFiles, rules: &Rules) -> Self {
-        let capacity = Capacity::new(COUNTED_CLIENTS).unwrap_or_default();
         Self {
             files,
             allowed: AtomicU64::new(FileShares::of(files, rules).requests),
-            open: AtomicU64::new(0),
-            refused: Default::default(),
-            of_client: ArcSwap::from_pointee(Permits::new(
-                at_least_one(REQUESTS_OF_CLIENT),
-                capacity,
-            )),
+            tally: ResourceTally::default(),
         }
     }
 
@@ -178,65 +135,47 @@ impl OriginRequests {
         RequestCaps { all, of_client }
     }
 
-    /// Returns a permit for a request of the client at `address` that may need so many descriptors.
+    /// Returns a permit for a request of the client with this account that may need so many descriptors.
     ///
     /// # Errors
     /// The maximum is reached. It is counted.
     pub fn enter(
         self: &Arc<Self>,
-        address: IpAddr,
+        account: &ClientAccount,
         files: u64,
         rules: &Rules,
-        seed: &KeySeed,
-    ) -> Result<RequestPermit, RequestCap> {
+    ) -> Result<RequestPermit, BudgetCap> {
         let caps = self.caps(rules);
-        // Relaxed, here and below: the count bounds files and memory and publishes nothing.
-        let before = self.open.fetch_add(files, Ordering::Relaxed);
-        let mut permit = RequestPermit {
+        let most = caps.of_client.get().into();
+        // One request is always admitted, however small the maximum.
+        let room = (files, caps.all.max(files));
+        let of_client = self.tally.charge(room, |_| {
+            account.charge(Resource::OriginRequests, 1, |held| held < most)
+        })?;
+        Ok(RequestPermit {
             requests: Arc::clone(self),
             files,
-            _of_client: None,
-        };
-        if before.saturating_add(files) > caps.all.max(files) {
-            return self.count(RequestCap::All);
-        }
-        if hop(address, &rules.client) == PeerTrust::Trusted {
-            return Ok(permit);
-        }
-        let key = client_key(b"origin requests", address, seed);
-        let mut of_client = self.of_client.load();
-        if of_client.max() != caps.of_client {
-            let edited = of_client.edited(caps.of_client, of_client.capacity());
-            self.of_client.store(Arc::new(edited));
-            of_client = self.of_client.load();
-        }
-        match of_client.take(key) {
-            Ok(of_client) => {
-                permit._of_client = Some(of_client);
-                Ok(permit)
-            }
-            Err(_) => self.count(RequestCap::Client),
-        }
+            of_client,
+        })
     }
 
     /// Returns the statistics.
     #[must_use]
-    pub fn tallies(&self) -> RequestTallies {
-        let refused = self.refused.each_ref();
-        RequestTallies {
-            open: self.open.load(Ordering::Relaxed),
-            refused: refused.map(|count| count.load(Ordering::Relaxed)),
-        }
+    pub fn tallies(&self) -> BudgetTallies {
+        self.tally.tallies()
     }
+}
 
-    fn count<T>(&self, cap: RequestCap) -> Result<T, RequestCap> {
-        self.refused[cap as usize].fetch_add(1, Ordering::Relaxed);
-        Err(cap)
+impl RequestPermit {
+    /// Returns the account of the request's client.
+    #[must_use]
+    pub fn account(&self) -> &ClientAccount {
+        self.of_client.account()
     }
 }
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        self.requests.open.fetch_sub(self.files, Ordering::Relaxed);
+        self.requests.tally.release(self.files);
     }
 }

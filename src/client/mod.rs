@@ -65,7 +65,7 @@ pub enum AddressSource {
 }
 
 /// The trust in the other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerTrust {
     /// It is one of the operator's own proxies, whose fields are trusted.
     Trusted,

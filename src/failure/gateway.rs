@@ -3,18 +3,18 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::budgets::{BytesCap, RequestCap};
+use crate::budgets::{BudgetCap, OriginRequests};
 use crate::response::GatewayProblem;
 
 /// A failure of the gateway.
 #[derive(Debug)]
 pub enum GatewayFailure {
     /// A cap on requests in flight to origins, of this value, is reached.
-    Requests(RequestCap, u64),
+    Requests(BudgetCap, u64),
     /// A cap on the unread bytes of answers, of this value, is reached.
-    UnreadAnswers(BytesCap, u64),
+    UnreadAnswers(BudgetCap, u64),
     /// A cap on the bytes of bodies that are read for keys, of this value, is reached.
-    KeyBodies(BytesCap, u64),
+    KeyBodies(BudgetCap, u64),
     /// A step failed for this cause.
     Internal(Box<dyn Error + Send + Sync>),
 }
@@ -45,7 +45,9 @@ impl GatewayFailure {
 impl fmt::Display for GatewayFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Requests(cap, most) => write!(f, "{} = {most}", cap.as_str()),
+            Self::Requests(cap, most) => {
+                write!(f, "{} = {most}", OriginRequests::KEYS[*cap as usize])
+            }
             Self::UnreadAnswers(cap, most) => {
                 let whose = clients_of(*cap);
                 write!(
@@ -66,9 +68,9 @@ impl fmt::Display for GatewayFailure {
 }
 
 /// Returns the clients whose bytes reached a cap.
-fn clients_of(cap: BytesCap) -> &'static str {
+fn clients_of(cap: BudgetCap) -> &'static str {
     match cap {
-        BytesCap::All => "all clients",
-        BytesCap::Client => "this client",
+        BudgetCap::All => "all clients",
+        BudgetCap::Client => "this client",
     }
 }

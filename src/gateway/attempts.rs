@@ -21,7 +21,7 @@ use sluicegate_limiter::Timestamp;
 use super::cause::Cause;
 use super::context::Context;
 use super::decision::ForwardedRequest;
-use crate::budgets::RequestPermit;
+use crate::budgets::ClientAccount;
 use crate::failure::{
     FailureKind, GatewayFailure, OriginFailure, RequestFailure, ResponseStage, Result,
     StreamFailure,
@@ -79,15 +79,7 @@ pub(super) enum AttemptBlame {
 }
 
 /// Picks the server of the next attempt, and takes a permit there.
-pub(super) async fn pick(
-    shared: &SharedState,
-    request: AttemptRequest<'_>,
-    context: &mut Context,
-) -> Result<()> {
-    if context.forwarded()?.in_flight.is_none() {
-        let permit = take_request_permit(shared, context)?;
-        context.forwarded_mut()?.in_flight = Some(permit);
-    }
+pub(super) async fn pick(request: AttemptRequest<'_>, context: &mut Context) -> Result<()> {
     let forwarded = context.forwarded_mut()?;
     let pool = Arc::clone(&forwarded.pool);
     let choice = match forwarded.attempt.wait.take_if(|wait| wait.refused) {
@@ -161,15 +153,22 @@ fn failure_at(forwarded: &ForwardedRequest, failure: &OriginFailure) -> Box<Caus
     cause
 }
 
-/// Acquires the permit of a request in flight to origins.
-fn take_request_permit(shared: &SharedState, context: &mut Context) -> Result<RequestPermit> {
-    let (client, _) = context.client_or_unspecified();
+/// Acquires the permit of a request in flight to origins, from its client's account.
+///
+/// # Errors
+/// No permit is free.
+pub(super) fn enter(
+    shared: &SharedState,
+    account: &ClientAccount,
+    context: &mut Context,
+) -> Result<()> {
     let files = context.forwarded()?.pool.files_of_connection();
     let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
     let permit = requests
-        .enter(client, files, rules, &shared.seed)
+        .enter(account, files, rules)
         .map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?;
-    Ok(permit)
+    context.forwarded_mut()?.in_flight = Some(permit);
+    Ok(())
 }
 
 /// Begins an attempt.

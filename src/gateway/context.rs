@@ -16,7 +16,7 @@ use super::forward_auth::ForwardAuthAnswer;
 use super::locate::Located;
 use super::min_body_rate::Pace;
 use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
-use crate::budgets::BytesPermit;
+use crate::budgets::{BytesPermit, ClientAccount};
 use crate::client::{AddressSource, TlsFacts};
 use crate::config::rules::Name;
 use crate::failure::{RequestFailure, Result};
@@ -193,6 +193,15 @@ impl Context {
             DecisionResult::Forwarded(request) => Some(request),
             _ => None,
         }
+    }
+
+    /// Returns the account of the client of a request that is in flight to an origin.
+    ///
+    /// # Errors
+    /// The request is not in flight: the gateway failed.
+    pub(super) fn account(&self) -> Result<&ClientAccount> {
+        let permit = self.forwarded()?.in_flight.as_ref();
+        Ok(permit.ok_or_else(|| missing("permit"))?.account())
     }
 
     /// Releases the permit at the server of the last attempt, if the request holds one.

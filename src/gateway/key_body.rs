@@ -6,26 +6,28 @@
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 
 use super::context::Context;
+use crate::budgets::ClientAccount;
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
 
 /// Copies of a body that are held: one for the keys, one for the origin.
 const COPIES: u64 = 2;
 
-/// Acquires a permit for a body of at most so many bytes.
+/// Acquires a permit for a body of at most so many bytes, from this account.
 ///
 /// # Errors
 /// No permit is free.
-pub(super) fn reserve(shared: &SharedState, bytes: u64, context: &mut Context) -> Result<()> {
-    let (client, _) = context.client_or_unspecified();
-    let rules = &context.snapshot.rules;
-    let (budget, configured) = (
-        &shared.key_bodies,
-        rules.server.defence.max_key_bodies_bytes,
-    );
+pub(super) fn reserve(
+    shared: &SharedState,
+    account: &ClientAccount,
+    bytes: u64,
+    context: &mut Context,
+) -> Result<()> {
+    let defence = &context.snapshot.rules.server.defence;
+    let (budget, configured) = (&shared.key_bodies, defence.max_key_bodies_bytes);
     let held = bytes.saturating_mul(COPIES);
     let permit = budget
-        .enter((client, held), configured, rules, &shared.seed)
+        .enter(account, held, configured)
         .map_err(|cap| GatewayFailure::KeyBodies(cap, budget.most(configured)))?;
     context.key_body = Some(permit);
     Ok(())

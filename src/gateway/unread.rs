@@ -49,14 +49,10 @@ fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Resu
         context.unread = None;
         return Ok(());
     }
-    let (client, _) = context.client_or_unspecified();
-    let rules = &context.snapshot.rules;
-    let (budget, configured) = (
-        &shared.unread_answers,
-        rules.server.defence.max_unread_bytes,
-    );
+    let defence = &context.snapshot.rules.server.defence;
+    let (budget, configured) = (&shared.unread_answers, defence.max_unread_bytes);
     let permit = budget
-        .enter((client, bytes), configured, rules, &shared.seed)
+        .enter(context.account()?, bytes, configured)
         .map_err(|cap| GatewayFailure::UnreadAnswers(cap, budget.most(configured)))?;
     context.unread = Some(permit);
     Ok(())

@@ -18,6 +18,7 @@ use sluicegate_http1::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
+use crate::budgets::ClientAccount;
 use crate::config::rules::ServerRules;
 use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, CHUNK_LIMITS, RequestClient, connection_closed};
@@ -57,17 +58,19 @@ pub(super) struct Http1Connection {
     /// Answers that are not sent yet, since further requests were received with those that they answer.
     answers: Option<WriteBuffer>,
     vigil: ReusableTimeout,
+    account: ClientAccount,
 }
 
 impl Http1Connection {
-    /// Returns a connection from which nothing has been read.
-    pub(super) fn new(stream: Stream) -> Self {
+    /// Returns a connection of this client from which nothing has been read.
+    pub(super) fn new(stream: Stream, account: ClientAccount) -> Self {
         Self {
             stream: GuardedStream::new(stream),
             read: BytesMut::new(),
             head: RequestHead::new(),
             answers: None,
             vigil: ReusableTimeout::default(),
+            account,
         }
     }
 
@@ -277,6 +280,10 @@ impl Http1Connection {
 }
 
 impl RequestClient for Http1Connection {
+    fn account(&self) -> &ClientAccount {
+        &self.account
+    }
+
     fn received(&mut self) -> &mut BytesMut {
         &mut self.read
     }

@@ -7,9 +7,12 @@
 //! of the requests.
 //!
 //! # Limits
-//! A connection holds at most `max_streams` requests, each with a window and a send buffer of fixed size ([`bounds`]). An answer
+//! A connection holds at most `max_streams` requests, and all connections of a client as many as [`ClientStreams`] admits, each with a
+//! window and a send buffer of fixed size ([`bounds`]). An answer
 //! that fits into the send buffer counts as sent everywhere else before the client has read it, so the buffer is small, and the
 //! connection ends when the client reads nothing of it, or reads too slowly ([`super::guarded_stream`]).
+//!
+//! [`ClientStreams`]: crate::budgets::ClientStreams
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
+use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request};
 use pingora::http::RequestHeader;
 use pingora::protocols::Stream;
@@ -31,6 +34,7 @@ use super::guarded_stream::GuardedStream;
 use super::http2_stream::Http2Stream;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use crate::budgets::cancelled_streams::CancelledStreams;
+use crate::budgets::{BudgetCap, ClientStreams, StreamCaps, StreamPermit};
 use crate::client::{TlsFacts, identify};
 use crate::config::rules::ServerRules;
 use crate::gateway::{ConnectionFacts, Gateway};
@@ -47,9 +51,11 @@ pub(super) async fn serve(
     facts: ConnectionFacts,
     shutdown: &ShutdownWatch,
 ) {
-    let (options, patience, pace) = {
+    let (options, caps, patience, pace) = {
         let rules = &shared.snapshot().rules.server;
-        (options(rules), rules.client_read_timeout, read_pace(rules))
+        let caps = StreamCaps::of(rules);
+        let patience = rules.client_read_timeout;
+        (options(rules), caps, patience, read_pace(rules))
     };
     let tally = Arc::new(CancelledStreams::default());
     let account = Arc::new(Account {
@@ -63,6 +69,7 @@ pub(super) async fn serve(
     let streams = Arc::new(ConnectionStreams {
         gateway: Gateway(Arc::clone(shared), address),
         facts,
+        caps,
         tally: Arc::clone(&tally),
         shutdown: shutdown.clone(),
     });
@@ -99,15 +106,19 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
             accepted = connection.accept() => accepted,
             () = streams.tally.idle(|| streams.keepalive_timeout()), if !is_draining => return,
         };
-        let Some(Ok((request, respond))) = accepted else {
+        let Some(Ok((request, mut respond))) = accepted else {
             return;
+        };
+        let Some(permit) = streams.enter() else {
+            respond.send_reset(Reason::REFUSED_STREAM);
+            continue;
         };
         let tally = Arc::clone(&streams.tally);
         let serving = tally.begin();
         let streams = Arc::clone(streams);
         tokio::spawn(async move {
             CancelledStreams::scope(&tally, streams.serve(request, respond)).await;
-            drop(serving);
+            drop((serving, permit));
         });
     }
 }
@@ -183,6 +194,7 @@ impl FrameWatch for Arc<Account> {
 struct ConnectionStreams {
     gateway: Gateway,
     facts: ConnectionFacts,
+    caps: StreamCaps,
     tally: Arc<CancelledStreams>,
     shutdown: ShutdownWatch,
 }
@@ -191,6 +203,19 @@ impl ConnectionStreams {
     /// Returns how long the connection may be without a stream.
     fn keepalive_timeout(&self) -> Duration {
         self.gateway.0.snapshot().rules.server.keepalive_timeout
+    }
+
+    /// Returns a permit for one more stream; `None` where its client, or all, have as many as may be.
+    fn enter(&self) -> Option<StreamPermit> {
+        let shared = &self.gateway.0;
+        let entered = (shared.client_streams).enter(&self.facts.account, self.caps);
+        let tell = |cap: &BudgetCap| {
+            let (name, most) = (ClientStreams::KEYS[*cap as usize], self.caps.value(*cap));
+            let peer = self.facts.peer.map(|peer| peer.ip().to_canonical());
+            let why = format_args!("its HTTP/2 stream is refused: {name} = {most}");
+            shared.recorder.notices.tell(peer, &why);
+        };
+        entered.inspect_err(tell).ok()
     }
 
     /// Serves the request of one stream.
@@ -202,7 +227,8 @@ impl ConnectionStreams {
             .decide_stream(head, body.is_end_stream(), &self.facts);
         let patience = decided.server_rules().client_write_timeout;
         let announced = decided.body_length();
-        let mut client = Http2Stream::new(body, respond, announced, patience);
+        let account = self.facts.account.clone();
+        let mut client = Http2Stream::new((body, respond), account, announced, patience);
         self.gateway
             .serve_direct(decided, &mut client, &self.shutdown)
             .await;

@@ -15,11 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::budgets::ClientAccount;
 use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, RequestClient};
 
 /// A stream whose head was taken.
 pub(super) struct Http2Stream {
+    account: ClientAccount,
     body: RecvStream,
     respond: SendResponse<Bytes>,
     /// The body of the answer, once its head was sent.
@@ -39,14 +41,15 @@ pub(super) struct Http2Stream {
 }
 
 impl Http2Stream {
-    /// Returns the stream, whose body has the `announced` length, if any, and each of whose writes has this time.
+    /// Returns the stream of this client, whose body has the `announced` length, if any, and each of whose writes has this time.
     pub(super) fn new(
-        body: RecvStream,
-        respond: SendResponse<Bytes>,
+        (body, respond): (RecvStream, SendResponse<Bytes>),
+        account: ClientAccount,
         announced: Option<u64>,
         write_timeout: Duration,
     ) -> Self {
         Self {
+            account,
             is_read: body.is_end_stream(),
             body,
             respond,
@@ -131,6 +134,10 @@ impl Http2Stream {
 }
 
 impl RequestClient for Http2Stream {
+    fn account(&self) -> &ClientAccount {
+        &self.account
+    }
+
     fn received(&mut self) -> &mut BytesMut {
         &mut self.received
     }

@@ -4,7 +4,7 @@
 //! read here, so that they have a deadline and a size, and so that none is served that two parsers could read in two ways
 //! ([`sluicegate_http1`]). The answers of the gateway's own to pipelined requests leave in one write.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use pingora::server::ShutdownWatch;
 
 use super::connection::{Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
-use crate::budgets::ClientConnectionPermit;
+use crate::budgets::{ClientAccount, ClientConnectionPermit};
 use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway};
 use crate::process::SharedState;
@@ -32,6 +32,7 @@ struct AcceptedConnection<'a> {
     speaks_http2: bool,
     protocol: ListenerProtocol,
     permit: ClientConnectionPermit<'a>,
+    account: ClientAccount,
 }
 
 /// The application of one of the gateway's listeners.
@@ -78,7 +79,7 @@ impl Intake {
         // The permit is kept to the end of the connection.
         let _permit = accepted.permit;
         let stream = accepted.stream;
-        let facts = super::facts(&*stream, accepted.protocol);
+        let facts = super::facts(&*stream, accepted.protocol, accepted.account);
         if accepted.speaks_http2 {
             let served = http2::serve(&self.shared, self.address, stream, facts, &shutdown);
             Box::pin(served).await;
@@ -111,11 +112,11 @@ impl Intake {
             })
             .ok()?;
         let peer = super::peer_address(&*stream);
-        if let Some(peer) = peer {
-            permit
-                .belongs_to(peer, &snapshot.rules, &self.shared.seed)
-                .ok()?;
-        }
+        let rules = &snapshot.rules;
+        // A connection without an address has the account of none.
+        let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let account = self.shared.accounts.find(address, &rules.client);
+        permit.belongs_to(&account, &rules.server.defence).ok()?;
         drop(snapshot);
         let speaks_http2 = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
@@ -141,6 +142,7 @@ impl Intake {
             speaks_http2,
             protocol: listener.rules.protocol,
             permit,
+            account,
         })
     }
 
@@ -151,7 +153,7 @@ impl Intake {
         facts: ConnectionFacts,
         shutdown: &ShutdownWatch,
     ) -> Option<()> {
-        let mut connection = Http1Connection::new(stream);
+        let mut connection = Http1Connection::new(stream, facts.account.clone());
         loop {
             let snapshot = self.shared.snapshot();
             let next = connection.next(&snapshot.rules.server).await;

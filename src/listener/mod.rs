@@ -17,6 +17,7 @@ use http::HeaderValue;
 use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
 
+use crate::budgets::ClientAccount;
 use crate::client::TlsFacts;
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
@@ -42,11 +43,12 @@ fn secured_of(stream: &dyn IO) -> Option<Arc<TlsFacts>> {
 }
 
 /// Returns the facts that the requests of a connection share.
-fn facts(stream: &dyn IO, protocol: ListenerProtocol) -> ConnectionFacts {
+fn facts(stream: &dyn IO, protocol: ListenerProtocol, account: ClientAccount) -> ConnectionFacts {
     ConnectionFacts {
         peer: peer(stream),
         secured: secured_of(stream),
         protocol,
+        account,
     }
 }
 

@@ -9,7 +9,8 @@ use sluicegate_limiter::Timestamp;
 use crate::acme::AcmeState;
 use crate::admission::KeySeed;
 use crate::budgets::{
-    ClientBytes, ConnectionLimiter, DelayedRequests, FileShares, OpenFiles, OriginRequests,
+    ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests, FileShares,
+    OpenFiles, OriginRequests, Resource,
 };
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
@@ -33,8 +34,12 @@ pub struct SharedState {
     pub certificates: Arc<Certificates>,
     /// The cache of responses.
     pub cache: &'static ResponseCache,
+    /// The accounts of clients, from which each of these budgets takes a client's share.
+    pub accounts: ClientAccounts,
     /// Limits the connections of clients.
     pub connection_limiter: ConnectionLimiter,
+    /// Bounds the streams of HTTP/2 of clients.
+    pub client_streams: Arc<ClientStreams>,
     /// Bounds the requests in flight to origins.
     pub origin_requests: Arc<OriginRequests>,
     /// Bounds the unread bytes of answers.
@@ -75,14 +80,16 @@ impl SharedState {
             recorder,
             certificates: Arc::clone(&snapshot.certificates),
             cache,
+            accounts: ClientAccounts::default(),
             connection_limiter,
+            client_streams: Arc::default(),
             origin_requests: Arc::new(origin_requests),
             unread_answers: Arc::new(ClientBytes::new(
-                b"unread answers",
+                Resource::UnreadBytes,
                 memory.map_or(UNREAD_WITHOUT_MEMORY, |memory| memory / 4),
             )),
             key_bodies: Arc::new(ClientBytes::new(
-                b"key bodies",
+                Resource::KeyBodyBytes,
                 memory.map_or(KEY_BODIES_WITHOUT_MEMORY, |memory| memory / 16),
             )),
             origins,

@@ -47,7 +47,7 @@ fn wait(process: &GatewayProcess) {
         if process.shared.recorder.metrics.requests_in_flight() > 0 {
             busy = clock::now();
         }
-        empty = if process.shared.connection_limiter.tallies().open == 0 {
+        empty = if process.shared.connection_limiter.tallies().held == 0 {
             empty + 1
         } else {
             0

@@ -15,6 +15,7 @@
 mod harness;
 
 mod access_lines;
+mod accounts;
 mod acme;
 mod actions;
 mod activation;

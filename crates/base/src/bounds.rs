@@ -199,9 +199,17 @@ pub const KEY_BODIES_WITHOUT_MEMORY: u64 = 256 << 20;
 /// Over HTTP/2, where a connection carries [`ORIGIN_STREAMS`], it is so many times more.
 pub const SERVER_REQUESTS: u32 = 16 * 1024;
 
-/// Clients whose connections are counted separately, for `max_connections_per_client`: 2 MB. Beyond it new clients share
-/// counters, which errs towards rejecting.
-pub const COUNTED_CLIENTS: u64 = 64 * 1024;
+/// Parts of the table of clients' accounts, each under a lock of its own: more than threads of requests, so that connections that begin or
+/// end at the same time rarely wait for each other.
+pub const ACCOUNT_SHARDS: usize = 64;
+
+/// Streams of HTTP/2 that clients may have open at the same time where `max_http2_streams` is not set. Each is a task with the state of its
+/// request, some 10 KB, whether or not the request is on its way to an origin.
+pub const CLIENT_STREAMS: u32 = 64 * 1024;
+
+/// The part of these streams that one client may have where `max_http2_streams_per_client` is not set: a sixteenth, or those of one
+/// connection if they are more. Offices and mobile networks have many people behind one address, each with a few streams.
+pub const STREAMS_OF_CLIENT: u32 = 16;
 
 /// Fields that `Connection` of a request may name. Each is looked for among all others; a request that names more is answered with 400.
 pub const NOMINATED_FIELDS: usize = 8;

@@ -227,7 +227,7 @@ impl CountersEvent<'_> {
             at: clock::wall().as_nanos() / 1_000_000,
             requests: metrics.requests_by_disposition().to_vec(),
             in_flight: metrics.requests_in_flight(),
-            connections: shared.connection_limiter.tallies().open,
+            connections: shared.connection_limiter.tallies().held,
             limits: BTreeMap::new(),
             loads: BTreeMap::new(),
             omitted: 0,

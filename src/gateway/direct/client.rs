@@ -12,6 +12,7 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
+use crate::budgets::ClientAccount;
 use crate::client::TlsFacts;
 use crate::config::rules::ListenerProtocol;
 use crate::failure::ClientFailure;
@@ -26,6 +27,8 @@ pub struct ConnectionFacts {
     pub secured: Option<Arc<TlsFacts>>,
     /// The meaning of its requests.
     pub protocol: ListenerProtocol,
+    /// The account of its client.
+    pub account: ClientAccount,
 }
 
 impl ConnectionFacts {
@@ -44,6 +47,9 @@ impl ConnectionFacts {
 
 /// The client of a request whose head was taken.
 pub trait RequestClient: Send {
+    /// Returns the account of the connection's client.
+    fn account(&self) -> &ClientAccount;
+
     /// Returns the bytes that were received and not consumed: of the request's body; over HTTP/1 then of later requests.
     fn received(&mut self) -> &mut BytesMut;
 

@@ -1,5 +1,6 @@
 //! Owns the client's side of one request: its body, the answer so far, and whether the connection may carry another request.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -21,6 +22,7 @@ use super::head_writer::{
 use super::received::RequestWire;
 use super::request_body::RequestBody;
 use crate::admission::body_is_read;
+use crate::budgets::ClientAccount;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::OwnAnswer;
 use crate::gateway::body::Prefix;
@@ -82,6 +84,21 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             persistence: wire.persistence,
             shutdown,
         }
+    }
+
+    /// Returns the account of the request's client: that of the connection, or of the client that a trusted proxy names.
+    pub(super) fn account(
+        &self,
+        shared: &SharedState,
+        context: &Context,
+    ) -> Cow<'_, ClientAccount> {
+        let (client, _) = context.client_or_unspecified();
+        let of_connection = self.client.account();
+        if of_connection.is_of(client) {
+            return Cow::Borrowed(of_connection);
+        }
+        let rules = &context.snapshot.rules.client;
+        Cow::Owned(shared.accounts.find(client, rules))
     }
 
     /// Returns the signal that the process shuts down.
@@ -188,7 +205,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         }
         if !self.body.is_over() {
             let bytes = self.body.framing.length().unwrap_or(most as u64);
-            key_body::reserve(shared, bytes, context)?;
+            let account = self.account(shared, context);
+            key_body::reserve(shared, &account, bytes, context)?;
         }
         self.ask_for_body().await?;
         // One deadline for all, so that a byte every few seconds does not hold the memory forever.

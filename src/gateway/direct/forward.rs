@@ -42,9 +42,13 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
+        if context.forwarded()?.in_flight.is_none() {
+            let account = exchange.account(&self.0, context);
+            attempts::enter(&self.0, &account, context)?;
+        }
         loop {
             let received = context.received;
-            attempts::pick(&self.0, facts(exchange), context).await?;
+            attempts::pick(facts(exchange), context).await?;
             // Bytes that are sent again are not counted again.
             context.received = received;
             let server = server(context)?;

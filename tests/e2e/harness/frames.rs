@@ -1,6 +1,6 @@
 //! A client of HTTP/2 that writes frames by hand, and an origin that does, for what no library would send.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -116,6 +116,15 @@ impl Frames {
     /// Connects, and sends the preface and empty settings.
     pub async fn connect(to: SocketAddr) -> Self {
         Self::over(TcpStream::connect(to).await.unwrap()).await
+    }
+
+    /// The same, from a loopback address such as `127.0.0.7`: another client in the eyes of the gateway.
+    pub async fn connect_from(from: &str, to: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket
+            .bind((from.parse::<Ipv4Addr>().unwrap(), 0).into())
+            .unwrap();
+        Self::over(socket.connect(to).await.unwrap()).await
     }
 
     /// The same, with little room for what it does not read.

@@ -34,6 +34,13 @@ pub struct DefenceRules {
     /// at most 1024.
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_origin_requests_per_client: Option<Concurrency>,
+    /// Streams of HTTP/2 that clients have open at the same time, 1 to 1048575; one too many is reset with REFUSED_STREAM, and its client
+    /// may send the request again. A new number applies to new connections. Default: 65536.
+    #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
+    pub max_http2_streams: Option<Concurrency>,
+    /// Those of one client, as for connections. Default: a sixteenth of max_http2_streams, at least max_streams in `[server.http2]`.
+    #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
+    pub max_http2_streams_per_client: Option<Concurrency>,
     /// Bytes of answers that clients have yet to read: the most that the gateway holds for all, 0B to 1TiB; for one that finds no room the
     /// client gets 503, or it is cut off where its length was not announced. One client has no more than is left: half of it, if it is
     /// alone. Default: a quarter of the memory that the process may use.

@@ -25,6 +25,7 @@ use super::super::head_writer::{AnswerHead, ConnectionPersistence};
 use super::super::received::RequestWire;
 use super::transaction::{CacheTransaction, RequestSender};
 use crate::admission::Admitted;
+use crate::budgets::ClientAccount;
 use crate::cache::fill_lock::FillPermit;
 use crate::cache::request_directives::RequestCacheControl;
 use crate::failure::ClientFailure;
@@ -34,8 +35,8 @@ use crate::gateway::decision::{ForwardedRequest, RequestDecision};
 use crate::gateway::shape::BodyEnd;
 
 /// The client of a refresh, which gets nothing.
-#[derive(Default)]
 struct DiscardingClient {
+    account: ClientAccount,
     received: BytesMut,
 }
 
@@ -69,13 +70,18 @@ impl Gateway {
         refresh.ask(key, transaction.stored.clone());
         own.cached = Some(Box::new(refresh));
         let head = exchange.head.clone();
+        let client = DiscardingClient {
+            account: exchange.client.account().clone(),
+            received: BytesMut::new(),
+        };
         let shutdown = exchange.shutdown().clone();
         let gateway = Self(Arc::clone(&self.0), self.1);
-        tokio::spawn(async move { gateway.refresh_stored(head, own, shutdown).await });
+        tokio::spawn(async move { gateway.refresh_stored(client, head, own, shutdown).await });
     }
 
     async fn refresh_stored(
         self,
+        mut client: DiscardingClient,
         head: RequestHeader,
         mut context: Box<Context>,
         shutdown: ShutdownWatch,
@@ -87,7 +93,6 @@ impl Gateway {
             expects_continue: false,
             is_upgrade: false,
         };
-        let mut client = DiscardingClient::default();
         let mut exchange = ClientExchange::new(&mut client, &head, wire, &shutdown, &context);
         // A failure is in the failure log of its server; the stored response stays as it is.
         let _ = self.forward(&mut exchange, &mut context).await;
@@ -98,6 +103,10 @@ impl Gateway {
 }
 
 impl RequestClient for DiscardingClient {
+    fn account(&self) -> &ClientAccount {
+        &self.account
+    }
+
     fn received(&mut self) -> &mut BytesMut {
         &mut self.received
     }

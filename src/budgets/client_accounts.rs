@@ -1,0 +1,310 @@
+//! Counts what each client holds of the resources of the process: one account per client, with one number per resource.
+//!
+//! A connection finds the account of its client once, and its requests are charged there; a request that a trusted proxy sends for
+//! another client finds that client's account by the address. A charge is one compare-and-swap, and ends when it is dropped.
+//!
+//! A client is an address of IPv4, or a /64 of IPv6, as `client.ip` in a key. A trusted proxy carries many clients, so its own account
+//! has no bound.
+//!
+//! # Concurrency
+//! Accounts are found under the lock of a shard; charges take no lock. A number never exceeds its bound, under any interleaving.
+//!
+//! # Limits
+//! An account exists while a connection, a request or a charge refers to it, so there are no more accounts than of those.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use ahash::{HashMap, RandomState};
+use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
+use sluicegate_base::bounds::ACCOUNT_SHARDS;
+
+use crate::client::{PeerTrust, hop};
+use crate::config::rules::ClientRules;
+
+/// One address of either family.
+const ONE_ADDRESS: PrefixBits = PrefixBits { v4: 32, v6: 128 };
+
+/// A resource that is counted for each client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Open connections.
+    Connections,
+    /// Streams of HTTP/2.
+    Streams,
+    /// Requests in flight to origins.
+    OriginRequests,
+    /// Unread bytes of answers.
+    UnreadBytes,
+    /// Bytes of bodies that are read for keys.
+    KeyBodyBytes,
+}
+
+/// The accounts of the clients that hold something.
+#[derive(Clone, Debug)]
+pub struct ClientAccounts(Arc<AccountShards>);
+
+/// The account of one client. Its clones are the same account.
+#[derive(Clone, Debug)]
+pub struct ClientAccount(Arc<AccountEntry>);
+
+/// A part of a resource that a client holds. Dropping it returns the part.
+#[derive(Debug)]
+#[must_use = "dropped, the charge ends at once"]
+pub(super) struct AccountCharge {
+    account: ClientAccount,
+    resource: Resource,
+    amount: u64,
+}
+
+/// The clients that an account is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct AccountOwner {
+    network: AddressPrefix,
+    trust: PeerTrust,
+}
+
+#[derive(Debug)]
+struct AccountEntry {
+    owner: AccountOwner,
+    held: [AtomicU64; Resource::COUNT],
+    shards: Arc<AccountShards>,
+}
+
+type AccountShard = HashMap<AccountOwner, Weak<AccountEntry>>;
+
+#[derive(Debug)]
+struct AccountShards {
+    shards: [Mutex<AccountShard>; ACCOUNT_SHARDS],
+    hasher: RandomState,
+}
+
+impl Resource {
+    const COUNT: usize = Self::KeyBodyBytes as usize + 1;
+}
+
+impl Default for ClientAccounts {
+    fn default() -> Self {
+        Self(Arc::new(AccountShards {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::new(),
+        }))
+    }
+}
+
+impl ClientAccounts {
+    /// Returns the account of the client at `address`.
+    #[must_use]
+    pub fn find(&self, address: IpAddr, rules: &ClientRules) -> ClientAccount {
+        let owner = AccountOwner::of(address, hop(address, rules));
+        let mut shard = self.0.shard(owner);
+        if let Some(entry) = shard.get(&owner).and_then(Weak::upgrade) {
+            return ClientAccount(entry);
+        }
+        let entry = Arc::new(AccountEntry {
+            owner,
+            held: Default::default(),
+            shards: Arc::clone(&self.0),
+        });
+        shard.insert(owner, Arc::downgrade(&entry));
+        ClientAccount(entry)
+    }
+}
+
+impl ClientAccount {
+    /// Returns whether the client at `address` has this account.
+    #[must_use]
+    pub fn is_of(&self, address: IpAddr) -> bool {
+        let owner = self.0.owner;
+        AccountOwner::of(address, owner.trust) == owner
+    }
+
+    /// Charges so much of a resource, if it `fits` beside what the client holds of it. What a trusted proxy holds always fits.
+    pub(super) fn charge(
+        &self,
+        resource: Resource,
+        amount: u64,
+        fits: impl Fn(u64) -> bool,
+    ) -> Option<AccountCharge> {
+        let is_exempt = self.0.owner.trust == PeerTrust::Trusted;
+        let add = |held: u64| (is_exempt || fits(held)).then(|| held.saturating_add(amount));
+        // Relaxed, here and below: the numbers bound memory and descriptors, and publish nothing.
+        let held = &self.0.held[resource as usize];
+        held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .ok()?;
+        Some(AccountCharge {
+            account: self.clone(),
+            resource,
+            amount,
+        })
+    }
+}
+
+impl AccountCharge {
+    /// Returns the account.
+    pub(super) fn account(&self) -> &ClientAccount {
+        &self.account
+    }
+
+    /// Returns so much of the charge.
+    pub(super) fn reduce(&mut self, by: u64) {
+        let by = by.min(self.amount);
+        self.amount -= by;
+        self.account.0.held[self.resource as usize].fetch_sub(by, Ordering::Relaxed);
+    }
+}
+
+impl Drop for AccountCharge {
+    fn drop(&mut self) {
+        self.reduce(self.amount);
+    }
+}
+
+impl AccountOwner {
+    fn of(address: IpAddr, trust: PeerTrust) -> Self {
+        let bits = match trust {
+            PeerTrust::Trusted => ONE_ADDRESS,
+            PeerTrust::Stranger => PrefixBits::default(),
+        };
+        Self {
+            network: prefix(address, bits),
+            trust,
+        }
+    }
+}
+
+impl AccountShards {
+    fn shard(&self, owner: AccountOwner) -> MutexGuard<'_, AccountShard> {
+        let place = self.hasher.hash_one(owner) % ACCOUNT_SHARDS as u64;
+        let place = usize::try_from(place).unwrap_or(0);
+        let shard = &self.shards[place];
+        // Nothing panics under the lock.
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AccountEntry {
+    fn drop(&mut self) {
+        let mut shard = self.shards.shard(self.owner);
+        // Another account of the same client may have taken the place meanwhile.
+        if (shard.get(&self.owner)).is_some_and(|entry| entry.strong_count() == 0) {
+            shard.remove(&self.owner);
+            if shard.len() < shard.capacity() / 4 {
+                shard.shrink_to_fit();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{no_review, parse};
+
+    fn rules(lines: &str) -> ClientRules {
+        let text = format!(
+            "{lines}\n[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"\" }}\n"
+        );
+        parse("test.toml", &text, no_review).unwrap().rules.client
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn accounts(of: &ClientAccounts) -> usize {
+        let shards = of.0.shards.iter();
+        shards.map(|shard| shard.lock().unwrap().len()).sum()
+    }
+
+    /// Returns how many charges of one, out of at most `most`, the account takes.
+    fn fill(account: &ClientAccount, most: u64, kept: &mut Vec<AccountCharge>) -> usize {
+        let before = kept.len();
+        let charge = || account.charge(Resource::Streams, 1, |held| held < most);
+        kept.extend(std::iter::from_fn(charge).take(100));
+        kept.len() - before
+    }
+
+    /// Goal: a client has one account whatever finds it, and an account ends with its last use. Method: addresses of one client and of
+    /// others, charges that outlive the account's value.
+    #[test]
+    fn a_client_has_one_account_while_it_holds_something() {
+        let (all, rules) = (ClientAccounts::default(), rules(""));
+        let mut kept = Vec::new();
+        let first = all.find(address("2001:db8::1"), &rules);
+        assert!(first.is_of(address("2001:db8::2")));
+        assert!(!first.is_of(address("2001:db8:0:1::1")));
+        assert_eq!(fill(&first, 3, &mut kept), 3);
+        drop(first);
+        let again = all.find(address("2001:db8::2"), &rules);
+        assert_eq!(fill(&again, 3, &mut kept), 0);
+        let other = all.find(address("192.0.2.1"), &rules);
+        assert!(other.is_of(address("::ffff:192.0.2.1")));
+        assert_eq!(fill(&other, 3, &mut kept), 3);
+        assert_eq!(accounts(&all), 2);
+        kept.truncate(2);
+        assert_eq!(fill(&again, 3, &mut kept), 1);
+        drop((again, other));
+        assert_eq!(accounts(&all), 1);
+        kept.clear();
+        assert_eq!(accounts(&all), 0);
+    }
+
+    /// Goal: a trusted proxy has no bound, and lends it to no client. Method: a proxy, and another address of its /64.
+    #[test]
+    fn a_trusted_proxy_has_no_bound() {
+        let all = ClientAccounts::default();
+        let rules = rules("[client]\ntrusted_proxies = [\"2001:db8::1\"]");
+        let mut kept = Vec::new();
+        let proxy = all.find(address("2001:db8::1"), &rules);
+        assert_eq!(fill(&proxy, 3, &mut kept), 100);
+        assert!(!proxy.is_of(address("2001:db8::2")));
+        let client = all.find(address("2001:db8::2"), &rules);
+        assert_eq!(fill(&client, 3, &mut kept), 3);
+    }
+
+    /// Goal: a part that is returned is returned once. Method: charges that shrink by more than they are.
+    #[test]
+    fn a_charge_shrinks() {
+        let account = ClientAccounts::default().find(address("192.0.2.1"), &rules(""));
+        let charge = |amount| {
+            let fits = move |held| held + amount <= 10;
+            account.charge(Resource::KeyBodyBytes, amount, fits)
+        };
+        let mut one = charge(8).unwrap();
+        assert!(charge(3).is_none());
+        one.reduce(5);
+        let other = charge(7).unwrap();
+        one.reduce(50);
+        drop(one);
+        assert!(charge(4).is_none());
+        drop(other);
+        assert!(charge(10).is_some());
+    }
+
+    /// Goal: threads that race for the last part never take more than there is, and leave nothing behind. Method: threads that charge and
+    /// return, each of which finds the account anew.
+    #[test]
+    fn no_interleaving_exceeds_a_bound() {
+        let (all, rules) = (ClientAccounts::default(), rules(""));
+        let held = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let account = all.find(address("192.0.2.1"), &rules);
+                        if let Some(charge) =
+                            account.charge(Resource::Connections, 1, |held| held < 2)
+                        {
+                            assert!(held.fetch_add(1, Ordering::SeqCst) < 2);
+                            held.fetch_sub(1, Ordering::SeqCst);
+                            drop(charge);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(accounts(&all), 0);
+    }
+}

@@ -1,0 +1,103 @@
+//! Counts what all clients hold of one resource, and what a cap refused.
+//!
+//! # Concurrency
+//! The number may exceed its maximum for the moment in which something is refused.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::client_accounts::AccountCharge;
+
+/// The cap that a charge exceeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetCap {
+    /// On what all clients hold.
+    All,
+    /// On what its client holds.
+    Client,
+}
+
+/// Statistics of a budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BudgetTallies {
+    /// The part that is in use.
+    pub held: u64,
+    /// The number of charges that were refused, by [`BudgetCap`] in the order of [`BudgetCap::ALL`].
+    pub refused: [u64; BudgetCap::ALL.len()],
+}
+
+/// The use of one resource.
+#[derive(Debug, Default)]
+pub(super) struct ResourceTally {
+    held: AtomicU64,
+    refused: [AtomicU64; BudgetCap::ALL.len()],
+}
+
+impl BudgetCap {
+    /// Every cap.
+    pub const ALL: [Self; 2] = [Self::All, Self::Client];
+
+    /// Returns its name in metrics, for budgets whose caps have no key each.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Client => "client",
+        }
+    }
+}
+
+impl ResourceTally {
+    /// Adds so much, if all clients then hold no more than `most`. Returns what they hold.
+    ///
+    /// # Errors
+    /// They would hold more. It is counted.
+    pub(super) fn add(&self, amount: u64, most: u64) -> Result<u64, BudgetCap> {
+        // Relaxed, here and below: the numbers bound files and memory, and publish nothing.
+        let before = self.held.fetch_add(amount, Ordering::Relaxed);
+        let held = before.saturating_add(amount);
+        if held <= most {
+            return Ok(held);
+        }
+        self.release(amount);
+        self.refuse(BudgetCap::All)
+    }
+
+    /// Adds so much, as [`add`](Self::add) does, and charges it to its client by `charge`, which gets what all clients hold.
+    ///
+    /// # Errors
+    /// There is no room. It is counted.
+    pub(super) fn charge(
+        &self,
+        (amount, most): (u64, u64),
+        charge: impl FnOnce(u64) -> Option<AccountCharge>,
+    ) -> Result<AccountCharge, BudgetCap> {
+        let held = self.add(amount, most)?;
+        match charge(held) {
+            Some(charge) => Ok(charge),
+            None => {
+                self.release(amount);
+                self.refuse(BudgetCap::Client)
+            }
+        }
+    }
+
+    /// Counts a charge that this cap refused.
+    pub(super) fn refuse<T>(&self, cap: BudgetCap) -> Result<T, BudgetCap> {
+        self.refused[cap as usize].fetch_add(1, Ordering::Relaxed);
+        Err(cap)
+    }
+
+    /// Returns so much of what is held.
+    pub(super) fn release(&self, amount: u64) {
+        self.held.fetch_sub(amount, Ordering::Relaxed);
+    }
+
+    /// Returns the statistics.
+    pub(super) fn tallies(&self) -> BudgetTallies {
+        let refused = self.refused.each_ref();
+        BudgetTallies {
+            held: self.held.load(Ordering::Relaxed),
+            refused: refused.map(|count| count.load(Ordering::Relaxed)),
+        }
+    }
+}
