@@ -32,6 +32,10 @@ pub(super) struct ConnectionsView {
     pub key_bodies: BudgetTallies,
     /// The cap on those bytes.
     pub most_key_bodies: u64,
+    /// The counts of bytes of bodies that are kept for another attempt.
+    pub replays: BudgetTallies,
+    /// The cap on those bytes.
+    pub most_replays: u64,
 }
 
 impl ConnectionsView {
@@ -48,6 +52,8 @@ impl ConnectionsView {
             most_unread: (shared.unread_answers).most(rules.server.defence.max_unread_bytes),
             key_bodies: shared.key_bodies.tallies(),
             most_key_bodies: (shared.key_bodies).most(rules.server.defence.max_key_bodies_bytes),
+            replays: shared.replays.tallies(),
+            most_replays: (shared.replays).most(rules.server.defence.max_replay_bytes),
         }
     }
 }
@@ -56,7 +62,7 @@ impl ConnectionsView {
 pub(super) fn families(view: &ConnectionsView) -> impl Iterator<Item = SampledFamily> {
     let families = of_connections(view).into_iter();
     let families = families.chain(of_requests(view)).chain(of_unread(view));
-    let families = families.chain(of_key_bodies(view));
+    let families = families.chain(of_key_bodies(view)).chain(of_replays(view));
     families.chain(of_streams(view))
 }
 
@@ -161,6 +167,29 @@ fn of_key_bodies(view: &ConnectionsView) -> [SampledFamily; 3] {
             ),
             BudgetCap::ALL.map(BudgetCap::as_str),
             view.key_bodies.refused,
+        ),
+    ]
+}
+
+fn of_replays(view: &ConnectionsView) -> [SampledFamily; 3] {
+    [
+        SampledFamily::gauge(
+            "sluicegate_replay_bytes",
+            "Bytes of memory that bodies which are kept for another attempt may come to hold.",
+        )
+        .series(&[], view.replays.held),
+        SampledFamily::gauge(
+            "sluicegate_replay_max_bytes",
+            "Bytes of memory that they may hold.",
+        )
+        .series(&[], view.most_replays),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_replay_refused_total",
+                "Requests with a body that were sent once since there was no room to keep it for another attempt, by cap.",
+            ),
+            BudgetCap::ALL.map(BudgetCap::as_str),
+            view.replays.refused,
         ),
     ]
 }

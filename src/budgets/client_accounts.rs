@@ -39,6 +39,8 @@ pub enum Resource {
     UnreadBytes,
     /// Bytes of bodies that are read for keys.
     KeyBodyBytes,
+    /// Bytes of bodies that are kept for another attempt.
+    ReplayBytes,
 }
 
 /// The accounts of the clients that hold something.
@@ -81,7 +83,7 @@ struct AccountShards {
 }
 
 impl Resource {
-    const COUNT: usize = Self::KeyBodyBytes as usize + 1;
+    const COUNT: usize = Self::ReplayBytes as usize + 1;
 }
 
 impl Default for ClientAccounts {
@@ -270,7 +272,7 @@ mod tests {
         let account = ClientAccounts::default().find(address("192.0.2.1"), &rules(""));
         let charge = |amount| {
             let fits = move |held| held + amount <= 10;
-            account.charge(Resource::KeyBodyBytes, amount, fits)
+            account.charge(Resource::ReplayBytes, amount, fits)
         };
         let mut one = charge(8).unwrap();
         assert!(charge(3).is_none());

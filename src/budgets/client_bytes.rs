@@ -1,10 +1,11 @@
 //! Bounds the bytes that the process holds for its clients: a maximum in all, and for one client no more than is left.
 //!
-//! There are two budgets. An origin sends faster than a client reads, and the bytes between them are in the gateway's memory: each answer
+//! There are three budgets. An origin sends faster than a client reads, and the bytes between them are in the gateway's memory: each answer
 //! reserves the maximum that it may hold (`crate::gateway::unread` decides when, and how much). A body from which a limit takes its key is
 //! read before the request is decided, as slowly as its client sends it: the request reserves the maximum of that
-//! (`crate::gateway::key_body`). Each holds little, but a client may have a thousand of them, and there are many clients. What finds no
-//! room is counted, and answered with 503 or cut off.
+//! (`crate::gateway::key_body`). A body that is kept for another attempt reserves what is kept (`crate::gateway::replay_bytes`). Each holds
+//! little, but a client may have a thousand of them, and there are many clients. What finds no room is counted, and answered with 503, cut
+//! off, or not kept.
 //!
 //! One client may reserve as much as is left. So one alone has half of the budget, two have a third each, and a new client
 //! always finds room: no share per client has to be configured. A trusted proxy that names no client has no bound of its own.

@@ -24,6 +24,7 @@ mod origin_request;
 mod proof;
 mod record;
 mod redirect;
+mod replay_bytes;
 mod shape;
 mod step;
 mod strip;

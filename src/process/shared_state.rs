@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use sluicegate_base::bounds::{KEY_BODIES_WITHOUT_MEMORY, UNREAD_WITHOUT_MEMORY};
+use sluicegate_base::bounds::{
+    KEY_BODIES_WITHOUT_MEMORY, REPLAYS_WITHOUT_MEMORY, UNREAD_WITHOUT_MEMORY,
+};
 use sluicegate_limiter::Timestamp;
 
 use crate::acme::AcmeState;
@@ -46,6 +48,8 @@ pub struct SharedState {
     pub unread_answers: Arc<ClientBytes>,
     /// Bounds the bytes of bodies that are read for keys.
     pub key_bodies: Arc<ClientBytes>,
+    /// Bounds the bytes of bodies that are kept for another attempt.
+    pub replays: Arc<ClientBytes>,
     /// Opens and keeps connections to origins.
     pub origins: OriginConnector,
     /// The delayed requests.
@@ -91,6 +95,10 @@ impl SharedState {
             key_bodies: Arc::new(ClientBytes::new(
                 Resource::KeyBodyBytes,
                 memory.map_or(KEY_BODIES_WITHOUT_MEMORY, |memory| memory / 16),
+            )),
+            replays: Arc::new(ClientBytes::new(
+                Resource::ReplayBytes,
+                memory.map_or(REPLAYS_WITHOUT_MEMORY, |memory| memory / 16),
             )),
             origins,
             delayed: DelayedRequests::default(),

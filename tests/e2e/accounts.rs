@@ -1,5 +1,8 @@
 //! What one client holds over all of its connections is counted together, and leaves others theirs.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+
 use crate::harness::frames::{Fate, Frames, REFUSED_STREAM, get as get_head};
 use crate::harness::*;
 
@@ -64,4 +67,71 @@ async fn streams_of_one_client_leave_others_theirs() {
     other.request(9, &pass).await;
     assert_eq!(other.fate(9).await, Fate::Answered(200));
     assert_eq!(origin.count(), 8);
+}
+
+#[tokio::test]
+async fn bodies_that_are_kept_for_another_attempt_have_a_budget() {
+    // Goal: uploads of one client that come slowly take no more of `max_replay_bytes` than is left, a request that finds no room is sent
+    // once, and what is kept ends with the answer. Method: servers that close the first connection that brings a target; requests of the
+    // slow client and of another one beside half an upload, after it, and beside one of unknown length.
+    let seen = std::sync::Arc::new(Mutex::new(HashSet::new()));
+    let server = || {
+        let seen = seen.clone();
+        Origin::answering(move |received| {
+            let is_first = seen.lock().unwrap().insert(received.target.clone());
+            if is_first && received.target.starts_with("/flaky") {
+                Reply::Close
+            } else {
+                Answer::new(200).body("here").into()
+            }
+        })
+    };
+    let (one, two) = (server(), server());
+    let gateway = Setup::new()
+        .servers("app", &[one.address(), two.address()])
+        .origin_line("retry = { on = [\"reset\"], min_per_second = 1000 }")
+        .rules(&format!("[server]\nmax_replay_bytes = \"64KiB\"\n{PASS}"))
+        .start()
+        .await;
+    let kept = async |bytes: f64| {
+        eventually("so many bytes are kept", async || {
+            let metrics = gateway.metrics().await;
+            (metrics.sum("sluicegate_replay_bytes", &[]) == bytes).then_some(())
+        })
+        .await;
+    };
+    let refused = async |cap: &str| {
+        let metrics = gateway.metrics().await;
+        metrics.sum("sluicegate_replay_refused_total", &[("cap", cap)])
+    };
+    let put = async |from: &str, path: &str| {
+        let mut client = gateway.client_from(from).await;
+        let answer = client
+            .send(request("PUT", path).body(vec![b'x'; 1000]))
+            .await;
+        answer.status
+    };
+    let begin = async |from: &str, framing: &str| {
+        let mut raw = RawConnection::connect_from(from, gateway.address()).await;
+        raw.write(format!("PUT /slow HTTP/1.1\r\nHost: a\r\n{framing}"))
+            .await;
+        raw
+    };
+    let mut slow = begin("127.0.0.7", "Content-Length: 32768\r\n\r\nx").await;
+    kept(32768.0).await;
+    assert_eq!(put("127.0.0.7", "/flaky/1").await, 502, "it is sent once");
+    assert_eq!(refused("client").await, 1.0);
+    assert_eq!(put("127.0.0.9", "/flaky/2").await, 200);
+    slow.write(vec![b'x'; 32767]).await;
+    assert_eq!(slow.read_response().await.status, 200);
+    kept(0.0).await;
+    assert_eq!(put("127.0.0.7", "/flaky/3").await, 200);
+    let endless = begin("127.0.0.7", "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n").await;
+    kept(65536.0).await;
+    assert_eq!(put("127.0.0.9", "/flaky/4").await, 502);
+    assert_eq!(put("127.0.0.9", "/whole").await, 200);
+    assert_eq!(refused("all").await, 2.0);
+    drop(endless);
+    kept(0.0).await;
+    assert_eq!(refused("client").await, 1.0);
 }

@@ -194,6 +194,9 @@ pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
 /// Bytes of bodies that may be held for keys in the same case.
 pub const KEY_BODIES_WITHOUT_MEMORY: u64 = 256 << 20;
 
+/// Bytes of bodies that may be kept for another attempt in the same case.
+pub const REPLAYS_WITHOUT_MEMORY: u64 = 256 << 20;
+
 /// Requests that one server gets at the same time where its origin has no `circuit_breaker`: with connections that idle, or that were just
 /// closed, they fit into the ports that Linux has towards one address, 32,768 to 60,999. At the bound a request is answered with 503.
 /// Over HTTP/2, where a connection carries [`ORIGIN_STREAMS`], it is so many times more.
@@ -204,7 +207,7 @@ pub const SERVER_REQUESTS: u32 = 16 * 1024;
 pub const ACCOUNT_SHARDS: usize = 64;
 
 /// Streams of HTTP/2 that clients may have open at the same time where `max_http2_streams` is not set. Each is a task with the state of its
-/// request, some 10 KB, whether or not the request is on its way to an origin.
+/// request, some 12 KB measured, whether or not the request is on its way to an origin.
 pub const CLIENT_STREAMS: u32 = 64 * 1024;
 
 /// The part of these streams that one client may have where `max_http2_streams_per_client` is not set: a sixteenth, or those of one

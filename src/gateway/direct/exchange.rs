@@ -151,6 +151,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             self.close();
         }
         self.status = Some(head.status);
+        // No attempt follows an answer.
+        self.body.release_replay();
         self.begin(into, head, framing, write_others)
     }
 

@@ -22,7 +22,7 @@ use super::stream_request::stream_request;
 use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::attempts::AttemptBlame;
 use crate::gateway::context::Context;
-use crate::gateway::{Gateway, attempts, http_versions};
+use crate::gateway::{Gateway, attempts, http_versions, replay_bytes};
 use crate::origin::{
     FieldChanges, FieldEdit, OriginChannel, OriginEvent, OriginServer, ProtocolNeed, hop_by_hop,
     strip_hop_by_hop,
@@ -46,6 +46,8 @@ impl Gateway {
             let account = exchange.account(&self.0, context);
             attempts::enter(&self.0, &account, context)?;
         }
+        let reserve = |bytes| replay_bytes::reserve(&self.0, bytes, context);
+        exchange.body.reserve_replay(reserve)?;
         loop {
             let received = context.received;
             attempts::pick(facts(exchange), context).await?;

@@ -5,7 +5,8 @@
 //!
 //! # Limits
 //! The content of a request that may be sent again is kept, up to [`REPLAY_BYTES`](bounds::REPLAY_BYTES): of one with an idempotent method,
-//! and of any for an origin of HTTP/2, which may report it as unprocessed. Longer content is sent once.
+//! and of any for an origin of HTTP/2, which may report it as unprocessed. Longer content is sent once, and so is content for which the
+//! budget of all clients has no room ([`crate::gateway::replay_bytes`]).
 //! Bytes that a key needs are read before the decision, up to `max_key_body_bytes` and one read more.
 
 use std::io;
@@ -17,6 +18,7 @@ use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, LAST_CHUNK, LINE_END, chunk_line};
 
 use super::CHUNK_LIMITS;
+use crate::budgets::BytesPermit;
 use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::context::Context;
@@ -28,7 +30,7 @@ pub(super) struct RequestBody {
     pub(super) framing: BodyFraming,
     reader: BodyReader,
     /// The content that every attempt begins with; `None` once it was too long, or where no second attempt can follow.
-    replay: Option<Vec<u8>>,
+    replay: Option<ReplayBuffer>,
     /// The content that was read before the decision, where there is no second attempt.
     unsent: Vec<u8>,
     /// Its framing in the current attempt.
@@ -43,7 +45,7 @@ impl RequestBody {
         Self {
             framing,
             reader: BodyReader::new(framing, CHUNK_LIMITS),
-            replay: is_repeatable.then(Vec::new),
+            replay: is_repeatable.then(ReplayBuffer::new),
             unsent: Vec::new(),
             sent: framing,
             patience: rules.client_read_timeout,
@@ -74,11 +76,43 @@ impl RequestBody {
         self.replay.is_some()
     }
 
+    /// Reserves what is kept for another attempt, before the first one, by `reserve`, which returns `None` where there is no room: then
+    /// nothing more is kept. A body that is here already has its room.
+    pub(super) fn reserve_replay(
+        &mut self,
+        reserve: impl FnOnce(u64) -> Result<Option<BytesPermit>>,
+    ) -> Result<()> {
+        if self.is_over() || self.replay.is_none() {
+            return Ok(());
+        }
+        let length = self.framing.length().map(usize::try_from);
+        let most = bounds::REPLAY_BYTES;
+        let room = length.map_or(most, |length| length.unwrap_or(most).min(most));
+        let permit = reserve(room as u64)?;
+        self.replay = match (permit, self.replay.take()) {
+            (None, Some(replay)) => {
+                self.unsent = replay.content;
+                None
+            }
+            (permit, replay) => replay.map(|replay| ReplayBuffer {
+                room,
+                permit,
+                ..replay
+            }),
+        };
+        Ok(())
+    }
+
+    /// Drops what is kept for another attempt, since none follows.
+    pub(super) fn release_replay(&mut self) {
+        self.replay = None;
+    }
+
     /// Begins an attempt with this framing: appends what was received already to `into`.
     pub(super) fn begin_attempt(&mut self, framing: BodyFraming, into: &mut Vec<u8>) {
         self.sent = framing;
         match &self.replay {
-            Some(replay) => write_piece(into, framing, replay),
+            Some(replay) => write_piece(into, framing, &replay.content),
             None => write_piece(into, framing, &std::mem::take(&mut self.unsent)),
         }
         if self.is_over() {
@@ -107,6 +141,7 @@ impl RequestBody {
         })?;
         if self.is_over() {
             self.write_end(into);
+            self.replay.iter_mut().for_each(ReplayBuffer::settle);
         }
         self.count(data, context)
     }
@@ -202,9 +237,50 @@ impl RequestBody {
     }
 }
 
+/// The content that every attempt begins with.
+struct ReplayBuffer {
+    content: Vec<u8>,
+    /// The most bytes that it may take.
+    room: usize,
+    /// The permit for its bytes; `None` where they are those of a body that is read for keys, which has one.
+    permit: Option<BytesPermit>,
+}
+
+impl ReplayBuffer {
+    /// Returns an empty buffer.
+    fn new() -> Self {
+        Self {
+            content: Vec::new(),
+            room: bounds::REPLAY_BYTES,
+            permit: None,
+        }
+    }
+
+    /// Appends bytes, if there is room for them. Returns whether there is.
+    fn append(&mut self, bytes: &[u8]) -> bool {
+        let length = self.content.len() + bytes.len();
+        if length > self.room {
+            return false;
+        }
+        if length > self.content.capacity() {
+            let grown = length.next_power_of_two().min(self.room);
+            self.content.reserve_exact(grown - self.content.len());
+        }
+        self.content.extend_from_slice(bytes);
+        true
+    }
+
+    /// Returns the permit for bytes that a body that is over does not have.
+    fn settle(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            permit.shrink(self.content.capacity() as u64);
+        }
+    }
+}
+
 /// The content of a body that is kept.
 struct BodyStore<'b> {
-    replay: &'b mut Option<Vec<u8>>,
+    replay: &'b mut Option<ReplayBuffer>,
     unsent: &'b mut Vec<u8>,
     sent: BodyFraming,
 }
@@ -212,12 +288,10 @@ struct BodyStore<'b> {
 impl BodyStore<'_> {
     /// Keeps content for another attempt. Returns what was kept before, where all of it is too much.
     fn keep(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let replay = self.replay.as_mut()?;
-        if replay.len() + bytes.len() > bounds::REPLAY_BYTES {
-            return self.replay.take();
+        if self.replay.as_mut()?.append(bytes) {
+            return None;
         }
-        replay.extend_from_slice(bytes);
-        None
+        self.replay.take().map(|replay| replay.content)
     }
 
     /// Keeps content that was read before the decision.

@@ -51,6 +51,11 @@ pub struct DefenceRules {
     /// sixteenth of the memory that the process may use.
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_key_bodies_bytes: Option<u64>,
+    /// Bytes of bodies that are kept so that another server can be tried, at most 64 KiB each: the most that the gateway holds for all, 0B
+    /// to 1TiB; a body for which there is no room is sent once. One client has no more than is left, as of max_unread_bytes. Default: a
+    /// sixteenth of the memory that the process may use.
+    #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
+    pub max_replay_bytes: Option<u64>,
     /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. 1ms to 1h.
     #[key(
         example = "\"10s\"",

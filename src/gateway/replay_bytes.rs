@@ -1,0 +1,25 @@
+//! Acquires a permit for the bytes of a body that are kept for another attempt ([`ClientBytes`]), before the first of them.
+//!
+//! A body comes as slowly as its client sends it, and what is kept stays until an answer begins. Without room nothing is kept, and the
+//! request is sent once: a request that its first server answers does not need the copy.
+//!
+//! [`ClientBytes`]: crate::budgets::ClientBytes
+
+use super::context::Context;
+use crate::budgets::BytesPermit;
+use crate::failure::Result;
+use crate::process::SharedState;
+
+/// Acquires a permit for so many bytes; `None` where there is no room.
+///
+/// # Errors
+/// The request is not on its way to an origin: the gateway failed.
+pub(super) fn reserve(
+    shared: &SharedState,
+    bytes: u64,
+    context: &Context,
+) -> Result<Option<BytesPermit>> {
+    let configured = context.snapshot.rules.server.defence.max_replay_bytes;
+    // The budget counts what finds no room.
+    Ok((shared.replays.enter(context.account()?, bytes, configured)).ok())
+}
