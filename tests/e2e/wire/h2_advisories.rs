@@ -165,8 +165,9 @@ async fn priorities_that_change_without_end_hold_up_nobody() {
     assert_eq!(gateway.get("/").await.status, 200);
 }
 
-/// Goal: Pingora CVE-2026-105297, nginx CVE-2019-9516: a small block of HPACK makes no large head. Method: a field of the dynamic table,
-/// named 1,200 and 16,000 times by one byte each, in up to 100 streams of one connection; each is refused, and memory stays.
+/// Goal: CVE-2026-49975, Envoy CVE-2026-47774 and CVE-2026-73550, nginx CVE-2019-9516: a small block of HPACK makes no large head, whatever
+/// it names. Method: a field of the dynamic table, a cookie and a second host among them, named 1,200 and 16,000 times by one byte each, in
+/// up to 100 streams of one connection; each is refused, and memory stays.
 #[tokio::test]
 async fn a_head_of_references_is_refused_and_not_kept() {
     const MOST: u64 = 32 * 1024 * 1024;
@@ -177,9 +178,17 @@ async fn a_head_of_references_is_refused_and_not_kept() {
     assert_eq!(connection.fate(1).await, Fate::Answered(200));
     let before = gateway.resident_bytes();
     // RFC 7541 §6.2.1: a literal that enters the dynamic table; §6.1: index 62 is the latest of them.
-    let field = [0x40, 1, b'a', 0];
-    for count in [1_200, 16_000] {
-        let block = [&frames::get(b"/", &[])[..], &field, &vec![0xbe; count]].concat();
+    let long = [&[0x40, 4][..], b"host", &[12], b"gateway.test"].concat();
+    let cookie = [&[0x40, 6][..], b"cookie", &[1], b"a"].concat();
+    for (field, count) in [
+        (&[0x40, 1, b'a', 0][..], 1_200),
+        (&[0x40, 1, b'a', 0], 16_000),
+        (&cookie, 1_200),
+        (&cookie, 16_000),
+        (&long, 1_200),
+        (&long, 16_000),
+    ] {
+        let block = [&frames::get(b"/", &[])[..], field, &vec![0xbe; count]].concat();
         let mut connection = Frames::connect(gateway.address()).await;
         for stream in (1..200).step_by(2) {
             let request = frame(HEADERS, END_HEADERS | END_STREAM, stream, &block);

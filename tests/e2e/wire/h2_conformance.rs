@@ -134,6 +134,7 @@ async fn a_body_of_another_length_is_never_two_requests() {
         (b"3", b"ab", &[b"c", smuggled].concat()),
         (b"3", b"", &[b"abc", smuggled].concat()),
         (b"1", b"a", smuggled),
+        (b"3", b"", b""),
         (b"30", b"abc", b""),
         (b"30", b"", b"abc"),
         (b"0", b"", smuggled),
