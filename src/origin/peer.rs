@@ -1,4 +1,4 @@
-//! Decides how the gateway connects to a server of an origin: protocol, trust, timeouts, and keep-alive.
+//! Decides how the gateway connects to a server of an origin: protocol, trust, the time for it, and keep-alive.
 //!
 //! # Invariants
 //! 1. A connection is reused only for an origin with the same protocol, trust, name, identity and bound on connections. Pingora
@@ -43,13 +43,6 @@ pub(super) fn peer(
     let mut peer = HttpPeer::new(address, tls.is_some(), name);
     peer.options.connection_timeout = Some(timeouts.connect);
     peer.options.total_connection_timeout = Some(timeouts.connect);
-    // A response that drips is ended by the total deadline between two reads; a silent one, at the latest a read later.
-    peer.options.read_timeout = Some(
-        timeouts
-            .total
-            .map_or(timeouts.read, |total: Duration| total.min(timeouts.read)),
-    );
-    peer.options.write_timeout = Some(timeouts.write);
     // A timer per request, so only if configured; the kernel's probes detect connections that a firewall forgot.
     peer.options.idle_timeout = timeouts.idle;
     peer.options.tcp_keepalive = Some(PROBES);
