@@ -88,7 +88,18 @@ impl DecidedRequest {
     fn is_answered_at_once(&self, received: &[u8]) -> bool {
         let waits = match self.step {
             Step::ReadBody { .. } | Step::AskStore | Step::Forward => true,
-            _ => (self.context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()),
+            Step::EndHere
+            | Step::Allow
+            | Step::Respond(_)
+            | Step::RespondRedirect(_)
+            | Step::Redirect(_)
+            | Step::Preflight
+            | Step::Refuse(_)
+            | Step::Incomplete
+            | Step::Reject(_)
+            | Step::Prove(_) => {
+                (self.context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero())
+            }
         };
         let is_received = match self.wire.framing {
             BodyFraming::None => true,
