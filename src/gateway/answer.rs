@@ -16,8 +16,6 @@ use super::direct::write_field;
 use super::labels;
 use super::shape::{self, Kind};
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::failure::Result;
-use crate::origin::HeaderEdit;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{
     GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
@@ -55,12 +53,12 @@ impl OwnAnswer {
     }
 
     /// Returns the answer to `request` with the edits of the route.
-    fn edited(mut self, kind: Kind, request: &RequestHeader, context: &Context) -> Result<Self> {
-        shape::edit_answer(&mut self.fields, kind, request, context)?;
+    fn edited(mut self, kind: Kind, request: &RequestHeader, context: &Context) -> Self {
+        shape::edit_answer(&mut self.fields, kind, request, context);
         if let Some(asked) = &context.forward_auth {
             asked.adapt(&mut self.status, &mut self.fields, kind);
         }
-        Ok(self)
+        self
     }
 
     /// Returns the framing of its body.
@@ -83,7 +81,7 @@ pub(super) fn refusal(
     request: &RequestHeader,
     context: &Context,
     refusal: &RefusalResponse,
-) -> Result<OwnAnswer> {
+) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(refusal.status, context);
     refusal.each_field(|name, value| {
         answer.fields.insert(name, value);
@@ -97,7 +95,7 @@ pub(super) fn problem(
     request: &RequestHeader,
     context: &Context,
     problem: GatewayProblem,
-) -> Result<OwnAnswer> {
+) -> OwnAnswer {
     if context.forward_auth.is_none()
         && let Some(grpc) = GrpcDialect::of(&request.headers)
     {
@@ -127,7 +125,7 @@ pub(super) fn problem(
 }
 
 /// Returns the answer to a request that lacks a key of a limit: 400, with what to send.
-pub(super) fn missing_key(request: &RequestHeader, context: &Context) -> Result<OwnAnswer> {
+pub(super) fn missing_key(request: &RequestHeader, context: &Context) -> OwnAnswer {
     let Some(gap) = context.missing_keys.refusing() else {
         return problem(request, context, GatewayProblem::Internal);
     };
@@ -142,7 +140,7 @@ pub(super) fn permanent_redirect(
     request: &RequestHeader,
     context: &Context,
     location: HeaderValue,
-) -> Result<OwnAnswer> {
+) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(StatusCode::PERMANENT_REDIRECT, context);
     answer.fields.insert(LOCATION, location);
     answer.edited(Kind::Failure, request, context)
@@ -150,7 +148,7 @@ pub(super) fn permanent_redirect(
 
 /// Settles an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2, and returns its answer. A TRACE would be sent back with
 /// its cookies.
-pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> Result<OwnAnswer> {
+pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> OwnAnswer {
     let status = if request.method == Method::OPTIONS {
         StatusCode::OK
     } else {
@@ -161,12 +159,12 @@ pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> Result
     let mut answer = OwnAnswer::with_status(status, context);
     let allowed = HeaderValue::from_static("OPTIONS");
     answer.fields.insert(ALLOW, allowed);
-    add_limit_fields(&mut answer.fields, context)?;
+    add_limit_fields(&mut answer.fields, context);
     answer.edited(Kind::Content, request, context)
 }
 
 /// Returns the answer to a CORS preflight, with only the fields that it asked about.
-pub(super) fn preflight(request: &RequestHeader, context: &Context) -> Result<OwnAnswer> {
+pub(super) fn preflight(request: &RequestHeader, context: &Context) -> OwnAnswer {
     let answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
     answer.edited(Kind::Failure, request, context)
 }
@@ -176,19 +174,19 @@ pub(super) fn redirect(
     request: &RequestHeader,
     context: &Context,
     rules: &RedirectRules,
-) -> Result<OwnAnswer> {
+) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(rules.status, context);
     if let Err(why) = shape::redirect(&mut answer.fields, rules, request, context) {
         return problem(request, context, why);
     }
-    add_limit_fields(&mut answer.fields, context)?;
+    add_limit_fields(&mut answer.fields, context);
     answer.edited(Kind::Content, request, context)
 }
 
 /// Returns the answer to a proxy that may forward the request, with the state of its limits.
-pub(super) fn allowed(request: &RequestHeader, context: &Context) -> Result<OwnAnswer> {
+pub(super) fn allowed(request: &RequestHeader, context: &Context) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
-    add_limit_fields(&mut answer.fields, context)?;
+    add_limit_fields(&mut answer.fields, context);
     add_marks(&mut answer.fields, context);
     answer.edited(Kind::Content, request, context)
 }
@@ -207,7 +205,7 @@ pub(super) fn fixed(
     request: &RequestHeader,
     context: &Context,
     fixed: &FixedResponse,
-) -> Result<OwnAnswer> {
+) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(fixed.status, context);
     if let Some(content_type) = &fixed.content_type {
         answer.fields.insert(CONTENT_TYPE, content_type.clone());
@@ -219,14 +217,14 @@ pub(super) fn fixed(
     for (name, value) in &fixed.headers {
         answer.fields.insert(name.clone(), value.clone());
     }
-    add_limit_fields(&mut answer.fields, context)?;
+    add_limit_fields(&mut answer.fields, context);
     add_marks(&mut answer.fields, context);
     answer.body = fixed.body.clone();
     answer.edited(Kind::Content, request, context)
 }
 
 /// Returns the proof that an ACME server asks for. RFC 8555 §8.3 leaves the media type open; this is the one of its example.
-pub(super) fn proof(request: &RequestHeader, context: &Context, proof: &str) -> Result<OwnAnswer> {
+pub(super) fn proof(request: &RequestHeader, context: &Context, proof: &str) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(StatusCode::OK, context);
     let content_type = HeaderValue::from_static("application/octet-stream");
     answer.fields.insert(CONTENT_TYPE, content_type);
@@ -240,13 +238,12 @@ fn is_bodiless(status: StatusCode) -> bool {
 
 /// Adds the request id and the state of the limits to an origin's response, merged with the RateLimit fields that the origin
 /// sends.
-pub(super) fn add_own_fields(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
+pub(super) fn add_own_fields(fields: &mut HeaderMap, context: &Context) {
     // The limits first: the fields of the origin that they are merged with are mostly none, and then nothing is looked up.
-    add_limit_fields(fields, context)?;
-    fields.insert(X_REQUEST_ID, context.request_id.as_header_value())?;
-    match strict_transport(context) {
-        Some(value) => fields.insert(STRICT_TRANSPORT_SECURITY, value.clone()),
-        None => Ok(()),
+    add_limit_fields(fields, context);
+    fields.insert(X_REQUEST_ID, context.request_id.as_header_value());
+    if let Some(value) = strict_transport(context) {
+        fields.insert(STRICT_TRANSPORT_SECURITY, value.clone());
     }
 }
 
@@ -273,28 +270,31 @@ pub(super) fn write_own_fields(into: &mut Vec<u8>, context: &Context) {
     }
 }
 
-fn add_limit_fields(fields: &mut dyn HeaderEdit, context: &Context) -> Result<()> {
+fn add_limit_fields(fields: &mut HeaderMap, context: &Context) {
     let (Some(located), Some(report)) = (&context.located, context.report()) else {
-        return Ok(());
+        return;
     };
     let route = &located.route;
     let items = report.items(&route.limits);
     let ours = LimitFields::new(route.policy(report), items, &report.verdict);
-    let merged = merge(fields.all(), ours);
+    let merged = merge(fields, ours);
     for (name, change) in [
         (&RATE_LIMIT_POLICY, merged.policy),
         (&RATE_LIMIT, merged.standing),
     ] {
         match change {
             MergeRule::Keep => {}
-            MergeRule::Append(value) => fields.append(name.clone(), value)?,
-            MergeRule::Replace(value) => fields.insert(name.clone(), value)?,
+            MergeRule::Append(value) => {
+                fields.append(name.clone(), value);
+            }
+            MergeRule::Replace(value) => {
+                fields.insert(name.clone(), value);
+            }
         }
     }
     for (name, number) in merged.x.into_iter().flat_map(XRateLimit::named) {
-        fields.insert(name.clone(), HeaderValue::from(number))?;
+        fields.insert(name.clone(), HeaderValue::from(number));
     }
-    Ok(())
 }
 
 /// Returns the `Strict-Transport-Security` value. RFC 6797 §7.2: never in clear text, where anybody could have written it.

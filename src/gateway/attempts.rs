@@ -364,7 +364,10 @@ pub(super) fn give_cookie(
     context: &Context,
 ) -> Result<()> {
     let cookie = cookie(request, context.forwarded()?, context.scheme());
-    cookie.map_or(Ok(()), |cookie| fields.append(SET_COOKIE, cookie))
+    if let Some(cookie) = cookie {
+        fields.append(SET_COOKIE, cookie);
+    }
+    Ok(())
 }
 
 fn cookie(

@@ -166,7 +166,7 @@ pub(super) fn max_object(context: &Context) -> usize {
 }
 
 /// Settles an `only-if-cached` request whose answer is not stored, and returns the 504 for it.
-pub(super) fn not_stored(request: &RequestHeader, context: &mut Context) -> Result<OwnAnswer> {
+pub(super) fn not_stored(request: &RequestHeader, context: &mut Context) -> OwnAnswer {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.finish_response();

@@ -7,7 +7,7 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use crate::failure::{GatewayFailure, RequestFailure, Result};
+use crate::failure::{GatewayFailure, RequestFailure};
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 
@@ -39,7 +39,7 @@ pub(super) fn answer_to_failure(
     problem: GatewayProblem,
     request: &RequestHeader,
     context: &mut Context,
-) -> Result<OwnAnswer> {
+) -> OwnAnswer {
     context.settle(problem.status(), &HeaderMap::new());
     context.finish_response();
     answer::problem(request, context, problem)

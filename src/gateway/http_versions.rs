@@ -24,7 +24,7 @@ pub(super) fn name_host(received: &RequestHeader, fields: &mut dyn FieldEdit) ->
     {
         let host = HeaderValue::from_str(authority.as_str());
         let host = host.map_err(RequestFailure::internal)?;
-        fields.insert(HOST, host)?;
+        fields.insert(HOST, host);
     }
     Ok(())
 }
@@ -70,7 +70,8 @@ pub(super) fn join_cookies(received: &RequestHeader, fields: &mut dyn FieldEdit)
         whole.extend_from_slice(crumb.as_bytes());
     }
     let whole = HeaderValue::from_maybe_shared(whole.freeze());
-    fields.insert(COOKIE, whole.map_err(RequestFailure::internal)?)
+    fields.insert(COOKIE, whole.map_err(RequestFailure::internal)?);
+    Ok(())
 }
 
 /// Blames the client when an origin was silent only because the client, whose body is not at its end, was silent for most of the origin's

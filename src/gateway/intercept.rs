@@ -6,17 +6,15 @@
 //! The cache stores the origin's answer, so each client gets the page that its own `Accept` selects.
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY_REPORT_ONLY,
     CONTENT_TYPE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
 };
+use http::{HeaderMap, StatusCode};
 use pingora::http::RequestHeader;
 
 use super::context::Context;
 use super::shape;
-use crate::failure::Result;
-use crate::origin::HeaderEdit;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{GrpcDialect, PROBLEM_JSON, encoding, problem_of_origin};
 
@@ -62,14 +60,13 @@ pub(super) fn page(
 }
 
 /// Replaces the content fields of an origin's answer by those of the page.
-pub(super) fn relabel(fields: &mut dyn HeaderEdit, page: &ReplacementPage) -> Result<()> {
+pub(super) fn relabel(fields: &mut HeaderMap, page: &ReplacementPage) {
     for name in shape::OF_CONTENT.iter().chain(&OF_BYTES) {
         fields.remove(name);
     }
-    fields.insert(CONTENT_TYPE, page.content_type.clone())?;
-    fields.insert(CONTENT_LENGTH, HeaderValue::from(page.body.len()))?;
-    match encoding::vary(fields.all(), "accept") {
-        Some((name, value)) => fields.append(name, value),
-        None => Ok(()),
+    fields.insert(CONTENT_TYPE, page.content_type.clone());
+    fields.insert(CONTENT_LENGTH, HeaderValue::from(page.body.len()));
+    if let Some((name, value)) = encoding::vary(fields, "accept") {
+        fields.append(name, value);
     }
 }

@@ -4,35 +4,29 @@ use http::HeaderMap;
 
 use super::context::Context;
 use crate::admission::OriginMark;
-use crate::failure::Result;
 use crate::origin::FieldEdit;
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
 
 /// Writes the trace fields for the origin, after the received ones.
-pub(super) fn trace(
-    fields: &mut dyn FieldEdit,
-    received: &HeaderMap,
-    context: &Context,
-) -> Result<()> {
+pub(super) fn trace(fields: &mut dyn FieldEdit, received: &HeaderMap, context: &Context) {
     let Some(trace) = &context.trace else {
-        return Ok(());
+        return;
     };
     match trace.state_fields(received) {
-        Some(state) => fields.insert(TRACESTATE.clone(), state)?,
+        Some(state) => fields.insert(TRACESTATE.clone(), state),
         None => fields.remove(&TRACESTATE),
     }
-    fields.insert(TRACEPARENT.clone(), trace.parent_field())
+    fields.insert(TRACEPARENT.clone(), trace.parent_field());
 }
 
 /// Writes the fields for the limits that are exceeded. Clients cannot set these fields: they are removed from requests.
-pub(super) fn mark(fields: &mut dyn FieldEdit, context: &Context) -> Result<()> {
+pub(super) fn mark(fields: &mut dyn FieldEdit, context: &Context) {
     for name in &context.snapshot.marks {
         fields.remove(name);
     }
     for mark in marks(context) {
-        fields.append(mark.field.clone(), mark.value.clone())?;
+        fields.append(mark.field.clone(), mark.value.clone());
     }
-    Ok(())
 }
 
 /// Returns the marks of the limits that are exceeded.

@@ -29,12 +29,13 @@ impl Gateway {
             host: &pool.rules.host,
             server: forwarded.server,
         };
-        set_client_headers(fields, &client_headers)?;
-        labels::trace(fields, &received.headers, context)?;
-        max_forwards::count_down(&received.method, fields)?;
-        shape::edit_request(fields, received, context)?;
+        set_client_headers(fields, &client_headers);
+        labels::trace(fields, &received.headers, context);
+        max_forwards::count_down(&received.method, fields);
+        shape::edit_request(fields, received, context);
         // After the operator's edits, and from the received fields, so that no edit removes a hop.
-        fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers))?;
-        labels::mark(fields, context)
+        fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers));
+        labels::mark(fields, context);
+        Ok(())
     }
 }

@@ -14,8 +14,7 @@ use tracing::warn;
 use super::context::Context;
 use super::locate::RequestHead;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
-use crate::failure::Result;
-use crate::origin::{FieldEdit, HeaderEdit};
+use crate::origin::FieldEdit;
 use crate::response::compressor::{BodyCompressor, FlushMode};
 use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
 use crate::response::pages::{self, NegotiatedPage};
@@ -69,30 +68,25 @@ impl Context {
 }
 
 /// Edits the fields of a request on its way to the origin.
-pub(super) fn edit_request(
-    fields: &mut dyn FieldEdit,
-    request: &RequestHeader,
-    context: &Context,
-) -> Result<()> {
-    match context.shape() {
-        Some(shape) => edit(fields, &shape.request, Kind::Content, request, context),
-        None => Ok(()),
+pub(super) fn edit_request(fields: &mut dyn FieldEdit, request: &RequestHeader, context: &Context) {
+    if let Some(shape) = context.shape() {
+        edit(fields, &shape.request, Kind::Content, request, context);
     }
 }
 
 /// Edits the fields of an answer on its way to the client, who sent `request`.
 pub(super) fn edit_answer(
-    fields: &mut dyn HeaderEdit,
+    fields: &mut HeaderMap,
     kind: Kind,
     request: &RequestHeader,
     context: &Context,
-) -> Result<()> {
+) {
     let Some(shape) = context.shape() else {
-        return Ok(());
+        return;
     };
-    edit(fields, &shape.response, kind, request, context)?;
+    edit(fields, &shape.response, kind, request, context);
     let Some(rules) = &shape.cors else {
-        return Ok(());
+        return;
     };
     for name in &cors::OWN {
         fields.remove(name);
@@ -103,9 +97,8 @@ pub(super) fn edit_answer(
         None => cors::fields(rules, &request.headers),
     };
     for (name, value) in told {
-        fields.append(name, value)?;
+        fields.append(name, value);
     }
-    Ok(())
 }
 
 /// Returns whether a page replaces an origin's answer with `status`.
@@ -128,30 +121,28 @@ pub(super) fn page(
 
 /// Decides whether an answer of `status` is compressed, and changes its fields accordingly.
 pub(super) fn begin_compression(
-    fields: &mut dyn HeaderEdit,
+    fields: &mut HeaderMap,
     status: StatusCode,
     request: &RequestHeader,
     context: &Context,
-) -> Result<Option<BodyCompressor>> {
-    let Some(rules) = context.shape().and_then(|shape| shape.compress.as_ref()) else {
-        return Ok(None);
-    };
+) -> Option<BodyCompressor> {
+    let rules = context.shape()?.compress.as_ref()?;
     let asked = EncodingRequest {
         method: &request.method,
         version: request.version,
         headers: &request.headers,
     };
-    let plan = encoding::plan(rules, &asked, status, fields.all());
+    let plan = encoding::plan(rules, &asked, status, fields);
     if plan == EncodingPlan::LeaveAlone {
-        return Ok(None);
+        return None;
     }
-    if let Some((name, value)) = encoding::vary(fields.all(), "accept-encoding") {
-        fields.append(name, value)?;
+    if let Some((name, value)) = encoding::vary(fields, "accept-encoding") {
+        fields.append(name, value);
     }
     let EncodingPlan::Compress(coding) = plan else {
-        return Ok(None);
+        return None;
     };
-    let flush = if fields.all().contains_key(header::CONTENT_LENGTH) {
+    let flush = if fields.contains_key(header::CONTENT_LENGTH) {
         FlushMode::WhenFull
     } else {
         FlushMode::Always
@@ -160,17 +151,17 @@ pub(super) fn begin_compression(
         Ok(compressor) => compressor,
         Err(error) => {
             warn!("an answer goes as it is, since there is no coder for it: {error}");
-            return Ok(None);
+            return None;
         }
     };
-    let rewritten = encoding::rewrite(coding, fields.all());
+    let rewritten = encoding::rewrite(coding, fields);
     for name in rewritten.remove {
         fields.remove(name);
     }
     for (name, value) in rewritten.insert {
-        fields.insert(name, value)?;
+        fields.insert(name, value);
     }
-    Ok(Some(compressor))
+    Some(compressor)
 }
 
 /// The position of a piece in its body.
@@ -212,9 +203,9 @@ fn edit(
     kind: Kind,
     request: &RequestHeader,
     context: &Context,
-) -> Result<()> {
+) {
     if edits.is_empty() {
-        return Ok(());
+        return;
     }
     let groups = context.shape().and_then(|shape| shape.groups.as_ref());
     let is_meant = |name: &HeaderName| kind.takes(name);
@@ -224,18 +215,17 @@ fn edit(
         }
         for (name, template) in edits.set.iter().filter(|(name, _)| is_meant(name)) {
             match field(template, told) {
-                Some(value) => fields.insert(name.clone(), value)?,
+                Some(value) => fields.insert(name.clone(), value),
                 // An invalid template result removes the field, so that the other side's value does not pass for the operator's.
                 None => fields.remove(name),
             }
         }
         for (name, template) in edits.add.iter().filter(|(name, _)| is_meant(name)) {
             if let Some(value) = field(template, told) {
-                fields.append(name.clone(), value)?;
+                fields.append(name.clone(), value);
             }
         }
-        Ok(())
-    })
+    });
 }
 
 /// Calls `then` with the request's values for templates.

@@ -46,16 +46,18 @@ pub(super) fn answer_to(
     request: &RequestHeader,
     context: &mut Context,
 ) -> Result<OwnAnswer> {
-    match step {
+    Ok(match step {
         Step::Prove(proof) => {
             context.client = Some((context.peer_address(), AddressSource::Connection));
             context.disposition = Some(RequestDisposition::Responded);
             answer::proof(request, context, &proof)
         }
         // The callers execute these steps.
-        Step::ReadBody { .. } | Step::AskStore | Step::Forward => Err(RequestFailure::internal(
-            "the step does not end the request",
-        )),
+        Step::ReadBody { .. } | Step::AskStore | Step::Forward => {
+            return Err(RequestFailure::internal(
+                "the step does not end the request",
+            ));
+        }
         Step::Allow => {
             context.end_admitted(StatusCode::NO_CONTENT);
             answer::allowed(request, context)
@@ -88,7 +90,7 @@ pub(super) fn answer_to(
             context.cause = Some(Cause::of_problem(problem));
             answer::problem(request, context, problem)
         }
-    }
+    })
 }
 
 /// Returns the disposition of a request that a stage other than admission rejects.

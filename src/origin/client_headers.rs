@@ -15,10 +15,9 @@ use http::header::{
 use sluicegate_base::address::address_text;
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
-use super::header_edit::{FieldEdit, HeaderEdit};
+use super::header_edit::FieldEdit;
 use crate::client::{AddressSource, ClientAddress};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
-use crate::failure::Result;
 use crate::request_id::RequestId;
 use crate::url_scheme::UrlScheme;
 
@@ -44,79 +43,74 @@ pub struct ClientHeaders<'a> {
 }
 
 /// Writes these fields into the request for the origin.
-///
-/// # Errors
-/// The errors of [`FieldEdit`].
-pub fn set_client_headers(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) -> Result<()> {
+pub fn set_client_headers(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) {
     match values.client.source {
-        AddressSource::Connection => begin_chain(fields, values)?,
-        AddressSource::Forwarded => extend_chain(fields, values)?,
+        AddressSource::Connection => begin_chain(fields, values),
+        AddressSource::Forwarded => extend_chain(fields, values),
     }
     if fields.get(&X_FORWARDED_PROTO).is_none() {
-        fields.insert(X_FORWARDED_PROTO, scheme_value(values))?;
+        fields.insert(X_FORWARDED_PROTO, scheme_value(values));
     }
     if matches!(values.host, HostPolicy::Fixed(_))
         && fields.get(&X_FORWARDED_HOST).is_none()
         && let Some(asked) = fields.get(&HOST).cloned()
     {
         // `Host` no longer contains the host that the client asked for.
-        fields.insert(X_FORWARDED_HOST, asked)?;
+        fields.insert(X_FORWARDED_HOST, asked);
     }
     // The gateway has sent `100 Continue` to the client; the origin must not send it again.
     fields.remove(&EXPECT);
-    shorten_length(fields)?;
-    fields.insert(X_REQUEST_ID, values.request_id.as_header_value())?;
+    shorten_length(fields);
+    fields.insert(X_REQUEST_ID, values.request_id.as_header_value());
     match &values.host {
         HostPolicy::Fixed(host) => fields.insert(HOST, host.clone()),
         // Only HTTP/1.0 may omit it, and the request to the origin is HTTP/1.1: RFC 9112 §3.2 has the origin reject a request
         // without it.
-        HostPolicy::Preserve if fields.get(&HOST).is_none() => match values.server {
-            Some(server) => fields.insert(HOST, server_value(server)),
-            None => Ok(()),
-        },
-        HostPolicy::Preserve => Ok(()),
-    }
-}
-
-/// Removes leading zeros of the length: RFC 9110 §8.6 allows them, and some origins read `010` as eight, as C does.
-fn shorten_length(fields: &mut dyn FieldEdit) -> Result<()> {
-    let length = fields.get(&CONTENT_LENGTH).map(HeaderValue::as_bytes);
-    let Some([b'0', digits @ .., last]) = length else {
-        return Ok(());
-    };
-    let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
-    let short = [&digits[zeros..], &[*last]].concat();
-    match HeaderValue::from_bytes(&short) {
-        Ok(length) => fields.insert(CONTENT_LENGTH, length),
-        // Unreachable, since it is the end of a valid value.
-        Err(_) => Ok(()),
-    }
-}
-
-/// Starts a chain: the peer is the client.
-fn begin_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) -> Result<()> {
-    fields.insert(X_FORWARDED_FOR, address_value(values.peer))?;
-    match &values.rules.client_ip_header {
-        ForwardedSource::XForwardedFor => Ok(()),
-        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(values)),
-        ForwardedSource::SingleValue(name) => {
-            // There is no such field, or none that is readable.
-            fields.remove(name);
-            Ok(())
+        HostPolicy::Preserve => {
+            if fields.get(&HOST).is_none()
+                && let Some(server) = values.server
+            {
+                fields.insert(HOST, server_value(server));
+            }
         }
     }
 }
 
+/// Removes leading zeros of the length: RFC 9110 §8.6 allows them, and some origins read `010` as eight, as C does.
+fn shorten_length(fields: &mut dyn FieldEdit) {
+    let length = fields.get(&CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    let Some([b'0', digits @ .., last]) = length else {
+        return;
+    };
+    let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+    let short = [&digits[zeros..], &[*last]].concat();
+    // The end of a valid value is one.
+    if let Ok(length) = HeaderValue::from_bytes(&short) {
+        fields.insert(CONTENT_LENGTH, length);
+    }
+}
+
+/// Starts a chain: the peer is the client.
+fn begin_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) {
+    fields.insert(X_FORWARDED_FOR, address_value(values.peer));
+    match &values.rules.client_ip_header {
+        ForwardedSource::XForwardedFor => {}
+        ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(values)),
+        // There is no such field, or none that is readable.
+        ForwardedSource::SingleValue(name) => fields.remove(name),
+    }
+}
+
 /// Extends the chain of a trusted hop by the hop itself.
-fn extend_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) -> Result<()> {
+fn extend_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) {
     if values.rules.client_ip_header == ForwardedSource::Forwarded {
-        fields.append(FORWARDED, forwarded_element(values))?;
+        fields.append(FORWARDED, forwarded_element(values));
     }
     if fields.get(&X_FORWARDED_FOR).is_none() {
         // The hop sent the client's address in another field.
-        fields.insert(X_FORWARDED_FOR, address_value(values.client.address))?;
+        fields.insert(X_FORWARDED_FOR, address_value(values.client.address));
     }
-    fields.append(X_FORWARDED_FOR, address_value(values.peer))
+    fields.append(X_FORWARDED_FOR, address_value(values.peer));
 }
 
 fn server_value(server: SocketAddr) -> HeaderValue {
@@ -167,14 +161,14 @@ pub fn hop_by_hop(fields: &HeaderMap) -> impl Iterator<Item = HeaderName> {
 
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.
 /// `Connection` is written anew.
-pub fn strip_hop_by_hop(fields: &mut dyn HeaderEdit) {
+pub fn strip_hop_by_hop(fields: &mut HeaderMap) {
     const HOP_BY_HOP: [HeaderName; 2] = [
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),
     ];
     // Most responses have none, so one pass looks for them before anything is hashed.
     let mut doomed: Vec<HeaderName> = Vec::new();
-    for (name, value) in fields.all() {
+    for (name, value) in &*fields {
         if HOP_BY_HOP.contains(name) {
             doomed.push(name.clone());
         } else if name == CONNECTION {

@@ -3,7 +3,6 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::header_edit::FieldEdit;
-use crate::failure::Result;
 use crate::field_lookup;
 
 /// Fields that the gateway adds to most requests.
@@ -59,15 +58,13 @@ impl FieldEdit for FieldChanges<'_> {
             })
     }
 
-    fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
+    fn insert(&mut self, name: HeaderName, value: HeaderValue) {
         self.remove(&name);
         self.added.push((name, value));
-        Ok(())
     }
 
-    fn append(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
+    fn append(&mut self, name: HeaderName, value: HeaderValue) {
         self.added.push((name, value));
-        Ok(())
     }
 
     fn remove(&mut self, name: &HeaderName) {
@@ -116,8 +113,8 @@ mod tests {
         for (number, edit) in edits.iter().enumerate() {
             let value = HeaderValue::from(number);
             match edit {
-                Edit::Insert(name) => fields.insert(NAMES[*name].clone(), value).unwrap(),
-                Edit::Append(name) => fields.append(NAMES[*name].clone(), value).unwrap(),
+                Edit::Insert(name) => fields.insert(NAMES[*name].clone(), value),
+                Edit::Append(name) => fields.append(NAMES[*name].clone(), value),
                 Edit::Remove(name) => fields.remove(&NAMES[*name]),
             }
         }

@@ -1,31 +1,17 @@
-//! Edits the fields of a message, whatever holds them: a map, a head of Pingora, or received fields with their changes.
+//! Edits the fields of a message, whatever holds them: a map, or received fields with their changes.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-
-use crate::failure::Result;
 
 /// Fields that can be edited.
 pub trait FieldEdit {
     /// Returns the first value of this name.
     fn get(&self, name: &HeaderName) -> Option<&HeaderValue>;
     /// Replaces every field of this name.
-    ///
-    /// # Errors
-    /// When there are more than 32,768 fields; heads have a cap far below.
-    fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()>;
+    fn insert(&mut self, name: HeaderName, value: HeaderValue);
     /// Adds a field beside those of the same name.
-    ///
-    /// # Errors
-    /// The errors of [`insert`](Self::insert).
-    fn append(&mut self, name: HeaderName, value: HeaderValue) -> Result<()>;
+    fn append(&mut self, name: HeaderName, value: HeaderValue);
     /// Removes every field of this name.
     fn remove(&mut self, name: &HeaderName);
-}
-
-/// Fields that can be edited and are all in one map.
-pub trait HeaderEdit: FieldEdit {
-    /// Returns all fields.
-    fn all(&self) -> &HeaderMap;
 }
 
 impl FieldEdit for HeaderMap {
@@ -33,23 +19,15 @@ impl FieldEdit for HeaderMap {
         HeaderMap::get(self, name)
     }
 
-    fn insert(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
+    fn insert(&mut self, name: HeaderName, value: HeaderValue) {
         drop(HeaderMap::insert(self, name, value));
-        Ok(())
     }
 
-    fn append(&mut self, name: HeaderName, value: HeaderValue) -> Result<()> {
+    fn append(&mut self, name: HeaderName, value: HeaderValue) {
         HeaderMap::append(self, name, value);
-        Ok(())
     }
 
     fn remove(&mut self, name: &HeaderName) {
         drop(HeaderMap::remove(self, name));
-    }
-}
-
-impl HeaderEdit for HeaderMap {
-    fn all(&self) -> &HeaderMap {
-        self
     }
 }

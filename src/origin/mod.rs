@@ -38,7 +38,7 @@ pub use connector::{OriginConnector, ProtocolNeed};
 pub use failure::{AttemptFailure, AttemptOutcome};
 pub use failure_log::{FailureLog, LatestFailure};
 pub use field_changes::FieldChanges;
-pub use header_edit::{FieldEdit, HeaderEdit};
+pub use header_edit::FieldEdit;
 pub use health::HealthChecks;
 pub use hops::{CDN_LOOP, HopName};
 pub use pending_queue::AttemptWait;

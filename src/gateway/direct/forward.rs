@@ -116,7 +116,7 @@ impl Gateway {
         for name in hop_by_hop(received) {
             fields.remove(&name);
         }
-        cached::ask_for_whole(&mut fields, context)?;
+        cached::ask_for_whole(&mut fields, context);
         http_versions::name_host(exchange.head, &mut fields)?;
         http_versions::join_cookies(exchange.head, &mut fields)?;
         self.edit_fields_for_origin(exchange.head, &mut fields, context)?;

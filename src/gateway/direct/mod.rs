@@ -228,7 +228,7 @@ impl Gateway {
             exchange.append_answer(into, &answer)
         });
         if let Err(failure) = answered
-            && let Some(Ok(answer)) = self.answer_failed(failure, &mut exchange, &mut context)
+            && let Some(answer) = self.answer_failed(failure, &mut exchange, &mut context)
             && exchange.append_answer(into, &answer).is_err()
         {
             context.disposition = Some(RequestDisposition::ClientGone);
@@ -323,11 +323,7 @@ impl Gateway {
         let Some(answer) = self.answer_failed(failure, exchange, context) else {
             return;
         };
-        let sent = match answer {
-            Ok(answer) => Box::pin(exchange.answer(answer)).await,
-            Err(error) => Err(error),
-        };
-        if sent.is_err() {
+        if Box::pin(exchange.answer(answer)).await.is_err() {
             context.disposition = Some(RequestDisposition::ClientGone);
         }
     }
@@ -338,7 +334,7 @@ impl Gateway {
         failure: Box<RequestFailure>,
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
-    ) -> Option<Result<OwnAnswer>> {
+    ) -> Option<OwnAnswer> {
         let waits_for_client = !exchange.body.is_over();
         let failure = http_versions::blame(failure, waits_for_client, context);
         // The gateway has all of a request whose origin failed, or it closes the connection with the answer.

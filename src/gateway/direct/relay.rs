@@ -171,7 +171,7 @@ impl Gateway {
         part.relabel(&mut sent, &mut fields);
         let change = self.shape_response((sent, head_end), &mut fields, exchange, context)?;
         if !writes_own {
-            answer::add_own_fields(&mut fields, context)?;
+            answer::add_own_fields(&mut fields, context);
         }
         let framing = match (&change.page, part.framing()) {
             (Some(_), _) if exchange.head.method == Method::HEAD => BodyFraming::None,
@@ -273,16 +273,16 @@ impl Gateway {
         let mut kind = Kind::Content;
         if let Some(page) = &page {
             context.finish_response();
-            intercept::relabel(fields, page)?;
+            intercept::relabel(fields, page);
             kind = Kind::Intercepted;
         }
         if let Some(transaction) = &context.cached {
-            transaction.write_status(fields)?;
+            transaction.write_status(fields);
         }
-        shape::edit_answer(fields, kind, request, context)?;
+        shape::edit_answer(fields, kind, request, context);
         let compressor = match page {
             Some(_) => None,
-            None => shape::begin_compression(fields, status, request, context)?.map(Box::new),
+            None => shape::begin_compression(fields, status, request, context).map(Box::new),
         };
         attempts::give_cookie(fields, facts(exchange), context)?;
         Ok(BodyChange { compressor, page })

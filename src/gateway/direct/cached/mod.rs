@@ -77,7 +77,7 @@ impl Gateway {
             && transaction.forbids_asking()
         {
             transaction.progress = CacheProgress::Refused;
-            let answer = cache::not_stored(exchange.head, context)?;
+            let answer = cache::not_stored(exchange.head, context);
             return exchange.answer(answer).await;
         }
         let asked = self.forward(exchange, context).await;

@@ -5,7 +5,6 @@ use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use pingora::http::RequestHeader;
 
 use super::transaction::OriginQuestion;
-use crate::failure::Result;
 use crate::gateway::cache::CONDITIONS;
 use crate::gateway::context::Context;
 use crate::origin::FieldEdit;
@@ -21,9 +20,9 @@ pub(in super::super) fn sent_method<'a>(head: &'a RequestHeader, context: &Conte
 }
 
 /// Removes conditions and ranges of the client, where the whole response is stored, and adds the validators of the stored one.
-pub(in super::super) fn ask_for_whole(fields: &mut dyn FieldEdit, context: &Context) -> Result<()> {
+pub(in super::super) fn ask_for_whole(fields: &mut dyn FieldEdit, context: &Context) {
     if !asks_for_whole(context) {
-        return Ok(());
+        return;
     }
     for name in &CONDITIONS {
         fields.remove(name);
@@ -33,14 +32,13 @@ pub(in super::super) fn ask_for_whole(fields: &mut dyn FieldEdit, context: &Cont
         .as_ref()
         .and_then(|transaction| transaction.revalidated());
     let Some(stored) = stored.map(|stored| stored.head.fields()) else {
-        return Ok(());
+        return;
     };
     for (validator, condition) in [(LAST_MODIFIED, IF_MODIFIED_SINCE), (ETAG, IF_NONE_MATCH)] {
         if let Some(value) = stored.get(&validator) {
-            fields.insert(condition, value.clone())?;
+            fields.insert(condition, value.clone());
         }
     }
-    Ok(())
 }
 
 fn asks_for_whole(context: &Context) -> bool {

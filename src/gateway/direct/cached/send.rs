@@ -54,7 +54,7 @@ impl Gateway {
             BodyEnd::NotYet
         };
         let change = self.shape_response((status, head_end), &mut fields, exchange, context)?;
-        answer::add_own_fields(&mut fields, context)?;
+        answer::add_own_fields(&mut fields, context);
         // The origin has answered, or was not asked.
         context.release_server();
         let reason = match status == stored.head.status() {

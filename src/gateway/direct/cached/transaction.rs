@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
 use pingora::cache::CacheKey;
 use sluicegate_base::clock;
 
@@ -11,8 +12,6 @@ use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::cache::request_directives::RequestCacheControl;
 use crate::cache::status::{CACHE_STATUS, CacheState, Coalescing, ForwardReason, StoreResult};
-use crate::failure::Result;
-use crate::origin::HeaderEdit;
 use crate::record::CacheUse;
 
 /// The course of one request through the cache.
@@ -141,8 +140,8 @@ impl CacheTransaction {
     }
 
     /// Adds `Cache-Status` to the answer.
-    pub(in crate::gateway) fn write_status(&self, fields: &mut dyn HeaderEdit) -> Result<()> {
-        fields.append(CACHE_STATUS, self.state().value())
+    pub(in crate::gateway) fn write_status(&self, fields: &mut HeaderMap) {
+        fields.append(CACHE_STATUS, self.state().value());
     }
 
     fn state(&self) -> CacheState {
