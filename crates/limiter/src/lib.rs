@@ -112,7 +112,7 @@ pub use share::Payer;
 pub use status::{KeyPlacement, NEVER, RateStatus, RateStatuses};
 #[cfg(any(loom, test))]
 pub use sync::exhaust_backoff;
-pub use table::{KeyAges, Occupancy, OverflowPeriod, TableStats};
+pub use table::{KeyAges, KeyPeak, Occupancy, OverflowPeriod, TableStats};
 pub use terms::{CalendarWindow, DrainTime, PolicyTerms, RateTerms, WindowStart};
 pub use time::Timestamp;
 

@@ -25,6 +25,7 @@ mod change;
 mod edit;
 mod inspect;
 mod joint;
+mod peaks;
 #[cfg(feature = "mmap")]
 mod persist;
 mod top_keys;

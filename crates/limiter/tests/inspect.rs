@@ -168,3 +168,72 @@ fn ages_of_a_large_table_are_extrapolated() {
     assert!(ages.keys[7].abs_diff(KEYS / 2) < KEYS / 100, "{ages:?}");
     assert_eq!(ages.oldest, Duration::from_secs(100));
 }
+
+/// Goal: the largest use of a key is known although it has expired by the time of the walk. Method: keys that ask once to five times, one
+/// of them again in a later window; a walk days later, under each algorithm whose words keep it.
+#[test]
+fn the_largest_use_of_a_key_can_be_read_after_it_expired() {
+    for algorithm in one_of_each() {
+        let keeps = !matches!(algorithm, Algorithm::Gcra { .. });
+        let policy = Policy::new(algorithm.clone(), rates(&[(5, 86_400)]));
+        let limit = Limit::new(policy.expect("a policy"), capacity(100));
+        assert_eq!(
+            limit.room_of_new_keys(START)[..3],
+            [5, 0, 0],
+            "{algorithm:?}"
+        );
+        for number in 0..5 {
+            for _ in 0..=number {
+                assert!(admits(&limit, number, after(1_500)), "{algorithm:?}");
+            }
+        }
+        let walk = |now| {
+            let mut peaks = Vec::new();
+            let step = limit.peaks(now, |peak| peaks.push(*peak));
+            assert_eq!(step, 1);
+            peaks.sort_by_key(|peak| peak.units);
+            peaks
+        };
+        let at_once: Vec<_> = walk(after(1_500))
+            .iter()
+            .map(|peak| peak.units[0])
+            .collect();
+        assert_eq!(at_once, [1, 2, 3, 4, 5], "{algorithm:?}");
+        let late = walk(after(3 * 86_400_000));
+        if keeps {
+            let units: Vec<_> = late.iter().map(|peak| peak.units[..2].to_vec()).collect();
+            assert_eq!(units[4], [5, 0], "{algorithm:?}");
+            assert_eq!(units.len(), 5, "{algorithm:?}");
+            assert!(
+                late.iter()
+                    .all(|peak| peak.at >= START && peak.at <= after(2 * 86_400_000))
+            );
+        } else {
+            assert!(late.is_empty(), "a debt is forgotten once it is paid");
+        }
+    }
+}
+
+/// Goal: a key that asks all the time is seen at its limit, never above. Method: a client that asks ten times a second under a short
+/// window, with a walk after each request.
+#[test]
+fn a_greedy_key_peaks_at_its_limit() {
+    let calendar = Algorithm::FixedWindow(Alignment::Calendar {
+        zone: Arc::new(CalendarZone::utc()),
+        unit: CalendarUnit::Day,
+    });
+    for algorithm in one_of_each().into_iter().filter(|other| *other != calendar) {
+        let policy = Policy::new(algorithm.clone(), rates(&[(7, 3)])).expect("a policy");
+        let limit = Limit::new(policy, capacity(100));
+        let mut most = 0;
+        for tenth in 0..300 {
+            let now = after(100 * tenth);
+            admits(&limit, 1, now);
+            limit.peaks(now, |peak| {
+                assert!(peak.units[0] <= 7, "{algorithm:?}: {peak:?}");
+                most = most.max(peak.units[0]);
+            });
+        }
+        assert_eq!(most, 7, "{algorithm:?}");
+    }
+}

@@ -20,6 +20,7 @@
 use std::time::Duration;
 
 use super::begun_window::{BegunWindow, CountsSince, MOST, millis};
+use super::peak::RatePeak;
 use super::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::Rate;
@@ -217,6 +218,12 @@ impl FixedWindowAt {
     /// Units that fit now.
     pub(crate) fn remaining(&self, word: Word) -> u32 {
         self.room(self.begun(word).count)
+    }
+
+    /// The count of the window of the latest charge, over or not.
+    pub(crate) fn peak(&self, word: Word) -> Option<RatePeak> {
+        let begun = BegunWindow::of(word, self.now)?;
+        RatePeak::until(begun.count, begun.start + self.length, self.now)
     }
 
     /// Units that fit on top of so many.

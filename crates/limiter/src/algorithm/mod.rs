@@ -10,6 +10,7 @@ mod drain;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;
+mod peak;
 mod policy;
 pub(crate) mod sliding_window;
 #[cfg(any(test, feature = "mmap"))]

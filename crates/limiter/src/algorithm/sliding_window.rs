@@ -489,5 +489,6 @@ impl SlidingAt {
 }
 
 mod convert;
+mod peak;
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,7 @@
 use std::time::Duration;
 
 use super::begun_window::{BegunWindow, CountsSince, millis};
+use super::peak::RatePeak;
 use super::{RateCharge, Word};
 use crate::cost::Cost;
 use crate::rate::Rate;
@@ -169,6 +170,12 @@ impl TokenBucketAt {
     /// Tokens that are there now.
     pub(crate) fn remaining(&self, word: Word) -> u32 {
         self.room(self.begun(word).count)
+    }
+
+    /// The tokens that were missing after the latest charge.
+    pub(crate) fn peak(&self, word: Word) -> Option<RatePeak> {
+        let begun = BegunWindow::of(word, self.now)?;
+        RatePeak::until(begun.count, begun.start + self.period(), self.now)
     }
 
     /// Tokens that are there when so many are missing.

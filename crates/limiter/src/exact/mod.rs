@@ -63,6 +63,7 @@ mod insert;
 mod layout;
 mod log;
 mod migrate;
+mod peaks;
 #[cfg(any(test, feature = "mmap"))]
 mod persist;
 mod release;

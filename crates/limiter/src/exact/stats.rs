@@ -13,7 +13,7 @@ use super::layout::SLOTS;
 use super::migrate::settled;
 
 /// Most buckets that one estimate reads: some ten milliseconds.
-const SAMPLE: usize = 32_768;
+pub(super) const SAMPLE: usize = 32_768;
 
 /// A key that owes.
 #[derive(Clone, Debug)]

@@ -43,6 +43,7 @@ pub(crate) mod migrate;
 mod overflow;
 pub(crate) mod overflow_filter;
 mod overflow_period;
+mod peaks;
 #[cfg(any(test, feature = "mmap"))]
 mod recover;
 pub(crate) mod single_word;
@@ -66,6 +67,7 @@ pub use key_ages::KeyAges;
 use layout::{Bucket, TableMemory};
 use overflow_filter::OverflowFilter;
 pub use overflow_period::OverflowPeriod;
+pub use peaks::KeyPeak;
 use stats::StatCounters;
 pub use stats::{Occupancy, TableStats};
 use tag::Tag;

@@ -14,7 +14,7 @@ use super::single_word::SlotWeight;
 use super::tag::SlotOwner;
 
 /// Most buckets that one estimate reads: 16 to 32 MB of memory, some ten milliseconds. A table of the default capacity is counted whole.
-const SAMPLE: usize = 131_072;
+pub(super) const SAMPLE: usize = 131_072;
 
 /// The occupancy of a limit's table at a moment; of a large table a sample is read and the rest extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
