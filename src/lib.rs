@@ -50,6 +50,7 @@ pub mod store;
 mod supervisor;
 mod thread_buffer;
 pub mod tls;
+pub mod usage;
 
 pub mod acme;
 pub mod admin;

@@ -49,6 +49,7 @@ mod store;
 mod token;
 mod top;
 mod ui;
+mod usage;
 mod values;
 
 use crate::admission::ActiveLimit;
@@ -61,6 +62,7 @@ use keys::KeyRequest;
 use snapshot::AdminSnapshot;
 use token::TokenAccess;
 use top::TopQuery;
+use usage::UsageQuery;
 use values::ValuesQuery;
 
 pub use events::{EventHub, EventStream};
@@ -92,6 +94,7 @@ pub struct TableWalk {
 #[derive(Debug)]
 enum AdminAction {
     Look(TopQuery),
+    Usage(UsageQuery),
     Lift(BanLift),
     Purge(PurgeScope, Option<SocketAddr>),
     Key(KeyRequest),
@@ -114,6 +117,7 @@ impl TableWalk {
     pub fn run(&self, process: &GatewayProcess) -> Response<Vec<u8>> {
         let page = match &self.errand {
             AdminAction::Look(question) => question.page(process),
+            AdminAction::Usage(question) => question.page(process),
             AdminAction::Lift(pardon) => pardon.page(process),
             AdminAction::Purge(purge, peer) => cache::page(purge, *peer, process),
             AdminAction::Key(request) => request.page(process),
@@ -280,6 +284,7 @@ fn walk(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         .or_else(|| bans::task(request, sender, process))
         .or_else(|| cache::task(request, sender, process))
         .or_else(|| top::task(request))
+        .or_else(|| usage::task(request))
         .unwrap_or_else(|| AdminTask::Show(no_such_path()))
 }
 
@@ -287,7 +292,7 @@ fn no_such_path() -> AdminPage {
     let paths = concat!(
         r#"{"error":"no such path","paths":["/metrics","/healthz","/readyz","/status","/origins","/config","/routes","/reload","#,
         r#""/ui/","/events","/explain?url=URL","/keys?value=VALUE","#,
-        r#""/limits/NAME/top","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
+        r#""/limits/NAME/top","/limits/NAME/usage","/limits/NAME/bans","/limits/NAME/bans/KEY","#,
         r#""/limits/NAME/keys?value=VALUE","#,
         r#""/cache/purge","/origins/NAME/servers/ADDRESS/drain","/origins/NAME/servers/ADDRESS/undrain"]}"#
     );

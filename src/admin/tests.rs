@@ -365,7 +365,7 @@ fn other_paths_and_methods_are_told_what_there_is() {
     let (status, body) = get(&gateway, "/");
     let object: Value = serde_json::from_str(&body).expect("an error is JSON");
     let paths = "/metrics /healthz /readyz /status /origins /config /routes /reload /ui/ /events /explain?url=URL /keys?value=VALUE \
-        /limits/NAME/top /limits/NAME/bans /limits/NAME/bans/KEY /limits/NAME/keys?value=VALUE /cache/purge \
+        /limits/NAME/top /limits/NAME/usage /limits/NAME/bans /limits/NAME/bans/KEY /limits/NAME/keys?value=VALUE /cache/purge \
         /origins/NAME/servers/ADDRESS/drain /origins/NAME/servers/ADDRESS/undrain";
     let paths: Vec<&str> = paths.split(' ').collect();
     assert_eq!(

@@ -23,6 +23,7 @@ use crate::record::{Outcome, RequestRecorder};
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 use crate::tls::Certificates;
+use crate::usage::UsageSamples;
 
 /// Shared by all requests of the process.
 pub struct SharedState {
@@ -54,6 +55,8 @@ pub struct SharedState {
     pub origins: OriginConnector,
     /// The delayed requests.
     pub delayed: DelayedRequests,
+    /// The largest uses of the limits' keys.
+    pub usage: Arc<UsageSamples>,
     /// The pending proofs and the state of ordered certificates.
     pub acme: Arc<AcmeState>,
     snapshot: ArcSwap<Snapshot>,
@@ -102,6 +105,7 @@ impl SharedState {
             )),
             origins,
             delayed: DelayedRequests::default(),
+            usage: Arc::default(),
             acme: Arc::default(),
             snapshot: ArcSwap::from_pointee(snapshot),
         }

@@ -276,6 +276,17 @@ impl RequestMetrics {
         sums
     }
 
+    /// Returns, for each limit of some route, a number that grows with everything that happens to the limit.
+    #[must_use]
+    pub fn events_by_limit(&self) -> BTreeMap<Name, u64> {
+        let mut events = BTreeMap::new();
+        for counts in self.read_limits() {
+            let sums = counts.sums.counts.iter().chain(&counts.sums.decided);
+            *events.entry(counts.limit).or_default() += sums.sum::<u64>();
+        }
+        events
+    }
+
     /// Returns the durations of all verdicts.
     pub(super) fn read_decisions(&self) -> HistogramSum<{ DECISION_BOUNDS.len() }> {
         HistogramSum::sum(self.decisions.cells())

@@ -15,6 +15,7 @@ use crate::record::SpanExportService;
 use crate::state::Maintenance;
 use crate::store::SyncService;
 use crate::supervisor::WatchdogService;
+use crate::usage::UsageSampler;
 
 /// Adds the tasks to `server`. `hangup` reports SIGHUP.
 pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &Arc<Notify>) {
@@ -50,6 +51,15 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
                 .in_force(|snapshot| snapshot.rules.tracing.as_ref()?.otlp.clone()),
         },
     ));
+
+    let sampler = UsageSampler {
+        samples: Arc::clone(&process.shared.usage),
+        limits: process
+            .shared
+            .in_force(|snapshot| snapshot.limits.values().map(Arc::downgrade).collect()),
+        metrics: Arc::clone(&process.shared.recorder.metrics),
+    };
+    server.add_service(background_service("usage", sampler));
 
     server.add_service(background_service("watchdog", WatchdogService));
 

@@ -84,5 +84,6 @@ mod tokens;
 mod told;
 mod unread;
 mod upgrade;
+mod usage;
 mod watching;
 mod wire;

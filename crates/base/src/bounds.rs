@@ -4,6 +4,7 @@
 //! Each constant names its unit, the reason for its size, and the policy at the bound. Caps that an operator may set are in the
 //! configuration; these are the ones that no operator needs to change.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Elements of a forwarded chain that are read, from the right.
@@ -262,6 +263,28 @@ pub const UPGRADE_CONVERSATIONS: usize = 8;
 /// Maximum time that Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules'
 /// `shutdown_timeout`.
 pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Keys in the sample of a limit's largest uses, of which there are two for each table: some 200 KB each when full.
+///
+/// The 99.9th percentile of so many is that of four keys. Where a limit has more keys, a fair sample of them is kept.
+pub const USAGE_KEYS: usize = 4096;
+
+/// Time after which a sample of uses begins anew; it is shown for as long again, so the uses of the last one to two days are shown.
+pub const USAGE_GENERATION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Pause between two walks of one limit for its sample of uses: a quarter of its shortest window within these bounds. A page that shows
+/// them is a minute old at most.
+pub const USAGE_WALK_GAP: RangeInclusive<Duration> =
+    Duration::from_secs(5)..=Duration::from_secs(60);
+
+/// Durations of a walk for which the sampler of uses pauses after it: walks take less than a hundredth of one core.
+pub const USAGE_WALK_PAUSE: u32 = 100;
+
+/// Largest use, in units, that `/limits/NAME/usage` shows exactly; larger ones are joined in steps of 3 %.
+pub const USAGE_EXACT: u32 = 128;
+
+/// Steps between one power of two and the next in which uses beyond [`USAGE_EXACT`] are joined.
+pub const USAGE_STEPS: u32 = 32;
 
 /// Keys that `/limits/NAME/top` shows at most; a request for more is rejected. Each is some 300 bytes of JSON.
 pub const TOP_KEYS: usize = 1000;

@@ -29,7 +29,7 @@ pub use browser::{Browser, Page};
 pub use client::{Client, Request, Response, Version, delete, get, head, options, post, request};
 #[cfg(feature = "otlp")]
 pub use collector::{Collector, Told};
-pub use eventually::{at_a_pace, eventually, within};
+pub use eventually::{PATIENCE, at_a_pace, eventually, within};
 pub use flood::Flood;
 pub use frameworks::{Framework, LIMITED, Reading};
 pub use gateway::{Gateway, Process, read_log};

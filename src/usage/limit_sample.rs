@@ -1,0 +1,251 @@
+//! Owns the sample of one limit: the walks, the two generations of keys, and what they show.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sluicegate_base::bounds::{
+    USAGE_EXACT, USAGE_GENERATION, USAGE_STEPS, USAGE_WALK_GAP, USAGE_WALK_PAUSE,
+};
+use sluicegate_base::clock;
+use sluicegate_limiter::{Limit, Policy, Rate, Timestamp};
+
+use super::key_sample::KeySample;
+use crate::admission::ActiveLimit;
+use crate::config::rules::KeyTemplate;
+
+/// The shortest pause between two walks of one limit.
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+/// Time by which a peak may be older than it says: words hold seconds, and threads may have older readings of the clock.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// The sample of a limit.
+#[derive(Debug)]
+pub(super) struct LimitSample {
+    /// The key that is counted by, without which a hash means another key.
+    key: KeyTemplate,
+    rates: TableSample,
+    shadow_rates: Option<TableSample>,
+    /// Events of the limit before the last walk; `None` before the first.
+    events: Option<u64>,
+    walked_at: Timestamp,
+    /// Duration of the last walk.
+    took: Duration,
+}
+
+/// The sample of one table.
+#[derive(Debug)]
+struct TableSample {
+    policy: Policy,
+    /// Begin of the present generation, in the time of the table.
+    begun: Timestamp,
+    present: KeySample,
+    /// The generation before, with its begin.
+    previous: Option<(Timestamp, KeySample)>,
+    /// Buckets of the table for each that a walk reads.
+    step: u64,
+    walked_at: Option<Timestamp>,
+}
+
+/// What the sample of a limit shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageView {
+    /// The time since which uses are recorded.
+    pub since: Timestamp,
+    /// The time of the last walk.
+    pub walked_at: Timestamp,
+    /// Each rate.
+    pub rates: Vec<RateUsage>,
+    /// Each rate in shadow.
+    pub shadow_rates: Vec<RateUsage>,
+}
+
+/// The largest uses of one rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateUsage {
+    /// The rate.
+    pub rate: Rate,
+    /// Units that a key may use at once: the count, or the burst.
+    pub limit: u32,
+    /// Keys of the sample.
+    pub sample_keys: u64,
+    /// Keys for which each of the sample stands: 1 if all are in it.
+    pub keys_for_each: u64,
+    /// Keys of the sample by their largest use, rising; several uses beyond [`USAGE_EXACT`] are joined under the largest of them.
+    pub peaks: Vec<(u32, u64)>,
+    /// Keys of the sample that used all that they might.
+    pub at_limit: u64,
+}
+
+impl LimitSample {
+    /// An empty sample of the limit.
+    pub(super) fn new(active: &ActiveLimit, now: Timestamp) -> Self {
+        let moment = active.moment(now);
+        let shadow_rates = active.shadow_rates.as_ref();
+        Self {
+            key: active.key.clone(),
+            rates: TableSample::new(&active.limit, moment),
+            shadow_rates: shadow_rates.map(|limit| TableSample::new(limit, moment)),
+            events: None,
+            walked_at: now,
+            took: Duration::ZERO,
+        }
+    }
+
+    /// Returns whether the limit has the key and the rates that were sampled.
+    pub(super) fn is_of(&self, active: &ActiveLimit) -> bool {
+        let policy = self.shadow_rates.as_ref().map(|sample| &sample.policy);
+        self.key == active.key
+            && self.rates.policy == *active.limit.policy()
+            && policy == active.shadow_rates.as_ref().map(Limit::policy)
+    }
+
+    /// Returns whether a walk that somebody waits for may begin.
+    pub(super) fn may_walk(&self, now: Timestamp) -> bool {
+        let pause = LEAST_PAUSE.max(self.took * USAGE_WALK_PAUSE);
+        self.events.is_none() || clock::between(self.walked_at, now) >= pause
+    }
+
+    /// Returns whether the next walk of the service is due: every quarter of the shortest window.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        let shortest = |sample: &TableSample| {
+            let rates = sample.policy.rates().iter();
+            rates.map(|rate| rate.period().as_secs()).min()
+        };
+        let tables = [Some(&self.rates), self.shadow_rates.as_ref()];
+        let seconds = tables.into_iter().flatten().filter_map(shortest).min();
+        let window = Duration::from_secs(seconds.unwrap_or(0).into());
+        let gap = (window / 4).clamp(*USAGE_WALK_GAP.start(), *USAGE_WALK_GAP.end());
+        // A round that comes a moment early is not put off by another.
+        let gap = (gap - *USAGE_WALK_GAP.start() / 2).max(self.took * USAGE_WALK_PAUSE);
+        self.events.is_none() || clock::between(self.walked_at, now) >= gap
+    }
+
+    /// Walks the tables of the limit, unless nothing happened since the last walk. `events` counts what happened so far. Returns the
+    /// duration, zero if nothing was read.
+    pub(super) fn walk(&mut self, active: &ActiveLimit, events: u64, now: Timestamp) -> Duration {
+        self.walked_at = now;
+        if self.events.replace(events).unwrap_or(0) == events {
+            return Duration::ZERO;
+        }
+        let moment = active.moment(now);
+        self.rates.walk(&active.limit, moment);
+        if let (Some(sample), Some(limit)) = (&mut self.shadow_rates, &active.shadow_rates) {
+            sample.walk(limit, moment);
+        }
+        self.took = clock::since(now);
+        self.took
+    }
+
+    /// Returns what the sample shows.
+    pub(super) fn view(&self, active: &ActiveLimit) -> UsageView {
+        let shadow = active.shadow_rates.as_ref().zip(self.shadow_rates.as_ref());
+        UsageView {
+            since: self.rates.since(),
+            walked_at: self.walked_at,
+            rates: self.rates.view(&active.limit),
+            shadow_rates: shadow.map_or_else(Vec::new, |(limit, sample)| sample.view(limit)),
+        }
+    }
+}
+
+impl TableSample {
+    fn new(limit: &Limit, now: Timestamp) -> Self {
+        Self {
+            policy: limit.policy().clone(),
+            begun: now,
+            present: KeySample::default(),
+            previous: None,
+            step: 1,
+            walked_at: None,
+        }
+    }
+
+    fn since(&self) -> Timestamp {
+        self.previous
+            .as_ref()
+            .map_or(self.begun, |(begun, _)| *begun)
+    }
+
+    /// Adds what the keys that were charged since the last walk used.
+    fn walk(&mut self, limit: &Limit, now: Timestamp) {
+        if clock::between(self.begun, now) >= USAGE_GENERATION {
+            let before = std::mem::take(&mut self.present);
+            self.previous = Some((std::mem::replace(&mut self.begun, now), before));
+        }
+        let since = self.walked_at.replace(now).unwrap_or(self.begun);
+        let since = since.saturating_sub(SLACK);
+        let present = &mut self.present;
+        let step = limit.peaks(now, |peak| {
+            if peak.at >= since {
+                present.add(peak.key, &peak.units);
+            }
+        });
+        self.step = step as u64;
+    }
+
+    fn view(&self, limit: &Limit) -> Vec<RateUsage> {
+        let mut keys = self.present.clone();
+        if let Some((_, previous)) = &self.previous {
+            keys.merge(previous);
+        }
+        let room = limit.room_of_new_keys(self.walked_at.unwrap_or(self.begun));
+        let rates = self.policy.rates().iter().zip(room).enumerate();
+        rates
+            .map(|(index, (rate, limit))| {
+                let units = || {
+                    keys.units()
+                        .map(|units| units[index])
+                        .filter(|used| *used > 0)
+                };
+                RateUsage {
+                    rate: *rate,
+                    limit,
+                    sample_keys: units().count() as u64,
+                    keys_for_each: keys.keys_for_each().saturating_mul(self.step),
+                    peaks: joined(units()),
+                    at_limit: units().filter(|used| *used >= limit).count() as u64,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Counts equal uses; beyond [`USAGE_EXACT`] those of one step of [`USAGE_STEPS`] an octave are joined under the largest of them.
+fn joined(units: impl Iterator<Item = u32>) -> Vec<(u32, u64)> {
+    let mut steps: BTreeMap<(u32, u32), (u32, u64)> = BTreeMap::new();
+    for used in units {
+        let width = match used {
+            0..=USAGE_EXACT => 1,
+            _ => (1 << used.ilog2()) / USAGE_STEPS,
+        };
+        let (most, keys) = steps.entry((width, used / width)).or_default();
+        *most = (*most).max(used);
+        *keys += 1;
+    }
+    steps.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: small uses are exact, large ones within a few percent, and the largest is exact. Method: uses around the bound, and large ones.
+    #[test]
+    fn large_uses_are_joined_within_a_few_percent() {
+        let uses = [1, 1, 2, 127, 128, 129, 132, 1_009, 1_010, 1_048_575];
+        let joined = joined(uses.into_iter());
+        assert_eq!(
+            joined,
+            [
+                (1, 2),
+                (2, 1),
+                (127, 1),
+                (128, 1),
+                (129, 1),
+                (132, 1),
+                (1_010, 2),
+                (1_048_575, 1)
+            ]
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! Samples how much of each limit its keys use: for each key the largest use of the last day, which the number of a limit is chosen by.
+//!
+//! No request does anything for it. A background service walks the tables of the limits ([`UsageSampler`]) and keeps the largest use of each
+//! key that it finds ([`UsageSamples`]). The counters of windows say what a key used right after its latest charge, also when that has
+//! expired, so a walk need not come at the right moment: a peak is missed only if the key was charged again in a later window, or lost its
+//! slot, before the next walk.
+//!
+//! # Limits
+//! - Each limit has the keys of a bounded sample, twice: those of the present and of the previous [`USAGE_GENERATION`](sluicegate_base::bounds::USAGE_GENERATION)
+//!   (`key_sample`). Limits that are no longer in force are forgotten.
+//! - A limit that was not asked since its last walk is not walked. The walks of all limits together take at most
+//!   1/[`USAGE_WALK_PAUSE`](sluicegate_base::bounds::USAGE_WALK_PAUSE) of one core.
+//! - What a key wanted beyond the limit is not known, since a rejection charges nothing. Keys that share overflow counters are in no
+//!   sample.
+//!
+//! # Concurrency
+//! A walk holds the lock of its limit's sample and a handle of the limit; it keeps no snapshot alive and blocks no charge.
+
+mod key_sample;
+mod limit_sample;
+mod page;
+mod sampler;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sluicegate_limiter::Timestamp;
+
+use crate::admission::ActiveLimit;
+use crate::config::rules::Name;
+use limit_sample::LimitSample;
+pub use limit_sample::{RateUsage, UsageView};
+pub use page::{PeakCount, RatePage, UsagePage};
+pub use sampler::UsageSampler;
+
+/// The samples of all limits.
+#[derive(Debug, Default)]
+pub struct UsageSamples {
+    limits: Mutex<BTreeMap<Name, Arc<Mutex<LimitSample>>>>,
+}
+
+impl UsageSamples {
+    /// Walks the limit now, if it was asked since the last walk and that is long enough ago, and returns what its sample shows.
+    /// `events` counts what happened to the limit so far. Takes as long as a walk, tens of milliseconds for a large table.
+    #[must_use]
+    pub fn view(&self, active: &ActiveLimit, events: u64, now: Timestamp) -> UsageView {
+        let sample = self.sample(active, now);
+        let mut sample = lock(&sample);
+        if sample.may_walk(now) {
+            sample.walk(active, events, now);
+        }
+        sample.view(active)
+    }
+
+    /// Returns the sample of the limit; a new one, if it has none or its rules have changed.
+    fn sample(&self, active: &ActiveLimit, now: Timestamp) -> Arc<Mutex<LimitSample>> {
+        let mut limits = lock(&self.limits);
+        if let Some(sample) = limits.get(&active.name)
+            && lock(sample).is_of(active)
+        {
+            return Arc::clone(sample);
+        }
+        let sample = Arc::new(Mutex::new(LimitSample::new(active, now)));
+        limits.insert(Arc::clone(&active.name), Arc::clone(&sample));
+        sample
+    }
+
+    /// Forgets the limits that are not among these.
+    fn retain<T>(&self, limits: &BTreeMap<Name, T>) {
+        lock(&self.limits).retain(|name, _| limits.contains_key(name));
+    }
+}
+
+/// Takes a lock. A thread that panicked while it held the lock leaves a sample that lacks some keys.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

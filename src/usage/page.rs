@@ -1,0 +1,108 @@
+//! Owns the shape of `/limits/NAME/usage`, which the admin listener writes and the command line reads.
+
+use serde::{Deserialize, Serialize};
+use sluicegate_base::clock;
+
+use super::{RateUsage, UsageView};
+use crate::admission::ActiveLimit;
+use crate::config::algorithm_name;
+use crate::rfc3339;
+
+/// The caveat of every page.
+const NOTE: &str = "a rejection charges nothing: keys at the limit may have wanted more than it; \
+     where keys_at_limit of any rate is not 0, the uses under all rates may be too low";
+
+/// The page: how many keys of a limit used how much of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsagePage {
+    /// The limit.
+    pub limit: String,
+    /// The time of the latest sample.
+    pub at: String,
+    /// The time since which uses are recorded.
+    pub since: String,
+    /// Seconds between both.
+    pub seconds: u64,
+    /// The key, as one would write it in the configuration.
+    pub key: String,
+    /// The algorithm, as the configuration names it.
+    pub algorithm: String,
+    /// The action, as the configuration names it.
+    pub action: String,
+    /// What the numbers do not say.
+    pub note: String,
+    /// Each rate.
+    pub rates: Vec<RatePage>,
+    /// Each rate in shadow.
+    pub shadow_rates: Vec<RatePage>,
+}
+
+/// How many keys used how much under one rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RatePage {
+    /// The rate.
+    pub rate: String,
+    /// Units that a key may use at once.
+    pub limit: u32,
+    /// The period.
+    pub window_seconds: u32,
+    /// Keys, extrapolated from the sample.
+    pub keys: u64,
+    /// Whether only a sample of the keys is kept.
+    pub sampled: bool,
+    /// Keys of the sample.
+    pub sample_keys: u64,
+    /// Keys that used all of `limit`, extrapolated.
+    pub keys_at_limit: u64,
+    /// Keys by their largest use, rising.
+    pub peaks: Vec<PeakCount>,
+}
+
+/// The keys with one largest use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeakCount {
+    /// Units.
+    pub used: u32,
+    /// Keys, extrapolated.
+    pub keys: u64,
+}
+
+impl UsagePage {
+    /// Returns the page of a limit.
+    #[must_use]
+    pub fn of(active: &ActiveLimit, view: &UsageView) -> Self {
+        let pages = |rates: &[RateUsage]| rates.iter().map(RatePage::of).collect();
+        Self {
+            limit: active.name.to_string(),
+            at: rfc3339::format(view.walked_at),
+            since: rfc3339::format(view.since),
+            seconds: clock::between(view.since, view.walked_at).as_secs(),
+            key: active.key.to_string(),
+            algorithm: algorithm_name(active.limit.policy().algorithm()).to_owned(),
+            action: active.action.name().to_owned(),
+            note: NOTE.to_owned(),
+            rates: pages(&view.rates),
+            shadow_rates: pages(&view.shadow_rates),
+        }
+    }
+}
+
+impl RatePage {
+    fn of(usage: &RateUsage) -> Self {
+        let all = |keys: u64| keys.saturating_mul(usage.keys_for_each);
+        let peaks = usage.peaks.iter().map(|(used, keys)| PeakCount {
+            used: *used,
+            keys: all(*keys),
+        });
+        Self {
+            rate: usage.rate.to_string(),
+            limit: usage.limit,
+            window_seconds: usage.rate.period().as_secs(),
+            keys: all(usage.sample_keys),
+            sampled: usage.keys_for_each > 1,
+            sample_keys: usage.sample_keys,
+            keys_at_limit: all(usage.at_limit),
+            peaks: peaks.collect(),
+        }
+    }
+}

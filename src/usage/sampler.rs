@@ -1,0 +1,68 @@
+//! Walks the limits in the background, one after the other, at a bounded cost.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use sluicegate_base::bounds::{USAGE_WALK_GAP, USAGE_WALK_PAUSE};
+use sluicegate_base::clock;
+
+use super::{UsageSamples, lock};
+use crate::admission::ActiveLimit;
+use crate::config::rules::Name;
+use crate::in_force::InForce;
+use crate::record::RequestMetrics;
+
+/// The background service. It has a runtime of its own, so a walk holds up nothing else.
+pub struct UsageSampler {
+    /// The samples.
+    pub samples: Arc<UsageSamples>,
+    /// The limits in force. A round lasts long where tables are large; it must not keep those alive that a reload removes.
+    pub limits: InForce<Vec<Weak<ActiveLimit>>>,
+    /// The counters that show which limits were asked.
+    pub metrics: Arc<RequestMetrics>,
+}
+
+#[async_trait]
+impl BackgroundService for UsageSampler {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        tokio::select! {
+            () = self.walk_in_rounds() => {}
+            _ = shutdown.changed() => {}
+        }
+    }
+}
+
+impl UsageSampler {
+    /// Walks the limits that are due, and pauses after each for as long as keeps the cost at its bound.
+    async fn walk_in_rounds(&self) {
+        loop {
+            let limits = self.limits.load();
+            let events = self.metrics.events_by_limit();
+            self.samples.retain(&events);
+            for active in limits {
+                let took = active.upgrade().map(|active| self.walk(&active, &events));
+                if let Some(took) = took.filter(|took| !took.is_zero()) {
+                    tokio::time::sleep(took * USAGE_WALK_PAUSE).await;
+                }
+            }
+            tokio::time::sleep(*USAGE_WALK_GAP.start()).await;
+        }
+    }
+
+    /// Walks the limit, if it is due. Returns the duration, zero if nothing was read.
+    fn walk(&self, active: &ActiveLimit, events: &BTreeMap<Name, u64>) -> Duration {
+        let now = clock::now();
+        let sample = self.samples.sample(active, now);
+        let mut sample = lock(&sample);
+        let events = events.get(&active.name).copied().unwrap_or(0);
+        if sample.is_due(now) {
+            sample.walk(active, events, now)
+        } else {
+            Duration::ZERO
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How much of a limit its keys use: the sample that a number is chosen by, over the admin listener.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+/// Limits of one route: one that rejects, with rates in shadow, and one in shadow.
+fn rules(count: u32) -> String {
+    format!(
+        r#"
+        [limit.enforced]
+        key = "client.ip"
+        rates = ["{count} per 1h"]
+        shadow_rates = ["3 per 1h"]
+        [limit.tried]
+        key = "client.ip"
+        rates = ["4 per 1h"]
+        algorithm = "exact"
+        action = "shadow"
+        [limit.unused]
+        key = "client.ip"
+        rates = ["4 per 1h"]
+        [[route]]
+        path = "/"
+        limits = ["enforced", "tried"]
+        respond = {{ status = 200 }}
+    "#
+    )
+}
+
+/// The page of a limit.
+async fn usage(gateway: &Gateway, limit: &str) -> Value {
+    let answer = gateway.admin(get(&format!("/limits/{limit}/usage"))).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// The page of a limit, once its first rate has these peaks.
+async fn usage_with(gateway: &Gateway, limit: &str, peaks: &Value) -> Value {
+    eventually(&format!("{limit} has the peaks {peaks}"), async || {
+        let page = usage(gateway, limit).await;
+        (page["rates"][0]["peaks"] == *peaks).then_some(page)
+    })
+    .await
+}
+
+async fn ask(gateway: &Gateway, client: &str, requests: u32) {
+    let mut client = gateway.client_from(client).await;
+    for _ in 0..requests {
+        client.get("/").await;
+    }
+}
+
+#[tokio::test]
+async fn the_largest_use_of_each_key_is_kept_through_reloads() {
+    // Goal: an operator sees how near clients come to each limit, those in shadow included. Method: three clients with known requests; the
+    // peaks of all tables; a reload that leaves one limit alone and edits the other, of which only the first keeps its sample.
+    let mut gateway = Gateway::start(&rules(10)).await;
+    for (client, requests) in [("127.0.0.5", 1), ("127.0.0.6", 7), ("127.0.0.7", 3)] {
+        ask(&gateway, client, requests).await;
+    }
+    let peaks = |of: &[(u32, u32)]| -> Value {
+        of.iter()
+            .map(|(used, keys)| json!({ "used": used, "keys": keys }))
+            .collect()
+    };
+    let page = usage_with(&gateway, "enforced", &peaks(&[(1, 1), (3, 1), (7, 1)])).await;
+    let (rate, shadow) = (&page["rates"][0], &page["shadow_rates"][0]);
+    assert_eq!(
+        (
+            &rate["rate"],
+            &rate["limit"],
+            &rate["window_seconds"],
+            &rate["keys"]
+        ),
+        (&json!("10 per 3600s"), &json!(10), &json!(3_600), &json!(3))
+    );
+    assert_eq!(
+        (&rate["sampled"], &rate["keys_at_limit"]),
+        (&json!(false), &json!(0))
+    );
+    // Seven requests under three: what was wanted beyond them is not known.
+    assert_eq!(shadow["peaks"], peaks(&[(1, 1), (3, 2)]));
+    assert_eq!(shadow["keys_at_limit"], 2);
+    let tried = usage_with(&gateway, "tried", &peaks(&[(1, 1), (3, 1), (4, 1)])).await;
+    assert_eq!(
+        (
+            &tried["action"],
+            &tried["algorithm"],
+            &tried["rates"][0]["keys_at_limit"]
+        ),
+        (&json!("shadow"), &json!("exact"), &json!(1))
+    );
+    assert_eq!(usage(&gateway, "unused").await["rates"][0]["keys"], 0);
+    assert_eq!(gateway.admin(get("/limits/absent/usage")).await.status, 404);
+    assert_eq!(gateway.admin(post("/limits/tried/usage")).await.status, 405);
+
+    gateway.reload(&rules(20)).await;
+    let kept = usage(&gateway, "tried").await;
+    assert_eq!(kept["since"], tried["since"]);
+    assert_eq!(kept["rates"], tried["rates"]);
+    // The counters of the edited limit go on, so its sample begins with them at the next request.
+    assert_eq!(usage(&gateway, "enforced").await["rates"][0]["limit"], 20);
+}
+
+#[tokio::test]
+async fn the_service_samples_while_nobody_looks() {
+    // Goal: a burst is seen although no page is open while its window lasts. Method: under a window of a second, a burst and then a single
+    // request in a later second, over and over; the page is asked right after single requests, when the counters show no more than one.
+    let rules = r#"
+        [limit.short]
+        key = "client.ip"
+        rates = ["50 per 1s"]
+        algorithm = "fixed-window"
+        [[route]]
+        path = "/"
+        limits = ["short"]
+        respond = { status = 200 }
+    "#;
+    let gateway = Gateway::start(rules).await;
+    let started = Instant::now();
+    at_a_pace(Duration::from_millis(1_100), async || {
+        assert!(started.elapsed() < PATIENCE, "no walk saw a burst");
+        ask(&gateway, "127.0.0.5", 1).await;
+        let page = usage(&gateway, "short").await;
+        let peak = page["rates"][0]["peaks"][0]["used"].as_u64();
+        ask(&gateway, "127.0.0.5", 9).await;
+        peak.filter(|used| *used > 1)
+    })
+    .await;
+}
