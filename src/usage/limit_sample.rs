@@ -46,7 +46,7 @@ struct TableSample {
     walked_at: Option<Timestamp>,
 }
 
-/// What the sample of a limit shows.
+/// The content of a limit's sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageView {
     /// The time since which uses are recorded.
@@ -229,7 +229,7 @@ fn joined(units: impl Iterator<Item = u32>) -> Vec<(u32, u64)> {
 mod tests {
     use super::*;
 
-    /// Goal: small uses are exact, large ones within a few percent, and the largest is exact. Method: uses around the bound, and large ones.
+    /// Goal: small uses are exact, large ones within a few percent, and the largest is exact. Method: uses around the bound and above.
     #[test]
     fn large_uses_are_joined_within_a_few_percent() {
         let uses = [1, 1, 2, 127, 128, 129, 132, 1_009, 1_010, 1_048_575];

@@ -1,13 +1,13 @@
 //! Samples how much of each limit its keys use: for each key the largest use of the last day, which the number of a limit is chosen by.
 //!
-//! No request does anything for it. A background service walks the tables of the limits ([`UsageSampler`]) and keeps the largest use of each
-//! key that it finds ([`UsageSamples`]). The counters of windows say what a key used right after its latest charge, also when that has
+//! No request does anything for it. A background service walks the tables of the limits ([`UsageSampler`]) and keeps the largest use of
+//! each key that it finds ([`UsageSamples`]). The counters of windows say what a key used right after its latest charge, also when that has
 //! expired, so a walk need not come at the right moment: a peak is missed only if the key was charged again in a later window, or lost its
 //! slot, before the next walk.
 //!
 //! # Limits
-//! - Each limit has the keys of a bounded sample, twice: those of the present and of the previous [`USAGE_GENERATION`](sluicegate_base::bounds::USAGE_GENERATION)
-//!   (`key_sample`). Limits that are no longer in force are forgotten.
+//! - Each limit has the keys of a bounded sample (`key_sample`), twice: those of the present and of the previous
+//!   [`USAGE_GENERATION`](sluicegate_base::bounds::USAGE_GENERATION). Limits that are no longer in force are forgotten.
 //! - A limit that was not asked since its last walk is not walked. The walks of all limits together take at most
 //!   1/[`USAGE_WALK_PAUSE`](sluicegate_base::bounds::USAGE_WALK_PAUSE) of one core.
 //! - What a key wanted beyond the limit is not known, since a rejection charges nothing. Keys that share overflow counters are in no

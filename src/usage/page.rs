@@ -29,7 +29,7 @@ pub struct UsagePage {
     pub algorithm: String,
     /// The action, as the configuration names it.
     pub action: String,
-    /// What the numbers do not say.
+    /// The caveat of the numbers.
     pub note: String,
     /// Each rate.
     pub rates: Vec<RatePage>,
@@ -37,7 +37,7 @@ pub struct UsagePage {
     pub shadow_rates: Vec<RatePage>,
 }
 
-/// How many keys used how much under one rate.
+/// The keys by their largest use under one rate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RatePage {
     /// The rate.
@@ -48,7 +48,7 @@ pub struct RatePage {
     pub window_seconds: u32,
     /// Keys, extrapolated from the sample.
     pub keys: u64,
-    /// Whether only a sample of the keys is kept.
+    /// Set if only a sample of the keys is kept.
     pub sampled: bool,
     /// Keys of the sample.
     pub sample_keys: u64,

@@ -108,7 +108,7 @@ async fn the_largest_use_of_each_key_is_kept_through_reloads() {
 #[tokio::test]
 async fn the_service_samples_while_nobody_looks() {
     // Goal: a burst is seen although no page is open while its window lasts. Method: under a window of a second, a burst and then a single
-    // request in a later second, over and over; the page is asked right after single requests, when the counters show no more than one.
+    // request in a later second, over and over; the page is asked after every eighth single request, when the counters show only that.
     let rules = r#"
         [limit.short]
         key = "client.ip"
@@ -120,12 +120,17 @@ async fn the_service_samples_while_nobody_looks() {
         respond = { status = 200 }
     "#;
     let gateway = Gateway::start(rules).await;
-    let started = Instant::now();
+    let (started, mut turns) = (Instant::now(), 0_u32);
     at_a_pace(Duration::from_millis(1_100), async || {
         assert!(started.elapsed() < PATIENCE, "no walk saw a burst");
         ask(&gateway, "127.0.0.5", 1).await;
-        let page = usage(&gateway, "short").await;
-        let peak = page["rates"][0]["peaks"][0]["used"].as_u64();
+        turns += 1;
+        let mut peak = None;
+        // A page that is asked often walks so often that the service has nothing to do.
+        if turns.is_multiple_of(8) {
+            let page = usage(&gateway, "short").await;
+            peak = page["rates"][0]["peaks"][0]["used"].as_u64();
+        }
         ask(&gateway, "127.0.0.5", 9).await;
         peak.filter(|used| *used > 1)
     })
