@@ -54,6 +54,7 @@ pub mod usage;
 
 pub mod acme;
 pub mod admin;
+mod admin_client;
 
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;

@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod explain;
+mod gateway_target;
 mod import;
 mod key;
 mod manual;
@@ -73,7 +74,8 @@ enum Command {
     Explain(explain::ExplainCommand),
     /// Replay logged requests under a configuration: who would have been rejected, by which limit, and when.
     Replay(replay::ReplayCommand),
-    /// Suggest the rates of a limit from logged requests: a number that ordinary clients do not reach, and what replay says of it.
+    /// Suggest the rates of a limit from logged requests, or from the counters of a running gateway: a number that ordinary clients do not
+    /// reach, and what replay says of it.
     Suggest(suggest::SuggestCommand),
     /// Translate a configuration of nginx, HAProxy or ingress-nginx into one of Sluicegate, and name each difference and omission.
     Import(import::ImportCommand),

@@ -9,37 +9,22 @@ use std::time::Duration;
 use serde_json::Value;
 use sluicegate_base::bounds::RELOAD_PATIENCE;
 
-use super::key::{AdminQuery, ask};
-use super::{FAILED, NO_ADMIN, SUCCESS, USAGE, tell};
-use crate::config;
-use crate::listener::reachable;
-use crate::route;
+use super::gateway_target::of_config;
+use super::{FAILED, SUCCESS, tell};
 
 /// The extra time beyond the gateway's own timeout for a reload.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// Makes the running gateway read its configuration again.
 pub(super) fn reload(file: &Path) -> u8 {
-    let loaded = match config::load(file, route::review) {
-        Ok(loaded) => loaded,
-        Err(problems) => {
-            tell(&problems);
-            return USAGE;
+    let client = match of_config(file, RELOAD_PATIENCE + MARGIN) {
+        Ok((_, client)) => client,
+        Err((code, message)) => {
+            tell(&message);
+            return code;
         }
     };
-    let admin = &loaded.rules.admin;
-    let Some(address) = admin.address.map(reachable) else {
-        tell(&NO_ADMIN);
-        return FAILED;
-    };
-    let asking = AdminQuery {
-        method: "POST",
-        address,
-        target: "/reload",
-        token: admin.token_file.as_deref(),
-        patience: RELOAD_PATIENCE + MARGIN,
-    };
-    match ask(&asking) {
+    match client.send("POST", "/reload") {
         Ok((200, body)) => {
             tell(&changes(&body));
             SUCCESS
@@ -55,7 +40,7 @@ pub(super) fn reload(file: &Path) -> u8 {
         }
         Err(error) => {
             tell(&format_args!(
-                "sluicegate: {address}: {error}; start the gateway, correct [admin] address, or send the process SIGHUP"
+                "sluicegate: {error}; start the gateway, correct [admin] address, or send the process SIGHUP"
             ));
             FAILED
         }

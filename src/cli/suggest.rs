@@ -1,23 +1,43 @@
-//! `sluicegate suggest LOG…`
+//! `sluicegate suggest LOG…`, and `sluicegate suggest --gateway URL --limit NAME`
 
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
 use sluicegate_access_log::{LogFormat, LogReader, ReadOptions, TimeSpread};
 
+use super::gateway_target::of_url;
 use super::progress::ProgressBar;
 use super::{FAILED, SUCCESS, USAGE, tell};
-use crate::replay::{ReplayConfig, ReplayRun, SuggestQuestion, suggest};
+use crate::replay::{LimitSuggestion, ReplayConfig, ReplayRun, SuggestQuestion, suggest};
+use crate::usage::UsagePage;
+
+/// The timeout of a gateway's answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The arguments of `suggest`.
 #[derive(Args)]
 pub(super) struct SuggestCommand {
     /// The logs, plain, gzip or zstd, in any order; - is the standard input.
-    #[arg(required = true, value_name = "LOG")]
+    #[arg(required_unless_present = "gateway", value_name = "LOG")]
     logs: Vec<PathBuf>,
+    /// Ask the counters of the gateway with this admin listener instead of logs: http://127.0.0.1:9180.
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "limit",
+        conflicts_with_all = ["logs", "route", "key", "exclude", "format", "host"]
+    )]
+    gateway: Option<String>,
+    /// The limit of that gateway; best one in shadow.
+    #[arg(long, value_name = "NAME", requires = "gateway")]
+    limit: Option<String>,
+    /// The file with the token of the admin listener.
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    token_file: Option<PathBuf>,
     /// The path of the route to limit, as in a configuration: /auth/sendOTP, /api/*.
     #[arg(long, value_name = "PATH", default_value = "/*")]
     route: String,
@@ -48,7 +68,11 @@ fn network(text: &str) -> Result<IpNet, String> {
 impl SuggestCommand {
     /// Writes the suggestion to the standard output, and what replay says of it.
     pub(super) fn run(&self) -> u8 {
-        let text = match self.text() {
+        let text = match (&self.gateway, &self.limit) {
+            (Some(url), Some(limit)) => self.of_gateway(url, limit),
+            _ => self.text(),
+        };
+        let text = match text {
             Ok(text) => text,
             Err((code, message)) => {
                 tell(&message);
@@ -62,6 +86,32 @@ impl SuggestCommand {
                 FAILED
             }
         }
+    }
+
+    /// Returns the suggestion from the counters of a running gateway.
+    fn of_gateway(&self, url: &str, limit: &str) -> Result<String, (u8, String)> {
+        let client = of_url(Some(url), self.token_file.as_ref(), PATIENCE)?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if !limit.bytes().all(is_name) {
+            let message = format!("sluicegate: {limit:?} is no name of a limit");
+            return Err((USAGE, message));
+        }
+        let body = client.get(&format!("/limits/{limit}/usage"));
+        let body = body.map_err(|error| (FAILED, format!("sluicegate: {error}")))?;
+        let page: UsagePage = serde_json::from_str(&body).map_err(|error| {
+            let authority = client.authority();
+            (
+                FAILED,
+                format!("sluicegate: {authority}: the answer is not that of a gateway: {error}"),
+            )
+        })?;
+        let suggested = LimitSuggestion::of(&page).map_err(|reason| (FAILED, reason.0))?;
+        if !self.json {
+            return Ok(suggested.to_string());
+        }
+        serde_json::to_string_pretty(&suggested)
+            .map(|json| json + "\n")
+            .map_err(|error| (FAILED, error.to_string()))
     }
 
     fn text(&self) -> Result<String, (u8, String)> {

@@ -30,4 +30,7 @@ pub use decision_log::DecisionLog;
 pub use html::HtmlReport;
 pub use report::ReplayReport;
 pub use run::{ReplayConfig, ReplayRun};
-pub use suggest::{NoSuggestion, PeriodSuggestion, SuggestQuestion, SuggestReport, suggest};
+pub use suggest::{
+    LimitSuggestion, NoSuggestion, PeriodSuggestion, SampleConfidence, SuggestQuestion,
+    SuggestReport, UsedPeriod, suggest,
+};

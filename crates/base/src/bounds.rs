@@ -411,8 +411,12 @@ pub const LOGGED_SUBJECT: usize = 512;
 /// Time for which the admin listener waits for the end of a requested reload.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of an answer of the admin listener that the command line reads.
-pub const ADMIN_ANSWER: u64 = 64 * 1024;
+/// Bytes of an answer of the admin listener that the command line reads: the status and the metrics of some ten thousand limits. A longer
+/// one is an error.
+pub const ADMIN_ANSWER: u64 = 32 * 1024 * 1024;
+
+/// Time for which the command line waits for a connection to the admin listener.
+pub const ADMIN_CONNECT: Duration = Duration::from_secs(5);
 
 /// Connections to the admin listener at the same time: probes, scrapes and some operators. One more is closed at once.
 pub const ADMIN_CONNECTIONS: usize = 32;

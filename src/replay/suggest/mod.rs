@@ -5,6 +5,7 @@
 //! changes nothing. Keys and routes are those of the gateway: requests run through the stages of a configuration that is made for it.
 
 mod key_maxima;
+mod limit_suggestion;
 mod numbers;
 mod report;
 mod text;
@@ -27,7 +28,8 @@ use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
 use key_maxima::KeyMaxima;
-pub use report::{PeriodSuggestion, SuggestReport};
+pub use limit_suggestion::{LimitSuggestion, UsedPeriod};
+pub use report::{PeriodSuggestion, SampleConfidence, SuggestReport};
 
 /// The question to a log.
 #[derive(Clone, Debug)]
@@ -97,11 +99,7 @@ impl SuggestQuestion {
     }
 
     fn written_key(&self) -> String {
-        let parts: Vec<String> = self.parts().iter().map(|part| quoted(part)).collect();
-        match parts.as_slice() {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        }
+        written_parts(self.parts().into_iter())
     }
 
     /// Returns whether no request lacks a part of the key; then a configuration may not say what to do about it.
@@ -121,6 +119,15 @@ impl SuggestQuestion {
 fn quoted(text: &str) -> String {
     // Strings of JSON are strings of TOML.
     serde_json::Value::from(text).to_string()
+}
+
+/// Returns the parts of a key as TOML.
+fn written_parts(parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.map(|part| quoted(&part)).collect();
+    match parts.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
 }
 
 /// Counts the maxima of all keys in `reader`. `progress` is called now and then.

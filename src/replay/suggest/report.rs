@@ -1,5 +1,7 @@
 //! Owns the suggestion for a limit, for programs; [`text`](super::text) writes it for people.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::SuggestQuestion;
@@ -33,10 +35,9 @@ pub struct SuggestReport {
     pub seconds: u64,
     /// Lines that are not requests although they should be.
     pub broken: u64,
-    /// `low`, `medium` or `high`: by the number of keys and the time.
-    pub confidence: &'static str,
-    /// The reason for that.
-    pub confidence_reason: String,
+    /// Confidence by the number of keys and the time.
+    #[serde(flatten)]
+    pub confidence: SampleConfidence,
     /// Each period that is not longer than the log.
     pub periods: Vec<PeriodSuggestion>,
     /// The rates to write.
@@ -47,11 +48,22 @@ pub struct SuggestReport {
     pub warnings: Vec<String>,
 }
 
+/// The reliability of a suggestion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SampleConfidence {
+    /// `low`, `medium` or `high`.
+    pub confidence: &'static str,
+    /// The reason for that.
+    pub confidence_reason: String,
+}
+
 /// The maxima of keys in windows of one length.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeriodSuggestion {
     /// The length: `10s`.
     pub period: String,
+    /// The same in seconds.
+    pub seconds: u64,
     /// The median of the keys' maxima.
     pub p50: u32,
     /// The maximum that 90 % of keys do not exceed.
@@ -89,42 +101,21 @@ impl SuggestReport {
             .filter(|(index, period)| *index == 0 || **period <= seconds);
         for (index, period) in covered {
             let sorted = maxima.sorted(index);
-            let suggested = recommended(&sorted);
-            let above = sorted.iter().filter(|most| **most > suggested).count();
             let largest = maxima.largest(index, LISTED_KEYS);
-            if holds_attack(&sorted)
-                && let Some((key, most, all)) = largest.first()
-                && warnings.is_empty()
-            {
-                warnings.push(format!(
-                    "the sample probably holds an attack or a robot: {key} sent {most} requests in {}, {all} in all, while 99 % of keys \
-                     sent at most {}; leave it out with --exclude if it is an address",
-                    span(*period),
-                    percentile(&sorted, 990)
-                ));
+            let first = largest.first().map(|(key, _, all)| (key.clone(), *all));
+            let largest = largest.into_iter().map(|(key, most, _)| (key, most));
+            let suggestion = PeriodSuggestion::of(*period, &sorted, largest.collect());
+            if warnings.is_empty() {
+                warnings.extend(suggestion.attack_warning(&sorted, first));
             }
-            rates.push((*period, suggested));
-            periods.push(PeriodSuggestion {
-                period: span(*period),
-                p50: percentile(&sorted, 500),
-                p90: percentile(&sorted, 900),
-                p99: percentile(&sorted, 990),
-                p99_9: percentile(&sorted, 999),
-                max: sorted.last().copied().unwrap_or(0),
-                suggested,
-                keys_above: above as u64,
-                largest: largest
-                    .into_iter()
-                    .map(|(key, most, _)| (key, most))
-                    .collect(),
-            });
+            rates.push((*period, suggestion.suggested));
+            periods.push(suggestion);
         }
         let rates = useful(rates);
         let rates: Vec<String> = rates
             .iter()
             .map(|(period, count)| format!("{count} per {}", span(*period)))
             .collect();
-        let (confidence, confidence_reason) = confidence(maxima.len(), seconds);
         Self {
             path: question.path.clone(),
             key: question.key.clone(),
@@ -133,8 +124,7 @@ impl SuggestReport {
             requests_of_uncounted_keys: maxima.left_out,
             seconds,
             broken,
-            confidence,
-            confidence_reason,
+            confidence: SampleConfidence::of(maxima.len(), seconds),
             periods,
             config: question.config(&rates, "shadow"),
             rates,
@@ -143,9 +133,90 @@ impl SuggestReport {
     }
 }
 
+impl PeriodSuggestion {
+    /// Returns the suggestion for windows of `seconds` from the maxima of all keys, the least first.
+    pub(super) fn of(seconds: u64, sorted: &[u32], largest: Vec<(String, u32)>) -> Self {
+        let suggested = recommended(sorted);
+        let above = sorted.iter().filter(|most| **most > suggested).count();
+        Self {
+            period: span(seconds),
+            seconds,
+            p50: percentile(sorted, 500),
+            p90: percentile(sorted, 900),
+            p99: percentile(sorted, 990),
+            p99_9: percentile(sorted, 999),
+            max: sorted.last().copied().unwrap_or(0),
+            suggested,
+            keys_above: above as u64,
+            largest,
+        }
+    }
+
+    /// Returns the warning of a sample that probably holds an attack; `first` is the key with the largest maximum and all its requests,
+    /// where that is known.
+    pub(super) fn attack_warning(
+        &self,
+        sorted: &[u32],
+        first: Option<(String, u64)>,
+    ) -> Option<String> {
+        if !holds_attack(sorted) {
+            return None;
+        }
+        let (most, period, ordinary) = (self.max, &self.period, self.p99);
+        let sample = "the sample probably holds an attack or a robot";
+        Some(match first {
+            Some((key, all)) => format!(
+                "{sample}: {key} sent {most} requests in {period}, {all} in all, while 99 % of keys sent at most {ordinary}; leave it out \
+                 with --exclude if it is an address"
+            ),
+            None => format!(
+                "{sample}: a key used {most} in {period}, while 99 % of keys used at most {ordinary}"
+            ),
+        })
+    }
+}
+
+impl SampleConfidence {
+    /// Returns the confidence of a sample of so many keys over so many seconds.
+    pub(super) fn of(keys: usize, seconds: u64) -> Self {
+        let seen = format!("{keys} keys in {:.1} days", seconds as f64 / 86_400.0);
+        let (confidence, confidence_reason) = match (keys, seconds) {
+            (keys, seconds) if keys >= SOUND.0 && seconds >= SOUND.1 => ("high", seen),
+            (keys, seconds) if keys >= LEAST.0 && seconds >= LEAST.1 => (
+                "medium",
+                format!("{seen}; 1,000 keys and 7 days would be better"),
+            ),
+            _ => (
+                "low",
+                format!("{seen}; at least 100 keys and one day are needed"),
+            ),
+        };
+        Self {
+            confidence,
+            confidence_reason,
+        }
+    }
+
+    /// Lowers it: keys reached the limit, so their maxima are not known.
+    pub(super) fn reached_limit(&mut self) {
+        self.confidence = "low";
+        self.confidence_reason += "; keys reached the limit, so their maxima are not known";
+    }
+}
+
+impl fmt::Display for SampleConfidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "confidence: {} ({})",
+            self.confidence, self.confidence_reason
+        )
+    }
+}
+
 /// Returns the rates that say something beside the others, at most as many as a limit may have: a longer one is tighter than each shorter
 /// one repeated, a shorter one than each longer one.
-fn useful(mut rates: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
+pub(super) fn useful(mut rates: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
     let all = rates.clone();
     rates.retain(|(period, count)| {
         all.iter().all(|(other, most)| match other.cmp(period) {
@@ -159,21 +230,6 @@ fn useful(mut rates: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
         rates.remove(rates.len() / 2);
     }
     rates
-}
-
-fn confidence(keys: usize, seconds: u64) -> (&'static str, String) {
-    let seen = format!("{keys} keys in {:.1} days", seconds as f64 / 86_400.0);
-    match (keys, seconds) {
-        (keys, seconds) if keys >= SOUND.0 && seconds >= SOUND.1 => ("high", seen),
-        (keys, seconds) if keys >= LEAST.0 && seconds >= LEAST.1 => (
-            "medium",
-            format!("{seen}; 1,000 keys and 7 days would be better"),
-        ),
-        _ => (
-            "low",
-            format!("{seen}; at least 100 keys and one day are needed"),
-        ),
-    }
 }
 
 #[cfg(test)]

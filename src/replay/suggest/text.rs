@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::report::SuggestReport;
+use super::report::{PeriodSuggestion, SuggestReport};
 use crate::explain::count;
 
 impl fmt::Display for SuggestReport {
@@ -15,11 +15,7 @@ impl fmt::Display for SuggestReport {
             self.key,
             self.path
         )?;
-        writeln!(
-            f,
-            "# confidence: {} ({})",
-            self.confidence, self.confidence_reason
-        )?;
+        writeln!(f, "# {}", self.confidence)?;
         if self.broken > 0 {
             writeln!(f, "# {} lines could not be read", count(self.broken))?;
         }
@@ -30,28 +26,8 @@ impl fmt::Display for SuggestReport {
                 count(self.requests_of_uncounted_keys)
             )?;
         }
-        writeln!(
-            f,
-            "#\n# the most requests of a key in any window of this length:"
-        )?;
-        writeln!(
-            f,
-            "# window     p50     p90     p99   p99.9     max  suggested  keys above"
-        )?;
-        for period in &self.periods {
-            writeln!(
-                f,
-                "# {:<6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>10} {:>11}",
-                period.period,
-                period.p50,
-                period.p90,
-                period.p99,
-                period.p99_9,
-                period.max,
-                period.suggested,
-                period.keys_above
-            )?;
-        }
+        let what = "the most requests of a key in any window of this length:";
+        write_periods(f, what, self.periods.iter())?;
         for warning in &self.warnings {
             writeln!(f, "#\n# warning: {warning}")?;
         }
@@ -61,4 +37,31 @@ impl fmt::Display for SuggestReport {
         )?;
         write!(f, "{}", self.config)
     }
+}
+
+/// Writes a table of periods under its heading.
+pub(super) fn write_periods<'a>(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    periods: impl Iterator<Item = &'a PeriodSuggestion>,
+) -> fmt::Result {
+    writeln!(
+        f,
+        "#\n# {what}\n# window     p50     p90     p99   p99.9     max  suggested  keys above"
+    )?;
+    for period in periods {
+        writeln!(
+            f,
+            "# {:<6} {:>7} {:>7} {:>7} {:>7} {:>7} {:>10} {:>11}",
+            period.period,
+            period.p50,
+            period.p90,
+            period.p99,
+            period.p99_9,
+            period.max,
+            period.suggested,
+            period.keys_above
+        )?;
+    }
+    Ok(())
 }

@@ -117,3 +117,80 @@ async fn a_question_that_the_log_cannot_answer_is_refused_with_the_reason() {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
 }
+
+#[tokio::test]
+async fn a_limit_in_shadow_gets_its_number_from_the_gateway() {
+    // Goal: a number without a log. Method: a limit in shadow that one of forty clients exceeds, and one that nobody reaches; the output
+    // for each, and for questions without an answer.
+    let rules = r#"
+        [limit.tried]
+        key = "client.ip"
+        rates = ["20 per 1h"]
+        action = "shadow"
+        [limit.wide]
+        key = ["client.ip", "method"]
+        rates = ["100 per 1h"]
+        action = "shadow"
+        [limit.owed]
+        key = "client.ip"
+        rates = ["20 per 1h"]
+        algorithm = "gcra"
+        action = "shadow"
+        [limit.unused]
+        key = "client.ip"
+        rates = ["20 per 1h"]
+        action = "shadow"
+        [[route]]
+        path = "/"
+        limits = ["tried", "wide", "owed"]
+        respond = { status = 200 }
+    "#;
+    let gateway = Gateway::start(rules).await;
+    for client in 1..=40 {
+        let requests = if client == 40 { 30 } else { 1 + client % 3 };
+        let mut from = gateway.client_from(&format!("127.0.1.{client}")).await;
+        for _ in 0..requests {
+            from.get("/").await;
+        }
+    }
+    let url = format!("http://{}", gateway.admin_address());
+    let of = async |limit: &str, more: &[&str]| {
+        suggest(&[&["--gateway", &*url, "--limit", limit], more].concat()).await
+    };
+    // A walk may not have seen the last requests.
+    let wide = eventually("all clients are seen", async || {
+        let (_, stdout, _) = of("wide", &["--json"]).await;
+        let found: Value = serde_json::from_str(&stdout).ok()?;
+        (found["keys"] == 40 && found["periods"][0]["max"] == 30).then_some(found)
+    })
+    .await;
+    assert_eq!(
+        (&wide["periods"][0]["p50"], &wide["confidence"]),
+        (&2.into(), &"low".into())
+    );
+    assert_eq!(wide["warnings"], serde_json::json!([]));
+    // 1.2 times the 99.9th percentile of 40 keys, which is the robot's.
+    assert_eq!(wide["rates"], serde_json::json!(["40 per 1h"]));
+    let (code, text, stderr) = of("tried", &[]).await;
+    assert_eq!(code, 0, "{stderr}");
+    for part in [
+        "confidence: low",
+        "1 of 40 keys reached 20 per 3600s",
+        "raise the rate of the limit in shadow to 40 per 1h",
+        "[limit.tried]\nkey = \"client.ip/32,/64\"\nrates = [\"40 per 1h\"]\naction = \"shadow\"",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    for (limit, part) in [
+        ("owed", "counts by gcra"),
+        ("unused", "no key of limit unused"),
+        ("absent", "no such limit"),
+    ] {
+        let (code, _, stderr) = of(limit, &[]).await;
+        assert_eq!(code, 1, "{stderr}");
+        assert!(stderr.contains(part), "{limit}: {stderr}");
+    }
+    let (code, _, stderr) = suggest(&["--gateway", &url]).await;
+    assert_eq!(code, 64);
+    assert!(stderr.contains("--limit"), "{stderr}");
+}
