@@ -55,6 +55,7 @@ pub mod usage;
 pub mod acme;
 pub mod admin;
 mod admin_client;
+pub mod top;
 
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;

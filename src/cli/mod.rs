@@ -16,6 +16,7 @@ mod run;
 mod schema;
 mod store;
 mod suggest;
+mod top;
 mod upgrade;
 
 use std::path::PathBuf;
@@ -77,6 +78,8 @@ enum Command {
     /// Suggest the rates of a limit from logged requests, or from the counters of a running gateway: a number that ordinary clients do not
     /// reach, and what replay says of it.
     Suggest(suggest::SuggestCommand),
+    /// Show a running gateway in the terminal: its limits, the keys nearest to one of them, and its origins.
+    Top(top::TopCommand),
     /// Translate a configuration of nginx, HAProxy or ingress-nginx into one of Sluicegate, and name each difference and omission.
     Import(import::ImportCommand),
     /// Start an origin and a gateway with a limit on /auth/sendOTP, and show the requests.
@@ -142,6 +145,7 @@ pub fn main() -> ExitCode {
             Command::Explain(explain) => explain.run(),
             Command::Replay(replay) => replay.run(),
             Command::Suggest(suggest) => suggest.run(),
+            Command::Top(top) => top.run(),
             Command::Import(import) => import.run(),
             Command::Demo => demo::demo(),
             Command::Store {

@@ -82,6 +82,7 @@ mod tiers;
 mod tls;
 mod tokens;
 mod told;
+mod top;
 mod unread;
 mod upgrade;
 mod usage;

@@ -418,6 +418,9 @@ pub const ADMIN_ANSWER: u64 = 32 * 1024 * 1024;
 /// Time for which the command line waits for a connection to the admin listener.
 pub const ADMIN_CONNECT: Duration = Duration::from_secs(5);
 
+/// Keys of a limit that `sluicegate top` shows: more than a screen has lines for.
+pub const TOP_SHOWN_KEYS: usize = 50;
+
 /// Connections to the admin listener at the same time: probes, scrapes and some operators. One more is closed at once.
 pub const ADMIN_CONNECTIONS: usize = 32;
 

@@ -23,7 +23,7 @@ use super::ports::free_address;
 use super::raw::RawConnection;
 use super::setup::{Layout, Place, Setup, Writing};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_sluicegate");
+pub(super) const BINARY: &str = env!("CARGO_BIN_EXE_sluicegate");
 
 /// Reserved ports can be lost to another test between release and start.
 const START_ATTEMPTS: usize = 5;

@@ -1,0 +1,85 @@
+//! Owns what the admin listener says of the keys of one limit: those nearest to it, and one of them in detail.
+
+use serde::{Deserialize, Serialize};
+
+/// The keys of a limit with the highest use, `/limits/NAME/top`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NearestKeys {
+    /// The limit.
+    pub limit: String,
+    /// Fullest first.
+    pub top: Vec<NearKey>,
+}
+
+/// A key that is near its limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NearKey {
+    /// Its hash.
+    pub key: String,
+    /// The used share of its fullest rate.
+    pub used: f64,
+    /// Set if the next request would be rejected.
+    pub refused: bool,
+    /// Each rate.
+    pub rates: Vec<NearRate>,
+}
+
+/// A rate of such a key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NearRate {
+    /// The rate.
+    pub rate: String,
+    /// Requests that still fit.
+    pub remaining: u64,
+    /// Seconds until everything is free.
+    pub reset: f64,
+}
+
+/// One key, `/limits/NAME/keys/KEY`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct KeyDetail {
+    /// The limit.
+    pub(super) limit: String,
+    /// Its hash.
+    pub(super) key: String,
+    /// Set if a request would be admitted.
+    pub(super) admits: bool,
+    /// Set if it shares counters, since the table is full.
+    pub(super) in_overflow: bool,
+    /// Each rate.
+    pub(super) rates: Vec<KeyRateDetail>,
+    /// The ban in force.
+    pub(super) ban: Option<KeyBanDetail>,
+    /// Bans in a row.
+    pub(super) ban_level: u64,
+    /// Requests in flight.
+    pub(super) in_flight: Option<u64>,
+}
+
+/// A rate of one key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct KeyRateDetail {
+    /// The rate.
+    pub(super) rate: String,
+    /// Its count.
+    pub(super) limit: u64,
+    /// The used part.
+    pub(super) used: u64,
+    /// Seconds until more fits; `None` for never.
+    pub(super) next: Option<f64>,
+    /// Seconds until everything is free.
+    pub(super) reset: Option<f64>,
+}
+
+/// A ban of one key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct KeyBanDetail {
+    /// Seconds until its end.
+    pub(super) left: f64,
+}

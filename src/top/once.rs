@@ -1,0 +1,80 @@
+//! Writes one frame: as text, or as JSON for programs.
+
+use std::fmt::Write;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
+use serde::Serialize;
+use sluicegate_limiter::Timestamp;
+
+use super::feed::GatewayFeed;
+use super::key_view::NearestKeys;
+use super::render::{draw, whole_height};
+use super::sample::GatewaySample;
+use super::state::{ColorPalette, TopState};
+use super::view::GatewayView;
+use crate::admin_client::AdminError;
+
+/// Most lines of a frame.
+const MOST_LINES: u16 = 2_000;
+
+/// One frame.
+#[derive(Clone, Debug, Serialize)]
+pub struct TopReport {
+    /// Host and port.
+    pub gateway: String,
+    /// The gateway between two samples.
+    #[serde(flatten)]
+    pub view: GatewayView,
+    /// The keys nearest to the first limit; `None` without limits.
+    pub nearest: Option<NearestKeys>,
+    #[serde(skip)]
+    state: TopState,
+}
+
+impl TopReport {
+    /// Compares the gateway as it is now with a sample of before.
+    ///
+    /// # Errors
+    /// The gateway does not answer.
+    pub fn since(before: GatewaySample, feed: &GatewayFeed) -> Result<Self, AdminError> {
+        let mut state = TopState::new(feed.authority(), ColorPalette::Plain);
+        state.show(before);
+        state.show(feed.sample()?);
+        // The limit that is first now.
+        if let Some(nearest) = feed.nearest(&state.focus()) {
+            state.nearest = Some(nearest);
+        }
+        Ok(Self {
+            gateway: feed.authority().to_owned(),
+            view: state.view.clone(),
+            nearest: state.nearest.clone(),
+            state,
+        })
+    }
+}
+
+/// Returns the frame as lines of at most `width` characters, as many as it takes.
+#[must_use]
+pub fn text(report: &TopReport, width: u16, now: Timestamp) -> String {
+    let height = whole_height(&report.state).min(MOST_LINES);
+    let frame = screen_text(&report.state, Size::new(width, height), now);
+    // The last line is about keystrokes.
+    let lines = usize::from(height).saturating_sub(1);
+    frame.split_inclusive('\n').take(lines).collect()
+}
+
+/// Returns the text of a screen of this size.
+pub(super) fn screen_text(state: &TopState, size: Size, now: Timestamp) -> String {
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(size.width, size.height));
+    let Ok(_) = terminal.draw(|frame| draw(frame, state, now));
+    let buffer = terminal.backend().buffer();
+    let mut text = String::new();
+    for row in buffer.content().chunks(usize::from(size.width.max(1))) {
+        let line: String = row.iter().map(|cell| cell.symbol()).collect();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}

@@ -1,0 +1,305 @@
+//! Draws a [`TopState`]: limits above, keys of the chosen limit in the middle, servers below.
+//!
+//! Columns that a narrow terminal has no room for are left out, the least important first.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Borders, Row, Table, TableState};
+use sluicegate_limiter::Timestamp;
+
+use super::columns::{self, PaneColumn};
+use super::numbers::{per_second, span};
+use super::overlay::{draw_help, draw_key, draw_server};
+use super::state::{ColorPalette, GatewayLink, ScreenOverlay, ScreenPane, TopState};
+use super::view::LimitRow;
+
+/// Draws the state as it is at `now`.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &TopState, now: Timestamp) {
+    let heights = pane_heights(state, frame.area().height);
+    let heights = [1, heights[0], heights[1], heights[2], 1].map(Constraint::Length);
+    let [head, limits, keys, servers, foot] = Layout::vertical(heights).areas(frame.area());
+    draw_head(frame, head, state, now);
+    draw_limits(frame, limits, state);
+    draw_keys(frame, keys, state);
+    draw_servers(frame, servers, state);
+    draw_foot(frame, foot, state);
+    match state.overlay {
+        ScreenOverlay::Help => draw_help(frame),
+        ScreenOverlay::Detail if state.pane == ScreenPane::Keys => draw_key(frame, state),
+        ScreenOverlay::Detail => draw_server(frame, state),
+        ScreenOverlay::None | ScreenOverlay::Filter => {}
+    }
+}
+
+/// Returns the height at which every line of the panes is shown.
+pub(super) fn whole_height(state: &TopState) -> u16 {
+    needed_heights(state)
+        .into_iter()
+        .fold(2, u16::saturating_add)
+}
+
+/// Returns the height that limits, keys and servers need, each with a title and a header.
+fn needed_heights(state: &TopState) -> [u16; 3] {
+    let keys = state
+        .nearest
+        .as_ref()
+        .map_or(0, |nearest| nearest.top.len());
+    let lines = [state.limits().len(), keys, state.view.servers.len()];
+    lines.map(|lines| {
+        u16::try_from(lines.max(1))
+            .unwrap_or(u16::MAX)
+            .saturating_add(2)
+    })
+}
+
+/// Shares the height of a screen among limits, keys and servers: servers get at most a third, keys two fifths of the rest unless limits
+/// need less.
+fn pane_heights(state: &TopState, height: u16) -> [u16; 3] {
+    let [limits, keys, servers] = needed_heights(state);
+    let height = height.saturating_sub(2);
+    let servers = servers.min(height / 3);
+    let rest = height - servers;
+    let keys = keys.min((rest * 2 / 5).max(rest.saturating_sub(limits)));
+    [rest - keys, keys, servers]
+}
+
+fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &TopState, now: Timestamp) {
+    let view = &state.view;
+    let text = match (state.silence(now), &state.link) {
+        (Some((silence, reason)), _) => {
+            format!(
+                "no answer for {}, asking again: {reason}",
+                span(silence.as_secs())
+            )
+        }
+        (None, GatewayLink::Connecting) => format!("{}: asking", state.gateway),
+        (None, _) => format!(
+            "sluicegate {} at {}  up {}  {} requests/s  {} in flight",
+            view.version,
+            state.gateway,
+            span(view.uptime),
+            per_second(view.requests),
+            view.requests_in_flight
+        ),
+    };
+    let style = match state.silence(now) {
+        Some(_) => alarm(state.palette),
+        None => Style::new().add_modifier(Modifier::BOLD),
+    };
+    frame.render_widget(Line::styled(text, style), area);
+}
+
+fn draw_limits(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
+    let limits = state.limits();
+    let title = match &*state.filter {
+        "" => format!("limits ({})", limits.len()),
+        filter => format!(
+            "limits with {filter:?} ({} of {})",
+            limits.len(),
+            state.view.limits.len()
+        ),
+    };
+    let rejects = |limit: &LimitRow| limit.rejected.per_second.is_some_and(|rate| rate > 0.0);
+    let rows = limits.iter().map(|limit| (*limit, rejects(limit)));
+    let chosen = state.limit_index();
+    draw_table(
+        frame,
+        area,
+        state,
+        (ScreenPane::Limits, title, chosen),
+        &columns::LIMITS,
+        rows,
+    );
+}
+
+fn draw_keys(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
+    let title = match state.chosen_limit() {
+        Some(limit) => format!("keys nearest to {} ({})", limit.name, limit.key),
+        None => "keys".to_owned(),
+    };
+    let keys = state
+        .nearest
+        .as_ref()
+        .map_or(&[][..], |nearest| &nearest.top);
+    let rows = keys.iter().map(|key| (key, key.refused));
+    draw_table(
+        frame,
+        area,
+        state,
+        (ScreenPane::Keys, title, state.key),
+        &columns::KEYS,
+        rows,
+    );
+}
+
+fn draw_servers(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
+    let servers = &state.view.servers;
+    let title = format!("servers of origins ({})", servers.len());
+    let rows = servers.iter().map(|server| (server, server.state != "up"));
+    draw_table(
+        frame,
+        area,
+        state,
+        (ScreenPane::Servers, title, state.server),
+        &columns::SERVERS,
+        rows,
+    );
+}
+
+/// Draws a table with the columns that there is room for; rows that are marked stand out.
+fn draw_table<'a, T: 'a>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &TopState,
+    (pane, title, chosen): (ScreenPane, String, usize),
+    columns: &[PaneColumn<T>],
+    rows: impl Iterator<Item = (&'a T, bool)>,
+) {
+    let columns: Vec<&PaneColumn<T>> = columns
+        .iter()
+        .filter(|column| column.least <= area.width)
+        .collect();
+    let rows = rows.map(|(row, is_marked)| {
+        let style = if is_marked {
+            alarm(state.palette)
+        } else {
+            Style::new()
+        };
+        Row::new(columns.iter().map(|column| (column.text)(row))).style(style)
+    });
+    let is_focused = state.pane == pane;
+    let title = Line::styled(
+        title,
+        Style::new().add_modifier(if is_focused {
+            Modifier::BOLD
+        } else {
+            Modifier::empty()
+        }),
+    );
+    let header = Row::new(columns.iter().map(|column| column.title))
+        .style(Style::new().add_modifier(Modifier::DIM));
+    let table = Table::new(rows, columns.iter().map(|column| column.width))
+        .header(header)
+        .block(Block::new().borders(Borders::TOP).title(title))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut place = TableState::new().with_selected(is_focused.then_some(chosen));
+    frame.render_stateful_widget(table, area, &mut place);
+}
+
+fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
+    let text = match state.overlay {
+        ScreenOverlay::Filter => format!(
+            "/{}_  Enter keeps the filter, Esc takes it away",
+            state.filter
+        ),
+        _ => "q quit  arrows choose  Tab pane  Enter detail  / filter  ? help".to_owned(),
+    };
+    let style = Style::new().add_modifier(Modifier::DIM);
+    frame.render_widget(Line::styled(text, style), area);
+}
+
+/// The style of what needs attention.
+fn alarm(palette: ColorPalette) -> Style {
+    let style = Style::new().add_modifier(Modifier::BOLD);
+    match palette {
+        ColorPalette::Colored => style.fg(Color::Red),
+        ColorPalette::Plain => style,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+    use ratatui::layout::Size;
+
+    use super::super::once::screen_text;
+    use super::super::state::tests::state;
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_795_245_038);
+
+    fn press(state: &mut TopState, codes: &[KeyCode]) {
+        for code in codes {
+            state.press(KeyEvent::new(*code, KeyModifiers::NONE));
+        }
+    }
+
+    /// Goal: a terminal of 80 by 24 shows all three parts. Method: the whole screen.
+    #[test]
+    fn a_usual_terminal_shows_limits_keys_and_servers() {
+        let text = screen_text(&state(), Size::new(80, 24), NOW);
+        for part in [
+            "sluicegate 0.1.0 at 127.0.0.1:9180  up 1 d 1 h  10 requests/s  3 in flight",
+            "limits (2)",
+            "otp         reject 10      5.0     0       0       512    5 per 3s, 20 per 60s",
+            "keys nearest to otp (client.ip/32,/64)",
+            "8a3b0c55f1d2e97c 100 %  reject",
+            "servers of origins (2)",
+            "connect: connec",
+            "q quit",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+        assert_eq!(text.lines().count(), 24);
+    }
+
+    /// Goal: no terminal is too small. Method: every size up to a usual one, with each overlay.
+    #[test]
+    fn any_size_can_be_drawn() {
+        let mut state = state();
+        for overlay in [
+            ScreenOverlay::None,
+            ScreenOverlay::Help,
+            ScreenOverlay::Filter,
+            ScreenOverlay::Detail,
+        ] {
+            state.overlay = overlay;
+            for pane in [ScreenPane::Limits, ScreenPane::Keys, ScreenPane::Servers] {
+                state.pane = pane;
+                for (width, height) in [(1, 1), (7, 3), (20, 5), (39, 12), (80, 24), (300, 100)] {
+                    let text = screen_text(&state, Size::new(width, height), NOW);
+                    assert!(
+                        text.lines()
+                            .all(|line| line.chars().count() <= usize::from(width))
+                    );
+                }
+            }
+        }
+        let narrow = screen_text(&super::super::state::tests::state(), Size::new(40, 20), NOW);
+        assert!(
+            narrow.contains("admit/s rejct/s") && !narrow.contains("rates"),
+            "{narrow}"
+        );
+    }
+
+    /// Goal: a key and the help can be read. Method: keystrokes to each, and the text over the panes.
+    #[test]
+    fn overlays_say_what_is_known() {
+        let mut state = state();
+        press(&mut state, &[KeyCode::Char('?')]);
+        assert!(screen_text(&state, Size::new(80, 24), NOW).contains("quit"));
+        press(&mut state, &[KeyCode::Esc, KeyCode::Enter, KeyCode::Enter]);
+        assert!(screen_text(&state, Size::new(80, 24), NOW).contains("asking the gateway"));
+        state.detail = serde_json::from_str(
+            r#"{"limit":"otp","key":"8a3b0c55f1d2e97c","admits":false,"rates":[{"rate":"5 per 3s","limit":5,"used":5,"next":1.5,
+                "reset":2.96}],"ban":{"left":300.2},"ban_level":2,"in_flight":1}"#,
+        )
+        .unwrap();
+        let text = screen_text(&state, Size::new(80, 24), NOW);
+        for part in [
+            "next      rejected",
+            "5 of 5 used, more in 1.5 s",
+            "banned    for 300 s more, ban 2",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+        press(
+            &mut state,
+            &[KeyCode::Esc, KeyCode::Tab, KeyCode::Down, KeyCode::Enter],
+        );
+        let text = screen_text(&state, Size::new(80, 24), NOW);
+        assert!(text.contains("connect: connection refused"), "{text}");
+    }
+}
