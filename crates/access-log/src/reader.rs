@@ -7,8 +7,8 @@
 //! A line that is not a request is counted, and the first of them are kept. A log that breaks off ends there, with a notice.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -142,10 +142,32 @@ impl LogReader {
     /// # Errors
     /// The first log that cannot be read.
     pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Self, OpenError> {
+        let sources = paths.iter().map(|path| {
+            let name = path.display().to_string();
+            (name, LogSource::open(path))
+        });
+        Self::of_sources(sources, options)
+    }
+
+    /// Reads logs from streams, each with a name for messages; any of them may be compressed.
+    ///
+    /// # Errors
+    /// The first log that cannot be read.
+    pub fn from_streams(
+        streams: Vec<(String, Box<dyn Read>)>,
+        options: &ReadOptions,
+    ) -> Result<Self, OpenError> {
+        let sources = streams.into_iter();
+        let sources = sources.map(|(name, bytes)| (name, LogSource::new(bytes, None)));
+        Self::of_sources(sources, options)
+    }
+
+    fn of_sources(
+        sources: impl Iterator<Item = (String, io::Result<LogSource>)>,
+        options: &ReadOptions,
+    ) -> Result<Self, OpenError> {
         let mut facts = LogFacts::default();
-        let logs = paths
-            .iter()
-            .map(|path| OpenLog::open(path, options, &mut facts));
+        let logs = sources.map(|(name, source)| OpenLog::new(name, source, options, &mut facts));
         let logs = logs.collect::<Result<_, _>>()?;
         let mut buffer = ReorderBuffer::default();
         buffer.spread(options.spread);
@@ -210,9 +232,14 @@ impl LogReader {
 }
 
 impl OpenLog {
-    fn open(path: &Path, options: &ReadOptions, facts: &mut LogFacts) -> Result<Self, OpenError> {
-        let unreadable = |error| OpenError::Unreadable(path.to_owned(), error);
-        let source = LogSource::open(path).map_err(unreadable)?;
+    fn new(
+        name: String,
+        source: io::Result<LogSource>,
+        options: &ReadOptions,
+        facts: &mut LogFacts,
+    ) -> Result<Self, OpenError> {
+        let unreadable = |error| OpenError::Unreadable(PathBuf::from(&name), error);
+        let source = source.map_err(unreadable)?;
         let mut lines = LineSplitter::new(source.bytes);
         let sample = lines.sample().map_err(unreadable)?;
         let detected = || match sample.is_empty() {
@@ -221,10 +248,10 @@ impl OpenLog {
             false => LogFormat::detect(sample),
         };
         let format = options.format.clone().or_else(detected);
-        let format = format.ok_or_else(|| OpenError::UnknownFormat(path.to_owned()))?;
+        let format = format.ok_or_else(|| OpenError::UnknownFormat(PathBuf::from(&name)))?;
         let first = facts.add(sample, &format);
         Ok(Self {
-            name: path.display().to_string(),
+            name,
             lines,
             format,
             number: 0,
