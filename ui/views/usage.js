@@ -55,10 +55,7 @@ export function usage(base) {
       page = await read(`${base}/usage`);
     } catch (error) {
       page = null;
-      fill(node, error.status === 404
-        ? h('p.quiet', {}, 'This gateway keeps no usage for this limit, so there is nothing to slide over. Replay a log to compare numbers: ',
-          h('code', {}, 'sluicegate replay'), '.')
-        : failed(error));
+      fill(node, failed(error));
       return;
     }
     const chosen = period.value;
