@@ -322,7 +322,9 @@ impl ReplayEngine {
             // No limit has a store here.
             Admission::NeedsStore => (rejected(RequestDisposition::RefusedStoreAway), None),
         };
-        let is_answered = (200..300).contains(&request.status);
+        // An allowed request has the status of the decision, not that of a response.
+        let is_answered =
+            request.treatment != LoggedTreatment::Allowed && (200..300).contains(&request.status);
         count_decisions(
             &located,
             &facts,
@@ -478,6 +480,7 @@ fn response(request: &LoggedRequest<'_>) -> Option<(StatusCode, ResponseSource)>
     let status = StatusCode::from_u16(request.status).ok()?;
     let by = match request.treatment {
         LoggedTreatment::Cached => ResponseSource::Cache,
+        LoggedTreatment::Allowed => ResponseSource::Unseen,
         _ => ResponseSource::Origin,
     };
     Some((status, by))

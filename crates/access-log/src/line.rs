@@ -53,6 +53,8 @@ pub enum LoggedTreatment {
     Answered,
     /// It was answered out of a cache.
     Cached,
+    /// A proxy that asked for the decision may forward it; the line says nothing of its response.
+    Allowed,
     /// A limit rejected it.
     Limited,
     /// It was rejected before any limit, since it broke a rule.

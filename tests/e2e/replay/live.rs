@@ -196,3 +196,37 @@ async fn replay_decides_each_request_of_its_own_log_as_the_gateway_did() {
     assert!(shadow > 0);
     assert_eq!(report["limits"]["shadow"]["rejected"], shadow);
 }
+
+#[tokio::test]
+async fn decisions_for_another_proxy_are_replayed_as_they_were_made() {
+    // Goal: replay = live for questions of another proxy: their lines have no status of a response, so `count_if` refunds nothing. Method:
+    // questions about a route whose limit counts failures, then the log under its own configuration.
+    let asked = free_address();
+    let whole = format!(
+        "[[listener]]\naddress = \"{{listener}}\"\n[[listener]]\naddress = \"{asked}\"\nprotocol = \"forward-auth\"\n\
+         [client]\ntrusted_proxies = [\"127.0.0.1/32\"]\n[admin]\naddress = \"{{admin}}\"\n[log]\naccess = \"{{directory}}/access.log\"\n\
+         [limit.failures]\nkey = \"client.ip\"\nrates = [\"2 per 1h\"]\ncount_if = \"response.status in [401]\"\n\
+         [[route]]\npath = \"/*\"\nlimits = [\"failures\"]\norigin = \"site\"\n\
+         [origin.site]\nservers = [\"127.0.0.1:1\"]\n"
+    );
+    let gateway = Setup::new().whole(&whole).start().await;
+    let mut proxy = Client::connect(asked).await;
+    for status in [204, 204, 429, 429] {
+        let question = get("/")
+            .header("X-Forwarded-Method", "POST")
+            .header("X-Forwarded-Host", "site.test")
+            .header("X-Forwarded-Uri", "/login")
+            .forwarded_for("192.0.2.1");
+        assert_eq!(proxy.send(question).await.status, status);
+    }
+    gateway.access_lines(4).await;
+    let log = gateway.access_log_path().display().to_string();
+    let config = gateway.config_path().display().to_string();
+    let report = report(&[&log, "--config", &config]).await;
+    let limit = &report["limits"]["failures"];
+    assert_eq!(
+        (&limit["admitted"], &limit["rejected"], &limit["refunded"]),
+        (&2.into(), &2.into(), &0.into()),
+        "{report}"
+    );
+}

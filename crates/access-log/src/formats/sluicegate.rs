@@ -64,6 +64,7 @@ fn status(digits: &[u8]) -> u16 {
 fn treatment(outcome: &[u8]) -> LoggedTreatment {
     match outcome {
         b"cached" => LoggedTreatment::Cached,
+        b"allowed" => LoggedTreatment::Allowed,
         b"rate-limited"
         | b"refused"
         | b"banned"
@@ -142,6 +143,7 @@ mod tests {
         assert_eq!(treatment("rejected", route), Ok(LoggedTreatment::Answered));
         assert_eq!(treatment("banned", route), Ok(LoggedTreatment::Limited));
         assert_eq!(treatment("cached", route), Ok(LoggedTreatment::Cached));
+        assert_eq!(treatment("allowed", route), Ok(LoggedTreatment::Allowed));
         assert_eq!(
             parsed("{\"time\":\"x\"}").err(),
             Some(LineError::Malformed("there is no \"outcome\""))
