@@ -14,7 +14,8 @@ const OTP: &str = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"2 per 1h\"]\ncap
 /// What `/limits/NAME/usage` answers, put in the place of the gateway's own answer before the page loads.
 const USAGE: &str = r#"{"limit":"otp","at":"2026-11-25T09:00:00.000Z","algorithm":"sliding-window","rates":[{"rate":"20 per 60s",
     "limit":20,"window_seconds":60,"keys":600,"sampled":false,"peaks":[{"used":1,"keys":500},{"used":5,"keys":60},
-    {"used":12,"keys":30},{"used":20,"keys":10}]}]}"#;
+    {"used":12,"keys":30},{"used":20,"keys":10}]}],"shadow_rates":[{"rate":"50 per 60s","limit":50,"window_seconds":60,"keys":600,
+    "sampled":true,"peaks":[{"used":1,"keys":595},{"used":30,"keys":5}]}]}"#;
 
 fn guarded(rules: &str) -> Setup {
     Setup::new()
@@ -84,7 +85,7 @@ async fn the_overview_shows_a_rejection_as_it_happens() {
 #[tokio::test]
 async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
     // Goal: an operator chooses a number by looking. Method: the view of a limit after rejections; the slider over known usage, below and
-    // above the number in force; and the gateway's own usage.
+    // above the number in force, and under the rates in shadow; and the gateway's own usage.
     let gateway = Gateway::start(OTP).await;
     let mut client = gateway.client().await;
     for _ in 0..4 {
@@ -118,6 +119,12 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
     page.shows("At 30 per 60s, no more keys than today would be hit: at most 10 keys.")
         .await;
     page.shows("may have wanted more").await;
+    page.fill("main select", "60s, in shadow").await;
+    page.shows("At shadow's 50 per 60s, at most 0 keys of 600 (0 %) could be hit.")
+        .await;
+    page.fill("input[type=range]", "25").await;
+    page.shows("At 25 per 60s, about 5 keys of 600 (0.8 %) would have been hit.")
+        .await;
     assert_eq!(page.complaints().await, Vec::<String>::new());
 
     let mut own = browser.open(&ui(&gateway, "limit/otp")).await;

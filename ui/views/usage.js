@@ -20,6 +20,9 @@ export function bars(peaks, most) {
   return made;
 }
 
+const perOf = (rate) => rate.rate.replace(/^\S+ per /, '');
+const windowOf = (rate) => perOf(rate) + (rate.shadow ? ', in shadow' : '');
+
 /** The sentences for a number: what it would have hit, and what the counts cannot say. */
 export function sentences(rate, limit) {
   const of = hit(rate.peaks, limit);
@@ -27,13 +30,14 @@ export function sentences(rate, limit) {
   const capped = hit(rate.peaks, rate.limit - 1);
   const about = rate.sampled ? 'about ' : '';
   const keys = (n) => plural(n, 'key');
-  const per = rate.rate.replace(/^\S+ per /, '');
+  const per = perOf(rate);
+  const whose = rate.shadow ? "shadow's" : "today's";
   if (limit < rate.limit) return [`At ${count(limit)} per ${per}, ${about}${keys(of)}${share(of)} would have been hit.`, ''];
   const unknown = capped
-    ? `${keys(capped)} reached today's ${count(rate.limit)} and may have wanted more; the counters do not say how much.`
+    ? `${keys(capped)} reached ${whose} ${count(rate.limit)} and may have wanted more; the counters do not say how much.`
     : 'No key has reached it lately.';
   if (limit > rate.limit) return [`At ${count(limit)} per ${per}, no more keys than today would be hit: at most ${keys(capped)}.`, unknown];
-  return [`At today's ${count(limit)} per ${per}, at most ${keys(capped)}${share(capped)} could be hit.`, unknown];
+  return [`At ${whose} ${count(limit)} per ${per}, at most ${keys(capped)}${share(capped)} could be hit.`, unknown];
 }
 
 export function usage(base) {
@@ -43,24 +47,24 @@ export function usage(base) {
   const second = h('p.small.quiet');
   const range = h('input', { type: 'range', min: '1', oninput: draw });
   const number = h('input', { type: 'number', min: '1', oninput() { range.value = number.value; draw(); } });
-  const period = h('select', { onchange() { choose(); } });
+  const period = h('select', { oninput() { choose(); } });
   const right = h('span');
   const form = h('form', { onsubmit: (event) => event.preventDefault() },
     h('div.row', {}, h('label.narrow', {}, 'Window', period), h('label.narrow', {}, 'Number', number), h('label', {}, 'Number, as a slider', range)));
-  let page = null;
+  let rates = [];
   let rate = null;
 
   async function refresh() {
     try {
-      page = await read(`${base}/usage`);
+      const page = await read(`${base}/usage`);
+      rates = [...page.rates, ...page.shadow_rates.map((one) => ({ ...one, shadow: true }))];
     } catch (error) {
-      page = null;
       fill(node, failed(error));
       return;
     }
     const chosen = period.value;
-    fill(period, page.rates.map((one) => h('option', { value: one.rate }, one.rate.replace(/^\S+ per /, ''))));
-    if (page.rates.some((one) => one.rate === chosen)) period.value = chosen;
+    fill(period, rates.map((one) => h('option', {}, windowOf(one))));
+    if (rates.some((one) => windowOf(one) === chosen)) period.value = chosen;
     const kept = rate && number.value;
     choose();
     if (kept && Number(kept) <= Number(range.max)) range.value = kept;
@@ -70,7 +74,7 @@ export function usage(base) {
   }
 
   function choose() {
-    rate = page.rates.find((one) => one.rate === period.value) ?? page.rates[0];
+    rate = rates.find((one) => windowOf(one) === period.value) ?? rates[0];
     range.max = String(Math.max(2 * rate.limit, ...rate.peaks.map((peak) => peak.used)));
     number.max = range.max;
     range.value = String(rate.limit);
