@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use sluicegate_base::bounds::USAGE_SAMPLE_BYTES;
 
 use super::rules::Rules;
 
@@ -16,6 +17,8 @@ use super::rules::Rules;
 pub struct MemoryPlan {
     /// Bytes of the tables of all limits, with their bans and their requests in flight.
     pub limits: u64,
+    /// Bytes of the samples of what keys used of each limit.
+    pub usage: u64,
     /// Bytes of the lists of addresses.
     pub lists: u64,
     /// Bytes of stored answers.
@@ -45,6 +48,13 @@ impl MemoryPlan {
     fn within(rules: &Rules, available: Option<AvailableMemory>) -> Self {
         let limits = rules.limits.values().map(|limit| limit.bytes());
         let limits = limits.fold(0, u64::saturating_add);
+        let tables = rules.limits.values().map(|limit| match limit.shadow_rates {
+            Some(_) => 2,
+            None => 1,
+        });
+        let tables: u64 = tables.sum();
+        // The present sample of each table and the one before.
+        let usage = tables.saturating_mul(2 * USAGE_SAMPLE_BYTES);
         let lists = rules.lists.values().map(|list| list.bytes() as u64);
         let lists = lists.fold(0, u64::saturating_add);
         let stores = rules.routes.iter().any(|route| route.cache.is_some());
@@ -55,9 +65,12 @@ impl MemoryPlan {
         };
         Self {
             limits,
+            usage,
             lists,
             cache,
-            total: limits.saturating_add(lists).saturating_add(cache),
+            total: [usage, lists, cache]
+                .into_iter()
+                .fold(limits, u64::saturating_add),
             available,
         }
     }
@@ -82,9 +95,10 @@ impl fmt::Display for MemoryPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "at most {}: {} for limits, {} for lists, {} for the cache",
+            "at most {}: {} for limits, {} for samples of their use, {} for lists, {} for the cache",
             bytes_text(self.total),
             bytes_text(self.limits),
+            bytes_text(self.usage),
             bytes_text(self.lists),
             bytes_text(self.cache)
         )?;
@@ -257,6 +271,8 @@ mod tests {
             (15_000_000..20_000_000).contains(&sum),
             "two default limits: {sum}"
         );
+        // Samples of two tables, two each.
+        assert_eq!(plan(0).usage, 4 * USAGE_SAMPLE_BYTES);
         assert_eq!(plan(sum).warning(), None);
         let warning = plan(sum - 1).warning().expect("too much");
         assert!(
