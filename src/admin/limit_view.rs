@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use sluicegate_limiter::{
-    BanRules, BanStats, Capacity, Concurrency, OverflowPeriod, Permits, Rates, Timestamp,
+    BanRules, BanStats, Capacity, Concurrency, Limit, OverflowPeriod, Permits, Timestamp,
 };
 
 use crate::admission::{ActiveBans, ActiveLimit, OverShare};
@@ -11,23 +12,34 @@ use crate::config::algorithm_name;
 use crate::config::rules::Name;
 use crate::state::Persistence;
 
-/// A limit, sampled.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct LimitView {
+/// The part of a limit that the configuration says, as pages write it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct LimitFacts {
     /// Its name.
-    pub name: Name,
+    pub name: String,
     /// Its key as one would write it in the configuration.
     pub key: String,
     /// Its algorithm, as the configuration names it.
     pub algorithm: &'static str,
     /// Its rates.
-    pub rates: Rates,
+    pub rates: Vec<String>,
     /// Its action on a request that exceeds it, as the configuration names it.
     pub action: &'static str,
     /// The share of keys that it is enforced for, as one would write it in the configuration.
     pub enforce: String,
-    /// Rates that are only reported; `None` where there are none.
-    pub shadow_rates: Option<Rates>,
+    /// Rates that are only reported.
+    pub shadow_rates: Vec<String>,
+    /// Keys that its table is made for.
+    pub capacity: u64,
+}
+
+/// A limit, sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LimitView {
+    /// Its name.
+    pub name: Name,
+    /// The part of it that the configuration says.
+    pub facts: LimitFacts,
     /// Keys that its table is made for.
     pub capacity: Capacity,
     /// Active keys.
@@ -133,6 +145,26 @@ impl PermitsView {
     }
 }
 
+impl LimitFacts {
+    /// Returns what the configuration says of `active`.
+    pub(super) fn of(active: &ActiveLimit) -> Self {
+        let written = |limit: &Limit| -> Vec<String> {
+            limit.rates().iter().map(ToString::to_string).collect()
+        };
+        let limit = &active.limit;
+        Self {
+            name: active.name.to_string(),
+            key: active.key.to_string(),
+            algorithm: algorithm_name(limit.policy().algorithm()),
+            rates: written(limit),
+            action: active.action.name(),
+            enforce: active.enforce.to_string(),
+            shadow_rates: active.shadow_rates.as_ref().map_or_else(Vec::new, written),
+            capacity: limit.capacity().keys(),
+        }
+    }
+}
+
 impl LimitView {
     /// Samples `active` at `now`.
     pub(super) fn of(active: &ActiveLimit, now: Timestamp) -> Self {
@@ -140,15 +172,9 @@ impl LimitView {
         let moment = active.moment(now);
         let occupancy = limit.occupancy(moment);
         let tallies = limit.stats();
-        let shadow_rates = active.shadow_rates.as_ref();
         Self {
             name: Arc::clone(&active.name),
-            key: active.key.to_string(),
-            algorithm: algorithm_name(limit.policy().algorithm()),
-            rates: limit.rates().clone(),
-            action: active.action.name(),
-            enforce: active.enforce.to_string(),
-            shadow_rates: shadow_rates.map(|limit| limit.rates().clone()),
+            facts: LimitFacts::of(active),
             capacity: limit.capacity(),
             keys: occupancy.live,
             slots: occupancy.slots,

@@ -9,7 +9,7 @@ use super::acme::AcmeSection;
 use super::cache::CacheSection;
 use super::certificates::CertificateSection;
 use super::configuration::{ConfigurationView, ReloadSection};
-use super::limit_view::{BansView, LimitView, PermitsView, ShareView};
+use super::limit_view::{BansView, LimitFacts, LimitView, PermitsView, ShareView};
 use super::origins::OriginSection;
 use super::replication::ReplicationSection;
 use super::snapshot::AdminSnapshot;
@@ -84,14 +84,8 @@ pub(super) struct ConfigurationSection {
 
 #[derive(Serialize)]
 struct LimitSection {
-    name: String,
-    key: String,
-    algorithm: &'static str,
-    rates: Vec<String>,
-    action: &'static str,
-    enforce: String,
-    shadow_rates: Vec<String>,
-    capacity: u64,
+    #[serde(flatten)]
+    facts: LimitFacts,
     keys: u64,
     slots: u64,
     bytes: u64,
@@ -198,16 +192,7 @@ impl LimitSection {
             .map(|share| ShareSection::of(share, advice));
         let (persistent, counters) = persistence(&view.persistence);
         Self {
-            name: view.name.to_string(),
-            algorithm: view.algorithm,
-            rates: view.rates.iter().map(ToString::to_string).collect(),
-            action: view.action,
-            shadow_rates: view
-                .shadow_rates
-                .iter()
-                .flat_map(|rates| rates.iter().map(ToString::to_string))
-                .collect(),
-            capacity: view.capacity.keys(),
+            facts: view.facts,
             keys: view.keys,
             slots: view.slots,
             bytes: view.bytes,
@@ -220,8 +205,6 @@ impl LimitSection {
             share,
             ban: view.bans.as_ref().map(BansSection::of),
             concurrency: view.permits.as_ref().map(ConcurrencySection::of),
-            key: view.key,
-            enforce: view.enforce,
         }
     }
 }

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use sluicegate_base::clock;
 use sluicegate_limiter::{
     Ask, BanFactor, BanRules, BanStats, Capacity, Concurrency, Cost, KeyHash, Outcome,
-    OverflowPeriod, Period, Rate, Rates, Seed, Timestamp, decide,
+    OverflowPeriod, Seed, Timestamp, decide,
 };
 
-use super::limit_view::{BansView, LimitView, PermitsView};
+use super::limit_view::{BansView, LimitFacts, LimitView, PermitsView};
 use super::snapshot::ProcessTimes;
 use super::*;
 use crate::admission::KeySeed;
@@ -88,16 +88,18 @@ fn sampled(process: &GatewayProcess, last_reload: Option<ReloadReport>) -> Admin
 
 /// A limit of 1,024 keys that once was full.
 pub(super) fn limit_view(name: &str) -> LimitView {
-    let rate =
-        |count, secs| Rate::new(count, Period::from_secs(secs).expect("a period")).expect("a rate");
     LimitView {
         name: Arc::from(name),
-        key: "client.ip".to_owned(),
-        algorithm: "sliding-window",
-        rates: Rates::new([rate(5, 3), rate(20, 60)]).expect("two rates"),
-        action: "reject",
-        enforce: "10%".to_owned(),
-        shadow_rates: None,
+        facts: LimitFacts {
+            name: name.to_owned(),
+            key: "client.ip".to_owned(),
+            algorithm: "sliding-window",
+            rates: vec!["5 per 3s".to_owned(), "20 per 60s".to_owned()],
+            action: "reject",
+            enforce: "10%".to_owned(),
+            shadow_rates: Vec::new(),
+            capacity: 1_024,
+        },
         capacity: Capacity::new(1_024).expect("a capacity"),
         keys: 512,
         slots: 1_536,

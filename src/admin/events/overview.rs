@@ -7,13 +7,13 @@ use crate::admin::acme::{AcmeSection, AcmeView};
 use crate::admin::cache::{CacheSection, CacheView};
 use crate::admin::certificates::{CertificateSection, CertificateView};
 use crate::admin::configuration::ConfigurationView;
+use crate::admin::limit_view::LimitFacts;
 use crate::admin::origin_view::OriginView;
 use crate::admin::origins::OriginSection;
 use crate::admin::replication::ReplicationSection;
 use crate::admin::status::ConfigurationSection;
 use crate::admin::store::StoreSection;
 use crate::admission::ActiveLimit;
-use crate::config::algorithm_name;
 use crate::process::GatewayProcess;
 use crate::record::RequestDisposition;
 use crate::record::live_counts::counter_names;
@@ -32,20 +32,14 @@ pub(super) struct OverviewEvent {
     counters: Vec<&'static str>,
     configuration: ConfigurationSection,
     routes: usize,
-    limits: Vec<LimitFacts>,
+    limits: Vec<OverviewLimit>,
 }
 
-/// The part of a limit that the configuration says.
+/// A limit.
 #[derive(Serialize)]
-struct LimitFacts {
-    name: String,
-    key: String,
-    algorithm: &'static str,
-    rates: Vec<String>,
-    action: &'static str,
-    enforce: String,
-    shadow_rates: Vec<String>,
-    capacity: u64,
+struct OverviewLimit {
+    #[serde(flatten)]
+    facts: LimitFacts,
     /// Seconds of the first ban; null without `ban`.
     ban: Option<f64>,
     concurrency: Option<u32>,
@@ -78,26 +72,16 @@ impl OverviewEvent {
             configuration: ConfigurationSection::of(configuration),
             routes: snapshot.routes.len(),
             limits: (snapshot.limits.values())
-                .map(|limit| LimitFacts::of(limit))
+                .map(|limit| OverviewLimit::of(limit))
                 .collect(),
         }
     }
 }
 
-impl LimitFacts {
+impl OverviewLimit {
     fn of(active: &ActiveLimit) -> Self {
-        let limit = &active.limit;
-        let shadow = active.shadow_rates.iter();
-        let shadow = shadow.flat_map(|limit| limit.rates().iter());
         Self {
-            name: active.name.to_string(),
-            key: active.key.to_string(),
-            algorithm: algorithm_name(limit.policy().algorithm()),
-            rates: limit.rates().iter().map(ToString::to_string).collect(),
-            action: active.action.name(),
-            enforce: active.enforce.to_string(),
-            shadow_rates: shadow.map(ToString::to_string).collect(),
-            capacity: limit.capacity().keys(),
+            facts: LimitFacts::of(active),
             ban: (active.bans.as_ref()).map(|active| active.bans.rules().first().as_secs_f64()),
             concurrency: (active.permits.as_ref()).map(|permits| permits.max().get()),
             shared: active.is_shared(),
