@@ -12,6 +12,8 @@
 mod browser;
 #[path = "playground/bundle.rs"]
 mod bundle;
+#[path = "e2e/harness/chromium.rs"]
+mod chromium;
 
 use std::collections::BTreeSet;
 use std::fs;

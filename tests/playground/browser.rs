@@ -9,16 +9,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-const FLAGS: [&str; 11] = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+use super::chromium;
+
+/// The arguments beside those of every test.
+const MORE: [&str; 3] = [
     "--enable-logging=stderr",
     "--window-size=1280,1000",
     "--dump-dom",
@@ -33,16 +27,12 @@ pub(crate) struct Page(String);
 impl Browser {
     /// Finds a browser; without one only continuous integration fails.
     pub(crate) fn find() -> Option<Self> {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let folders: Vec<PathBuf> = env::split_paths(&path).collect();
-        let candidates = NAMES
-            .iter()
-            .flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-        let found = candidates.into_iter().find(|path| path.is_file());
+        let found = chromium::find();
         if found.is_none() {
             assert!(
                 env::var_os("CI").is_none(),
-                "there is no Chromium: {NAMES:?}"
+                "there is no Chromium: {:?}",
+                chromium::NAMES
             );
             eprintln!("There is no Chromium: the playground is NOT tested in a browser.");
         }
@@ -64,7 +54,8 @@ impl Browser {
         let number = PROFILES.fetch_add(1, Ordering::Relaxed);
         let profile = env::temp_dir().join(format!("playground-{}-{number}", std::process::id()));
         let output = Command::new(&self.0)
-            .args(FLAGS)
+            .args(chromium::ARGUMENTS)
+            .args(MORE)
             .args(more)
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg(address)

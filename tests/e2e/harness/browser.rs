@@ -16,16 +16,9 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+use super::chromium;
 use super::client::{Client, request};
 use super::eventually::{PATIENCE, eventually};
-
-/// Its names, by system.
-const NAMES: &[&str] = &[
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-];
 
 /// A running browser; it is killed by its own process id when dropped.
 pub struct Browser {
@@ -49,35 +42,16 @@ impl Browser {
     /// Starts one.
     pub async fn start() -> Self {
         let profile = TempDir::new().unwrap();
-        let arguments = [
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--disable-quic",
-            "--no-first-run",
-            "--no-proxy-server",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-extensions",
-            "--remote-debugging-port=0",
-            "about:blank",
-        ];
-        let mut children = NAMES.iter().filter_map(|name| {
-            Command::new(name)
-                .args(arguments)
-                .arg(format!("--user-data-dir={}", profile.path().display()))
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .ok()
-        });
-        let child = children
-            .next()
-            .expect("there is no Chromium; `./dev test` installs it");
-        drop(children);
+        let program = chromium::find().expect("there is no Chromium; `./dev test` installs it");
+        let child = Command::new(program)
+            .args(chromium::ARGUMENTS)
+            .args(["--remote-debugging-port=0", "about:blank"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let file = profile.path().join("DevToolsActivePort");
         let port = eventually("the browser opens its port", async || {
             let text = fs::read_to_string(&file).ok()?;

@@ -2,6 +2,7 @@
 
 mod acme;
 mod browser;
+mod chromium;
 mod client;
 #[cfg(feature = "otlp")]
 mod collector;
