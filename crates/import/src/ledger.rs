@@ -67,7 +67,7 @@ impl Ledger {
     pub(crate) fn differs(&mut self, id: EntryId, difference: impl Into<String>) {
         let entry = self.entry(id);
         entry.treatment = EntryTreatment::Translated;
-        let difference = difference.into();
+        let difference = printable(&difference.into());
         if !entry.differences.contains(&difference) {
             entry.differences.push(difference);
         }
@@ -77,7 +77,7 @@ impl Ledger {
     pub(crate) fn left_out_with(&mut self, id: EntryId, reason: &str) {
         let entry = self.entry(id);
         if entry.treatment == EntryTreatment::LeftOut(UNKNOWN.to_owned()) {
-            entry.treatment = EntryTreatment::LeftOut(reason.to_owned());
+            entry.treatment = EntryTreatment::LeftOut(printable(reason));
         }
     }
 
@@ -85,13 +85,13 @@ impl Ledger {
     pub(crate) fn left_out(&mut self, id: EntryId, reason: impl Into<String>) {
         let entry = self.entry(id);
         if entry.treatment != EntryTreatment::Translated {
-            entry.treatment = EntryTreatment::LeftOut(reason.into());
+            entry.treatment = EntryTreatment::LeftOut(printable(&reason.into()));
         }
     }
 
     /// Records what the operator has to write before the configuration does what the input did.
     pub(crate) fn fill_in(&mut self, what: impl Into<String>) {
-        let what = what.into();
+        let what = printable(&what.into());
         if !self.to_fill_in.contains(&what) {
             self.to_fill_in.push(what);
         }
@@ -177,10 +177,14 @@ impl fmt::Display for Ledger {
     }
 }
 
+/// Returns the text with spaces in place of line ends and other control characters. A comment or a terminal would take them for its own.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// Returns one line of a text, without control characters and cut.
 fn shown(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let mut line: String = text.chars().take(bounds::SHOWN).map(plain).collect();
+    let mut line: String = printable(text).chars().take(bounds::SHOWN).collect();
     if text.chars().nth(bounds::SHOWN).is_some() {
         line.push('…');
     }

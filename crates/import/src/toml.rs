@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, printable};
 use crate::model::{
     ClientList, ClientRules, GatewayModel, KeyPart, Limit, LimitAction, LimitAlgorithm, Listener,
     Origin, Route, RouteAction, Server, TableRemarks,
@@ -318,7 +318,7 @@ impl TomlText<'_> {
         let indent = " ".repeat(prefix.len());
         let mut line = format!("# {prefix}");
         let mut is_empty = true;
-        for word in text.split(' ') {
+        for word in printable(text).split(' ') {
             if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
                 self.line(line.trim_end());
                 line = format!("# {indent}");
