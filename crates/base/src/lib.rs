@@ -2,7 +2,8 @@
 //!
 //! Rules and requests are compared in one normal form: a [`path`], a [`host`], an [`address`], the value of a key ([`normal_form`],
 //! [`telephony`]). Rules hold values that were checked when the configuration was read: certificates and trust anchors ([`pki`]), the keys
-//! that verify tokens ([`jwt`]), texts that no log may show ([`secret`]). [`proxy_fields`] names the fields that only a proxy may write.
+//! that verify tokens ([`jwt`]), texts that no log may show ([`secret`]), databases of countries and networks
+//! ([`geo`]). [`proxy_fields`] names the fields that only a proxy may write.
 //! [`bounds`] has every cap on the growth that a client can cause, and [`clock`] is the only reader of clocks.
 //!
 //! The crate opens no connection, and knows neither limits nor routes.
@@ -13,6 +14,7 @@
 pub mod address;
 pub mod bounds;
 pub mod clock;
+pub mod geo;
 pub mod host;
 pub mod jwt;
 pub mod normal_form;
