@@ -11,6 +11,16 @@ pub(crate) fn format(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
+/// Returns the text of a time in seconds since 1970, as `2026-11-21`; the number where no calendar has it.
+pub(crate) fn date(seconds: u64) -> String {
+    let at = i64::try_from(seconds).ok();
+    let at = at.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    at.map_or_else(
+        || seconds.to_string(),
+        |at| at.strftime("%Y-%m-%d").to_string(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate_base::geo::GeoDatabases;
 use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, RouteLimits};
@@ -40,6 +41,8 @@ pub struct Snapshot {
     pub generation: u64,
     /// The time of its compilation.
     pub compiled_at: Timestamp,
+    /// The databases that say where clients are.
+    pub geo: GeoDatabases,
     /// Finds the index of a request's route in [`Self::routes`].
     pub router: RouteTable,
     /// The routes in file order.
@@ -187,6 +190,7 @@ impl Snapshot {
             .map(|route| Arc::new(compile_route(route, &rules, &limits, &pools, metrics)))
             .collect();
         Self {
+            geo: geo_databases(&rules),
             router: RouteTable::compile(&rules.routes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
@@ -217,6 +221,12 @@ impl Snapshot {
     pub fn fields(&self) -> impl Iterator<Item = &HeaderName> {
         self.fields.iter()
     }
+}
+
+/// Returns the databases, which answer for what the rules read alone.
+fn geo_databases(rules: &Rules) -> GeoDatabases {
+    let databases = rules.geo.databases.iter().map(|file| &file.database);
+    GeoDatabases::new(databases, &rules.geo_fields())
 }
 
 fn fields_read(rules: &Rules) -> Vec<HeaderName> {
@@ -433,9 +443,11 @@ fn lists_of(route: &RouteRules, rules: &Rules) -> ClientLists {
     ] {
         let more = of_route.iter().filter(|name| !of_all.contains(name));
         for name in of_all.iter().chain(more) {
-            for blocks in rules.lists[name].sets() {
+            let list = &rules.lists[name];
+            for blocks in list.sets() {
                 lists.add(name, effect, blocks);
             }
+            lists.add_places(name, effect, list.places());
         }
     }
     lists

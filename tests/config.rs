@@ -86,6 +86,17 @@ impl Environment for Still {
         }
     }
 
+    fn read_bytes(&self, path: &Path, _: usize) -> io::Result<Vec<u8>> {
+        match path.to_str().unwrap() {
+            "country.mmdb" => Ok(include_bytes!("geo/GeoLite2-Country-Test.mmdb").to_vec()),
+            "asn.mmdb" => Ok(include_bytes!("geo/GeoLite2-ASN-Test.mmdb").to_vec()),
+            "city.mmdb" => Ok(include_bytes!("geo/GeoLite2-City-Test.mmdb").to_vec()),
+            "domain.mmdb" => Ok(include_bytes!("geo/GeoIP2-Domain-Test.mmdb").to_vec()),
+            "half.mmdb" => Ok(include_bytes!("geo/GeoLite2-ASN-Test.mmdb")[..9_000].to_vec()),
+            _ => Err(io::Error::other("no such file")),
+        }
+    }
+
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
         let is_known = pattern == Path::new("broken/*.toml");
         Ok(is_known
@@ -154,6 +165,11 @@ fn whole_reference() -> String {
         "client_auth",
         "unknown_sni",
         "hsts",
+        "[geo]",
+        "databases",
+        "countries",
+        "cities",
+        "asns",
         "[jwt]",
         "algorithms",
         "jwks_file",

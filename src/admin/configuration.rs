@@ -31,6 +31,22 @@ pub(super) struct ConfigurationView {
     pub last_reload: Option<ReloadReport>,
     /// Files that are broken.
     pub broken_files: Vec<BrokenFile>,
+    /// The databases of `[geo]`.
+    pub databases: Vec<DatabaseView>,
+}
+
+/// A database of `[geo]`.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct DatabaseView {
+    /// Its file.
+    pub file: String,
+    /// The type that its publisher gives it.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The time at which it was built, in seconds since 1970.
+    pub built_at: u64,
+    /// Its size in memory.
+    pub bytes: u64,
 }
 
 /// A `POST /reload`.
@@ -67,8 +83,20 @@ impl ConfigurationView {
             loaded_at: snapshot.compiled_at,
             last_reload: reloader.last_reload(),
             broken_files: snapshot.rules.broken_files(),
+            databases: databases(snapshot),
         }
     }
+}
+
+fn databases(snapshot: &Snapshot) -> Vec<DatabaseView> {
+    let files = snapshot.rules.geo.databases.iter();
+    let view = files.map(|file| DatabaseView {
+        file: file.path.display().to_string(),
+        kind: file.database.kind(),
+        built_at: file.database.built_at(),
+        bytes: file.database.len() as u64,
+    });
+    view.collect()
 }
 
 impl ReloadSection {

@@ -25,6 +25,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(bans(&sampled.limits));
     all.extend(in_flight(&sampled.limits));
     all.extend(configuration(&sampled.configuration));
+    all.extend(databases(&sampled.configuration));
     all.extend(state(sampled.times, sampled.state));
     all.extend(store::families(sampled.store));
     all.extend(pending_writes::families(sampled.remote_writes));
@@ -193,7 +194,7 @@ fn configuration(configuration: &ConfigurationView) -> [SampledFamily; 3] {
     let success = last_reload.is_none_or(|report| report.error.is_none());
     let mut broken = SampledFamily::gauge(
         "sluicegate_config_file_broken",
-        "1 for each list, limit with overrides or [jwt] whose file is broken.",
+        "1 for each list, limit with overrides, [jwt] or database of [geo] whose file is broken.",
     );
     for file in &configuration.broken_files {
         let content = file.state.as_str();
@@ -217,6 +218,24 @@ fn configuration(configuration: &ConfigurationView) -> [SampledFamily; 3] {
         .series(&[], success),
         broken,
     ]
+}
+
+/// Returns the metrics of the databases of `[geo]`.
+fn databases(configuration: &ConfigurationView) -> [SampledFamily; 2] {
+    let mut built = SampledFamily::gauge(
+        "sluicegate_geo_database_build_timestamp_seconds",
+        "When each database of [geo] was built, in seconds since 1970.",
+    );
+    let mut bytes = SampledFamily::gauge(
+        "sluicegate_geo_database_bytes",
+        "Memory of each database of [geo], in bytes.",
+    );
+    for database in &configuration.databases {
+        let labels = [("file", &*database.file), ("type", &*database.kind)];
+        built.push(&labels, database.built_at);
+        bytes.push(&labels, database.bytes);
+    }
+    [built, bytes]
 }
 
 fn state(times: ProcessTimes, directory: Option<DirectoryHealth>) -> [SampledFamily; 2] {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
 use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_base::geo::ClientPlace;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
@@ -22,6 +23,8 @@ use crate::rejection::MissingReason;
 pub struct RequestFacts<'a> {
     /// The client's address.
     pub client: IpAddr,
+    /// Its place, looked up when it is read first.
+    pub place: &'a ClientPlace<'a>,
     /// The trust in the other end of the connection.
     pub hop: PeerTrust,
     /// Host, lower case, without port; empty when absent.
@@ -170,6 +173,7 @@ fn fill_in<'t>(
             KeyPart::Host => hasher.part(facts.host.as_bytes()),
             KeyPart::Path => hasher.part(in_lower_case(facts.path).as_bytes()),
             KeyPart::Method => hasher.part(in_upper_case(facts.method).as_bytes()),
+            KeyPart::Place(field) => hasher.part(facts.place.get().text(*field).as_bytes()),
             KeyPart::Global => &mut *hasher,
             KeyPart::Value(part) => {
                 let found = normal_value(part, facts).map_err(|why| MissingPart {
@@ -207,6 +211,7 @@ fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: KeySubstitute,
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
+    use sluicegate_base::geo::{GeoDatabases, GeoField};
 
     use super::*;
     use crate::config::rules::ValuePart;
@@ -244,9 +249,14 @@ mod tests {
             example
         }
 
-        fn facts<'a>(&'a self, token: &'a PresentedToken<'a>) -> RequestFacts<'a> {
+        fn facts<'a>(
+            &'a self,
+            token: &'a PresentedToken<'a>,
+            place: &'a ClientPlace<'a>,
+        ) -> RequestFacts<'a> {
             RequestFacts {
                 client: self.client.parse().expect("an address"),
+                place,
                 hop: PeerTrust::Stranger,
                 host: "example.com",
                 path: self.path,
@@ -266,8 +276,11 @@ mod tests {
         fn key(&self, parts: Vec<KeyPart>) -> Result<KeyHash, MissingReason> {
             let template = KeyTemplate(parts);
             let token = PresentedToken::new(None, &self.headers);
+            let databases = GeoDatabases::default();
+            let client = self.client.parse().expect("an address");
+            let place = ClientPlace::new(&databases, client);
             seed()
-                .hash(&template, &self.facts(&token))
+                .hash(&template, &self.facts(&token, &place))
                 .map_err(|lack| lack.why)
         }
     }
@@ -327,6 +340,21 @@ mod tests {
         };
         let global = || vec![KeyPart::Global];
         assert_eq!(Example::default().key(global()), other.key(global()));
+    }
+
+    /// Goal: a client whose place is unknown has a counter, which it shares with all such clients, and none of its own choosing. Method: a
+    /// key by country without databases, from two addresses.
+    #[test]
+    fn unknown_places_are_one_value() {
+        let of = |client| {
+            let example = Example {
+                client,
+                ..Example::default()
+            };
+            example.key(vec![KeyPart::Place(GeoField::Country)])
+        };
+        assert!(of("192.0.2.1").is_ok());
+        assert_eq!(of("192.0.2.1"), of("2001:db8::1"));
     }
 
     /// Goal: an empty value is a value, an absent one is not, and copies must agree. Method: one field in every state.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::clock;
+use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
@@ -93,6 +94,10 @@ impl Bench {
     fn asked<T>(&self, ask: impl FnOnce(&RequestFacts<'_>) -> T) -> T {
         ask(&RequestFacts {
             client: std::net::Ipv4Addr::LOCALHOST.into(),
+            place: &ClientPlace::new(
+                &GeoDatabases::default(),
+                std::net::Ipv4Addr::LOCALHOST.into(),
+            ),
             hop: self.hop,
             host: "",
             path: "/",

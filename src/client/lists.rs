@@ -3,17 +3,33 @@
 //! Of all blocks that contain the address the longest decides, whichever list and table it is from; of two equally long ones the
 //! one that blocks. So a block list of networks and an allow list of single addresses in them combine as expected, and a mistake
 //! errs towards rejecting.
+//!
+//! A country, a city or a network (ASN) counts as wider than every block, so that single addresses can be exceptions from it; of these a
+//! network counts as the narrowest, since it is named one by one, and a country as the widest.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluicegate_base::address::CidrSet;
+use sluicegate_base::address::{CidrSet, PrefixLength};
+use sluicegate_base::geo::{ClientPlace, GeoField, PlaceSet};
 
 use crate::config::rules::Name;
 
 /// The lists that apply to the requests of one route.
 #[derive(Clone, Debug, Default)]
-pub struct ClientLists(Vec<(Name, ListEffect, Arc<CidrSet>)>);
+pub struct ClientLists {
+    blocks: Vec<(Name, ListEffect, Arc<CidrSet>)>,
+    places: Vec<(Name, ListEffect, PlaceSet)>,
+}
+
+/// The part of a list that contains a client, the narrower last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ListEntry {
+    Country,
+    City,
+    Asn,
+    Block(PrefixLength),
+}
 
 /// The effect of a list on its clients, the stronger last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,21 +54,51 @@ pub enum ListMatch<'l> {
 impl ClientLists {
     /// Adds a list.
     pub fn add(&mut self, name: &Name, effect: ListEffect, blocks: &Arc<CidrSet>) {
-        self.0.push((Arc::clone(name), effect, Arc::clone(blocks)));
+        self.blocks
+            .push((Arc::clone(name), effect, Arc::clone(blocks)));
     }
 
-    /// Matches `client` with the lists. Costs a binary search a list, and nothing where there is none.
+    /// Adds the places of a list.
+    pub fn add_places(&mut self, name: &Name, effect: ListEffect, places: PlaceSet) {
+        if !places.is_empty() {
+            self.places.push((Arc::clone(name), effect, places));
+        }
+    }
+
+    /// Matches `client` with the lists. Costs a binary search a list, and nothing where there is none. The place is looked up only if a
+    /// list names places, and no block decides.
     #[must_use]
-    pub fn standing(&self, client: IpAddr) -> ListMatch<'_> {
-        let hits = self.0.iter().filter_map(|(name, effect, blocks)| {
+    pub fn standing(&self, client: IpAddr, place: &ClientPlace<'_>) -> ListMatch<'_> {
+        let of_blocks = self.blocks.iter().filter_map(|(name, effect, blocks)| {
             let length = blocks.longest(client)?;
-            Some((length, *effect, name))
+            Some((ListEntry::Block(length), *effect, name))
         });
-        match hits.max_by_key(|(length, effect, _)| (*length, *effect)) {
+        let strongest = of_blocks.max_by_key(|(entry, effect, _)| (*entry, *effect));
+        let of_places = || {
+            let hits = self.places.iter().filter_map(|(name, effect, places)| {
+                Some((ListEntry::of(places, place)?, *effect, name))
+            });
+            hits.max_by_key(|(entry, effect, _)| (*entry, *effect))
+        };
+        match strongest.or_else(of_places) {
             None => ListMatch::Ordinary,
             Some((_, ListEffect::Allow, name)) => ListMatch::Allowed(name),
             Some((_, ListEffect::Block, name)) => ListMatch::Blocked(name),
         }
+    }
+}
+
+impl ListEntry {
+    /// Returns the narrowest of `places` that the client is in.
+    fn of(places: &PlaceSet, client: &ClientPlace<'_>) -> Option<Self> {
+        let fields = [
+            (GeoField::Asn, Self::Asn),
+            (GeoField::City, Self::City),
+            (GeoField::Country, Self::Country),
+        ];
+        let mut fields = fields.into_iter();
+        let (_, entry) = fields.find(|(field, _)| places.has(*field, client.get()))?;
+        Some(entry)
     }
 }
 
@@ -69,7 +115,14 @@ impl<'l> ListMatch<'l> {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_base::geo::GeoDatabases;
+
     use super::*;
+
+    fn standing_of<'l>(lists: &'l ClientLists, client: &str, geo: &GeoDatabases) -> ListMatch<'l> {
+        let client = client.parse().unwrap();
+        lists.standing(client, &ClientPlace::new(geo, client))
+    }
 
     /// Goal: the longest block decides, equal ones block. Method: an allow list and a block list that nest both ways.
     #[test]
@@ -100,7 +153,7 @@ mod tests {
             ("198.51.100.1", ListMatch::Ordinary),
         ] {
             assert_eq!(
-                lists.standing(client.parse().unwrap()),
+                standing_of(&lists, client, &GeoDatabases::default()),
                 standing,
                 "{client}"
             );

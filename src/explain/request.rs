@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_base::geo::{ClientPlace, GeoDatabases, GeoField};
 use sluicegate_base::host;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
@@ -22,6 +23,7 @@ use crate::config::rules::{Name, Tier};
 use crate::gateway::{Located, RequestHead, locate};
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
+use crate::rfc3339;
 use crate::route::{RankCriterion, RequestFields, RouteCandidate, RouteCondition};
 use crate::snapshot::{ActiveAction, Snapshot};
 
@@ -44,6 +46,9 @@ pub struct BadRequest(pub String);
 pub struct RequestExplained {
     /// The client and the source of its address.
     pub client: String,
+    /// The values that databases have for that address, each with the database.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub place: Vec<String>,
     /// The fields that are removed before any stage reads them, each with the reason.
     pub removed: Vec<String>,
     /// The path that routes and keys see.
@@ -143,6 +148,7 @@ impl RequestExplained {
         let candidates = candidates(snapshot, &head, &path, client.address)?;
         let mut explained = Self {
             client: client_text(client),
+            place: place_text(snapshot, client.address),
             removed,
             path: path.as_str().to_owned(),
             route: None,
@@ -210,6 +216,7 @@ fn candidates(
     path: &NormalPath<'_>,
     client: IpAddr,
 ) -> Result<Vec<RouteCandidate>, BadRequest> {
+    let place = ClientPlace::new(&snapshot.geo, client);
     let host = match head.host() {
         "" => "".into(),
         host => host::normalize(host).map_err(|error| BadRequest(error.to_string()))?,
@@ -219,6 +226,7 @@ fn candidates(
         headers: head.headers,
         query: head.query(),
         client,
+        place: Some(&place),
     };
     Ok(snapshot.router.candidates(&host, path, &fields))
 }
@@ -228,6 +236,33 @@ fn client_text(client: ClientAddress) -> String {
         AddressSource::Connection => format!("{}, the other end of the connection", client.address),
         AddressSource::Forwarded => format!("{}, as a trusted hop says", client.address),
     }
+}
+
+/// Returns what each field of the databases says of an address, with the database that decides and its age.
+fn place_text(snapshot: &Snapshot, client: IpAddr) -> Vec<String> {
+    let files = &snapshot.rules.geo.databases;
+    let databases = GeoDatabases::new(files.iter().map(|file| &file.database), &GeoField::ALL);
+    let has = |field: &GeoField| {
+        let mut files = files.iter();
+        files.any(|file| file.database.fields().contains(field))
+    };
+    let place = databases.find(client);
+    let line = |field: GeoField| match databases.source(client, field) {
+        None => format!("{field} = {}, no database has it", place.text(field)),
+        Some(database) => {
+            let mut files = files.iter();
+            let file = files.find(|file| Arc::ptr_eq(&file.database, database));
+            let path = file.map(|file| file.path.display().to_string());
+            format!(
+                "{field} = {}, by {} ({}, built {})",
+                place.text(field),
+                path.unwrap_or_default(),
+                database.kind(),
+                rfc3339::date(database.built_at())
+            )
+        }
+    };
+    GeoField::ALL.into_iter().filter(has).map(line).collect()
 }
 
 fn list_text(list: ListMatch<'_>) -> Option<String> {
@@ -331,6 +366,7 @@ fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
                 let what = match objection {
                     RouteCondition::Methods => "does not name the method",
                     RouteCondition::Client => "does not take the client",
+                    RouteCondition::Place => "does not take the client's country, city or network",
                     RouteCondition::Headers => "asks for other headers",
                     RouteCondition::Query => "asks for another query",
                 };
@@ -358,6 +394,7 @@ fn criterion(criterion: RankCriterion) -> &'static str {
         RankCriterion::Host => "its host is less specific",
         RankCriterion::Path => "its path is less specific",
         RankCriterion::Client => "its condition on the client is wider",
+        RankCriterion::Place => "it asks for less of the client's country, city or network",
         RankCriterion::Headers => "it asks for fewer headers",
         RankCriterion::Query => "it asks for less of the query",
         RankCriterion::Methods => "it names the method less",

@@ -177,6 +177,9 @@ fn conditions(route: &RouteRules, values: HeaderValues) -> Vec<String> {
     if !matches.client.is_any() {
         all.push(format!("clients in {}", matches.client));
     }
+    if !matches.place.is_any() {
+        all.push(format!("clients of {}", matches.place));
+    }
     let headers = matches.headers.iter();
     all.extend(headers.map(|(name, value)| match values {
         HeaderValues::Shown => format!("the header {name}: {}", value.as_bytes().escape_ascii()),

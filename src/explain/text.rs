@@ -11,6 +11,9 @@ impl fmt::Display for ConfigExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(request) = &self.request {
             writeln!(f, "client   {}", request.client)?;
+            for line in &request.place {
+                writeln!(f, "           {line}")?;
+            }
             for field in &request.removed {
                 writeln!(f, "           {field}")?;
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::clock;
+use sluicegate_base::geo::GeoPlace;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
@@ -69,6 +70,8 @@ pub struct Context {
     pub(super) forward_auth: Option<ForwardAuthAnswer>,
     /// The client's address, and where it was read from.
     pub client: Option<(IpAddr, AddressSource)>,
+    /// The place of the client; `None` where nothing has read it.
+    pub(super) place: Option<GeoPlace>,
     /// The trace that the request belongs to; `None` without tracing.
     pub(super) trace: Option<TraceContext>,
     /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
@@ -111,6 +114,7 @@ impl Context {
             secured: None,
             forward_auth: None,
             client: None,
+            place: None,
             trace: None,
             located: None,
             decision: None,

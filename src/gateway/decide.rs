@@ -11,7 +11,7 @@ use super::Gateway;
 use super::body::Prefix;
 use super::context::{Context, RequestRoute};
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
-use super::locate::{Located, RequestHead, locate};
+use super::locate::{Located, RequestHead, locate, relocate};
 use super::max_forwards;
 use super::redirect;
 use super::step::Step;
@@ -64,6 +64,7 @@ impl Gateway {
         };
         let located = locate(snapshot, told, &RequestHead::from(head)).map_err(Step::Reject)?;
         context.client = Some((located.client.address, located.client.source));
+        context.place = located.place.known().cloned();
         let own = context.located.insert(RequestRoute::from(&located));
         if let ListMatch::Blocked(_) = located.standing {
             return Err(Step::Reject(GatewayProblem::Blocked));
@@ -113,6 +114,7 @@ impl Gateway {
             context.decided_at,
             &mut context.missing_keys,
         );
+        context.place = located.place.known().cloned();
         self.conclude(admission, located.route, head, context)
     }
 
@@ -202,13 +204,15 @@ impl Gateway {
             address,
             secured: secured.as_deref(),
         };
-        let (route, plan) = match locate(&snapshot, peer, &RequestHead::from(head)) {
+        let place = context.place.take();
+        let (route, plan) = match relocate(&snapshot, peer, &RequestHead::from(head), place) {
             Ok(located) => {
                 let body = context.body.as_ref();
                 let body = body.map_or(KnownBody::Unread, Prefix::known);
                 let facts = located.facts(body, context.decided_at);
                 let limits = &located.route.limits;
                 let plan = plan(limits, &facts, &self.0.seed, &mut context.missing_keys);
+                context.place = located.place.known().cloned();
                 (located.route, plan)
             }
             // The first call for this request succeeded.

@@ -9,6 +9,7 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
+use sluicegate_base::geo::{ClientPlace, GeoPlace};
 use sluicegate_base::host;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::path;
@@ -107,6 +108,8 @@ pub struct Located<'a> {
     pub route: &'a Arc<ActiveRoute>,
     /// The method that a CORS preflight asks about, if the route has CORS rules.
     pub preflight: Option<Method>,
+    /// The place of the client, looked up when it is read first.
+    pub place: ClientPlace<'a>,
     /// The lists of the route that contain the client.
     pub standing: ListMatch<'a>,
     hop: PeerTrust,
@@ -156,6 +159,7 @@ impl Located<'_> {
     pub fn facts<'s>(&'s self, body: KnownBody<'s>, now: Timestamp) -> RequestFacts<'s> {
         RequestFacts {
             client: self.client.address,
+            place: &self.place,
             hop: self.hop,
             host: &self.host,
             path: self.path.key(),
@@ -182,6 +186,19 @@ pub fn locate<'a>(
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
 ) -> Result<Located<'a>, GatewayProblem> {
+    relocate(snapshot, peer, head, None)
+}
+
+/// Finds the client and the route of a request as [`locate`] does; `place` is the client's where an earlier call has looked it up.
+///
+/// # Errors
+/// Those of [`locate`].
+pub(super) fn relocate<'a>(
+    snapshot: &'a Snapshot,
+    peer: ConnectionPeer<'a>,
+    head: &RequestHead<'a>,
+    place: Option<GeoPlace>,
+) -> Result<Located<'a>, GatewayProblem> {
     check_caps(snapshot, head)?;
     let announced = announced_length(head.headers)?;
     let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
@@ -196,15 +213,17 @@ pub fn locate<'a>(
     if path.as_str().len() > snapshot.router.longest_path() {
         return Err(GatewayProblem::HeadTooLarge);
     }
+    let place = ClientPlace::new(&snapshot.geo, client.address).with(place);
     let asked = RequestFields {
         method: head.method,
         headers: head.headers,
         query: head.query(),
         client: client.address,
+        place: Some(&place),
     };
     let (index, preflight) = find_route(snapshot, &host, &path, &asked)?;
     let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
-    let standing = route.lists.standing(client.address);
+    let standing = route.lists.standing(client.address, &place);
     if !matches!(standing, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
@@ -223,6 +242,7 @@ pub fn locate<'a>(
         token: PresentedToken::new(verifier, head.headers),
         client,
         route,
+        place,
         standing,
         secured: peer.secured,
         hop: client::hop(peer.address, &snapshot.rules.client),

@@ -10,7 +10,7 @@ use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
 use super::decision::ForwardedRequest;
-use super::locate::{Located, RequestHead, locate};
+use super::locate::{Located, RequestHead, relocate};
 use crate::admission::{KnownBody, key_values, record_keys};
 use crate::client::ConnectionPeer;
 use crate::config::rules::LoggedKeys;
@@ -57,6 +57,8 @@ impl Gateway {
             replay: replay.as_ref(),
             trace: context.trace,
             client: context.client.map(|(address, _)| address),
+            place: context.place.as_ref(),
+            place_fields: context.snapshot.geo.fields(),
             peer: context.peer.map(|peer| peer.ip()),
             secured: context.secured.as_deref(),
             method: head.method.as_str().as_bytes(),
@@ -106,7 +108,7 @@ fn locate_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Locat
         address: context.peer_address(),
         secured: context.secured.as_deref(),
     };
-    locate(&context.snapshot, peer, &head).ok()
+    relocate(&context.snapshot, peer, &head, context.place.clone()).ok()
 }
 
 /// Returns the part of the body that was read for keys.

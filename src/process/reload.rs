@@ -89,7 +89,8 @@ impl Reloader {
         if told {
             supervisor::reloading();
         }
-        match config::load(&self.file, route::review) {
+        let in_force = shared.snapshot();
+        match config::load_again(&self.file, route::review, &in_force.rules) {
             Ok(Loaded { rules, warnings }) => {
                 if !warnings.is_empty() {
                     warn!("{warnings}");

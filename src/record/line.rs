@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use sluicegate_base::address::address_text;
 use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
+use sluicegate_base::geo::GeoField;
 use sluicegate_limiter::{KeyHash, KeyPlacement, Verdict};
 use sluicegate_telemetry::escape::{Truncation, escape, escape_cut};
 use sluicegate_telemetry::hex::digits_of_u64;
@@ -59,6 +60,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     outcome.request_id.write(into);
     into.push(b'"');
     address(into, b",\"client\":\"", outcome.client);
+    place(into, outcome);
     if let Some(trace) = &outcome.trace {
         plain(into, b",\"trace_id\":\"", trace.id().text().as_bytes());
         plain(into, b"\",\"span_id\":\"", &digits_of_u64(trace.span()));
@@ -113,6 +115,19 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
         number(into, b",\"left_out\":", entry.left_out);
     }
     into.extend_from_slice(b"}\n");
+}
+
+/// Writes what the databases say of the client, as far as the configuration reads it.
+fn place(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    let Some(place) = outcome.place else { return };
+    for field in outcome.place_fields {
+        let before: &[u8] = match field {
+            GeoField::Country => b",\"country\":\"",
+            GeoField::City => b",\"city\":\"",
+            GeoField::Asn => b",\"asn\":\"",
+        };
+        text(into, before, place.text(*field).as_bytes());
+    }
 }
 
 /// Writes the request line, as sent.

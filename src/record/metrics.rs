@@ -17,6 +17,7 @@ use sluicegate_limiter::Outcome as Answer;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
 
+use super::geo_lookups::GeoLookupCounts;
 use super::handshakes::HandshakeCounts;
 use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
 use super::line::micros;
@@ -61,6 +62,8 @@ pub struct RequestMetrics {
     pub proxy_headers: ProxyHeaderCounts,
     /// Counts TLS handshakes.
     pub handshakes: HandshakeCounts,
+    /// Counts look-ups of clients' places.
+    pub(super) geo_lookups: GeoLookupCounts,
     /// Counts requests that untrusted peers forward.
     pub untrusted_forwarding: UntrustedForwarding,
 }
@@ -184,6 +187,7 @@ impl RequestMetrics {
 
     /// Counts a request that ended.
     pub fn record(&self, outcome: &Outcome<'_>) {
+        self.geo_lookups.record(outcome);
         let cells = outcome
             .route
             .map_or(&self.unmatched, |route| &*route.cells)

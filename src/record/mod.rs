@@ -13,6 +13,7 @@ pub mod access_log;
 mod combined;
 pub(crate) mod families;
 mod former_names;
+mod geo_lookups;
 mod handshakes;
 mod limit_counters;
 pub mod line;

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderMap;
+use sluicegate_base::geo::{GeoField, GeoPlace};
 use sluicegate_limiter::{KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
@@ -27,6 +28,10 @@ pub struct Outcome<'a> {
     pub trace: Option<TraceContext>,
     /// The client's address; `None` where the connection had none.
     pub client: Option<IpAddr>,
+    /// The place of the client; `None` where nothing has read it.
+    pub place: Option<&'a GeoPlace>,
+    /// The fields of the place that the configuration reads.
+    pub place_fields: &'a [GeoField],
     /// The other end of the connection.
     pub peer: Option<IpAddr>,
     /// The facts of the connection's TLS handshake; `None` in clear text.
@@ -90,6 +95,8 @@ impl Outcome<'_> {
             request_id,
             trace: None,
             client: None,
+            place: None,
+            place_fields: &[],
             peer: None,
             secured: None,
             method: b"",

@@ -1,5 +1,7 @@
 //! Compiles the conditions of a route that are neither host, path nor method. Its rank counts them, and its entries check them.
 
+use sluicegate_base::geo::PlaceCondition;
+
 use super::client::ClientMatch;
 use super::header::HeaderMatch;
 use super::query::QueryMatch;
@@ -9,6 +11,7 @@ use crate::config::rules::RouteMatch;
 #[derive(Debug)]
 pub(super) struct RouteConditions {
     pub(super) client: ClientMatch,
+    pub(super) place: PlaceCondition,
     pub(super) headers: HeaderMatch,
     pub(super) query: QueryMatch,
 }
@@ -17,6 +20,7 @@ impl RouteConditions {
     pub(super) fn compile(matches: &RouteMatch) -> Self {
         Self {
             client: ClientMatch::compile(&matches.client),
+            place: matches.place.clone(),
             headers: HeaderMatch::compile(&matches.headers),
             query: QueryMatch::compile(&matches.query),
         }

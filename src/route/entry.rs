@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
+use sluicegate_base::geo::ClientPlace;
 
 use super::conditions::RouteConditions;
 use super::method::MethodMatch;
@@ -23,6 +24,8 @@ pub struct RequestFields<'a> {
     pub query: &'a str,
     /// The client's address.
     pub client: IpAddr,
+    /// Its place; `None` for a request that stands for those of every place that a route takes.
+    pub place: Option<&'a ClientPlace<'a>>,
 }
 
 /// A condition of a route.
@@ -32,6 +35,8 @@ pub enum RouteCondition {
     Methods,
     /// `client`
     Client,
+    /// `countries`, `cities` or `asns`
+    Place,
     /// `headers`
     Headers,
     /// `query`
@@ -85,6 +90,12 @@ impl RouteEntry {
         let conditions = &self.conditions;
         if !conditions.client.takes(asked.client) {
             return Some(RouteCondition::Client);
+        }
+        if !conditions.place.is_any()
+            && let Some(place) = asked.place
+            && !conditions.place.takes(place.get())
+        {
+            return Some(RouteCondition::Place);
         }
         if !conditions.headers.takes(asked.headers) {
             return Some(RouteCondition::Headers);

@@ -137,6 +137,7 @@ impl Probe<'_> {
             headers: &sample.headers,
             query: &sample.query,
             client: sample.client,
+            place: None,
         };
         self.compiled.find(&sample.host, &path, &asked).ok()?
     }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
 use sluicegate_base::bounds::PATH_REGEXES;
+use sluicegate_base::geo::PlaceCondition;
 use sluicegate_base::path::{PathCase, PathRegex};
 
 use super::rank::RankCriterion;
@@ -28,6 +29,7 @@ struct Shape<'r> {
     takes_more: bool,
     regex: Option<&'r PathRegex>,
     client: &'r ClientCondition,
+    place: &'r PlaceCondition,
     query: &'r [QueryCondition],
     headers: Vec<(&'r HeaderName, &'r HeaderValue)>,
     takes_any_method: bool,
@@ -159,6 +161,7 @@ fn shape(matches: &RouteMatch) -> Shape<'_> {
         takes_more: matches.path.tail == Tail::Any,
         regex: matches.regex.as_ref(),
         client: &matches.client,
+        place: &matches.place,
         query: &matches.query,
         headers: matches
             .headers

@@ -1,7 +1,7 @@
 //! Decides precedence: of two routes that match a request, the one with the greater rank wins.
 //!
 //! The order of the fields is the order of the criteria, so the derived `Ord` is the whole rule. Criteria that the client cannot
-//! choose precede those that it can: its address, then headers, then the query.
+//! choose precede those that it can: its address and what databases say of that, then headers, then the query.
 
 use std::cmp::Reverse;
 
@@ -21,6 +21,8 @@ pub(super) struct RouteRank {
     /// True if case matters: a path in one case is narrower than one in any.
     keeps_case: bool,
     client: ClientRank,
+    /// Number of fields of the client's place that it names.
+    place: usize,
     headers: usize,
     query: usize,
     methods: MethodRank,
@@ -58,6 +60,8 @@ pub enum RankCriterion {
     Path,
     /// Its condition on the client is narrower.
     Client,
+    /// It has more conditions on the client's country, city and network.
+    Place,
     /// It has more conditions on headers.
     Headers,
     /// It has more conditions on the query.
@@ -80,6 +84,7 @@ impl RouteRank {
             path: PathRank::of(matches),
             keeps_case: matches.case == PathCase::Kept,
             client: conditions.client.rank(),
+            place: conditions.place.fields().count(),
             headers: conditions.headers.len(),
             query: conditions.query.len(),
             methods: methods.rank(),
@@ -96,6 +101,7 @@ impl RouteRank {
                 RankCriterion::Path,
             ),
             (self.client != other.client, RankCriterion::Client),
+            (self.place != other.place, RankCriterion::Place),
             (self.headers != other.headers, RankCriterion::Headers),
             (self.query != other.query, RankCriterion::Query),
             (self.methods != other.methods, RankCriterion::Methods),

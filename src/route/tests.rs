@@ -5,6 +5,7 @@ mod spellings;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
+use sluicegate_base::geo::PlaceCondition;
 use sluicegate_base::path::{PathCase, PathRegex};
 
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
@@ -29,6 +30,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
             case: PathCase::Ignored,
             methods: methods.to_vec(),
             client: ClientCondition::default(),
+            place: PlaceCondition::default(),
             headers: Vec::new(),
             query: Vec::new(),
         },
@@ -49,6 +51,7 @@ fn asked<'a>(method: &'a Method, headers: &'a HeaderMap) -> RequestFields<'a> {
         headers,
         query: "",
         client: "192.0.2.1".parse().unwrap(),
+        place: None,
     }
 }
 
@@ -290,6 +293,7 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
     let from = |client: &str| RequestFields {
         query: "page=2",
         client: client.parse().unwrap(),
+        place: None,
         ..asked(&Method::GET, &headers)
     };
     assert_eq!(routes.find("", &path, &from("10.1.0.1")), Ok(Some(3)));

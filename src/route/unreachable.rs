@@ -6,6 +6,9 @@
 //! possible where two paths are the same pattern, or where an expression matches everything with some prefix (`^/api/.*$`);
 //! other expressions are not analyzed.
 //!
+//! Which places there are, databases say: a route with a condition on the place is compared with those of the same condition and those
+//! without one.
+//!
 //! # Limits
 //! Routes are compared with those of the same host whose paths cover theirs, at most [`MOST`]: larger groups are not checked.
 
@@ -107,6 +110,7 @@ impl HostScope<'_> {
                     .filter_map(|(_, other)| self.alike.get(other));
                 let mut others: Vec<&ComparedRoute<'_>> = wider.flatten().collect();
                 others.extend(alike.iter().filter(|other| route.is_within(other)));
+                others.retain(|other| route.is_of_place(other));
                 if others.len() <= MOST
                     && let Some(why) = route.why_dead(&others)
                 {
@@ -152,6 +156,11 @@ impl<'r> ComparedRoute<'r> {
             }
     }
 
+    /// Returns whether each place that it takes is one of `other`'s, as far as that is known without databases.
+    fn is_of_place(&self, other: &Self) -> bool {
+        other.matches.place.is_any() || other.matches.place == self.matches.place
+    }
+
     /// Returns whether each of its paths begins with this text in lower case, whatever its own case.
     fn begins_with(&self, beginning: &str) -> bool {
         match &self.path {
@@ -183,6 +192,7 @@ impl<'r> ComparedRoute<'r> {
                         headers: &headers,
                         query: &query,
                         client: *client,
+                        place: None,
                     };
                     let mut ways = others
                         .iter()

@@ -18,6 +18,11 @@ impl Environment for Mindful {
         Still.read(path)
     }
 
+    fn read_bytes(&self, path: &Path, most: usize) -> io::Result<Vec<u8>> {
+        self.0.lock().unwrap().insert(path.to_owned());
+        Still.read_bytes(path, most)
+    }
+
     fn is_open_to_all(&self, path: &Path) -> bool {
         Still.is_open_to_all(path)
     }

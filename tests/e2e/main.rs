@@ -40,6 +40,7 @@ mod fleet;
 mod forwarded_fields;
 mod forwarding;
 mod frameworks;
+mod geo;
 mod identity;
 mod importing;
 mod includes;

@@ -16,9 +16,10 @@ use super::problem::ParseError;
 use super::refusal::RefusalTable;
 use super::rules::{
     AccountBinding, AcmeRules, AdminRules, CacheRules, CircuitBreakerRules, ClientRules,
-    CompressRules, CorsRules, FixedResponse, HealthRules, Http2Rules, ListRules, ListenerRules,
-    LogRules, OriginRules, OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules,
-    RouteCacheRules, ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
+    CompressRules, CorsRules, FixedResponse, GeoRules, HealthRules, Http2Rules, ListRules,
+    ListenerRules, LogRules, OriginRules, OriginTimeouts, OriginTls, OtlpRules,
+    OutlierDetectionRules, RetryRules, RouteCacheRules, ServerRules, StickyRules, StoreRules,
+    TlsRules, TracingRules,
 };
 use super::section::TableSection;
 use super::tables::servers::ServerEntry;
@@ -76,6 +77,9 @@ impl ValueForm {
 pub(super) const TEXT: &[ValueKind] = &[ValueKind::String];
 /// The type of whole numbers, for readers.
 pub(super) const NUMBER: &[ValueKind] = &[ValueKind::Integer];
+
+/// The types of numbers that may be written with letters before them, for readers.
+pub(super) const NUMBER_OR_TEXT: &[ValueKind] = &[ValueKind::Integer, ValueKind::String];
 
 /// The type of tables with keys of the operator's own, for readers.
 pub(super) const TABLE: &[ValueKind] = &[ValueKind::Object];
@@ -324,6 +328,7 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
         AcmeRules::declaration(),
         AccountBinding::declaration(),
         ClientRules::declaration(),
+        GeoRules::declaration(),
         ListRules::declaration(),
         CacheRules::declaration(),
         RouteCacheRules::declaration(),

@@ -3,16 +3,19 @@
 //! The questions stand behind a trait so that the same file gives the same answer in a test, whatever the resolver says there.
 
 use std::cell::Cell;
-use std::io;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use glob::MatchOptions;
 use sluicegate_base::bounds::{RESOLVE_LEAST, RESOLVE_PATIENCE};
+use sluicegate_base::geo::GeoDatabase;
 
 /// The questions that a configuration may ask of the machine it is read on.
 pub trait Environment {
@@ -29,6 +32,22 @@ pub trait Environment {
     ///
     /// When it cannot be read or is not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
+
+    /// All bytes of a file, at most `most` of them and one more.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    fn read_bytes(&self, path: &Path, most: usize) -> io::Result<Vec<u8>> {
+        let _ = (path, most);
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// The database that is in force and came from this file; `None` where there is none, as at the start.
+    fn database_in_force(&self, path: &Path) -> Option<Arc<GeoDatabase>> {
+        let _ = path;
+        None
+    }
 
     /// The files that a pattern names, in order.
     ///
@@ -74,6 +93,8 @@ pub struct SystemEnvironment;
 pub(super) struct BoundedEnvironment {
     /// Milliseconds that were waited for answers.
     waited: Cell<u64>,
+    /// The databases of the configuration in force, by their files.
+    databases: BTreeMap<PathBuf, Arc<GeoDatabase>>,
 }
 
 /// The machine, of which only the files are read that are no certificates, keys or secrets.
@@ -84,6 +105,16 @@ pub(super) struct OfflineEnvironment;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEnvironment;
 
+impl BoundedEnvironment {
+    /// Returns the machine on which a configuration with these databases is in force.
+    pub(super) fn with_databases(databases: BTreeMap<PathBuf, Arc<GeoDatabase>>) -> Self {
+        Self {
+            databases,
+            ..Self::default()
+        }
+    }
+}
+
 impl Environment for SystemEnvironment {
     fn resolve(&self, server: &str) -> io::Result<Vec<SocketAddr>> {
         server.to_socket_addrs().map(Iterator::collect)
@@ -91,6 +122,14 @@ impl Environment for SystemEnvironment {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         std::fs::read_to_string(path)
+    }
+
+    fn read_bytes(&self, path: &Path, most: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        let file = std::fs::File::open(path)?;
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {
@@ -163,6 +202,14 @@ impl Environment for BoundedEnvironment {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         SystemEnvironment.read(path)
+    }
+
+    fn read_bytes(&self, path: &Path, most: usize) -> io::Result<Vec<u8>> {
+        SystemEnvironment.read_bytes(path, most)
+    }
+
+    fn database_in_force(&self, path: &Path) -> Option<Arc<GeoDatabase>> {
+        self.databases.get(path).cloned()
     }
 
     fn matching(&self, pattern: &Path) -> io::Result<Vec<PathBuf>> {

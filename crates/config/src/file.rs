@@ -44,6 +44,20 @@ pub fn load(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
     parse_in(&name, &text, &BoundedEnvironment::default(), review)
 }
 
+/// Reads a configuration file as [`load`] does, while `in_force` is the configuration in force: its databases need not be verified again
+/// where their files are unchanged, and stay where a file is broken.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, or why it cannot be read.
+pub fn load_again(path: &Path, review: RouteReview, in_force: &Rules) -> Result<Loaded, Problems> {
+    let (name, text) = text_of(path)?;
+    let databases = in_force.geo.databases.iter();
+    let databases = databases.map(|file| (file.path.clone(), Arc::clone(&file.database)));
+    let environment = BoundedEnvironment::with_databases(databases.collect());
+    parse_in(&name, &text, &environment, review)
+}
+
 /// Judges a configuration file by its text and its lists alone: no name is looked up, and no certificate, key or secret is read. What
 /// cannot be judged so is in no rules.
 #[must_use]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, header};
 use sluicegate_base::bounds::POINTER_STEPS;
+use sluicegate_base::geo::GeoField;
 
 use super::field::{KeyField, all, quoted};
 use super::normalizer;
@@ -21,7 +22,16 @@ const MOST: usize = 8;
 const LONGEST_NAME: usize = 128;
 
 /// The parts that exist.
-const PARTS: [&str; 5] = ["client.ip", "host", "path", "method", "global"];
+const PARTS: [&str; 8] = [
+    "client.ip",
+    "client.country",
+    "client.city",
+    "client.asn",
+    "host",
+    "path",
+    "method",
+    "global",
+];
 
 /// The forms of values, for advice.
 const VALUES: [&str; 10] = [
@@ -131,6 +141,9 @@ fn source_part(text: &str) -> Result<KeyPart, ParseError> {
         "host" => return Ok(KeyPart::Host),
         "path" => return Ok(KeyPart::Path),
         "method" => return Ok(KeyPart::Method),
+        "client.country" => return Ok(KeyPart::Place(GeoField::Country)),
+        "client.city" => return Ok(KeyPart::Place(GeoField::City)),
+        "client.asn" => return Ok(KeyPart::Place(GeoField::Asn)),
         "global" => return Ok(KeyPart::Global),
         "client.ip" => return Ok(KeyPart::ClientIp { v4: 32, v6: 64 }),
         "tls.client.subject" => return Ok(plain_value(ValueSource::CertificateSubject)),
@@ -265,7 +278,7 @@ fn header_source(name: &str) -> Result<ValueSource, ParseError> {
 
 fn unknown(text: &str) -> ParseError {
     let parts = format!(
-        "the parts are client.ip, client.ip/24,/56, host, path, method, global, {}",
+        "the parts are client.ip, client.ip/24,/56, client.country, client.city, client.asn, host, path, method, global, {}",
         VALUES.join(", ")
     );
     let message = format!("{} is not a part of a key", quoted(text));
@@ -322,6 +335,7 @@ fn client_ip(text: &str, prefixes: &str) -> Result<KeyPart, ParseError> {
 fn is_same(one: &KeyPart, other: &KeyPart) -> bool {
     match (one, other) {
         (KeyPart::Value(one), KeyPart::Value(other)) => one.source == other.source,
+        (KeyPart::Place(one), KeyPart::Place(other)) => one == other,
         _ => std::mem::discriminant(one) == std::mem::discriminant(other),
     }
 }
@@ -338,6 +352,7 @@ fn name(part: &KeyPart) -> String {
 fn once(part: &KeyPart) -> &'static str {
     match part {
         KeyPart::Value(_) => "write it once, with the normal form you want",
+        KeyPart::Place(_) => "write it once",
         _ => "write it once, with the prefixes you want",
     }
 }

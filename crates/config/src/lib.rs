@@ -81,7 +81,9 @@ pub use self::action::{Action, Share};
 pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
 pub use self::environment::{Environment, NoEnvironment, SystemEnvironment, matching};
-pub use self::file::{Loaded, known_keys, load, load_offline, parse, parse_in, parse_offline};
+pub use self::file::{
+    Loaded, known_keys, load, load_again, load_offline, parse, parse_in, parse_offline,
+};
 pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
 pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};
 pub use self::override_rows::counted_value;

@@ -16,14 +16,15 @@ use super::references::{self, DefinedNames};
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::route_review::{RouteReport, RouteReview};
 use super::rules::{
-    AcmeRules, AdminRules, CacheRules, ClientRules, JwtRules, LimitRules, ListRules, ListenerRules,
-    LogRules, Name, OriginRules, Rules, ServerRules, ShapeRules, StoreRules, TracingRules,
+    AcmeRules, AdminRules, CacheRules, ClientRules, GeoRules, JwtRules, LimitRules, ListRules,
+    ListenerRules, LogRules, Name, OriginRules, Rules, ServerRules, ShapeRules, StoreRules,
+    TracingRules,
 };
 use super::section::TableSection;
 use super::shared;
 use super::tables::route::{ParsedRoute, RouteDefaults};
 use super::tables::{
-    acme, admin, cache, client, jwt, limit, list, listener, listener_tls, log, origin, route,
+    acme, admin, cache, client, geo, jwt, limit, list, listener, listener_tls, log, origin, route,
     store, transform,
 };
 
@@ -32,6 +33,7 @@ pub(super) struct ParsedTables {
     server: Option<ServerRules>,
     listeners: Vec<PlacedValue<ListenerRules>>,
     client: Option<ClientRules>,
+    geo: Option<GeoRules>,
     /// The block of `[client]` that trusts every address.
     everyone: Option<PlacedValue<IpNet>>,
     admin: Option<PlacedValue<AdminRules>>,
@@ -71,6 +73,7 @@ impl ParsedTables {
         let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
         let everyone = client::everyone(&client);
         let client = ClientRules::read(client);
+        let geo = GeoRules::read(root.section("geo", geo::EXAMPLE));
         let admin = admin::read(root.section("admin", "{ address = \"127.0.0.1:9180\" }"));
         let log = root.section("log", "{ access = \"stdout\" }");
         let log_filter = log.place_of("only");
@@ -110,6 +113,7 @@ impl ParsedTables {
             server,
             listeners,
             client,
+            geo,
             everyone,
             admin,
             log,
@@ -154,6 +158,7 @@ impl ParsedTables {
         references::check_tokens(jwt, limits, defined, report);
         let store = self.store.as_ref().map(|store| &store.place);
         shared::check(store, &self.limits.in_store, report);
+        self.check_places(report);
         cache::check(self.cache.as_ref(), routes, report);
         let operator = self.admin.as_ref().and_then(|admin| admin.value.address);
         cycle::check(&self.origins, &defined.origins, listeners, operator, report);
@@ -178,6 +183,31 @@ impl ParsedTables {
         forward_auth::check(&self.listeners, client, limits, defined, report);
     }
 
+    /// Checks that databases have what limits, routes and lists read of clients' places.
+    fn check_places(&self, report: &ProblemReport<'_>) {
+        let Some(databases) = &self.geo else { return };
+        let limits = self.limits.rules.iter().flat_map(|(name, limit)| {
+            let place = self.defined.limits.get(name);
+            limit
+                .key
+                .places()
+                .filter_map(move |field| Some((field, place?)))
+        });
+        let routes = self.routes.iter().flat_map(|route| {
+            let rules = route.rules.iter();
+            let fields = rules.flat_map(|rules| rules.matches.place.fields());
+            fields.map(|field| (field, &route.place))
+        });
+        let lists = self.lists.iter().flat_map(|(name, list)| {
+            let place = self.defined.lists.get(name);
+            let fields: Vec<_> = list.places().fields().collect();
+            fields
+                .into_iter()
+                .filter_map(move |field| Some((field, place?)))
+        });
+        geo::check(databases, limits.chain(routes).chain(lists), report);
+    }
+
     /// Warns of definitions that nothing uses. It is asked only of a file without errors: what uses them may be what is wrong.
     pub(super) fn check_used(&self, report: &ProblemReport<'_>) {
         references::check_used(&self.routes, &self.limits.fallbacks, &self.defined, report);
@@ -191,6 +221,7 @@ impl ParsedTables {
             server: self.server?,
             listeners: listeners.map(|listener| listener.value).collect(),
             client: self.client?,
+            geo: self.geo?,
             admin: self.admin?.value,
             log: self.log?,
             jwt: optional(self.jwt)?,

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::DeString;
 
+use sluicegate_base::bounds::GEO_DATABASE_BYTES;
+
 use super::environment::Environment;
 use super::form::{KeyConstraints, ValueConstraint};
 use super::problem::{ParseError, Problem, Problems, Severity};
@@ -151,6 +153,12 @@ impl<'t> ProblemReport<'t> {
     pub(super) fn read_file(&self, path: &Path) -> io::Result<String> {
         self.files.borrow_mut().insert(path.to_owned());
         self.environment.read(path)
+    }
+
+    /// Reads the bytes of a database.
+    pub(super) fn read_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.files.borrow_mut().insert(path.to_owned());
+        self.environment.read_bytes(path, GEO_DATABASE_BYTES)
     }
 
     /// The files that were read, in order.

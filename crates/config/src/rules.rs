@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
+use sluicegate_base::geo::{GeoField, PlaceCondition};
 use sluicegate_base::jwt::TokenVerifier;
 use sluicegate_base::path::{PathCase, PathRegex};
 use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Permits, Policy};
@@ -29,6 +30,7 @@ pub use super::tables::client::{ClientRules, ForwardedSource};
 pub use super::tables::compress::{CompressRules, CompressionLevel, ContentCoding};
 pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 pub use super::tables::defence::{DefenceRules, OverrideFields, UnderscoreFields};
+pub use super::tables::geo::{GeoFile, GeoRules};
 pub use super::tables::list::{ListFile, ListRules, ListUse};
 pub use super::tables::listener::ListenerRules;
 pub use super::tables::listener_tls::TlsRules;
@@ -89,6 +91,8 @@ pub struct Rules {
     pub listeners: Vec<ListenerRules>,
     /// `[client]`
     pub client: ClientRules,
+    /// `[geo]`
+    pub geo: GeoRules,
     /// `[admin]`
     pub admin: AdminRules,
     /// `[log]`
@@ -302,6 +306,8 @@ pub struct RouteMatch {
     pub case: PathCase,
     /// `client`; any when it names nobody.
     pub client: ClientCondition,
+    /// `countries`, `cities` and `asns`.
+    pub place: PlaceCondition,
     /// `query = { page = "2" }`, by name.
     pub query: Vec<QueryCondition>,
     /// `methods`, by name; any when empty.
@@ -400,6 +406,22 @@ pub enum RouteAction {
 }
 
 impl Rules {
+    /// Returns the fields of clients' places that something reads: keys of limits, conditions of routes, lists.
+    #[must_use]
+    pub fn geo_fields(&self) -> Vec<GeoField> {
+        let limits = self.limits.values().flat_map(|limit| limit.key.places());
+        let routes = self.routes.iter();
+        let routes = routes.flat_map(|route| route.matches.place.fields());
+        let lists = self
+            .lists
+            .values()
+            .flat_map(|list| list.places().fields().collect::<Vec<_>>());
+        let mut fields: Vec<GeoField> = limits.chain(routes).chain(lists).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        fields
+    }
+
     /// The files beside the configuration whose change is a change of it, each once.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {

@@ -11,6 +11,7 @@ impl Rules {
         let mut changes = self.written.changes_since(&before.written);
         self.add_lists(before, &mut changes);
         self.add_overrides(before, &mut changes);
+        self.add_databases(before, &mut changes);
         self.add_servers(before, &mut changes);
         for listener in &self.listeners {
             let known = before.listeners.iter();
@@ -44,6 +45,22 @@ impl Rules {
             {
                 let (had, has) = (known.blocks.len(), file.blocks.len());
                 changes.push(format!("list {name}: {had} blocks → {has} in its file"));
+            }
+        }
+    }
+
+    fn add_databases(&self, before: &Self, changes: &mut Vec<String>) {
+        for file in &self.geo.databases {
+            let mut known = before.geo.databases.iter();
+            if let Some(known) = known.find(|known| known.path == file.path)
+                && known.database != file.database
+            {
+                changes.push(format!(
+                    "geo: {} is another {}, built {} s later",
+                    file.path.display(),
+                    file.database.kind(),
+                    i128::from(file.database.built_at()) - i128::from(known.database.built_at())
+                ));
             }
         }
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
+use sluicegate_base::geo::GeoField;
 use sluicegate_base::normal_form::Normalizer;
 
 /// The parts of the key that a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
@@ -29,6 +30,8 @@ pub enum KeyPart {
     Path,
     /// `method`.
     Method,
+    /// `client.country`, `client.city`, `client.asn`: never absent, since an unknown one is a value too.
+    Place(GeoField),
     /// `global`: one counter for all.
     Global,
     /// A value that the client sends: `header.x-api-key | lower`.
@@ -113,9 +116,18 @@ impl KeyTemplate {
     #[must_use]
     pub fn can_be_invented(&self) -> bool {
         self.0.iter().any(|part| match part {
-            KeyPart::ClientIp { .. } | KeyPart::Global => false,
+            // A place belongs to an address, and there are as many as databases have.
+            KeyPart::ClientIp { .. } | KeyPart::Place(_) | KeyPart::Global => false,
             KeyPart::Host | KeyPart::Path | KeyPart::Method => true,
             KeyPart::Value(value) => value.source.can_be_invented(),
+        })
+    }
+
+    /// The fields of the client's place that it counts by.
+    pub fn places(&self) -> impl Iterator<Item = GeoField> {
+        self.0.iter().filter_map(|part| match part {
+            KeyPart::Place(field) => Some(*field),
+            _ => None,
         })
     }
 
@@ -175,6 +187,7 @@ impl fmt::Display for KeyPart {
             Self::Host => f.write_str("host"),
             Self::Path => f.write_str("path"),
             Self::Method => f.write_str("method"),
+            Self::Place(field) => field.fmt(f),
             Self::Global => f.write_str("global"),
             Self::Value(value) => value.fmt(f),
         }

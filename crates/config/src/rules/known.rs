@@ -28,7 +28,7 @@ pub enum FileState {
 pub struct BrokenFile {
     /// The kind of the table that names it, such as `list`.
     pub kind: &'static str,
-    /// The name of that table; empty for `[jwt]`.
+    /// The name of that table; empty for `[jwt]` and `[geo]`.
     pub name: Name,
     /// Where it is.
     pub file: Arc<Path>,
@@ -92,7 +92,12 @@ impl Rules {
             .jwt
             .iter()
             .filter_map(|jwt| broken("jwt", &"".into(), &jwt.file, jwt.state));
-        lists.chain(limits).chain(keys).collect()
+        let databases = self
+            .geo
+            .databases
+            .iter()
+            .filter_map(|file| broken("geo", &"".into(), &file.path, file.state));
+        lists.chain(limits).chain(keys).chain(databases).collect()
     }
 
     /// Takes over from the configuration in force what the files say that are broken now.

@@ -78,7 +78,7 @@ pub(super) fn read(section: &TableSection<'_>) -> Option<Balance> {
 fn hash_key(field: &KeyField<'_>) -> Option<KeyTemplate> {
     let template = key::template(field)?;
     let unfit = template.0.iter().find(|part| match part {
-        KeyPart::Global => true,
+        KeyPart::Global | KeyPart::Place(_) => true,
         KeyPart::Value(value) => !matches!(
             value.source,
             ValueSource::Header(_) | ValueSource::Cookie(_) | ValueSource::Query(_)

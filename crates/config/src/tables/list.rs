@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use sluicegate_base::address::CidrSet;
 use sluicegate_base::bounds::{LIST_BLOCKS, LIST_USES};
+use sluicegate_base::geo::{CountryCode, GeoField, PlaceSet};
 use sluicegate_config_derive::Table;
 
 use crate::cidr;
-use crate::declaration::{ListBy, ReadBy, TEXT};
+use crate::declaration::{ListBy, NUMBER_OR_TEXT, ReadBy, TEXT};
 use crate::field::{KeyField, all, quoted, text_or_warning};
 use crate::report::PlacedValue;
 use crate::rules::{FileState, Name};
 use crate::section::TableSection;
+
+use super::geo;
 
 pub(crate) const EXAMPLE: &str = "with cidrs = [\"192.0.2.0/24\"] or file = \"bad.txt\"";
 
@@ -39,6 +42,16 @@ pub struct ListRules {
         reader = ListBy(cidrs, TEXT)
     )]
     pub cidrs: Arc<CidrSet>,
+    /// Countries by their codes of ISO 3166-1, and "unknown" for clients without one; docs/geo.md says what decides where lists meet. Needs
+    /// [geo]. Default: none.
+    #[key(example = "[\"DE\"]", default = Vec::new(), reader = ListBy(countries, TEXT))]
+    pub countries: Vec<Option<CountryCode>>,
+    /// Cities, each with country and subdivision. Default: none.
+    #[key(example = "[\"DE-BE/Berlin\"]", default = Vec::new(), reader = ListBy(cities, TEXT))]
+    pub cities: Vec<Option<Arc<str>>>,
+    /// Networks by the number of their autonomous system. Default: none.
+    #[key(example = "[64496]", default = Vec::new(), reader = ListBy(asns, NUMBER_OR_TEXT))]
+    pub asns: Vec<Option<u32>>,
     /// A file with one block or address a line, and comments behind # or ;. It is read again when it changes, and a broken one
     /// keeps the list before it; at the start, its good lines are the list. At most 4194304 blocks, of 10 bytes (IPv4) or 34 (IPv6).
     /// Default: none.
@@ -63,16 +76,26 @@ impl ListRules {
         std::iter::once(&self.cidrs).chain(self.file.iter().map(|file| &file.blocks))
     }
 
+    /// Returns the places that it names.
+    #[must_use]
+    pub fn places(&self) -> PlaceSet {
+        PlaceSet {
+            countries: self.countries.clone(),
+            cities: self.cities.clone(),
+            asns: self.asns.clone(),
+        }
+    }
+
     /// Returns the number of its blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sets().map(|set| set.len()).sum()
     }
 
-    /// Returns whether it has no block.
+    /// Returns whether it names nobody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.places().is_empty()
     }
 
     /// Returns its memory, in bytes.
@@ -106,7 +129,14 @@ pub(crate) struct ListNames {
 }
 
 fn warn_of_empty_list(keys: &ListRulesKeys, section: &TableSection<'_>) -> Option<()> {
-    if !section.has("file") && keys.cidrs.as_ref().is_some_and(|cidrs| cidrs.is_empty()) {
+    let names_places = [
+        keys.countries.as_ref().map(Vec::len),
+        keys.cities.as_ref().map(Vec::len),
+        keys.asns.as_ref().map(Vec::len),
+    ];
+    let names_nobody = keys.cidrs.as_ref().is_some_and(|cidrs| cidrs.is_empty())
+        && names_places.iter().all(|places| *places == Some(0));
+    if !section.has("file") && names_nobody {
         section.report.warning(
             &section.place,
             "the list names nobody",
@@ -114,6 +144,30 @@ fn warn_of_empty_list(keys: &ListRulesKeys, section: &TableSection<'_>) -> Optio
         );
     }
     Some(())
+}
+
+fn countries(field: &KeyField<'_>) -> Option<Vec<Option<CountryCode>>> {
+    Some(named(field, GeoField::Country)?.countries)
+}
+
+fn cities(field: &KeyField<'_>) -> Option<Vec<Option<Arc<str>>>> {
+    Some(named(field, GeoField::City)?.cities)
+}
+
+fn asns(field: &KeyField<'_>) -> Option<Vec<Option<u32>>> {
+    Some(named(field, GeoField::Asn)?.asns)
+}
+
+/// Reads the places of a list, which has no exceptions: `allow` and `block` of other lists are those.
+fn named(field: &KeyField<'_>, geo: GeoField) -> Option<PlaceSet> {
+    let named = geo::places(field, geo)?;
+    if named.except.is_empty() {
+        return Some(named.of);
+    }
+    field.refuse(
+        "a list has no exceptions",
+        "write them in a list of their own, and name that in `allow` where this one is in `block`",
+    )
 }
 
 fn cidrs(field: &KeyField<'_>) -> Option<Arc<CidrSet>> {

@@ -16,6 +16,7 @@ mod conditions;
 pub(super) mod cors;
 pub(super) mod defence;
 pub(super) mod error_pages;
+pub(super) mod geo;
 pub(super) mod jwt;
 pub(super) mod limit;
 pub(super) mod list;

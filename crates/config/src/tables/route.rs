@@ -4,11 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method, header};
+use sluicegate_base::geo::{GeoField, PlaceCondition, PlaceSet};
 use sluicegate_base::path::{PathCase, PathRegex};
 use sluicegate_limiter::Seed;
 use toml::de::DeValue;
 
 use super::conditions;
+use super::geo::{self, NamedPlaces};
 use super::list;
 use super::respond;
 use super::server::LARGEST_BODY;
@@ -167,6 +169,7 @@ fn matches(
         ClientCondition::default(),
         conditions::client,
     );
+    let place = places(section);
     let query = section.or("query", "{ page = \"2\" }", Vec::new(), conditions::query);
     let matches = || {
         let (path, regex) = path.clone()?;
@@ -177,12 +180,38 @@ fn matches(
             case: case?,
             methods: methods?,
             client: client?,
+            place: place?,
             headers: headers?,
             query: query?,
         })
     };
     let matches = matches();
     (path, matches)
+}
+
+/// Reads `countries`, `cities` and `asns`.
+fn places(section: &TableSection<'_>) -> Option<PlaceCondition> {
+    let read = |key, example, geo| {
+        section.or(key, example, NamedPlaces::default(), |field| {
+            geo::places(field, geo)
+        })
+    };
+    let countries = read("countries", "[\"DE\", \"AT\"]", GeoField::Country);
+    let cities = read("cities", "[\"DE-BE/Berlin\"]", GeoField::City);
+    let asns = read("asns", "[64496]", GeoField::Asn);
+    let (countries, cities, asns) = (countries?, cities?, asns?);
+    Some(PlaceCondition {
+        of: PlaceSet {
+            countries: countries.of.countries,
+            cities: cities.of.cities,
+            asns: asns.of.asns,
+        },
+        except: PlaceSet {
+            countries: countries.except.countries,
+            cities: cities.except.cities,
+            asns: asns.except.asns,
+        },
+    })
 }
 
 /// Reads the action of the route: its origin, `respond` or `redirect`. A second one is refused, and what it says is checked all the same.
@@ -255,6 +284,9 @@ fn described(matches: &RouteMatch) -> Name {
     name.push_str(&matches.path.text);
     if !matches.client.is_any() {
         name.push_str(&format!(" client={}", matches.client));
+    }
+    if !matches.place.is_any() {
+        name.push_str(&format!(" {}", matches.place));
     }
     for (header, value) in &matches.headers {
         let mut hasher = Seed::from_bytes(*b"sluicegate route").hasher();
