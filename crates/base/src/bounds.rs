@@ -321,8 +321,8 @@ pub const TRACE_STATE: usize = 512;
 /// Media ranges of `Accept` that are read: browsers send about seven. Those after them are ignored.
 pub const ACCEPT_RANGES: usize = 32;
 
-/// Bytes of one database of countries, cities or networks, which is kept in memory whole: the largest free one has 70 MB, the largest
-/// that is sold about 600 MB. While a new one is read, it and the one in force are there. A larger file is refused.
+/// Bytes of one database of countries, cities or networks, which is kept in memory whole. While a new one is read, it and the one in force
+/// are there. A larger file is refused.
 pub const GEO_DATABASE_BYTES: usize = 1024 * 1024 * 1024;
 
 /// Databases of a configuration: each costs a request a search. More are refused when the configuration is read.
