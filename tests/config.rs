@@ -576,18 +576,9 @@ fn written_keys(text: &str) -> BTreeSet<String> {
 
 fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String>) {
     for (key, value) in table {
-        let key = if [
-            "limit",
-            "list",
-            "origin",
-            "error_pages",
-            "route[].error_pages",
-        ]
-        .contains(&path)
-        {
-            "NAME"
-        } else {
-            key.get_ref()
+        let key = match path {
+            "limit" | "list" | "origin" | "error_pages" | "route[].error_pages" => "NAME",
+            _ => key.get_ref(),
         };
         let path = format!("{path}.{key}");
         let path = path.trim_start_matches('.');

@@ -328,8 +328,7 @@ pub const GEO_DATABASE_BYTES: usize = 1024 * 1024 * 1024;
 /// Databases of a configuration: each costs a request a search. More are refused when the configuration is read.
 pub const GEO_DATABASES: usize = 8;
 
-/// Countries, cities or networks that a route or a list can name: each field is a binary search. More are refused when the configuration
-/// is read.
+/// Countries, cities or networks that a route or a list can name: each field is a binary search. More are refused when it is read.
 pub const GEO_VALUES: usize = 4096;
 
 /// Bytes of a file of overrides: a million rows have about 40 MB. A larger file is refused when the configuration is read.
