@@ -8,6 +8,7 @@
 //! A case is text: `json /pointer` or `form name` on the first line, the content type on the second, then the body.
 #![no_main]
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
@@ -17,6 +18,7 @@ use serde_json::Value as Json;
 use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, body_kind, normal_value};
 use sluicegate_base::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate::client::PeerTrust;
+use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
 use sluicegate::rejection::MissingReason;
@@ -74,6 +76,9 @@ fn run(bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
+/// The client of all cases.
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
 type Found = Result<Vec<u8>, MissingReason>;
 
 fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found {
@@ -81,10 +86,12 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         source: source.clone(),
         normalizers: Vec::new(),
     };
+    let databases = GeoDatabases::default();
     let facts = RequestFacts {
         segments: "/",
         secured: None,
-        client: [192, 0, 2, 1].into(),
+        client: CLIENT,
+        place: &ClientPlace::new(&databases, CLIENT),
         hop: PeerTrust::Stranger,
         host: "",
         path: "/",
@@ -95,6 +102,7 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         token: &PresentedToken::new(None, headers),
         body,
         now: Timestamp::from_secs(1_800_000_000),
+        recorded: &[],
     };
     normal_value(&part, &facts).map(|value| value.into_owned())
 }
