@@ -164,7 +164,8 @@ impl Gateway {
                 if let Rejection::ByLimit(by) = &mut rejection
                     && let Some(limit) = route.limits.get(usize::from(by.limit))
                 {
-                    by.wait += limit.retry_jitter(by.key, context.decided_at);
+                    let jitter = limit.retry_jitter(by.key, context.decided_at);
+                    by.wait = by.wait.saturating_add(jitter);
                 }
                 let step = match &rejection {
                     Rejection::KeyMissing => Step::Incomplete,
