@@ -13,9 +13,9 @@
 //! # Threads
 //! A socket is registered for its lifetime in the runtime of the thread that opened it, its home thread: neither Pingora's streams nor TLS
 //! sessions give their socket away. Another thread can use the connection, as Pingora's pool does, but each wait for bytes then wakes the
-//! home thread too. So a connection is kept only by its home thread, a list is searched for connections of the calling thread first,
-//! and a thread takes those of others for its first [`BUSY_USES`] misses of an interval; after these it opens connections of its own. The
-//! bound on connections matters more than these wake-ups, so a server with `max_connections` has no such limit.
+//! home thread too. So a connection is kept only by its home thread, a list has those of each thread apart and gives the calling thread its
+//! own first, and a thread takes those of others for its first [`BUSY_USES`] misses of an interval; after these it opens connections of its
+//! own. The bound on connections matters more than these wake-ups, so a server with `max_connections` has no such limit.
 //!
 //! When the runtime of the home thread ends, reads and writes fail: an idle connection looks closed and is dropped, and a request on it
 //! fails like one whose server closed a kept connection. Runtimes end only with the process, all at the same time, after the drain.

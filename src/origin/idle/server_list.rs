@@ -4,8 +4,9 @@
 //! for one kind of peer. When a reload changes the protocol, the trust or the bound, or the server leaves its origin, they are closed.
 //!
 //! # Concurrency
-//! One lock, held for a few instructions, and by a sweep for some 30 ns a connection. Connections are dropped after it is released: the
-//! end of a permit takes the lock of [`Connections`](super::super::Connections), which is held when this lock is taken.
+//! One lock, held for a few instructions a thread that has connections, and by a sweep for some 30 ns a connection. Connections are dropped
+//! after it is released: the end of a permit takes the lock of [`Connections`](super::super::Connections), which is held when this lock is
+//! taken.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,9 +15,6 @@ use tokio::time::Instant;
 
 use super::process::IdlePlace;
 use super::{IdleConnection, PoolGeneration, TakeFrom, ThreadNumber, thread};
-
-/// Connections that a thread looks at for one of its own.
-const OWN_LOOKS: usize = 8;
 
 /// The idle connections to one server.
 #[derive(Default)]
@@ -28,9 +26,17 @@ struct ListState {
     key: Option<u64>,
     /// The latest pool that set the key.
     generation: PoolGeneration,
+    /// Those that have connections, at most one for each thread that requests run in.
+    threads: Vec<ThreadList>,
+    is_registered: bool,
+}
+
+/// The connections of one home thread. Each thread finds its own at once, however many others there are: a thread that did not would open
+/// one connection after the other.
+struct ThreadList {
+    thread: ThreadNumber,
     /// The longest idle one first.
     connections: VecDeque<ListedConnection>,
-    is_registered: bool,
 }
 
 /// A connection and its place among those of the process.
@@ -60,10 +66,10 @@ impl IdleList {
         }
         state.generation = by;
         let closed = if state.key == key {
-            VecDeque::new()
+            Vec::new()
         } else {
             state.key = key;
-            std::mem::take(&mut state.connections)
+            std::mem::take(&mut state.threads)
         };
         drop(state);
         drop(closed);
@@ -86,7 +92,7 @@ impl IdleList {
             idle,
             _place: place,
         };
-        state.connections.push_back(listed);
+        state.push(listed);
         if std::mem::replace(&mut state.is_registered, true) {
             Registration::Made
         } else {
@@ -106,41 +112,56 @@ impl IdleList {
         if state.key != Some(key) {
             return None;
         }
-        let number = state.connections.len();
-        let own = (number.saturating_sub(OWN_LOOKS)..number)
-            .rev()
-            .find(|&index| state.connections[index].idle.home.thread == taker);
-        let index = match from {
-            TakeFrom::AllThreads => own.or(number.checked_sub(1)),
-            TakeFrom::OwnThread => own,
-        };
-        Some(state.connections.remove(index?)?.idle)
+        let mut threads = state.threads.iter_mut();
+        let own = threads.find(|list| list.thread == taker);
+        if let Some(listed) = own.and_then(|list| list.connections.pop_back()) {
+            return Some(listed.idle);
+        }
+        if from == TakeFrom::OwnThread {
+            return None;
+        }
+        let since = |list: &&mut ThreadList| Some(list.connections.back()?.idle.since);
+        let latest = state.threads.iter_mut().max_by_key(since)?;
+        Some(latest.connections.pop_back()?.idle)
     }
 
     /// Returns since when its longest idle connection is idle.
     pub(super) fn longest_idle(&self) -> Option<Instant> {
         let state = self.state();
-        state.connections.front().map(|listed| listed.idle.since)
+        state
+            .threads
+            .iter()
+            .filter_map(ThreadList::longest_idle)
+            .min()
     }
 
     /// Takes the connection that is idle for the longest time, whatever it is for.
     pub(in crate::origin) fn take_longest_idle(&self) -> Option<IdleConnection> {
-        Some(self.state().connections.pop_front()?.idle)
+        let mut state = self.state();
+        let lists = state.threads.iter_mut();
+        let longest = lists
+            .filter_map(|list| Some((list.longest_idle()?, list)))
+            .min_by_key(|(since, _)| *since);
+        let (_, list) = longest?;
+        Some(list.connections.pop_front()?.idle)
     }
 
     /// Closes the connections that no request can use at `now`.
     pub(super) fn sweep(&self, now: Instant) {
         let mut closed = Vec::new();
         let mut state = self.state();
-        for _ in 0..state.connections.len() {
-            if let Some(mut listed) = state.connections.pop_front() {
-                if listed.idle.is_usable(now) {
-                    state.connections.push_back(listed);
-                } else {
-                    closed.push(listed);
+        for list in &mut state.threads {
+            for _ in 0..list.connections.len() {
+                if let Some(mut listed) = list.connections.pop_front() {
+                    if listed.idle.is_usable(now) {
+                        list.connections.push_back(listed);
+                    } else {
+                        closed.push(listed);
+                    }
                 }
             }
         }
+        state.threads.retain(|list| !list.connections.is_empty());
         drop(state);
         drop(closed);
     }
@@ -148,13 +169,36 @@ impl IdleList {
     /// Returns whether it has connections. One without needs another registration.
     pub(super) fn stays_registered(&self) -> bool {
         let mut state = self.state();
-        state.is_registered = !state.connections.is_empty();
+        let mut lists = state.threads.iter();
+        state.is_registered = lists.any(|list| !list.connections.is_empty());
         state.is_registered
+    }
+}
+
+impl ListState {
+    fn push(&mut self, listed: ListedConnection) {
+        let thread = listed.idle.home.thread;
+        let list = self.threads.iter_mut().find(|list| list.thread == thread);
+        match list {
+            Some(list) => list.connections.push_back(listed),
+            None => self.threads.push(ThreadList {
+                thread,
+                connections: VecDeque::from([listed]),
+            }),
+        }
+    }
+}
+
+impl ThreadList {
+    fn longest_idle(&self) -> Option<Instant> {
+        Some(self.connections.front()?.idle.since)
     }
 }
 
 impl std::fmt::Debug for IdleList {
     fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(into, "IdleList({})", self.state().connections.len())
+        let state = self.state();
+        let connections = state.threads.iter().map(|list| list.connections.len());
+        write!(into, "IdleList({})", connections.sum::<usize>())
     }
 }

@@ -162,6 +162,23 @@ async fn connections_of_other_threads_are_borrowed() {
     assert!(bench.list.take(KEY, TakeFrom::AllThreads).is_some());
 }
 
+/// Goal: a thread finds its own connections behind any number of others, so that it opens none while it has an idle one. Method: one of its
+/// own, then a hundred of another thread.
+#[tokio::test]
+async fn a_thread_finds_its_own_behind_others() {
+    let mut bench = Bench::new(1000).await;
+    let own = bench.connection().await;
+    bench.all.put(own);
+    for _ in 0..100 {
+        let foreign = bench.idle(OTHER_THREAD, None).await;
+        bench.all.put(foreign);
+    }
+    let own = bench.list.take(KEY, TakeFrom::OwnThread);
+    assert_eq!(own.map(|idle| idle.home.thread), Some(thread::number()));
+    assert!(bench.list.take(KEY, TakeFrom::OwnThread).is_none());
+    assert_eq!(bench.listed(), 100);
+}
+
 /// Goal: the number of idle connections is bounded, and the one that is idle for the longest time is closed. Method: three places, taken
 /// by a busy thread and the lists of two servers; one more.
 #[tokio::test(start_paused = true)]
