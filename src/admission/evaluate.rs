@@ -50,6 +50,17 @@ pub struct LimitEvaluation<'a> {
     notes: Vec<LimitNote>,
     /// The tiers that the request names, by index on the route.
     named: Vec<(u8, Name)>,
+    charging: ChargeTiming,
+}
+
+/// The time from which the charges of a request stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChargeTiming {
+    /// Its admission.
+    #[default]
+    AtOnce,
+    /// The call of [`Admitted::start`]: before, they are refunded if the request is dropped.
+    Held,
 }
 
 /// Computes the checks of a request against each of `limits`, to be decided by [`LimitEvaluation::decide`], and repeats what operators have
@@ -68,6 +79,7 @@ pub fn plan<'a>(
         checks: ArrayVec::new(),
         notes: Vec::new(),
         named: Vec::new(),
+        charging: ChargeTiming::AtOnce,
     };
     // Fallback limits have checks too: whether one of them is asked is known later.
     for (limit, active) in (0..).zip(limits.iter()) {
@@ -102,6 +114,12 @@ impl<'a> LimitEvaluation<'a> {
         in_tier.map_err(|note| self.notes.push(note)).ok()
     }
 
+    /// Returns the evaluation with charges that stand at this time.
+    #[must_use]
+    pub fn charging(self, charging: ChargeTiming) -> Self {
+        Self { charging, ..self }
+    }
+
     /// Decides over the limits and charges them, all or none. It waits only where a limit is decided in a store; cancelling it refunds
     /// what was charged by then.
     pub async fn decide(self, now: Timestamp) -> Admission {
@@ -114,6 +132,7 @@ impl<'a> LimitEvaluation<'a> {
         };
         let applicable = self.applicable(&written, &marks);
         let asks_store = self.limits.ask_store();
+        let charging = self.charging;
         match joint.charged.take() {
             None => {
                 let ban = strike(&checks, &joint, now);
@@ -122,8 +141,9 @@ impl<'a> LimitEvaluation<'a> {
             Some(transaction) => {
                 let mut report = self.report(&checks, joint);
                 let delay = report.verdict.delay();
+                let starts = delay.is_zero() && charging == ChargeTiming::AtOnce;
                 // Where others of its limits are asked in a store, the request may still end before it is decided.
-                let progress = match delay.is_zero() && !asks_store {
+                let progress = match starts && !asks_store {
                     true => RequestProgress::UnderWay,
                     false => RequestProgress::HeldBack,
                 };
@@ -133,7 +153,7 @@ impl<'a> LimitEvaluation<'a> {
                     report.note(check.charge_in_shadow(&mut transaction, now).await);
                     report.note(check.charge_shadow_rates(&mut transaction, now));
                 }
-                if delay.is_zero() {
+                if starts {
                     transaction.start();
                 }
                 Admission::Admitted(Admitted::holding(transaction), Some(report))

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use http::{HeaderMap, Method};
 use sluicegate_base::address::{PrefixBits, prefix};
@@ -47,6 +48,8 @@ pub struct RequestFacts<'a> {
     pub secured: Option<&'a TlsFacts>,
     /// The beginning of the body.
     pub body: KnownBody<'a>,
+    /// The number of requests that it counts as.
+    pub hits: NonZeroU32,
     /// The time of the decision.
     pub now: Timestamp,
     /// Keys that a log has in place of the values; none for a live request.
@@ -268,6 +271,7 @@ mod tests {
                 token,
                 secured: None,
                 body: KnownBody::Unread,
+                hits: NonZeroU32::MIN,
                 now: Timestamp::from_secs(0),
                 recorded: &[],
             }

@@ -187,7 +187,7 @@ impl ActiveLimit {
         Ask {
             limit: &self.limit,
             key: keyed.key,
-            cost: self.cost,
+            cost: self.cost.saturating_mul(facts.hits),
             payer: payers.map(|bits| payer::payer(facts.client, bits)),
         }
     }

@@ -44,7 +44,7 @@ use sluicegate_limiter::{Ask, KeyHash, MAX_ASKS, Outcome, Timestamp, Verdict};
 
 pub use admitted::Admitted;
 pub use body::{BodyKind, KnownBody, is_read as body_is_read, reading as body_kind};
-pub use evaluate::{LimitEvaluation, plan};
+pub use evaluate::{ChargeTiming, LimitEvaluation, plan};
 pub use inspect::{KeyState, NamedKey};
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub use key_values::key_values;
@@ -85,14 +85,7 @@ pub fn admit(
         return Admission::Admitted(Admitted::without_charges(), None);
     }
     if !limits.are_plain() {
-        let plan = match plan(limits, facts, seed, missing) {
-            Ok(plan) => plan,
-            Err(admission) => return *admission,
-        };
-        return plan
-            .decide(now)
-            .now_or_never()
-            .unwrap_or(Admission::NeedsStore);
+        return admit_as(ChargeTiming::AtOnce, limits, facts, seed, now, missing);
     }
     let asks = asks(limits, facts, seed, missing);
     let verdict = sluicegate_limiter::decide(&asks, now);
@@ -106,6 +99,27 @@ pub fn admit(
             let report = AdmissionReport::plain(verdict);
             Admission::Rejected(Rejection::ByLimit(rejection), Some(report))
         }
+    }
+}
+
+/// Decides as [`admit`] does, with charges that stand at this time.
+#[must_use]
+pub fn admit_as(
+    charging: ChargeTiming,
+    limits: &RouteLimits,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+    now: Timestamp,
+    missing: &mut MissingKeys,
+) -> Admission {
+    if limits.is_empty() {
+        return Admission::Admitted(Admitted::without_charges(), None);
+    }
+    match plan(limits, facts, seed, missing) {
+        Ok(plan) => (plan.charging(charging).decide(now))
+            .now_or_never()
+            .unwrap_or(Admission::NeedsStore),
+        Err(admission) => *admission,
     }
 }
 

@@ -109,6 +109,7 @@ impl Bench {
             token: &PresentedToken::new(None, &self.headers),
             secured: None,
             body: KnownBody::Unread,
+            hits: std::num::NonZeroU32::MIN,
             now: self.now,
             recorded: &[],
         })

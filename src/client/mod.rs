@@ -34,7 +34,7 @@ mod tls_facts;
 use std::net::IpAddr;
 
 use http::HeaderMap;
-use http::header::{FORWARDED, HeaderName};
+use http::header::{FORWARDED, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use sluicegate_base::proxy_fields::X_FORWARDED_FOR;
 
@@ -118,6 +118,25 @@ pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> Clien
             address: peer,
             source: AddressSource::Connection,
         },
+    }
+}
+
+/// Returns the field in which [`identify`] finds this client, where a trusted hop sends it.
+#[must_use]
+pub fn told(client: IpAddr, rules: &ClientRules) -> Option<(HeaderName, HeaderValue)> {
+    let (name, text) = match &rules.client_ip_header {
+        ForwardedSource::XForwardedFor => (X_FORWARDED_FOR.clone(), client.to_string()),
+        ForwardedSource::Forwarded => (FORWARDED, format!("for=\"{}\"", bracketed(client))),
+        ForwardedSource::SingleValue(name) => (name.clone(), client.to_string()),
+    };
+    Some((name, HeaderValue::try_from(text).ok()?))
+}
+
+/// Returns an address as a node of `Forwarded`, RFC 7239 §6.
+fn bracketed(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
     }
 }
 

@@ -306,3 +306,26 @@ proptest! {
         let _ = identify("10.0.0.9".parse().unwrap(), &headers, &rules);
     }
 }
+
+proptest! {
+    /// Goal: a client that is told is found, and no trusted network changes that. Method: any address, in each field.
+    #[test]
+    fn a_told_client_is_found(bits in any::<u128>(), is_v4 in any::<bool>()) {
+        let client = match is_v4 {
+            true => IpAddr::from((bits as u32).to_be_bytes()),
+            false => IpAddr::from(bits.to_be_bytes()).to_canonical(),
+        };
+        let own = HeaderName::from_static("x-client");
+        for source in [
+            ForwardedSource::XForwardedFor,
+            ForwardedSource::Forwarded,
+            ForwardedSource::SingleValue(own),
+        ] {
+            let rules = rules(&["127.0.0.0/8"], source);
+            let fields = HeaderMap::from_iter(told(client, &rules));
+            let found = identify("127.0.0.1".parse().unwrap(), &fields, &rules);
+            prop_assert_eq!(found.address, client);
+            prop_assert_eq!(found.source, AddressSource::Forwarded);
+        }
+    }
+}

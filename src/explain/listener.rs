@@ -12,6 +12,8 @@ pub struct ListenerExplained {
     pub address: String,
     /// The proxies that may ask there.
     pub asked_by: String,
+    /// The subject of their questions.
+    pub asked_about: &'static str,
     /// The answers.
     pub answers: String,
 }
@@ -19,21 +21,35 @@ pub struct ListenerExplained {
 impl ListenerExplained {
     /// Explains a listener; `None` for one whose requests are served, as the routes say.
     pub(super) fn of(listener: &ListenerRules, rules: &Rules) -> Option<Self> {
-        let ListenerProtocol::ForwardAuth { rejection_status } = listener.protocol else {
-            return None;
-        };
-        let proxies = rules.client.trusted_proxies.iter();
-        let proxies: Vec<String> = proxies.map(ToString::to_string).collect();
-        let answers = match rejection_status {
-            None => "204 for a request that its route admits, else the rejection".to_owned(),
-            Some(status) => format!(
+        let answers = match listener.protocol {
+            ListenerProtocol::Http => return None,
+            ListenerProtocol::ForwardAuth {
+                rejection_status: None,
+            } => "204 for a request that its route admits, else the rejection".to_owned(),
+            ListenerProtocol::ForwardAuth {
+                rejection_status: Some(status),
+            } => format!(
                 "204 for a request that its route admits, else the rejection as {}, with its own status in X-Sluicegate-Status",
                 status.as_u16()
             ),
+            ListenerProtocol::RateLimitService => {
+                "OK for a descriptor that its route admits, else OVER_LIMIT; where one is over its limit, none is charged".to_owned()
+            }
         };
+        let asked_about = match listener.protocol {
+            ListenerProtocol::RateLimitService => {
+                "by Envoy's rate limit service about descriptors; the domain is the path, entries are parameters of the query"
+            }
+            ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
+                "about requests that they have received"
+            }
+        };
+        let proxies = rules.client.trusted_proxies.iter();
+        let proxies: Vec<String> = proxies.map(ToString::to_string).collect();
         Some(Self {
             address: listener.address.to_string(),
             asked_by: listed(&proxies),
+            asked_about,
             answers,
         })
     }
@@ -42,8 +58,8 @@ impl ListenerExplained {
     pub(super) fn sentences(&self) -> Vec<String> {
         vec![
             format!(
-                "Proxies of {} ask here about requests that they have received; nothing is forwarded.",
-                self.asked_by
+                "Proxies of {} ask here {}; nothing is forwarded.",
+                self.asked_by, self.asked_about
             ),
             format!("The answer is {}.", self.answers),
         ]

@@ -1,6 +1,7 @@
 //! Holds the facts that the stages have found about one request; each stage adds its part, and the record stage reads all.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::direct::CacheTransaction;
 use super::forward_auth::ForwardAuthAnswer;
 use super::locate::Located;
 use super::min_body_rate::Pace;
-use crate::admission::{AdmissionReport, Admitted, FinalResponse, ResponseSource};
+use crate::admission::{AdmissionReport, Admitted, ChargeTiming, FinalResponse, ResponseSource};
 use crate::budgets::{BytesPermit, ClientAccount};
 use crate::client::{AddressSource, TlsFacts};
 use crate::config::rules::Name;
@@ -68,6 +69,10 @@ pub struct Context {
     pub secured: Option<Arc<TlsFacts>>,
     /// The rules of an answer to a proxy that asks about this request; `None` for a request that is to be served.
     pub(super) forward_auth: Option<ForwardAuthAnswer>,
+    /// The number of requests that it counts as.
+    pub(super) hits: NonZeroU32,
+    /// The time from which its charges stand.
+    pub(super) charging: ChargeTiming,
     /// The client's address, and where it was read from.
     pub client: Option<(IpAddr, AddressSource)>,
     /// The place of the client; `None` where nothing has read it.
@@ -113,6 +118,8 @@ impl Context {
             peer: None,
             secured: None,
             forward_auth: None,
+            hits: NonZeroU32::MIN,
+            charging: ChargeTiming::AtOnce,
             client: None,
             place: None,
             trace: None,

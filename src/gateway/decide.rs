@@ -16,7 +16,7 @@ use super::max_forwards;
 use super::redirect;
 use super::step::Step;
 use super::wait::{self, WaitEnd};
-use crate::admission::{Admission, KnownBody, admit, plan};
+use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::failure::{ClientFailure, Result};
 use crate::process::warn_of_overflow;
@@ -62,7 +62,8 @@ impl Gateway {
             address: peer,
             secured,
         };
-        let located = locate(snapshot, told, &RequestHead::from(head)).map_err(Step::Reject)?;
+        let mut located = locate(snapshot, told, &RequestHead::from(head)).map_err(Step::Reject)?;
+        located.hits = context.hits;
         context.client = Some((located.client.address, located.client.source));
         context.place = located.place.known().cloned();
         let own = context.located.insert(RequestRoute::from(&located));
@@ -107,13 +108,12 @@ impl Gateway {
         }
         let body = context.body.as_ref();
         let body = body.map_or(KnownBody::Unread, Prefix::known);
-        let admission = admit(
-            limits,
-            &located.facts(body, context.decided_at),
-            &self.0.seed,
-            context.decided_at,
-            &mut context.missing_keys,
-        );
+        let (facts, now) = (located.facts(body, context.decided_at), context.decided_at);
+        let (seed, missing) = (&self.0.seed, &mut context.missing_keys);
+        let admission = match context.charging {
+            ChargeTiming::AtOnce => admit(limits, &facts, seed, now, missing),
+            ChargeTiming::Held => admit_as(ChargeTiming::Held, limits, &facts, seed, now, missing),
+        };
         context.place = located.place.known().cloned();
         self.conclude(admission, located.route, head, context)
     }
@@ -207,7 +207,8 @@ impl Gateway {
         };
         let place = context.place.take();
         let (route, plan) = match relocate(&snapshot, peer, &RequestHead::from(head), place) {
-            Ok(located) => {
+            Ok(mut located) => {
+                located.hits = context.hits;
                 let body = context.body.as_ref();
                 let body = body.map_or(KnownBody::Unread, Prefix::known);
                 let facts = located.facts(body, context.decided_at);
@@ -220,7 +221,7 @@ impl Gateway {
             Err(problem) => return Step::Reject(problem),
         };
         let admission = match plan {
-            Ok(plan) => plan.decide(context.decided_at).await,
+            Ok(plan) => (plan.charging(context.charging).decide(context.decided_at)).await,
             Err(admission) => *admission,
         };
         self.conclude(admission, route, head, context)

@@ -42,8 +42,14 @@ impl ForwardAuthAnswer {
         match protocol {
             ListenerProtocol::Http => None,
             ListenerProtocol::ForwardAuth { rejection_status } => Some(Self { rejection_status }),
+            ListenerProtocol::RateLimitService => Some(Self::OWN_STATUS),
         }
     }
+
+    /// The rules of answers whose rejections each have their own status.
+    pub(super) const OWN_STATUS: Self = Self {
+        rejection_status: None,
+    };
 
     /// Returns the rules of the answer to a question that has `problem`. A fault of the question keeps its status, since it says nothing
     /// about the client.

@@ -3,6 +3,7 @@
 //! The path of requests, `explain` and `replay` call it, so all find the same client, route and key.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
@@ -112,6 +113,8 @@ pub struct Located<'a> {
     pub place: ClientPlace<'a>,
     /// The lists of the route that contain the client.
     pub standing: ListMatch<'a>,
+    /// The number of requests that it counts as: one, where nobody says otherwise.
+    pub(super) hits: NonZeroU32,
     hop: PeerTrust,
     secured: Option<&'a TlsFacts>,
     /// The host in normal form.
@@ -171,6 +174,7 @@ impl Located<'_> {
             token: &self.token,
             secured: self.secured,
             body,
+            hits: self.hits,
             now,
             recorded: &[],
         }
@@ -244,6 +248,7 @@ pub(super) fn relocate<'a>(
         route,
         place,
         standing,
+        hits: NonZeroU32::MIN,
         secured: peer.secured,
         hop: client::hop(peer.address, &snapshot.rules.client),
         host,

@@ -25,6 +25,7 @@ mod proof;
 mod record;
 mod redirect;
 mod replay_bytes;
+mod rls;
 mod shape;
 mod step;
 mod strip;
@@ -42,6 +43,7 @@ pub(crate) use direct::CHUNK_LIMITS;
 pub use direct::{AnswerHead, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient};
 pub use locate::{Located, RequestHead, locate};
 pub(crate) use min_body_rate::worth;
+pub use rls::CallFault;
 pub use shape::BodyEnd;
 pub(crate) use wait::closed as connection_closed;
 

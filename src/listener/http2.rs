@@ -30,13 +30,14 @@ use sluicegate_base::bounds;
 use sluicegate_base::clock;
 
 use super::connection::read_pace;
+use super::grpc;
 use super::guarded_stream::GuardedStream;
 use super::http2_stream::Http2Stream;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::budgets::{BudgetCap, ClientStreams, StreamCaps, StreamPermit};
 use crate::client::{TlsFacts, identify};
-use crate::config::rules::ServerRules;
+use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
 use crate::record::Outcome;
@@ -220,6 +221,9 @@ impl ConnectionStreams {
 
     /// Serves the request of one stream.
     async fn serve(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        if self.facts.protocol == ListenerProtocol::RateLimitService {
+            return grpc::serve(&self.gateway, &self.facts, (request, respond)).await;
+        }
         let (head, body) = request.into_parts();
         let head = RequestHeader::from(head);
         let decided = self

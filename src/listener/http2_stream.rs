@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
-use http::HeaderMap;
+use http::{HeaderMap, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -60,6 +60,14 @@ impl Http2Stream {
             last: None,
             is_ended: false,
         }
+    }
+
+    /// Begins the final answer with this head, which is all of it where it is whole.
+    pub(super) fn begin(&mut self, head: Response<()>, is_whole: bool) -> io::Result<()> {
+        let answer = self.respond.send_response(head, is_whole);
+        self.answer = Some(answer.map_err(Error::other)?);
+        self.is_ended = is_whole;
+        Ok(())
     }
 
     async fn read(&mut self) -> io::Result<usize> {
@@ -155,10 +163,7 @@ impl RequestClient for Http2Stream {
         if is_interim {
             return self.respond.send_informational(head).map_err(Error::other);
         }
-        let answer = self.respond.send_response(head, is_whole);
-        self.answer = Some(answer.map_err(Error::other)?);
-        self.is_ended = is_whole;
-        Ok(())
+        self.begin(head, is_whole)
     }
 
     async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {

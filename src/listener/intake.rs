@@ -132,7 +132,7 @@ impl Intake {
                 .ok()??;
             stream.selected_alpn_proto() == Some(ALPN::H2)
         } else {
-            listener.rules.http2 == Http2::Accepted
+            listener.rules.http2() == Http2::Accepted
                 && timeout(patience, Self::speaks_http2(&mut stream))
                     .await
                     .ok()??
@@ -170,9 +170,21 @@ impl Intake {
                 }
             };
             let head = connection.split_head(head_bytes);
-            let decided = (self.gateway).decide_direct(&connection.head, &head, &facts);
+            let decided = match facts.protocol {
+                // Calls are streams of HTTP/2.
+                ListenerProtocol::RateLimitService => None,
+                ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
+                    (self.gateway).decide_direct(&connection.head, &head, &facts)
+                }
+            };
             let Some(decided) = decided else {
-                let problem = GatewayProblem::BadRequest(HttpViolation::Other);
+                let violation = match facts.protocol {
+                    ListenerProtocol::RateLimitService => HttpViolation::NotGrpc,
+                    ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
+                        HttpViolation::Other
+                    }
+                };
+                let problem = GatewayProblem::BadRequest(violation);
                 Box::pin(connection.end_with(problem, &self.shared)).await;
                 return None;
             };

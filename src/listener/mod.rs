@@ -2,6 +2,7 @@
 
 mod admin;
 mod connection;
+mod grpc;
 mod guarded_stream;
 mod http2;
 mod http2_stream;

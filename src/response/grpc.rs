@@ -33,11 +33,17 @@ pub struct GrpcStatus(u8);
 
 impl GrpcStatus {
     const UNKNOWN: Self = Self(2);
-    const DEADLINE_EXCEEDED: Self = Self(4);
-    const UNIMPLEMENTED: Self = Self(12);
+    /// The status of a message that does not come.
+    pub const DEADLINE_EXCEEDED: Self = Self(4);
+    /// The status of a method that there is not.
+    pub const UNIMPLEMENTED: Self = Self(12);
     const INTERNAL: Self = Self(13);
     const UNAVAILABLE: Self = Self(14);
     const UNAUTHENTICATED: Self = Self(16);
+    /// The status of a call that is done.
+    pub const OK: Self = Self(0);
+    /// The status of a message that the method cannot read.
+    pub const INVALID_ARGUMENT: Self = Self(3);
     /// The status of a ban.
     pub const PERMISSION_DENIED: Self = Self(7);
     /// The status of a rejection by a rate.

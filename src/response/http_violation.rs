@@ -11,6 +11,8 @@ pub enum HttpViolation {
     ConnectionOption,
     /// RFC 9113 §8.1.1: a request of HTTP/2.
     Http2,
+    /// The listener has calls of gRPC alone, and the request is of HTTP/1.
+    NotGrpc,
     /// Any other rule, which the proxy checks.
     Other,
 }
@@ -23,6 +25,7 @@ impl HttpViolation {
             Self::Message(rule) => rule_name(rule),
             Self::ConnectionOption => "connection-option",
             Self::Http2 => "http2",
+            Self::NotGrpc => "not-grpc",
             Self::Other => "malformed",
         }
     }
@@ -36,6 +39,9 @@ impl HttpViolation {
                 "the Connection field names a field that must not be removed, or too many, or is malformed"
             }
             Self::Http2 => "the request is malformed in a way that HTTP/2 forbids",
+            Self::NotGrpc => {
+                "this listener answers the calls of Envoy's rate limit service: gRPC, over HTTP/2"
+            }
             Self::Other => "the request is malformed",
         }
     }

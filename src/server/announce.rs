@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tracing::info;
 
-use crate::config::rules::{Http2, ListenerRules, OriginRules, Rules};
+use crate::config::rules::{Http2, ListenerProtocol, ListenerRules, OriginRules, Rules};
 use crate::explain::LimitExplained;
 
 /// Maximum lines of one kind. `/status`, `/routes` and `/config` list the others.
@@ -53,14 +53,14 @@ fn each(mut lines: impl Iterator<Item = String>, what: &str) {
 
 /// Returns `0.0.0.0:443: TLS for www.example.com, HTTP/1.1 and HTTP/2`.
 fn of_listener(listener: &ListenerRules) -> String {
-    let spoken = match listener.http2 {
+    let spoken = match listener.http2() {
         Http2::Accepted => "HTTP/1.1 and HTTP/2",
         Http2::Off => "HTTP/1.1",
     };
-    let spoken = if listener.decides_only() {
-        format!("decisions for other proxies, {spoken}")
-    } else {
-        spoken.to_owned()
+    let spoken = match listener.protocol {
+        ListenerProtocol::Http => spoken.to_owned(),
+        ListenerProtocol::ForwardAuth { .. } => format!("decisions for other proxies, {spoken}"),
+        ListenerProtocol::RateLimitService => "decisions for Envoy, gRPC".to_owned(),
     };
     let Some(tls) = &listener.tls else {
         return match listener.redirect_to_https {

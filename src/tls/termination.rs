@@ -58,7 +58,7 @@ impl Termination {
             installed,
         ));
         let mut config = builder(tls).with_cert_resolver(Arc::clone(&served) as Arc<_>);
-        config.alpn_protocols = protocols(listener.http2);
+        config.alpn_protocols = protocols(listener.http2());
         config.session_storage = Arc::clone(&sessions.kept);
         if let Some(tickets) = &sessions.tickets {
             config.ticketer = Arc::clone(tickets);

@@ -30,4 +30,10 @@ impl Cost {
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.get()))
     }
+
+    /// The cost of so many requests, or the largest that can be told: no rate admits that one.
+    #[must_use]
+    pub const fn saturating_mul(self, requests: NonZeroU32) -> Self {
+        Self(self.0.saturating_mul(requests))
+    }
 }

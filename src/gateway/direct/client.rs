@@ -41,7 +41,7 @@ impl ConnectionFacts {
     /// Returns whether its requests ask about those that another proxy received.
     #[must_use]
     pub fn decides_only(&self) -> bool {
-        matches!(self.protocol, ListenerProtocol::ForwardAuth { .. })
+        self.protocol != ListenerProtocol::Http
     }
 }
 

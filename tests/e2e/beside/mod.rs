@@ -1,7 +1,9 @@
-//! Beside a proxy that stays: nginx, ingress-nginx, Caddy, HAProxy and Traefik forward requests themselves, and ask the gateway about each
-//! beforehand.
+//! Beside a proxy that stays: nginx, ingress-nginx, Caddy, Envoy, HAProxy and Traefik forward requests themselves, and ask the gateway
+//! about each beforehand.
 
 mod caddy;
+mod calls;
+mod envoy;
 mod haproxy;
 mod ingress_nginx;
 mod nginx;

@@ -13,6 +13,8 @@ pub enum ListenerProtocol {
         /// The status of every rejection; `None` for the own one of each.
         rejection_status: Option<StatusCode>,
     },
+    /// They are calls of Envoy's rate limit service, version 3.
+    RateLimitService,
 }
 
 /// Says whether a listener speaks HTTP/2.

@@ -58,7 +58,16 @@ impl ListenerRules {
     /// Returns whether other proxies ask here about their requests.
     #[must_use]
     pub fn decides_only(&self) -> bool {
-        matches!(self.protocol, ListenerProtocol::ForwardAuth { .. })
+        self.protocol != ListenerProtocol::Http
+    }
+
+    /// Returns whether connections in HTTP/2 are served: a service of gRPC has no other.
+    #[must_use]
+    pub fn http2(&self) -> Http2 {
+        match self.protocol {
+            ListenerProtocol::RateLimitService => Http2::Accepted,
+            ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => self.http2,
+        }
     }
 }
 
@@ -69,7 +78,8 @@ struct ProtocolTable {
     /// "http": requests are forwarded or answered as their route says. "forward-auth": a proxy that stays in front of its origins asks
     /// about each request before it forwards it, and gets 204, or the rejection. The request in question is that of X-Forwarded-Method,
     /// -Host and -Uri, its client that of client_ip_header in `[client]`; only trusted_proxies may ask. Routes need no origin if all
-    /// listeners are such. docs/beside-another-proxy.md has complete files for nginx, Caddy, Traefik and HAProxy.
+    /// listeners are such. docs/beside-another-proxy.md has complete files for nginx, Caddy, Traefik and HAProxy. "rls": the same for
+    /// Envoy, which asks by its rate limit service, version 3; docs/envoy.md says how descriptors become requests.
     #[key(
         example = "\"forward-auth\"",
         shown = "\"http\"",
@@ -88,11 +98,13 @@ struct ProtocolTable {
 enum SpokenProtocol {
     Http,
     ForwardAuth,
+    RateLimitService,
 }
 
-const PROTOCOLS: [(&str, SpokenProtocol); 2] = [
+const PROTOCOLS: [(&str, SpokenProtocol); 3] = [
     ("http", SpokenProtocol::Http),
     ("forward-auth", SpokenProtocol::ForwardAuth),
+    ("rls", SpokenProtocol::RateLimitService),
 ];
 
 /// Declares the keys of [`ProxyProtocol`].
@@ -146,7 +158,10 @@ pub(crate) fn only_decide(listeners: &[PlacedValue<ListenerRules>]) -> bool {
 }
 
 fn check_keys(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()> {
-    if let Some(ListenerProtocol::ForwardAuth { .. }) = keys.protocol {
+    if keys
+        .protocol
+        .is_some_and(|protocol| protocol != ListenerProtocol::Http)
+    {
         if let Some(Some(_)) = keys.redirect_to_https {
             return section.refuse(
                 "redirect_to_https",
@@ -177,10 +192,19 @@ fn check_keys(keys: &ListenerRulesKeys, section: &TableSection<'_>) -> Option<()
 }
 
 fn check_protocol(keys: &ProtocolTableKeys, section: &TableSection<'_>) -> Option<()> {
-    if keys.protocol? == SpokenProtocol::Http && section.has("rejection_status") {
+    let message = match keys.protocol? {
+        SpokenProtocol::ForwardAuth => return Some(()),
+        SpokenProtocol::Http => {
+            "rejections of requests that are forwarded have a status of their own"
+        }
+        SpokenProtocol::RateLimitService => {
+            "Envoy chooses the status of what is over a limit: rate_limited_status"
+        }
+    };
+    if section.has("rejection_status") {
         return section.refuse(
             "rejection_status",
-            "rejections of requests that are forwarded have a status of their own",
+            message,
             "write protocol = \"forward-auth\" beside it, or status = 403 in the `refusal` of a limit or route",
         );
     }
@@ -211,6 +235,7 @@ fn protocol(section: &TableSection<'_>) -> Option<ListenerProtocol> {
         SpokenProtocol::ForwardAuth => ListenerProtocol::ForwardAuth {
             rejection_status: table.rejection_status,
         },
+        SpokenProtocol::RateLimitService => ListenerProtocol::RateLimitService,
     })
 }
 

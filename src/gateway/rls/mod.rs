@@ -1,0 +1,262 @@
+//! Answers calls of Envoy's rate limit service: each descriptor of a call is decided like a request, and all are charged or none is.
+//!
+//! # Invariants
+//!
+//! 1. Only a trusted proxy is answered with a decision.
+//! 2. The charges of all descriptors are held until the last one is decided. If one is over its limits, those of the others are refunded.
+//! 3. A descriptor that cannot be decided because of what a client sent is over its limit: Envoy forwards the request of a call that fails.
+
+mod answer;
+mod messages;
+mod question;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use pingora::http::RequestHeader;
+use prost::Message;
+
+use self::answer::CallAnswer;
+use self::messages::{RateLimitDescriptor, RateLimitRequest};
+use super::Gateway;
+use super::answer::OwnAnswer;
+use super::body::Prefix;
+use super::context::Context;
+use super::direct::ConnectionFacts;
+use super::forward_auth::ForwardAuthAnswer;
+use super::record::ClientResponse;
+use super::step::{Step, answer_to};
+use crate::admission::ChargeTiming;
+use crate::client::{PeerTrust, hop};
+use crate::failure::Result;
+use crate::response::{GatewayProblem, GrpcStatus};
+use crate::snapshot::Snapshot;
+
+/// Descriptors of one call. Envoy sends one for each entry of `rate_limits`, mostly fewer than five; each costs a decision. A call with
+/// more is over its limit.
+const MAX_DESCRIPTORS: usize = 32;
+
+/// The reason why a call gets a failure instead of an answer. All of them are mistakes of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFault {
+    /// The peer may not ask.
+    Untrusted,
+    /// The message is none of the service.
+    Malformed,
+    /// It names no domain or no descriptor.
+    Empty,
+}
+
+impl CallFault {
+    /// Returns the status of gRPC.
+    #[must_use]
+    pub fn status(self) -> GrpcStatus {
+        match self {
+            Self::Untrusted => GrpcStatus::PERMISSION_DENIED,
+            Self::Malformed | Self::Empty => GrpcStatus::INVALID_ARGUMENT,
+        }
+    }
+
+    /// Returns a sentence that says what to do.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Untrusted => {
+                "only a proxy of [client] trusted_proxies may ask here; write the address of this one there"
+            }
+            Self::Malformed => {
+                "the message is no RateLimitRequest of envoy.service.ratelimit.v3; write transport_api_version: V3"
+            }
+            Self::Empty => "the call names no domain or no descriptor",
+        }
+    }
+}
+
+/// A descriptor that is decided and not answered.
+struct PendingDescriptor {
+    head: RequestHeader,
+    context: Box<Context>,
+    step: Step,
+    /// True where the call only asks whether there is room.
+    is_look: bool,
+}
+
+/// The result for a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DescriptorResult {
+    /// Its limits admit it, or it has none.
+    Within,
+    /// A limit, a list or a route rejects it.
+    Over,
+}
+
+impl Gateway {
+    /// Decides over the descriptors of a call, and charges them, all or none. Returns the message of the answer.
+    ///
+    /// # Errors
+    /// Why the call has none.
+    pub async fn answer_call(
+        &self,
+        message: &[u8],
+        facts: &ConnectionFacts,
+    ) -> Result<Vec<u8>, CallFault> {
+        let snapshot = self.0.snapshot();
+        let trust = facts
+            .peer
+            .map(|peer| hop(peer.ip(), &snapshot.rules.client));
+        if trust != Some(PeerTrust::Trusted) {
+            return Err(CallFault::Untrusted);
+        }
+        let call = RateLimitRequest::decode(message).map_err(|_| CallFault::Malformed)?;
+        if call.domain.is_empty() || call.descriptors.is_empty() {
+            return Err(CallFault::Empty);
+        }
+        if call.descriptors.len() > MAX_DESCRIPTORS {
+            return Ok(answer::over_without_decision(call.descriptors.len()));
+        }
+        let mut questions = Vec::with_capacity(call.descriptors.len());
+        for descriptor in &call.descriptors {
+            questions.push(
+                self.decide_descriptor(&call, descriptor, &snapshot, facts)
+                    .await,
+            );
+        }
+        let is_over = |questions: &[PendingDescriptor]| {
+            let mut standings = questions.iter().map(PendingDescriptor::standing);
+            standings.any(|standing| standing == DescriptorResult::Over)
+        };
+        if !is_over(&questions) {
+            let waits = questions.iter_mut().map(|question| self.wait(question));
+            futures_util::future::join_all(waits).await;
+        }
+        let standing = match is_over(&questions) {
+            true => DescriptorResult::Over,
+            false => DescriptorResult::Within,
+        };
+        let mut answer = CallAnswer::default();
+        for question in questions {
+            self.end_question(question, standing, &mut answer);
+        }
+        Ok(answer.encode())
+    }
+
+    /// Decides over one descriptor, with charges that are held.
+    async fn decide_descriptor(
+        &self,
+        call: &RateLimitRequest,
+        descriptor: &RateLimitDescriptor,
+        snapshot: &Arc<Snapshot>,
+        facts: &ConnectionFacts,
+    ) -> PendingDescriptor {
+        let hits = match descriptor.hits_addend {
+            Some(own) => u32::try_from(own.value).unwrap_or(u32::MAX),
+            // Proto3 does not tell an absent number from 0.
+            None => call.hits_addend.max(1),
+        };
+        let in_flight = self.0.recorder.metrics.in_flight();
+        let mut context = Box::new(Context::new(Arc::clone(snapshot), in_flight));
+        context.peer = facts.peer;
+        context.forward_auth = Some(ForwardAuthAnswer::OWN_STATUS);
+        context.charging = ChargeTiming::Held;
+        context.hits = NonZeroU32::new(hits).unwrap_or(NonZeroU32::MIN);
+        let head = question::head(&call.domain, descriptor, &snapshot.rules.client);
+        let (head, mut step) = match head {
+            Some(head) => {
+                let step = self.decide(&head, &mut context);
+                (head, step)
+            }
+            None => (
+                RequestHeader::from(http::Request::new(()).into_parts().0),
+                Step::Reject(GatewayProblem::UriTooLong),
+            ),
+        };
+        if let Step::ReadBody { .. } = step {
+            // A descriptor has none.
+            step = self.decide_with_body(&head, Ok(Prefix::Whole(Bytes::new())), &mut context);
+        }
+        if matches!(step, Step::AskStore) {
+            // Boxed: only a route with such limits waits for a store.
+            step = Box::pin(self.decide_with_store(&head, &mut context)).await;
+        }
+        PendingDescriptor {
+            head,
+            context,
+            step,
+            is_look: hits == 0,
+        }
+    }
+
+    /// Waits as the limits of an admitted descriptor say.
+    async fn wait(&self, question: &mut PendingDescriptor) {
+        let decision = question.context.decision.as_ref();
+        if question.is_look || decision.is_none_or(|decision| decision.delay.is_zero()) {
+            return;
+        }
+        // Envoy cancels a call that takes longer than its timeout, which drops this.
+        let step = std::mem::replace(&mut question.step, Step::Allow);
+        let waited = self.wait_for_delay(step, std::future::pending(), &mut question.context);
+        question.step = (waited.await).unwrap_or(Step::Reject(GatewayProblem::Internal));
+    }
+
+    /// Lets the charges of a descriptor stand or refunds them, by the standing of its call; records it, and adds it to the answer.
+    fn end_question(
+        &self,
+        question: PendingDescriptor,
+        call: DescriptorResult,
+        answer: &mut CallAnswer,
+    ) {
+        let standing = question.standing();
+        let PendingDescriptor {
+            head,
+            mut context,
+            step,
+            is_look,
+        } = question;
+        answer.add_status(standing, &context);
+        if standing == DescriptorResult::Within {
+            if call == DescriptorResult::Over || is_look {
+                context.settle_unanswered();
+            } else if let Some(decision) = &mut context.decision
+                && let Some((admitted, _)) = decision.admitted_mut()
+            {
+                admitted.start();
+            }
+        }
+        let is_unlimited = matches!(step, Step::Reject(GatewayProblem::NoRoute));
+        let own = answer_to(step, &head, &mut context);
+        let status = own
+            .as_ref()
+            .map_or(StatusCode::INTERNAL_SERVER_ERROR, |own| own.status);
+        if !is_unlimited && let Ok(own) = &own {
+            answer.add_fields(standing, call, own, &context);
+        }
+        let response = ClientResponse {
+            status: Some(status),
+            body_bytes: 0,
+            cache: None,
+        };
+        self.record(&head, &response, &context);
+    }
+}
+
+impl PendingDescriptor {
+    fn standing(&self) -> DescriptorResult {
+        let is_within = match &self.step {
+            Step::Allow | Step::Reject(GatewayProblem::NoRoute) => true,
+            Step::Respond(fixed) => is_leave(fixed.status),
+            Step::RespondRedirect(rules) => is_leave(rules.status),
+            _ => false,
+        };
+        match is_within {
+            true => DescriptorResult::Within,
+            false => DescriptorResult::Over,
+        }
+    }
+}
+
+/// Returns whether a route's own answer with this status is leave to forward, as for other proxies that ask.
+fn is_leave(status: StatusCode) -> bool {
+    status.as_u16() < 400
+}

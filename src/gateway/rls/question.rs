@@ -1,0 +1,142 @@
+//! Writes a descriptor as the request in question: the domain is its path, each entry a parameter of its query, and `remote_address` its
+//! client.
+//!
+//! So every rule for requests holds for descriptors: routes match them, keys read their entries, lists and databases of places know their
+//! client, and the log has them in a form that `explain` and `replay` read.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use http::Method;
+use http::uri::PathAndQuery;
+use pingora::http::RequestHeader;
+
+use super::messages::{DescriptorEntry, RateLimitDescriptor};
+use crate::client;
+use crate::config::rules::ClientRules;
+
+/// The key of the entry that holds the client's address.
+const REMOTE_ADDRESS: &[u8] = b"remote_address";
+
+/// Bytes of a value that count. More would not fit into the target of a request with several entries; only the beginning of a longer value
+/// counts, so that bytes after it do not give a client a fresh counter.
+const VALUE_BYTES: usize = 512;
+
+/// Returns the head of the request in question; `None` where no target can hold it.
+pub(super) fn head(
+    domain: &[u8],
+    descriptor: &RateLimitDescriptor,
+    rules: &ClientRules,
+) -> Option<RequestHeader> {
+    let mut target = String::from("/");
+    encode(&mut target, domain, b"-._~/");
+    let mut separator = '?';
+    for (at, entry) in descriptor.entries.iter().enumerate() {
+        target.push(separator);
+        separator = '&';
+        encode(&mut target, &entry.key, UNRESERVED);
+        let before = descriptor.entries[..at].iter();
+        let same = before.filter(|other| other.key == entry.key).count();
+        if same > 0 {
+            // A parameter that is there twice with two values has none.
+            target.push_str(&format!("_{}", same + 1));
+        }
+        target.push('=');
+        let value = entry.value.get(..VALUE_BYTES).unwrap_or(&entry.value);
+        encode(&mut target, value, UNRESERVED);
+    }
+    let target = PathAndQuery::try_from(target).ok()?;
+    let mut head = RequestHeader::build(Method::GET, b"/", Some(1)).ok()?;
+    head.set_uri(target.into());
+    head.set_version(http::Version::HTTP_2);
+    if let Some((name, value)) =
+        client_of(descriptor).and_then(|client| client::told(client, rules))
+    {
+        head.insert_header(name, value).ok()?;
+    }
+    Some(head)
+}
+
+/// Returns the client's address, if an entry holds one.
+fn client_of(descriptor: &RateLimitDescriptor) -> Option<IpAddr> {
+    let is_client = |entry: &&DescriptorEntry| entry.key == REMOTE_ADDRESS;
+    let entry = descriptor.entries.iter().find(is_client)?;
+    IpAddr::from_str(std::str::from_utf8(&entry.value).ok()?).ok()
+}
+
+/// Marks that RFC 3986 §2.3 reserves for nothing.
+const UNRESERVED: &[u8] = b"-._~";
+
+/// Appends text as RFC 3986 §2.1 has it, with these marks as they are.
+fn encode(into: &mut String, text: &[u8], marks: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in text {
+        if byte.is_ascii_alphanumeric() || marks.contains(&byte) {
+            into.push(char::from(byte));
+        } else {
+            let [high, low] = [byte >> 4, byte & 15].map(usize::from);
+            into.extend(['%', char::from(DIGITS[high]), char::from(DIGITS[low])]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::rules::{ForwardedSource, ListUse};
+
+    /// The rules of a gateway that finds its clients in X-Forwarded-For.
+    fn rules() -> ClientRules {
+        ClientRules {
+            request_id: None,
+            lists: ListUse::default(),
+            trusted_proxies: Vec::new(),
+            client_ip_header: ForwardedSource::XForwardedFor,
+            trusted_headers: Vec::new(),
+        }
+    }
+
+    fn target(domain: &str, entries: &[(&[u8], &[u8])]) -> String {
+        let entries = entries.iter().map(|(key, value)| DescriptorEntry {
+            key: key.to_vec(),
+            value: value.to_vec(),
+        });
+        let descriptor = RateLimitDescriptor {
+            entries: entries.collect(),
+            hits_addend: None,
+        };
+        let head = head(domain.as_bytes(), &descriptor, &rules()).unwrap();
+        String::from_utf8(head.raw_path().to_vec()).unwrap()
+    }
+
+    /// Goal: an entry cannot be taken for another one. Method: values with the marks of a query, and two entries with one key.
+    #[test]
+    fn a_value_stays_in_its_parameter() {
+        for (domain, entries, expected) in [
+            ("edge", &[(&b"a"[..], &b"b"[..])][..], "/edge?a=b"),
+            ("team/edge 1", &[], "/team/edge%201"),
+            (
+                "edge",
+                &[(b"path", b"/a?b=c&d=e+f;#%"), (b"g", b"\xff")],
+                "/edge?path=%2Fa%3Fb%3Dc%26d%3De%2Bf%3B%23%25&g=%FF",
+            ),
+            (
+                "edge",
+                &[(b"generic_key", b"a"), (b"generic_key", b"b")],
+                "/edge?generic_key=a&generic_key_2=b",
+            ),
+        ] {
+            assert_eq!(target(domain, entries), expected);
+        }
+    }
+
+    proptest! {
+        /// Goal: whatever a client sends, its descriptor has a target that is short. Method: any bytes as value.
+        #[test]
+        fn every_value_has_a_target(value in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert!(target("edge", &[(b"a", &value)]).len() <= 3 * VALUE_BYTES + 8);
+        }
+    }
+}

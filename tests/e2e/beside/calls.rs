@@ -1,0 +1,450 @@
+//! Calls of Envoy's rate limit service, by its own messages: what each field means, and what a caller cannot do.
+
+use prost::Message;
+
+use super::*;
+
+/// `envoy.service.ratelimit.v3.RateLimitRequest`, with texts as the definition has them.
+#[derive(Clone, PartialEq, Message)]
+struct Call {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(message, repeated, tag = "2")]
+    descriptors: Vec<Descriptor>,
+    #[prost(uint32, tag = "3")]
+    hits_addend: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Descriptor {
+    #[prost(message, repeated, tag = "1")]
+    entries: Vec<Entry>,
+    #[prost(message, optional, tag = "3")]
+    hits_addend: Option<Hits>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Entry {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Hits {
+    #[prost(uint64, tag = "1")]
+    value: u64,
+}
+
+/// `envoy.service.ratelimit.v3.RateLimitResponse`
+#[derive(Clone, PartialEq, Message)]
+struct Answer {
+    #[prost(int32, tag = "1")]
+    overall_code: i32,
+    #[prost(message, repeated, tag = "2")]
+    statuses: Vec<Status>,
+    #[prost(message, repeated, tag = "3")]
+    response_headers_to_add: Vec<Field>,
+    #[prost(message, repeated, tag = "4")]
+    request_headers_to_add: Vec<Field>,
+    #[prost(string, tag = "5")]
+    raw_body: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(message, optional, tag = "2")]
+    current_limit: Option<Limit>,
+    #[prost(uint32, tag = "3")]
+    limit_remaining: u32,
+    #[prost(message, optional, tag = "4")]
+    duration_until_reset: Option<Time>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Limit {
+    #[prost(uint32, tag = "1")]
+    requests_per_unit: u32,
+    #[prost(int32, tag = "2")]
+    unit: i32,
+    #[prost(string, tag = "3")]
+    name: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Time {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Field {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+const OK: i32 = 1;
+const OVER_LIMIT: i32 = 2;
+const MINUTE: i32 = 2;
+const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// A descriptor with these entries.
+fn of(entries: &[(&str, &str)]) -> Descriptor {
+    let entries = entries.iter().map(|(key, value)| Entry {
+        key: (*key).to_owned(),
+        value: value.as_bytes().to_vec(),
+    });
+    Descriptor {
+        entries: entries.collect(),
+        hits_addend: None,
+    }
+}
+
+fn about(descriptors: impl IntoIterator<Item = Descriptor>) -> Call {
+    Call {
+        domain: "edge".to_owned(),
+        descriptors: descriptors.into_iter().collect(),
+        hits_addend: 0,
+    }
+}
+
+/// A gateway whose one listener has the calls.
+async fn gateway_with(rules: &str) -> Gateway {
+    gateway_trusting("127.0.0.1/32", rules).await
+}
+
+async fn gateway_trusting(proxies: &str, rules: &str) -> Gateway {
+    let whole = format!(
+        "[[listener]]\naddress = \"{{listener}}\"\nprotocol = \"rls\"\n[client]\ntrusted_proxies = [\"{proxies}\"]\n\
+         [admin]\naddress = \"{{admin}}\"\n[log]\naccess = \"{{directory}}/access.log\"\n{rules}"
+    );
+    Setup::new().whole(&whole).start().await
+}
+
+/// Sends a message to a method. Returns the message of the answer, or status and text of gRPC.
+async fn send(gateway: &Gateway, method: &str, message: &[u8]) -> Result<Vec<u8>, (u16, String)> {
+    let mut framed = vec![0];
+    framed.extend((message.len() as u32).to_be_bytes());
+    framed.extend(message);
+    let request = post(method)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(framed);
+    let answer = gateway.h2c().await.send(request).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/grpc"));
+    let told = |name: &str| answer.header(name).unwrap_or_default().to_owned();
+    match &*told("grpc-status") {
+        "0" => {
+            let (prefix, message) = answer.body.split_at(5);
+            assert_eq!(prefix[0], 0);
+            assert_eq!(prefix[1..], (message.len() as u32).to_be_bytes());
+            Ok(message.to_vec())
+        }
+        status => Err((status.parse().unwrap(), told("grpc-message"))),
+    }
+}
+
+async fn ask(gateway: &Gateway, call: &Call) -> Answer {
+    let answer = send(gateway, METHOD, &call.encode_to_vec()).await.unwrap();
+    Answer::decode(&*answer).unwrap()
+}
+
+impl Answer {
+    fn codes(&self) -> Vec<i32> {
+        self.statuses.iter().map(|status| status.code).collect()
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.response_headers_to_add.iter();
+        let field = fields.find(|field| field.key == name)?;
+        Some(&field.value)
+    }
+}
+
+const EDGE: &str = r#"
+[limit.address]
+key   = "client.ip"
+rates = ["3 per 1m"]
+
+[limit.tenant]
+key   = "query.tenant"
+rates = ["5 per 1m"]
+on_missing = "refuse"
+
+[[route]]
+path   = "/edge"
+query  = { remote_address = "*" }
+limits = ["address"]
+
+[[route]]
+path   = "/edge"
+query  = { tenant = "*" }
+limits = ["tenant"]
+"#;
+
+#[tokio::test]
+async fn a_descriptor_counts_under_the_limits_of_its_route() {
+    // Goal: the answer says how the limit stands, the rejection has the fields and the body of every rejection, and another address is
+    // another client. Method: one call more than fit, and one for a neighbor.
+    let gateway = gateway_with(EDGE).await;
+    let call = about([of(&[("remote_address", "192.0.2.1")])]);
+    for left in [2, 1, 0] {
+        let answer = ask(&gateway, &call).await;
+        assert_eq!(answer.overall_code, OK, "{answer:?}");
+        let [status] = &answer.statuses[..] else {
+            panic!("{answer:?}")
+        };
+        let limit = status.current_limit.clone().unwrap();
+        assert_eq!((status.code, status.limit_remaining), (OK, left));
+        assert_eq!((limit.requests_per_unit, limit.unit), (3, MINUTE));
+        assert_eq!(limit.name, "address");
+        assert!(answer.field("ratelimit").is_some(), "{answer:?}");
+        assert_eq!(answer.raw_body, "");
+    }
+    let over = ask(&gateway, &call).await;
+    assert_eq!(
+        (over.overall_code, over.codes()),
+        (OVER_LIMIT, vec![OVER_LIMIT])
+    );
+    let wait = over.statuses[0].duration_until_reset.unwrap().seconds;
+    assert!((1..=60).contains(&wait), "{over:?}");
+    assert!(over.field("retry-after").is_some(), "{over:?}");
+    assert_eq!(over.field("content-type"), Some("application/problem+json"));
+    assert!(over.raw_body.contains("address"), "{over:?}");
+    assert_eq!(over.field("x-request-id"), None);
+    let neighbor = about([of(&[("remote_address", "192.0.2.2")])]);
+    assert_eq!(ask(&gateway, &neighbor).await.overall_code, OK);
+
+    let lines = gateway.access_lines(5).await;
+    let refused = lines.iter().find(|line| line["outcome"] == "rate-limited");
+    let refused = refused.unwrap();
+    assert_eq!(refused["client"], "192.0.2.1");
+    assert_eq!(refused["target"], "/edge?remote_address=192.0.2.1");
+    assert_eq!(refused["status"], 429);
+}
+
+#[tokio::test]
+async fn a_call_charges_all_descriptors_or_none() {
+    // Goal: a call that one descriptor ends takes nothing from the others, also where a route has several limits. Method: a tenant of five
+    // whose client has three; the client's is used up first, then the tenant is asked alone.
+    let gateway = gateway_with(EDGE).await;
+    let both = about([
+        of(&[("tenant", "a")]),
+        of(&[("remote_address", "192.0.2.1")]),
+    ]);
+    for _ in 0..3 {
+        assert_eq!(ask(&gateway, &both).await.codes(), [OK, OK]);
+    }
+    for _ in 0..10 {
+        let answer = ask(&gateway, &both).await;
+        assert_eq!(answer.codes(), [OK, OVER_LIMIT]);
+        assert_eq!(answer.overall_code, OVER_LIMIT);
+    }
+    let tenant = about([of(&[("tenant", "a")])]);
+    assert_eq!(ask(&gateway, &tenant).await.statuses[0].limit_remaining, 1);
+    assert_eq!(ask(&gateway, &tenant).await.overall_code, OK);
+    assert_eq!(ask(&gateway, &tenant).await.overall_code, OVER_LIMIT);
+}
+
+#[tokio::test]
+async fn hits_are_the_cost_of_a_call() {
+    // Goal: hits_addend of the call, that of a descriptor before it, and 0 of a descriptor, which only asks. Method: five units in turn.
+    let gateway = gateway_with(EDGE).await;
+    let costing = |call: u32, own: Option<u64>| Call {
+        hits_addend: call,
+        ..about([Descriptor {
+            hits_addend: own.map(|value| Hits { value }),
+            ..of(&[("tenant", "b")])
+        }])
+    };
+    for (call, code, left) in [
+        (costing(2, None), OK, 3),
+        (costing(4, None), OVER_LIMIT, 3),
+        (costing(9, Some(1)), OK, 2),
+        (costing(1, Some(0)), OK, 1),
+        (costing(1, Some(0)), OK, 1),
+        (costing(2, None), OK, 0),
+        (costing(1, Some(0)), OVER_LIMIT, 0),
+        (costing(1, Some(u64::MAX)), OVER_LIMIT, 0),
+    ] {
+        let answer = ask(&gateway, &call).await;
+        let status = &answer.statuses[0];
+        assert_eq!(
+            (status.code, status.limit_remaining),
+            (code, left),
+            "{call:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_sends_makes_no_call_fail() {
+    // Goal: Envoy forwards the request of a call that fails, so no value may make one fail. Method: values that are no text, very long or
+    // look like a query, each until its limit is reached; too many descriptors.
+    let gateway = gateway_with(EDGE).await;
+    for value in [
+        &b"\xff\xfe"[..],
+        &[b'a'; 60_000],
+        b"a&tenant=b",
+        b"%00",
+        b"a;tenant=c",
+        b"a#b",
+        "ő\u{ff11}".as_bytes(),
+        b"",
+    ] {
+        let call = about([Descriptor {
+            entries: vec![Entry {
+                key: "tenant".to_owned(),
+                value: value.to_vec(),
+            }],
+            hits_addend: None,
+        }]);
+        for _ in 0..5 {
+            assert_eq!(ask(&gateway, &call).await.overall_code, OK, "{value:?}");
+        }
+        assert_eq!(
+            ask(&gateway, &call).await.overall_code,
+            OVER_LIMIT,
+            "{value:?}"
+        );
+    }
+    let long = |end: &str| "t".repeat(5_000) + end;
+    let mut codes = Vec::new();
+    for end in ["1", "2", "3", "4", "5", "6"] {
+        let call = about([of(&[("tenant", &long(end))])]);
+        codes.push(ask(&gateway, &call).await.overall_code);
+    }
+    assert_eq!(codes, [OK, OK, OK, OK, OK, OVER_LIMIT], "one counter");
+    let many = about(vec![of(&[("tenant", "m")]); 33]);
+    let answer = ask(&gateway, &many).await;
+    assert_eq!(
+        (answer.overall_code, answer.statuses.len()),
+        (OVER_LIMIT, 33)
+    );
+    let entries: Vec<(String, String)> = (0..200)
+        .map(|n| (format!("k{n}"), "v".repeat(100)))
+        .collect();
+    let entries: Vec<(&str, &str)> = entries.iter().map(|(k, v)| (&**k, &**v)).collect();
+    assert_eq!(
+        ask(&gateway, &about([of(&entries)])).await.overall_code,
+        OVER_LIMIT
+    );
+}
+
+#[tokio::test]
+async fn a_mistake_of_the_operator_is_told() {
+    // Goal: each mistake has a status of gRPC and a sentence. Method: each of them; a descriptor without a route is no mistake.
+    let gateway = gateway_with(EDGE).await;
+    let unlimited = ask(&gateway, &about([of(&[("other", "1")])])).await;
+    assert_eq!((unlimited.overall_code, unlimited.codes()), (OK, vec![OK]));
+    assert_eq!(unlimited.statuses[0].current_limit, None);
+    for (method, message, status, says) in [
+        (
+            METHOD,
+            about([]).encode_to_vec(),
+            3,
+            "no domain or no descriptor",
+        ),
+        (METHOD, b"\x0a\xff".to_vec(), 3, "transport_api_version: V3"),
+        (
+            "/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit",
+            Vec::new(),
+            12,
+            "v3.RateLimitService",
+        ),
+        (METHOD, vec![0; (1 << 20) + 1], 8, "1 MiB"),
+    ] {
+        let (told, text) = send(&gateway, method, &message).await.unwrap_err();
+        assert_eq!(told, status, "{text}");
+        assert!(text.contains(says), "{text}");
+    }
+    let healthy = send(&gateway, "/grpc.health.v1.Health/Check", b"").await;
+    assert_eq!(healthy, Ok(vec![0x08, 0x01]));
+
+    let strict = gateway_trusting("192.0.2.0/24", EDGE).await;
+    let call = about([of(&[("tenant", "a")])]).encode_to_vec();
+    let (told, text) = send(&strict, METHOD, &call).await.unwrap_err();
+    assert_eq!(told, 7);
+    assert!(text.contains("[client] trusted_proxies"), "{text}");
+
+    let plain = gateway.send(get("/")).await;
+    plain.assert_problem(400);
+    assert!(plain.text().contains("gRPC"), "{plain:?}");
+    let other = gateway.h2c().await.send(get("/")).await;
+    assert_eq!(other.status, 415);
+}
+
+#[tokio::test]
+async fn shadow_marks_and_lists_hold_for_calls() {
+    // Goal: a limit in shadow rejects nothing, a mark goes to the origin, a blocked client is over, an allowed one is not counted, and a
+    // route can forbid. Method: one descriptor for each.
+    let gateway = gateway_with(
+        r#"
+[list.bad]
+cidrs = ["192.0.2.66/32"]
+[list.good]
+cidrs = ["192.0.2.77/32"]
+[limit.quiet]
+key    = "query.quiet"
+on_missing = "refuse"
+rates  = ["1 per 1h"]
+action = "shadow"
+[limit.marked]
+key    = "query.marked"
+on_missing = "refuse"
+rates  = ["1 per 1h"]
+action = "mark"
+[limit.marked.mark]
+header = "x-over"
+[limit.address]
+key   = "client.ip"
+rates = ["1 per 1h"]
+[[route]]
+path   = "/edge"
+query  = { quiet = "*" }
+limits = ["quiet"]
+[[route]]
+path   = "/edge"
+query  = { marked = "*" }
+limits = ["marked"]
+[[route]]
+path   = "/edge"
+query  = { forbidden = "*" }
+respond = { status = 403 }
+[[route]]
+path   = "/edge"
+limits = ["address"]
+block  = ["bad"]
+allow  = ["good"]
+"#,
+    )
+    .await;
+    let twice = async |entry: (&str, &str)| {
+        let call = about([of(&[entry])]);
+        let first = ask(&gateway, &call).await;
+        (first.overall_code, ask(&gateway, &call).await)
+    };
+    let (first, second) = twice(("quiet", "a")).await;
+    assert_eq!((first, second.overall_code), (OK, OK));
+    let (first, second) = twice(("marked", "a")).await;
+    assert_eq!((first, second.overall_code), (OK, OK));
+    let marks: Vec<&str> = (second.request_headers_to_add.iter())
+        .map(|field| &*field.key)
+        .collect();
+    assert_eq!(marks, ["x-over"]);
+    for (entry, codes) in [
+        (("forbidden", "a"), (OVER_LIMIT, OVER_LIMIT)),
+        (("remote_address", "192.0.2.66"), (OVER_LIMIT, OVER_LIMIT)),
+        (("remote_address", "192.0.2.77"), (OK, OK)),
+        (("remote_address", "2001:db8::1"), (OK, OVER_LIMIT)),
+    ] {
+        let (first, second) = twice(entry).await;
+        assert_eq!((first, second.overall_code), codes, "{entry:?}");
+    }
+}
