@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,15 +37,91 @@ async fn the_configurations_that_are_delivered_are_good() {
     // Goal: what is installed starts. Method: `check` of the package's file, and of the one in the ConfigMap.
     assert_good(&read("packaging/gateway.toml")).await;
     let manifest = read("packaging/kubernetes/sluicegate.yaml");
-    let embedded: String = manifest
-        .lines()
-        .skip_while(|line| *line != "  gateway.toml: |")
-        .skip(1)
-        .take_while(|line| line.is_empty() || line.starts_with("    "))
-        .map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or_default()))
-        .collect();
-    assert!(embedded.contains("[[listener]]"), "{embedded}");
-    assert_good(&embedded).await;
+    let embedded = texts(&manifest, "gateway.toml");
+    assert!(embedded[0].contains("[[listener]]"), "{embedded:?}");
+    assert_good(&embedded[0]).await;
+}
+
+/// The texts with this key in the ConfigMaps of a manifest.
+fn texts(manifest: &str, key: &str) -> Vec<String> {
+    let maps = manifest.split(&format!("  {key}: |\n")).skip(1);
+    let text = |map: &str| -> String {
+        let lines = map.lines();
+        lines
+            .take_while(|line| line.is_empty() || line.starts_with("    "))
+            .map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or_default()))
+            .collect()
+    };
+    maps.map(text).collect()
+}
+
+/// What the kubelet does with a projected volume: a directory of another version, and one link that is swapped.
+fn mount(directory: &Path, files: &[(&str, &str)], version: u32) {
+    let name = format!("..{version}");
+    fs::create_dir_all(directory.join(&name)).unwrap();
+    for (file, text) in files {
+        fs::write(directory.join(&name).join(file), text).unwrap();
+    }
+    symlink(&name, directory.join("..data_tmp")).unwrap();
+    fs::rename(directory.join("..data_tmp"), directory.join("..data")).unwrap();
+    for (file, _) in files {
+        if !directory.join(file).exists() {
+            symlink(Path::new("..data").join(file), directory.join(file)).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_team_has_a_config_map_of_its_own() {
+    // Goal: a team changes its limits alone, and a mistake of one changes nothing for any. Method: the two ConfigMaps of the manifest, mounted
+    // as the kubelet mounts them; one team changes its rate, then breaks its file.
+    let teams = texts(&read("packaging/kubernetes/teams.yaml"), "limits.toml");
+    let [checkout, search] = &teams[..] else {
+        panic!("{teams:?}")
+    };
+    let volume = TempDir::new().unwrap();
+    let files = |checkout: &str, version| {
+        let files = [
+            ("checkout.toml", checkout),
+            ("search.toml", search.as_str()),
+        ];
+        mount(volume.path(), &files, version);
+    };
+    files(checkout, 1);
+    let site = Origin::echo();
+    let gateway = Setup::new()
+        .whole(&format!(
+            "include = [\"{}/*.toml\"]\n[[listener]]\naddress = \"{{listener}}\"\n[admin]\naddress = \"{{admin}}\"\n\
+             [origin.app]\nservers = [\"{}\"]\n",
+            volume.path().display(),
+            site.address()
+        ))
+        .start()
+        .await;
+    let cart = || get("/cart/1").header("host", "shop.example.com");
+    let quota = async || {
+        let answer = gateway.send(cart()).await;
+        answer.header("ratelimit-policy").map(str::to_owned)
+    };
+    assert!(quota().await.unwrap().contains("q=30"));
+    let query = get("/").header("host", "search.example.com");
+    assert_eq!(gateway.send(query).await.status, 200);
+
+    files(&checkout.replace("30 per 1m", "31 per 1m"), 2);
+    eventually("the team's rate is in force", async || {
+        quota().await.filter(|quota| quota.contains("q=31"))
+    })
+    .await;
+    files("[limit.checkout-cart]\nrates = [\"many\"]\n", 3);
+    eventually("the broken file is told", async || {
+        let broken = gateway
+            .metrics()
+            .await
+            .value("sluicegate_config_file_broken");
+        (broken == 1.0).then_some(())
+    })
+    .await;
+    assert!(quota().await.unwrap().contains("q=31"));
 }
 
 #[test]
