@@ -15,6 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::client::{Client, Request, Response, Version, get, post};
+use super::driven_clock::DrivenClock;
 use super::eventually::{clear_of_the_hours_end, eventually, within};
 use super::h2c::H2cClient;
 use super::metrics::Metrics;
@@ -274,6 +275,11 @@ impl Gateway {
     /// The access log.
     pub fn access_log_path(&self) -> PathBuf {
         self.directory.path().join("access.log")
+    }
+
+    /// The time of a gateway that was started [`with_driven_clock`](Setup::with_driven_clock).
+    pub fn clock(&self) -> DrivenClock {
+        DrivenClock::of(self.directory.path())
     }
 
     /// The process log.
@@ -551,7 +557,7 @@ async fn one_shot(address: SocketAddr, mut request: Request) -> Result<Response,
     client.try_send(request).await
 }
 
-fn config_path(directory: &Path) -> PathBuf {
+pub(super) fn config_path(directory: &Path) -> PathBuf {
     directory.join("conf").join("gateway.toml")
 }
 

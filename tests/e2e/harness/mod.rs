@@ -6,6 +6,7 @@ mod chromium;
 mod client;
 #[cfg(feature = "otlp")]
 mod collector;
+mod driven_clock;
 mod eventually;
 mod flood;
 pub mod frames;

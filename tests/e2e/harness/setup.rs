@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::driven_clock;
 use super::gateway::Gateway;
 use super::origin::Origin;
 
@@ -21,6 +22,7 @@ pub struct Setup {
     files: Vec<(String, String)>,
     whole: Option<String>,
     layout: Layout,
+    clock: GatewayClock,
     variables: Vec<(String, String)>,
 }
 
@@ -38,6 +40,14 @@ pub(super) enum Layout {
     #[default]
     File,
     ConfigMap,
+}
+
+/// Who sets the time of the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum GatewayClock {
+    #[default]
+    Machine,
+    Driven,
 }
 
 /// How a new configuration replaces the old one.
@@ -118,6 +128,12 @@ impl Setup {
         self
     }
 
+    /// The test sets the time of the gateway, by [`Gateway::clock`].
+    pub fn with_driven_clock(mut self) -> Self {
+        self.clock = GatewayClock::Driven;
+        self
+    }
+
     /// Limits, routes and whatever else the test is about, replacing what was there.
     pub fn rules(mut self, rules: &str) -> Self {
         self.rules = rules.to_owned();
@@ -166,6 +182,9 @@ impl Setup {
 
     /// The gateway's program, to be run in its directory; under the process id that it is started with.
     pub(super) fn command(&self, program: &str) -> Command {
+        if self.clock == GatewayClock::Driven {
+            return driven_clock::command();
+        }
         let Some(hosts) = &self.hosts else {
             return command(program, self.files_open);
         };

@@ -2,6 +2,7 @@
 
 mod against;
 mod formats;
+mod hour;
 mod live;
 mod page;
 mod reference;
