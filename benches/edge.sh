@@ -11,22 +11,15 @@
 # started here. benches/README.md says how to read the tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. benches/options.sh
 
 rounds=5 seconds=8 connections=32 write=no guided=no table=edge loads="admitted refused upload large http2 tls half"
 usage() {
     echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--loads LIST] [--guided] [--write]"
     echo "  (5 rounds of 8 s; loads are admitted, refused, upload, large, http2, tls, half, all by default; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
 }
-while [ $# -gt 0 ]; do
-    case "$1" in
-    --rounds) rounds=$2 && shift 2 ;;
-    --seconds) seconds=$2 && shift 2 ;;
-    --loads) loads=$2 && shift 2 ;;
-    --guided) guided=yes table=edge-guided && shift ;;
-    --write) write=yes && shift ;;
-    *) usage >&2 && exit 64 ;;
-    esac
-done
+read_options "rounds seconds loads" "guided write" "$@"
+[ "$guided" = no ] || table=edge-guided
 
 needs="nginx wrk h2load openssl taskset cargo"
 . benches/processes.sh

@@ -10,19 +10,13 @@
 # started here. benches/README.md says how to read the tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. benches/options.sh
 
 rounds=5 seconds=3 connections=32 write=no
 usage() {
     echo "usage: benches/keys.sh [--rounds N] [--seconds N] [--write]   (5 rounds of 3 s; --write updates docs/benchmarks.md)"
 }
-while [ $# -gt 0 ]; do
-    case "$1" in
-    --rounds) rounds=$2 && shift 2 ;;
-    --seconds) seconds=$2 && shift 2 ;;
-    --write) write=yes && shift ;;
-    *) usage >&2 && exit 64 ;;
-    esac
-done
+read_options "rounds seconds" "write" "$@"
 
 . benches/processes.sh
 

@@ -13,6 +13,7 @@
 # benches/README.md says how to read the tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. benches/options.sh
 
 rounds=5 seconds=3 connections=32 minutes=5 rate=500 write=no
 limits=500 streams=3 paints=5
@@ -20,16 +21,7 @@ usage() {
     echo "usage: benches/page.sh [--rounds N] [--seconds N] [--minutes N] [--rate N] [--write]"
     echo "       (5 rounds of 3 s, then 5 minutes at 500 rejections/s; --write updates docs/benchmarks.md)"
 }
-while [ $# -gt 0 ]; do
-    case "$1" in
-    --rounds) rounds=$2 && shift 2 ;;
-    --seconds) seconds=$2 && shift 2 ;;
-    --minutes) minutes=$2 && shift 2 ;;
-    --rate) rate=$2 && shift 2 ;;
-    --write) write=yes && shift ;;
-    *) usage >&2 && exit 64 ;;
-    esac
-done
+read_options "rounds seconds minutes rate" "write" "$@"
 
 needs="nginx wrk openssl taskset curl cargo" example=paced
 . benches/processes.sh
