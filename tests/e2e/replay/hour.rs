@@ -1,54 +1,21 @@
 //! Replay is what the gateway would have done: a recorded hour at its own times, by the gateway and by `replay`.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
-use flate2::read::GzDecoder;
 use futures_util::future::join_all;
 use sluicegate_limiter::Timestamp;
 
+use super::public_log::{Recorded, recorded};
 use super::*;
 
 /// The hour: one with some clients that ask often.
 const HOUR: &str = "[20/May/2015:01:";
 
-/// A request of the log.
-struct Recorded {
-    line: String,
-    client: String,
-    time: jiff::Timestamp,
-    target: String,
-}
-
-/// Returns the requests of the hour in the order of time; the sample has none within its minutes.
+/// Returns the requests of the hour in the order of time.
 fn recorded_hour() -> Vec<Recorded> {
-    let mut log = String::new();
-    let sample = fs::File::open(SAMPLE).unwrap();
-    GzDecoder::new(sample).read_to_string(&mut log).unwrap();
-    let lines = log.lines().filter(|line| line.contains(HOUR));
-    let mut hour: Vec<Recorded> = lines.map(Recorded::of).collect();
-    hour.sort_by_key(|request| request.time);
-    hour
-}
-
-impl Recorded {
-    /// Reads a GET in the common format.
-    fn of(line: &str) -> Self {
-        let (client, rest) = line.split_once(" - - [").unwrap();
-        let (time, rest) = rest.split_once("] \"GET ").unwrap();
-        let time = jiff::fmt::strtime::parse("%d/%b/%Y:%H:%M:%S %z", time).unwrap();
-        let (target, _) = rest.split_once(' ').unwrap();
-        Self {
-            line: format!("{line}\n"),
-            client: client.to_owned(),
-            time: time.to_timestamp().unwrap(),
-            target: target.to_owned(),
-        }
-    }
-
-    fn nanos(&self) -> u64 {
-        self.time.as_nanosecond().try_into().unwrap()
-    }
+    let mut log = recorded();
+    log.retain(|request| request.line.contains(HOUR));
+    log
 }
 
 /// A limit for each algorithm, on the host of its name.

@@ -5,6 +5,7 @@ mod formats;
 mod hour;
 mod live;
 mod page;
+mod public_log;
 mod reference;
 mod suggest;
 
