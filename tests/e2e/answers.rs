@@ -4,10 +4,14 @@ use crate::harness::*;
 
 /// One per hour at `/`, and the lines that say how it is told.
 fn one_per_hour(lines: &str) -> String {
-    format!(
-        "[limit.otp]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\n{lines}\n\
-         [[route]]\npath = \"/\"\nlimits = [\"otp\"]\nrespond = {{ status = 200 }}\n"
-    )
+    let lines = format!("rates = [\"1 per 1h\"]\n{lines}");
+    limit("otp", &["client.ip"], &lines) + &route("/", &["otp"], ANSWERED)
+}
+
+/// A hundred per hour of every path of an origin, told in the fields of both kinds.
+fn hundred_per_hour() -> String {
+    let lines = "rates = [\"100 per 1h\"]\nheaders = \"both\"";
+    limit("otp", &["client.ip"], lines) + &route("/*", &["otp"], "origin = \"app\"")
 }
 
 /// The answers to a request that passes, to one that is refused, and to one more on the same connection.
@@ -63,27 +67,25 @@ async fn a_limit_is_shown_in_the_fields_that_it_names() {
 #[tokio::test]
 async fn of_several_rates_the_nearest_to_rejection_is_shown() {
     // Goal: three fields describe the nearest rate. Method: two limits, three rates; a hidden one is nearer still.
-    let gateway = Gateway::start(
-        r#"
-        [limit.a]
-        key = "client.ip"
-        rates = ["9 per 1h", "7 per 2h"]
-        headers = "x-ratelimit"
-        [limit.b]
-        key = "global"
-        rates = ["8 per 1h"]
-        headers = "both"
-        [limit.c]
-        key = "client.ip"
-        rates = ["6 per 1h"]
-        headers = "none"
-        [[route]]
-        path = "/"
-        limits = ["a", "b", "c"]
-        respond = { status = 200 }
-        "#,
-    )
-    .await;
+    let limits = [
+        (
+            "a",
+            "client.ip",
+            r#"["9 per 1h", "7 per 2h"]"#,
+            "x-ratelimit",
+        ),
+        ("b", "global", r#"["8 per 1h"]"#, "both"),
+        ("c", "client.ip", r#"["6 per 1h"]"#, "none"),
+    ];
+    let limits = limits.map(|(name, key, rates, headers)| {
+        limit(
+            name,
+            &[key],
+            &format!("rates = {rates}\nheaders = \"{headers}\""),
+        )
+    });
+    let rules = limits.concat() + &route("/", &["a", "b", "c"], ANSWERED);
+    let gateway = Gateway::start(&rules).await;
     let answer = gateway.get("/").await;
     assert_eq!(answer.header("x-ratelimit-limit"), Some("7"));
     assert_eq!(answer.header("x-ratelimit-remaining"), Some("6"));
@@ -94,16 +96,6 @@ async fn of_several_rates_the_nearest_to_rejection_is_shown() {
 async fn limit_fields_of_the_origin_are_never_loosened() {
     // Goal: a client that heeds the fields heeds both sides. Method: an origin that is tighter, then looser, under our own name
     // and in X-RateLimit, and one that speaks an older draft, which a further member would make unreadable.
-    let rules = r#"
-        [limit.otp]
-        key = "client.ip"
-        rates = ["100 per 1h"]
-        headers = "both"
-        [[route]]
-        path = "/*"
-        limits = ["otp"]
-        origin = "app"
-        "#;
     let origin = Origin::answering(|request| {
         let left = request.target.trim_start_matches('/').to_owned();
         let mut answer = Answer::new(200).header("X-RateLimit-Remaining", &left);
@@ -121,7 +113,7 @@ async fn limit_fields_of_the_origin_are_never_loosened() {
             )
             .into()
     });
-    let gateway = Gateway::before(&origin, rules).await;
+    let gateway = Gateway::before(&origin, &hundred_per_hour()).await;
     let tighter = gateway.get("/3").await;
     assert_eq!((tighter.remaining("otp"), tighter.remaining("app")), (3, 1));
     assert_eq!(
@@ -150,21 +142,11 @@ async fn limit_fields_of_the_origin_are_never_loosened() {
 async fn own_fields_are_sent_once_whatever_the_origin_sends() {
     // Goal: a forwarded answer has each field of the gateway's own once. Method: an origin that sends none of them, and one that sends a
     // request id, which is replaced.
-    let rules = r#"
-        [limit.otp]
-        key = "client.ip"
-        rates = ["100 per 1h"]
-        headers = "both"
-        [[route]]
-        path = "/*"
-        limits = ["otp"]
-        origin = "app"
-        "#;
     let origin = Origin::answering(|request| match &*request.target {
         "/named" => Answer::new(200).header("X-Request-Id", "origin").into(),
         _ => Answer::new(200).into(),
     });
-    let gateway = Gateway::before(&origin, rules).await;
+    let gateway = Gateway::before(&origin, &hundred_per_hour()).await;
     for (path, remaining) in [("/", "99"), ("/named", "98")] {
         let answer = gateway.get(path).await;
         assert_eq!(answer.remaining("otp").to_string(), remaining, "{path}");

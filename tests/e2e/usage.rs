@@ -8,26 +8,14 @@ use crate::harness::*;
 
 /// Limits of one route: one that rejects, with rates in shadow, and one in shadow.
 fn rules(count: u32) -> String {
-    format!(
-        r#"
-        [limit.enforced]
-        key = "client.ip"
-        rates = ["{count} per 1h"]
-        shadow_rates = ["3 per 1h"]
-        [limit.tried]
-        key = "client.ip"
-        rates = ["4 per 1h"]
-        algorithm = "exact"
-        action = "shadow"
-        [limit.unused]
-        key = "client.ip"
-        rates = ["4 per 1h"]
-        [[route]]
-        path = "/"
-        limits = ["enforced", "tried"]
-        respond = {{ status = 200 }}
-    "#
-    )
+    let enforced = format!("rates = [\"{count} per 1h\"]\nshadow_rates = [\"3 per 1h\"]");
+    let tried = "rates = [\"4 per 1h\"]\nalgorithm = \"exact\"\naction = \"shadow\"";
+    let limits = [
+        limit("enforced", &["client.ip"], &enforced),
+        limit("tried", &["client.ip"], tried),
+        limit("unused", &["client.ip"], "rates = [\"4 per 1h\"]"),
+    ];
+    limits.concat() + &route("/", &["enforced", "tried"], ANSWERED)
 }
 
 /// The page of a limit.
@@ -109,17 +97,9 @@ async fn the_largest_use_of_each_key_is_kept_through_reloads() {
 async fn the_service_samples_while_nobody_looks() {
     // Goal: a burst is seen although no page is open while its window lasts. Method: under a window of a second, a burst and then a single
     // request in a later second, over and over; the page is asked after every eighth single request, when the counters show only that.
-    let rules = r#"
-        [limit.short]
-        key = "client.ip"
-        rates = ["50 per 1s"]
-        algorithm = "fixed-window"
-        [[route]]
-        path = "/"
-        limits = ["short"]
-        respond = { status = 200 }
-    "#;
-    let gateway = Gateway::start(rules).await;
+    let lines = "rates = [\"50 per 1s\"]\nalgorithm = \"fixed-window\"";
+    let rules = limit("short", &["client.ip"], lines) + &route("/", &["short"], ANSWERED);
+    let gateway = Gateway::start(&rules).await;
     let (started, mut turns) = (Instant::now(), 0_u32);
     at_a_pace(Duration::from_millis(1_100), async || {
         assert!(started.elapsed() < PATIENCE, "no walk saw a burst");

@@ -303,26 +303,14 @@ async fn no_rejection_looks_like_leave_to_forward() {
 async fn a_charge_that_waits_for_a_response_is_kept() {
     // Goal: a limit that counts by the response, which nobody shows, still limits. Method: `count_if` and a cost of the response, before an
     // origin and before a fixed response.
-    let rules = r#"
-[limit.guesses]
-key      = "client.ip"
-rates    = ["2 per 1h"]
-count_if = "response.status == 401"
-
-[origin.site]
-servers = ["127.0.0.1:1"]
-
-[[route]]
-path   = "/login"
-limits = ["guesses"]
-origin = "site"
-
-[[route]]
-path    = "/fixed"
-limits  = ["guesses"]
-respond = { status = 204 }
-"#;
-    let (gateway, asked) = gateway_with(rules).await;
+    let lines = "rates = [\"2 per 1h\"]\ncount_if = \"response.status == 401\"";
+    let rules = [
+        limit("guesses", &["client.ip"], lines),
+        route("/login", &["guesses"], "origin = \"site\""),
+        route("/fixed", &["guesses"], "respond = { status = 204 }"),
+        "[origin.site]\nservers = [\"127.0.0.1:1\"]\n".to_owned(),
+    ];
+    let (gateway, asked) = gateway_with(&rules.concat()).await;
     for client in ["192.0.2.1", "192.0.2.2"] {
         let uri = if client == "192.0.2.1" {
             "/login"
