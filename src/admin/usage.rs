@@ -71,7 +71,7 @@ mod tests {
         let rate = |rate, limit, seconds| {
             json!({
                 "rate": rate, "limit": limit, "window_seconds": seconds, "keys": 2, "sampled": false, "sample_keys": 2,
-                "keys_at_limit": 0, "peaks": peaks,
+                "keys_at_limit": 0, "unseen": 0, "peaks": peaks,
             })
         };
         assert_eq!(

@@ -1,24 +1,46 @@
 //! Keeps the largest use of each key in a fair sample of keys of bounded size.
 //!
-//! A key is in the sample if its hash ends with so many zero bits; whenever there are more than [`USAGE_KEYS`], one more bit must be zero.
+//! A key is in the sample if its hash ends with so many zero bits; whenever there are too many, one more bit must be zero.
 //! The hash is keyed with a secret, so what a key uses does not depend on it, and neither does the time at which the key came.
 
 use ahash::AHashMap;
-use sluicegate_base::bounds::USAGE_KEYS;
 use sluicegate_limiter::{KeyHash, MAX_RATES};
 
 /// Units under each rate of a limit.
 pub(super) type Units = [u32; MAX_RATES];
 
 /// The largest use of some keys, of each rate by itself.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct KeySample {
     keys: AHashMap<u64, Units>,
     /// Zero bits at the end of the hash of each key.
     zero_bits: u32,
+    /// Keys that it may have.
+    most: usize,
 }
 
 impl KeySample {
+    /// An empty sample of at most so many keys.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            keys: AHashMap::new(),
+            zero_bits: 0,
+            most,
+        }
+    }
+
+    /// Returns the number of keys that it may have.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Sets the number of keys that it may have, and frees the memory of those beyond it.
+    pub(super) fn bound(&mut self, most: usize) {
+        self.most = most;
+        self.thin();
+        self.keys.shrink_to(0);
+    }
+
     /// Returns the number of keys that each key of the sample stands for.
     pub(super) fn keys_for_each(&self) -> u64 {
         1_u64.checked_shl(self.zero_bits).unwrap_or(u64::MAX)
@@ -38,9 +60,7 @@ impl KeySample {
         for (most, units) in most.iter_mut().zip(units) {
             *most = (*most).max(*units);
         }
-        while self.keys.len() > USAGE_KEYS {
-            self.require(self.zero_bits + 1);
-        }
+        self.thin();
     }
 
     /// Adds the keys of another sample; then both are thinned alike.
@@ -48,6 +68,13 @@ impl KeySample {
         self.require(self.zero_bits.max(other.zero_bits));
         for (key, units) in &other.keys {
             self.add(KeyHash::from_bits(*key), units);
+        }
+    }
+
+    /// Drops keys until there are not too many.
+    fn thin(&mut self) {
+        while self.keys.len() > self.most {
+            self.require(self.zero_bits + 1);
         }
     }
 
@@ -65,6 +92,7 @@ fn zero_bits(key: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_base::bounds::USAGE_KEYS;
     use sluicegate_limiter::Seed;
 
     use super::*;
@@ -77,7 +105,7 @@ mod tests {
     /// Goal: few keys are all there, with the largest use of each rate by itself. Method: three keys, one with two uses.
     #[test]
     fn few_keys_are_kept_with_their_largest_uses() {
-        let mut sample = KeySample::default();
+        let mut sample = KeySample::new(USAGE_KEYS);
         for (number, units) in [(1, [2, 9, 0, 0]), (2, [1, 1, 0, 0]), (1, [5, 5, 0, 0])] {
             sample.add(key(number), &units);
         }
@@ -92,8 +120,8 @@ mod tests {
     #[test]
     fn many_keys_are_sampled_fairly() {
         let (mut whole, mut halves) = (
-            KeySample::default(),
-            [KeySample::default(), KeySample::default()],
+            KeySample::new(USAGE_KEYS),
+            [KeySample::new(USAGE_KEYS), KeySample::new(USAGE_KEYS)],
         );
         for number in 0..100_000 {
             let units = [if number % 10 == 0 { 9 } else { 1 }, 0, 0, 0];
@@ -110,5 +138,19 @@ mod tests {
             let share = heavy as f64 / sample.keys.len() as f64;
             assert!((0.07..0.13).contains(&share), "{share}");
         }
+    }
+
+    /// Goal: a sample gives memory back where more limits share it. Method: a full sample, and a lower bound: its keys, what they stand
+    /// for, and its slots.
+    #[test]
+    fn a_lower_bound_frees_memory() {
+        let mut sample = KeySample::new(USAGE_KEYS);
+        (0..USAGE_KEYS as u64).for_each(|number| sample.add(key(number), &[1; MAX_RATES]));
+        assert_eq!(sample.keys.len(), USAGE_KEYS);
+        sample.bound(447);
+        assert!((100..=447).contains(&sample.keys.len()));
+        assert!(sample.keys.capacity() <= 512);
+        let all = sample.keys.len() as u64 * sample.keys_for_each();
+        assert!((3_000..5_500).contains(&all), "{all}");
     }
 }

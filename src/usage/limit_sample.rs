@@ -7,7 +7,7 @@ use sluicegate_base::bounds::{
     USAGE_EXACT, USAGE_GENERATION, USAGE_STEPS, USAGE_WALK_GAP, USAGE_WALK_PAUSE,
 };
 use sluicegate_base::clock;
-use sluicegate_limiter::{Limit, Policy, Rate, Timestamp};
+use sluicegate_limiter::{Algorithm, Limit, Policy, Rate, Refill, Timestamp};
 
 use super::key_sample::KeySample;
 use crate::admission::ActiveLimit;
@@ -36,14 +36,21 @@ pub(super) struct LimitSample {
 #[derive(Debug)]
 struct TableSample {
     policy: Policy,
-    /// Begin of the present generation, in the time of the table.
-    begun: Timestamp,
-    present: KeySample,
-    /// The generation before, with its begin.
-    previous: Option<(Timestamp, KeySample)>,
+    present: Generation,
+    previous: Option<Generation>,
     /// Buckets of the table for each that a walk reads.
     step: u64,
     walked_at: Option<Timestamp>,
+}
+
+/// The keys that were sampled within a [`USAGE_GENERATION`].
+#[derive(Debug)]
+struct Generation {
+    /// Its begin, in the time of the table.
+    begun: Timestamp,
+    keys: KeySample,
+    /// The longest time between two looks at the table.
+    longest_gap: Duration,
 }
 
 /// The content of a limit's sample.
@@ -74,17 +81,19 @@ pub struct RateUsage {
     pub peaks: Vec<(u32, u64)>,
     /// Keys of the sample that used all that they might.
     pub at_limit: u64,
+    /// Units by which a use may exceed what the sample has: those that a bucket was paid back between two looks. 0 for windows.
+    pub unseen: u32,
 }
 
 impl LimitSample {
-    /// An empty sample of the limit.
-    pub(super) fn new(active: &ActiveLimit, now: Timestamp) -> Self {
+    /// An empty sample of the limit, with at most so many keys of each table and generation.
+    pub(super) fn new(active: &ActiveLimit, keys: usize, now: Timestamp) -> Self {
         let moment = active.moment(now);
         let shadow_rates = active.shadow_rates.as_ref();
         Self {
             key: active.key.clone(),
-            rates: TableSample::new(&active.limit, moment),
-            shadow_rates: shadow_rates.map(|limit| TableSample::new(limit, moment)),
+            rates: TableSample::new(&active.limit, keys, moment),
+            shadow_rates: shadow_rates.map(|limit| TableSample::new(limit, keys, moment)),
             events: None,
             walked_at: now,
             took: Duration::ZERO,
@@ -97,6 +106,14 @@ impl LimitSample {
         self.key == active.key
             && self.rates.policy == *active.limit.policy()
             && policy == active.shadow_rates.as_ref().map(Limit::policy)
+    }
+
+    /// Sets how many keys of each table and generation it may have.
+    pub(super) fn bound(&mut self, keys: usize) {
+        self.rates.bound(keys);
+        if let Some(sample) = &mut self.shadow_rates {
+            sample.bound(keys);
+        }
     }
 
     /// Returns whether a walk that somebody waits for may begin.
@@ -122,15 +139,18 @@ impl LimitSample {
 
     /// Walks the tables of the limit, unless nothing happened since the last walk. `events` counts what happened so far. Returns the
     /// duration, zero if nothing was read.
+    ///
+    /// A request is an event when it has ended, and its debt may be paid back by then. So the tables of buckets are always walked.
     pub(super) fn walk(&mut self, active: &ActiveLimit, events: u64, now: Timestamp) -> Duration {
-        self.walked_at = now;
-        if self.events.replace(events).unwrap_or(0) == events {
+        let gap = clock::between(std::mem::replace(&mut self.walked_at, now), now);
+        let is_idle = self.events.replace(events).unwrap_or(0) == events;
+        if is_idle && !drains(&self.rates.policy) {
             return Duration::ZERO;
         }
         let moment = active.moment(now);
-        self.rates.walk(&active.limit, moment);
+        self.rates.walk(&active.limit, gap, moment);
         if let (Some(sample), Some(limit)) = (&mut self.shadow_rates, &active.shadow_rates) {
-            sample.walk(limit, moment);
+            sample.walk(limit, gap, moment);
         }
         self.took = clock::since(now);
         self.took
@@ -149,11 +169,10 @@ impl LimitSample {
 }
 
 impl TableSample {
-    fn new(limit: &Limit, now: Timestamp) -> Self {
+    fn new(limit: &Limit, keys: usize, now: Timestamp) -> Self {
         Self {
             policy: limit.policy().clone(),
-            begun: now,
-            present: KeySample::default(),
+            present: Generation::new(keys, now),
             previous: None,
             step: 1,
             walked_at: None,
@@ -161,34 +180,43 @@ impl TableSample {
     }
 
     fn since(&self) -> Timestamp {
-        self.previous
-            .as_ref()
-            .map_or(self.begun, |(begun, _)| *begun)
+        let oldest = self.previous.as_ref().unwrap_or(&self.present);
+        oldest.begun
     }
 
-    /// Adds what the keys that were charged since the last walk used.
-    fn walk(&mut self, limit: &Limit, now: Timestamp) {
-        if clock::between(self.begun, now) >= USAGE_GENERATION {
-            let before = std::mem::take(&mut self.present);
-            self.previous = Some((std::mem::replace(&mut self.begun, now), before));
+    fn bound(&mut self, keys: usize) {
+        self.present.keys.bound(keys);
+        if let Some(previous) = &mut self.previous {
+            previous.keys.bound(keys);
         }
-        let since = self.walked_at.replace(now).unwrap_or(self.begun);
+    }
+
+    /// Adds what the keys that were charged since the last walk used. `gap` is the time since the last look.
+    fn walk(&mut self, limit: &Limit, gap: Duration, now: Timestamp) {
+        if clock::between(self.present.begun, now) >= USAGE_GENERATION {
+            let next = Generation::new(self.present.keys.most(), now);
+            self.previous = Some(std::mem::replace(&mut self.present, next));
+        }
+        let since = self.walked_at.replace(now).unwrap_or(self.present.begun);
         let since = since.saturating_sub(SLACK);
         let present = &mut self.present;
+        present.longest_gap = present.longest_gap.max(gap);
         let step = limit.peaks(now, |peak| {
             if peak.at >= since {
-                present.add(peak.key, &peak.units);
+                present.keys.add(peak.key, &peak.units);
             }
         });
         self.step = step as u64;
     }
 
     fn view(&self, limit: &Limit) -> Vec<RateUsage> {
-        let mut keys = self.present.clone();
-        if let Some((_, previous)) = &self.previous {
-            keys.merge(previous);
+        let mut keys = self.present.keys.clone();
+        let mut gap = self.present.longest_gap;
+        if let Some(previous) = &self.previous {
+            keys.merge(&previous.keys);
+            gap = gap.max(previous.longest_gap);
         }
-        let room = limit.room_of_new_keys(self.walked_at.unwrap_or(self.begun));
+        let room = limit.room_of_new_keys(self.walked_at.unwrap_or(self.present.begun));
         let rates = self.policy.rates().iter().zip(room).enumerate();
         rates
             .map(|(index, (rate, limit))| {
@@ -197,6 +225,11 @@ impl TableSample {
                         .map(|units| units[index])
                         .filter(|used| *used > 0)
                 };
+                let unseen = if drains(&self.policy) {
+                    paid_back(*rate, gap).min(limit)
+                } else {
+                    0
+                };
                 RateUsage {
                     rate: *rate,
                     limit,
@@ -204,10 +237,38 @@ impl TableSample {
                     keys_for_each: keys.keys_for_each().saturating_mul(self.step),
                     peaks: joined(units()),
                     at_limit: units().filter(|used| *used >= limit).count() as u64,
+                    unseen,
                 }
             })
             .collect()
     }
+}
+
+impl Generation {
+    fn new(keys: usize, begun: Timestamp) -> Self {
+        Self {
+            begun,
+            keys: KeySample::new(keys),
+            longest_gap: Duration::ZERO,
+        }
+    }
+}
+
+/// Returns whether keys pay back all the time, so that their counters do not say what they used before now.
+fn drains(policy: &Policy) -> bool {
+    match policy.algorithm() {
+        Algorithm::TokenBucket { refill, .. } => *refill == Refill::Greedy,
+        Algorithm::Gcra { .. } | Algorithm::LeakyBucket { .. } => true,
+        Algorithm::SlidingWindow | Algorithm::Exact | Algorithm::FixedWindow(_) => false,
+    }
+}
+
+/// Returns the units that drain in this time, rounded up.
+fn paid_back(rate: Rate, gap: Duration) -> u32 {
+    // The limiter rounds each of both readings of the clock down to a millisecond.
+    let drained = u128::from(rate.count()) * (gap.as_millis() + 2);
+    let units = drained.div_ceil(u128::from(rate.period().as_secs()) * 1_000);
+    u32::try_from(units).unwrap_or(u32::MAX)
 }
 
 /// Counts equal uses; beyond [`USAGE_EXACT`] those of one step of [`USAGE_STEPS`] an octave are joined under the largest of them.
@@ -227,6 +288,8 @@ fn joined(units: impl Iterator<Item = u32>) -> Vec<(u32, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_limiter::{Ask, Capacity, Cost, Period, Rates, Seed, decide};
+
     use super::*;
 
     /// Goal: small uses are exact, large ones within a few percent, and the largest is exact. Method: uses around the bound and above.
@@ -247,5 +310,58 @@ mod tests {
                 (1_048_575, 1)
             ]
         );
+    }
+    /// Goal: no use of a bucket is larger than what is shown and the error that is shown with it. Method: random charges of one key at
+    /// random times under each bucket, walks at random gaps, and the debt after every charge.
+    #[test]
+    fn a_bucket_is_never_used_more_than_the_sample_allows_for() {
+        for algorithm in [
+            Algorithm::Gcra { burst: Some(40) },
+            Algorithm::TokenBucket {
+                burst: Some(40),
+                refill: Refill::Greedy,
+            },
+            Algorithm::LeakyBucket {
+                queue: 39,
+                max_wait: Duration::from_secs(600),
+            },
+        ] {
+            let rate = Rate::new(10, Period::from_secs(60).unwrap()).unwrap();
+            let policy = Policy::new(algorithm, Rates::new([rate]).unwrap()).unwrap();
+            let limit = Limit::new(policy, Capacity::new(64).unwrap());
+            let key = Seed::from_bytes([5; 16]).hasher().part(b"key").finish();
+            let mut random = 0x2545_f491_4f6c_dd1d_u64;
+            let mut below = |most: u64| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random % most
+            };
+            let mut now = Timestamp::from_secs(1_800_000_000);
+            let mut sample = TableSample::new(&limit, 10, now);
+            let (mut looked, mut most) = (now, 0);
+            for _ in 0..3_000 {
+                now = now.saturating_add(Duration::from_millis(below(9_000)));
+                if below(4) == 0 {
+                    sample.walk(&limit, clock::between(looked, now), now);
+                    looked = now;
+                    let usage = &sample.view(&limit)[0];
+                    let shown = usage.peaks.last().map_or(0, |(used, _)| *used);
+                    assert!(shown + usage.unseen >= most, "{usage:?}: {most}");
+                    assert!(usage.limit == 40 && shown <= most && usage.unseen > 0);
+                } else if below(3) > 0 {
+                    let ask = Ask {
+                        limit: &limit,
+                        key,
+                        // Faster than it drains, so that the bucket is full now and then.
+                        cost: Cost::new(3).unwrap(),
+                        payer: None,
+                    };
+                    let left = decide(&[ask], now).decisions()[0].remaining();
+                    most = most.max(40 - left);
+                }
+            }
+            assert!(most > 20, "{most}");
+        }
     }
 }

@@ -7,9 +7,11 @@
 //!
 //! # Limits
 //! - Each limit has the keys of a bounded sample (`key_sample`), twice: those of the present and of the previous
-//!   [`USAGE_GENERATION`](sluicegate_base::bounds::USAGE_GENERATION). Limits that are no longer in force are forgotten.
-//! - A limit that was not asked since its last walk is not walked. The walks of all limits together take at most
-//!   1/[`USAGE_WALK_PAUSE`](sluicegate_base::bounds::USAGE_WALK_PAUSE) of one core.
+//!   [`USAGE_GENERATION`](sluicegate_base::bounds::USAGE_GENERATION). Limits that are no longer in force are forgotten. All samples
+//!   together are bounded by [`USAGE_BYTES`](sluicegate_base::bounds::USAGE_BYTES), so those of many limits have fewer keys each.
+//! - A limit of windows that was not asked since its last walk is not walked. Of a bucket only the debt at the time of a walk is known:
+//!   what was paid back since the look before is the error that a page shows, so buckets are always walked. The walks of all limits
+//!   together take at most 1/[`USAGE_WALK_PAUSE`](sluicegate_base::bounds::USAGE_WALK_PAUSE) of one core.
 //! - What a key wanted beyond the limit is not known, since a rejection charges nothing. Keys that share overflow counters are in no
 //!   sample.
 //!
@@ -24,6 +26,7 @@ mod sampler;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sluicegate_base::usage_share::UsageShare;
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::ActiveLimit;
@@ -36,7 +39,24 @@ pub use sampler::UsageSampler;
 /// The samples of all limits.
 #[derive(Debug, Default)]
 pub struct UsageSamples {
-    limits: Mutex<BTreeMap<Name, Arc<Mutex<LimitSample>>>>,
+    limits: Mutex<SampledLimits>,
+}
+
+/// The samples by limit.
+#[derive(Debug)]
+struct SampledLimits {
+    samples: BTreeMap<Name, Arc<Mutex<LimitSample>>>,
+    /// Keys that each sample of a table may have.
+    keys: usize,
+}
+
+impl Default for SampledLimits {
+    fn default() -> Self {
+        Self {
+            samples: BTreeMap::new(),
+            keys: UsageShare::of(0).keys,
+        }
+    }
 }
 
 impl UsageSamples {
@@ -55,19 +75,39 @@ impl UsageSamples {
     /// Returns the sample of the limit; a new one, if it has none or its rules have changed.
     fn sample(&self, active: &ActiveLimit, now: Timestamp) -> Arc<Mutex<LimitSample>> {
         let mut limits = lock(&self.limits);
-        if let Some(sample) = limits.get(&active.name)
+        if let Some(sample) = limits.samples.get(&active.name)
             && lock(sample).is_of(active)
         {
             return Arc::clone(sample);
         }
-        let sample = Arc::new(Mutex::new(LimitSample::new(active, now)));
-        limits.insert(Arc::clone(&active.name), Arc::clone(&sample));
+        let sample = LimitSample::new(active, limits.keys, now);
+        let sample = Arc::new(Mutex::new(sample));
+        limits
+            .samples
+            .insert(Arc::clone(&active.name), Arc::clone(&sample));
         sample
     }
 
     /// Forgets the limits that are not among these.
     fn retain<T>(&self, limits: &BTreeMap<Name, T>) {
-        lock(&self.limits).retain(|name, _| limits.contains_key(name));
+        let samples = &mut lock(&self.limits).samples;
+        samples.retain(|name, _| limits.contains_key(name));
+    }
+
+    /// Divides the memory for samples among so many tables.
+    fn divide(&self, tables: u64) {
+        let keys = UsageShare::of(tables).keys;
+        let mut limits = lock(&self.limits);
+        if limits.keys == keys {
+            return;
+        }
+        limits.keys = keys;
+        // A sample that is made meanwhile has the new bound already.
+        let samples: Vec<_> = limits.samples.values().map(Arc::clone).collect();
+        drop(limits);
+        for sample in samples {
+            lock(&sample).bound(keys);
+        }
     }
 }
 

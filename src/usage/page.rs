@@ -54,6 +54,8 @@ pub struct RatePage {
     pub sample_keys: u64,
     /// Keys that used all of `limit`, extrapolated.
     pub keys_at_limit: u64,
+    /// Units by which a key of a bucket may have used more than is shown.
+    pub unseen: u32,
     /// Keys by their largest use, rising.
     pub peaks: Vec<PeakCount>,
 }
@@ -102,6 +104,7 @@ impl RatePage {
             sampled: usage.keys_for_each > 1,
             sample_keys: usage.sample_keys,
             keys_at_limit: all(usage.at_limit),
+            unseen: usage.unseen,
             peaks: peaks.collect(),
         }
     }

@@ -43,6 +43,9 @@ impl UsageSampler {
             let limits = self.limits.load();
             let events = self.metrics.events_by_limit();
             self.samples.retain(&events);
+            let tables = limits.iter().filter_map(Weak::upgrade);
+            let tables = tables.map(|active| 1 + u64::from(active.shadow_rates.is_some()));
+            self.samples.divide(tables.sum());
             for active in limits {
                 let took = active.upgrade().map(|active| self.walk(&active, &events));
                 if let Some(took) = took.filter(|took| !took.is_zero()) {

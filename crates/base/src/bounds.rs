@@ -269,8 +269,8 @@ pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 /// The 99.9th percentile of so many is that of four keys. Where a limit has more keys, a fair sample of them is kept.
 pub const USAGE_KEYS: usize = 4096;
 
-/// Bytes of a full sample of uses: a hash table that is at most seven eighths full, with 24 bytes of a key and one of control in each slot.
-pub const USAGE_SAMPLE_BYTES: u64 = ((USAGE_KEYS + 1) * 8 / 7).next_power_of_two() as u64 * 25;
+/// Bytes of the samples of uses of all limits: full ones of 163 tables. With more tables each sample has fewer keys.
+pub const USAGE_BYTES: u64 = 64 << 20;
 
 /// Time after which a sample of uses begins anew; it is shown for as long again, so the uses of the last one to two days are shown.
 pub const USAGE_GENERATION: Duration = Duration::from_secs(24 * 60 * 60);

@@ -4,7 +4,8 @@
 //! [`telephony`]). Rules hold values that were checked when the configuration was read: certificates and trust anchors ([`pki`]), the keys
 //! that verify tokens ([`jwt`]), texts that no log may show ([`secret`]), databases of countries and networks
 //! ([`geo`]). [`proxy_fields`] names the fields that only a proxy may write.
-//! [`bounds`] has every cap on the growth that a client can cause, and [`clock`] is the only reader of clocks.
+//! [`bounds`] has every cap on the growth that a client can cause, [`usage_share`] divides the one of
+//! them that all limits share, and [`clock`] is the only reader of clocks.
 //!
 //! The crate opens no connection, and knows neither limits nor routes.
 #![forbid(unsafe_code)]
@@ -23,3 +24,4 @@ pub mod pki;
 pub mod proxy_fields;
 pub mod secret;
 pub mod telephony;
+pub mod usage_share;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use sluicegate_base::bounds::USAGE_SAMPLE_BYTES;
+use sluicegate_base::usage_share::UsageShare;
 
 use super::rules::Rules;
 
@@ -53,8 +53,7 @@ impl MemoryPlan {
             None => 1,
         });
         let tables: u64 = tables.sum();
-        // The present sample of each table and the one before.
-        let usage = tables.saturating_mul(2 * USAGE_SAMPLE_BYTES);
+        let usage = UsageShare::of(tables).bytes;
         let lists = rules.lists.values().map(|list| list.bytes() as u64);
         let lists = lists.fold(0, u64::saturating_add);
         let stores = rules.routes.iter().any(|route| route.cache.is_some());
@@ -271,8 +270,7 @@ mod tests {
             (15_000_000..20_000_000).contains(&sum),
             "two default limits: {sum}"
         );
-        // Samples of two tables, two each.
-        assert_eq!(plan(0).usage, 4 * USAGE_SAMPLE_BYTES);
+        assert_eq!(plan(0).usage, UsageShare::of(2).bytes);
         assert_eq!(plan(sum).warning(), None);
         let warning = plan(sum - 1).warning().expect("too much");
         assert!(

@@ -248,6 +248,7 @@ mod tests {
                 sampled: false,
                 sample_keys: keys,
                 keys_at_limit: at_limit.map(|(_, keys)| keys).sum(),
+                unseen: 0,
                 peaks: peaks.collect(),
             }],
             shadow_rates: Vec::new(),

@@ -1,0 +1,65 @@
+//! Divides the memory for samples of uses among the tables of all limits.
+//!
+//! A sample is a hash table, so its memory comes in powers of two: each table gets the largest that fits into its part of
+//! [`USAGE_BYTES`], and as many keys as fill it.
+
+use crate::bounds::{USAGE_BYTES, USAGE_KEYS};
+
+/// Samples of each table: that of the present, and the one before.
+const SAMPLES: u64 = 2;
+/// Bytes of a slot: 24 of a key with its uses, and one of control.
+const SLOT_BYTES: u64 = 25;
+/// Slots of a full sample: a hash table is at most seven eighths full, and holds one key more for a moment.
+const MOST_SLOTS: u64 = ((USAGE_KEYS + 1) * 8 / 7).next_power_of_two() as u64;
+/// Slots of the smallest sample, some 3 KB for a table with both. A table of a limit itself is larger.
+const LEAST_SLOTS: u64 = 64;
+
+/// The part of each sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageShare {
+    /// Keys in a sample.
+    pub keys: usize,
+    /// Bytes of all samples when they are full.
+    pub bytes: u64,
+}
+
+impl UsageShare {
+    /// Returns the part where so many tables are sampled.
+    #[must_use]
+    pub fn of(tables: u64) -> Self {
+        let samples = tables.saturating_mul(SAMPLES);
+        let mut slots = MOST_SLOTS;
+        while slots > LEAST_SLOTS && samples.saturating_mul(slots * SLOT_BYTES) > USAGE_BYTES {
+            slots /= 2;
+        }
+        let filling = usize::try_from(slots / 8 * 7 - 1).unwrap_or(USAGE_KEYS);
+        Self {
+            keys: filling.min(USAGE_KEYS),
+            bytes: samples.saturating_mul(slots * SLOT_BYTES),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the samples of all limits together are bounded, and few limits have full ones. Method: numbers of tables from none to more
+    /// than a configuration has, of which the last have the smallest samples.
+    #[test]
+    fn all_samples_together_are_bounded() {
+        assert_eq!(UsageShare::of(0).bytes, 0);
+        assert_eq!(UsageShare::of(1).bytes, 2 * 8192 * 25);
+        assert_eq!(UsageShare::of(163).keys, USAGE_KEYS);
+        assert_eq!(UsageShare::of(164).keys, 3_583);
+        let mut before = UsageShare::of(0);
+        for tables in 1..=20_000 {
+            let share = UsageShare::of(tables);
+            assert!(share.bytes <= USAGE_BYTES && share.keys <= before.keys);
+            // Never less than half of what there is.
+            assert!(share.bytes > USAGE_BYTES / 2 || share.keys == USAGE_KEYS);
+            before = share;
+        }
+        assert_eq!((before.keys, UsageShare::of(1_000_000).keys), (55, 55));
+    }
+}
