@@ -2,6 +2,9 @@
 //!
 //! Percentiles, gap and confidence are those of a suggestion from a log. What a log shows and counters do not: how much a key wanted beyond
 //! the limit. Where enough keys reached it to matter, no number is suggested but a higher one to try in shadow.
+//!
+//! Of windows the number is the count of each rate. Of a bucket it is what the bucket holds: the largest debt of a key depends on the rate,
+//! so it says which burst or queue is enough at this rate, and nothing of another rate.
 
 use std::fmt;
 
@@ -15,8 +18,9 @@ use super::{NoSuggestion, quoted, written_parts};
 use crate::explain::{count, span};
 use crate::usage::{RatePage, UsagePage};
 
-/// The algorithms whose counters say what was used within a window.
-const WINDOWS: [&str; 3] = ["sliding-window", "exact", "fixed-window"];
+/// The longest wait in a leaky bucket without `max_wait`, and the longest that may be written, in seconds.
+const MAX_WAIT: u64 = 10;
+const LONGEST_WAIT: u64 = 600;
 
 /// The factor by which the rate of a limit in shadow is raised where keys reached it.
 const RAISE: u32 = 2;
@@ -39,8 +43,10 @@ pub struct LimitSuggestion {
     pub confidence: SampleConfidence,
     /// Each rate, also those in shadow.
     pub periods: Vec<UsedPeriod>,
-    /// The rates to write.
+    /// The rates to write; those of a bucket stay as they are.
     pub rates: Vec<String>,
+    /// Units that a bucket must hold; `None` for windows.
+    pub bucket: Option<u32>,
     /// The configuration to paste.
     pub config: String,
     /// Limits of the sample, and signs of an attack.
@@ -61,20 +67,47 @@ pub struct UsedPeriod {
     pub unknown: bool,
 }
 
+/// The key of the configuration that has the number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NumberKey {
+    /// The counts of `rates`.
+    Rates,
+    /// `burst`.
+    Burst,
+    /// `queue`; a leaky bucket holds one unit more, since the first request does not wait.
+    Queue,
+}
+
+impl NumberKey {
+    fn of(algorithm: &str) -> Self {
+        match algorithm {
+            "gcra" | "token-bucket" => Self::Burst,
+            "leaky-bucket" => Self::Queue,
+            _ => Self::Rates,
+        }
+    }
+
+    /// Returns the key with so many units.
+    fn with(self, units: u32, rate: &RatePage) -> String {
+        match self {
+            Self::Rates => format!("{units} per {}", span(rate.window_seconds.into())),
+            Self::Burst => format!("burst = {units}"),
+            Self::Queue => format!("queue = {}", units.saturating_sub(1).max(1)),
+        }
+    }
+}
+
 impl LimitSuggestion {
     /// Returns the suggestion from the page of a limit.
     ///
     /// # Errors
-    /// The counters of the limit do not say what is used in a window, or no key was seen.
+    /// No key was seen, or the limit is a bucket of several rates, which can have no burst.
     pub fn of(page: &UsagePage) -> Result<Self, NoSuggestion> {
-        if !WINDOWS.contains(&&*page.algorithm) {
-            return Err(NoSuggestion(format!(
-                "limit {} counts by {}, which keeps what is owed now, not what was used in a window; put a limit with algorithm = \
-                 \"sliding-window\" and the same key in shadow beside it",
-                page.limit, page.algorithm
-            )));
-        }
-        let rates = rates_by_window(page);
+        let key = NumberKey::of(&page.algorithm);
+        let rates = match key {
+            NumberKey::Rates => rates_by_window(page),
+            NumberKey::Burst | NumberKey::Queue => vec![only_rate(page)?],
+        };
         let keys = rates.iter().map(|rate| rate.keys).max().unwrap_or(0);
         if keys == 0 {
             return Err(NoSuggestion(format!(
@@ -88,16 +121,24 @@ impl LimitSuggestion {
             let sorted = sorted_uses(rate);
             let window = u64::from(rate.window_seconds);
             let mut period = PeriodSuggestion::of(window, &sorted, Vec::new());
+            // What a key may have used, which the number must allow for.
+            let most = sorted.iter().map(|used| used.saturating_add(rate.unseen));
+            let most: Vec<u32> = most.collect();
+            let allowing = PeriodSuggestion::of(window, &most, Vec::new());
+            (period.suggested, period.keys_above) = (allowing.suggested, allowing.keys_above);
             // The 99.9th percentile, above which the number lies, is itself at the limit.
-            let unknown = percentile(&sorted, 999) >= rate.limit;
+            let unknown = percentile(&most, 999) >= rate.limit;
             if unknown {
                 period.suggested = rate.limit.saturating_mul(RAISE);
                 period.keys_above = 0;
             } else {
                 warnings.extend(period.attack_warning(&sorted, None));
             }
-            if rate.keys_at_limit > 0 {
-                warnings.push(at_limit(rate, unknown));
+            if unknown || rate.keys_at_limit > 0 {
+                warnings.push(at_limit(rate, key, unknown));
+            }
+            if rate.unseen > 0 {
+                warnings.push(unseen(rate));
             }
             periods.push(UsedPeriod {
                 period,
@@ -119,8 +160,21 @@ impl LimitSuggestion {
             .iter()
             .map(|(seconds, count)| format!("{count} per {}", span(*seconds)))
             .collect();
+        let (rates, bucket, config) = match (key, periods.first(), page.rates.first()) {
+            (NumberKey::Burst | NumberKey::Queue, Some(used), Some(rate)) => {
+                let units = used.period.suggested;
+                let wait = longest_wait(rate, units).filter(|_| key == NumberKey::Queue);
+                warnings.extend(wait.filter(|wait| *wait > LONGEST_WAIT).map(too_long));
+                let config = bucket_config(page, &key.with(units, rate), wait);
+                (vec![rate.rate.clone()], Some(units), config)
+            }
+            _ => {
+                let config = config(page, &rates);
+                (rates, None, config)
+            }
+        };
         Ok(Self {
-            config: config(page, &rates),
+            config,
             limit: page.limit.clone(),
             key: page.key.clone(),
             action: page.action.clone(),
@@ -129,9 +183,36 @@ impl LimitSuggestion {
             confidence,
             periods,
             rates,
+            bucket,
             warnings,
         })
     }
+}
+
+/// Returns the rate of a bucket.
+fn only_rate(page: &UsagePage) -> Result<&RatePage, NoSuggestion> {
+    match &*page.rates {
+        [rate] => Ok(rate),
+        _ => Err(NoSuggestion(format!(
+            "limit {} is a {} of several rates, and a burst belongs to one rate; put a limit with each of its rates in shadow beside it",
+            page.limit, page.algorithm
+        ))),
+    }
+}
+
+/// Returns the seconds that the last request of a full leaky bucket waits.
+fn longest_wait(rate: &RatePage, units: u32) -> Option<u64> {
+    let count: u64 = rate.rate.split_once(' ')?.0.parse().ok()?;
+    let waits = u64::from(units.saturating_sub(1)) * u64::from(rate.window_seconds);
+    waits.checked_div(count).map(|seconds| seconds + 1)
+}
+
+/// Returns the warning of a queue that is longer than a request may wait.
+fn too_long(wait: u64) -> String {
+    format!(
+        "the last request of this queue waits {}, longer than `max_wait` may be; raise the rate",
+        span(wait)
+    )
 }
 
 /// Returns a rate for each length of window, the shortest first: of a rate and one in shadow that with the larger count, which fewer keys
@@ -157,23 +238,52 @@ fn sorted_uses(rate: &RatePage) -> Vec<u32> {
 }
 
 /// Returns the sentence about keys that reached the limit.
-fn at_limit(rate: &RatePage, unknown: bool) -> String {
-    let raise = format!(
-        "raise the rate of the limit in shadow to {} per {} and ask again",
-        rate.limit.saturating_mul(RAISE),
-        span(rate.window_seconds.into())
-    );
-    let reached = format!(
-        "{} of {} keys reached {}: what they wanted beyond it is not known, since a rejection charges nothing",
-        count(rate.keys_at_limit),
-        count(rate.keys),
-        rate.rate
-    );
+fn at_limit(rate: &RatePage, key: NumberKey, unknown: bool) -> String {
+    let raise = key.with(rate.limit.saturating_mul(RAISE), rate);
+    let (raise, limit) = match key {
+        NumberKey::Rates => (
+            format!("raise the rate of the limit in shadow to {raise} and ask again"),
+            rate.rate.clone(),
+        ),
+        NumberKey::Burst | NumberKey::Queue => (
+            format!("write {raise} in the limit in shadow and ask again"),
+            format!("the {} units of the bucket", count(rate.limit.into())),
+        ),
+    };
+    let reached = match rate.keys_at_limit {
+        0 => format!("keys came so near to {limit} that some may have reached them unseen"),
+        keys => format!(
+            "{} of {} keys reached {limit}: what they wanted beyond it is not known, since a rejection charges nothing",
+            count(keys),
+            count(rate.keys),
+        ),
+    };
     if unknown {
         format!("{reached}; {raise}")
     } else {
         format!("{reached}; they are too few to change the suggestion")
     }
+}
+
+/// Returns the sentence about uses of a bucket that no look saw.
+fn unseen(rate: &RatePage) -> String {
+    format!(
+        "a bucket drains between two looks at it, so a key may have used up to {} more than the table shows; the number allows for that",
+        count(rate.unseen.into())
+    )
+}
+
+/// Returns the lines to write in the table of a bucket, of which the rest stays.
+fn bucket_config(page: &UsagePage, number: &str, wait: Option<u64>) -> String {
+    let max_wait = wait.filter(|wait| *wait > MAX_WAIT).map(|wait| {
+        let wait = span(wait.min(LONGEST_WAIT));
+        format!("max_wait = {}\n", quoted(&wait))
+    });
+    format!(
+        "[limit.{}]\n{number}\n{}",
+        page.limit,
+        max_wait.unwrap_or_default()
+    )
 }
 
 /// Returns the limit with the suggested rates.
@@ -201,7 +311,12 @@ impl fmt::Display for LimitSuggestion {
             self.key
         )?;
         writeln!(f, "# {}", self.confidence)?;
-        let what = "the most that a key used in a window of this length:";
+        let what = match self.bucket {
+            None => "the most that a key used in a window of this length:",
+            Some(_) => {
+                "the most that a key had used of the bucket at once, and what it must hold at this rate:"
+            }
+        };
         write_periods(f, what, self.periods.iter().map(|used| &used.period))?;
         for warning in &self.warnings {
             writeln!(f, "#\n# warning: {warning}")?;
@@ -210,6 +325,8 @@ impl fmt::Display for LimitSuggestion {
             "Numbers to try in shadow next."
         } else if self.action == "shadow" {
             "In shadow it counts and rejects nobody; write action = \"reject\" when its numbers are right."
+        } else if self.bucket.is_some() {
+            "The limit rejects, so try a lower number in shadow first; the rest of its table stays as it is."
         } else {
             "Beside the rates of the limit they are counted and reject nobody; write them as rates when they are right."
         };
@@ -308,14 +425,57 @@ mod tests {
         let found = LimitSuggestion::of(&both).unwrap();
         assert_eq!((found.periods.len(), found.periods[0].limit), (1, 100));
         assert!(!found.periods[0].unknown);
-        both.algorithm = "gcra".to_owned();
-        assert!(
-            LimitSuggestion::of(&both)
-                .unwrap_err()
-                .0
-                .contains("sliding-window")
-        );
         let none = page(&[]);
         assert!(LimitSuggestion::of(&none).unwrap_err().0.contains("no key"));
+    }
+
+    /// Goal: of a bucket the number is what it must hold at its rate, with what no look saw. Method: the same uses under each bucket, with
+    /// and without keys at the limit, and a bucket of several rates.
+    #[test]
+    fn the_number_of_a_bucket_is_what_it_holds() {
+        let bucket = |algorithm: &str, uses: &[(u32, u64)]| {
+            let mut page = page(uses);
+            page.algorithm = algorithm.to_owned();
+            page.rates[0].unseen = 5;
+            page
+        };
+        // 1.2 times ten and the five that may have drained.
+        for (algorithm, number) in [
+            ("gcra", "burst = 20\n"),
+            ("token-bucket", "burst = 20\n"),
+            ("leaky-bucket", "queue = 19\nmax_wait = \"58s\"\n"),
+        ] {
+            let found = LimitSuggestion::of(&bucket(algorithm, &[(1, 400), (10, 90)])).unwrap();
+            assert_eq!(found.rates, ["20 per 60s"]);
+            assert_eq!(found.bucket, Some(20));
+            assert_eq!(found.config, format!("[limit.otp]\n{number}"));
+            assert!(
+                found
+                    .to_string()
+                    .contains("up to 5 more than the table shows")
+            );
+        }
+        // Fifteen and five may have been all twenty.
+        let found = LimitSuggestion::of(&bucket("gcra", &[(1, 400), (15, 90)])).unwrap();
+        assert!(found.periods[0].unknown, "{found}");
+        assert!(
+            found.warnings[0].contains("write burst = 40 in the limit in shadow"),
+            "{found}"
+        );
+        let mut several = bucket("gcra", &[(1, 400)]);
+        several.rates.push(several.rates[0].clone());
+        let refused = LimitSuggestion::of(&several).unwrap_err().0;
+        assert!(refused.contains("a burst belongs to one rate"), "{refused}");
+        let mut slow = bucket("leaky-bucket", &[(1, 400), (10, 90)]);
+        slow.rates[0].rate = "1 per 60s".to_owned();
+        let found = LimitSuggestion::of(&slow).unwrap();
+        assert!(found.config.ends_with("max_wait = \"10m\"\n"), "{found}");
+        assert!(
+            found
+                .warnings
+                .iter()
+                .any(|warning| warning.contains("raise the rate")),
+            "{found}"
+        );
     }
 }
