@@ -134,6 +134,29 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
 }
 
 #[tokio::test]
+async fn the_number_of_a_bucket_is_what_it_holds() {
+    // Goal: the slider says what it means for a limit without windows. Method: two requests under a burst of three; the number in force,
+    // and a lower one.
+    let lines = "rates = [\"20 per 1h\"]\nalgorithm = \"gcra\"\nburst = 3";
+    let rules = limit("bucket", &["client.ip"], lines) + &route("/login", &["bucket"], ANSWERED);
+    let gateway = Gateway::start(&rules).await;
+    let mut client = gateway.client().await;
+    for _ in 0..2 {
+        assert_eq!(client.get("/login").await.status, 200);
+    }
+    let browser = Browser::start().await;
+    let mut page = browser.open(&ui(&gateway, "limit/bucket")).await;
+    page.shows("At today's bucket of 3 at 20 per 3600s, at most 0 keys of 1 (0 %) could be hit.")
+        .await;
+    page.fill("input[type=range]", "1").await;
+    page.shows("At a bucket of 1 at 20 per 3600s, 1 key of 1 (100 %) would have been hit.")
+        .await;
+    page.shows("a key may have used up to 1 more than is shown")
+        .await;
+    assert_eq!(page.complaints().await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn the_playground_is_a_part_of_the_page() {
     // Goal: an operator comes from the page to the playground, which runs under the policies of the page. Method: its entry in the
     // navigation, and the scene of an attack at a window's edge at its end.

@@ -5,6 +5,7 @@ import { histogram } from '../chart.js';
 import { count, failed, fill, h, percent, plural, s, say } from '../dom.js';
 
 const BARS = 40;
+const BUCKETS = ['gcra', 'token-bucket', 'leaky-bucket'];
 
 /** Keys whose largest use is more than `limit`. */
 export const hit = (peaks, limit) => peaks.reduce((sum, peak) => sum + (peak.used > limit ? peak.keys : 0), 0);
@@ -23,6 +24,8 @@ export function bars(peaks, most) {
 const perOf = (rate) => rate.rate.replace(/^\S+ per /, '');
 const windowOf = (rate) => perOf(rate) + (rate.shadow ? ', in shadow' : '');
 
+const drained = ({ unseen }) => (unseen ? `It drains between two looks: a key may have used up to ${count(unseen)} more than is shown.` : '');
+
 /** The sentences for a number: what it would have hit, and what the counts cannot say. */
 export function sentences(rate, limit) {
   const of = hit(rate.peaks, limit);
@@ -30,14 +33,15 @@ export function sentences(rate, limit) {
   const capped = hit(rate.peaks, rate.limit - 1);
   const about = rate.sampled ? 'about ' : '';
   const keys = (n) => plural(n, 'key');
-  const per = perOf(rate);
+  // Of a bucket the number is what it holds, at its rate.
+  const at = (n) => (rate.bucket ? `a bucket of ${count(n)} at ${rate.rate}` : `${count(n)} per ${perOf(rate)}`);
   const whose = rate.shadow ? "shadow's" : "today's";
-  if (limit < rate.limit) return [`At ${count(limit)} per ${per}, ${about}${keys(of)}${share(of)} would have been hit.`, ''];
+  if (limit < rate.limit) return [`At ${at(limit)}, ${about}${keys(of)}${share(of)} would have been hit.`, drained(rate)];
   const unknown = capped
     ? `${keys(capped)} reached ${whose} ${count(rate.limit)} and may have wanted more; the counters do not say how much.`
     : 'No key has reached it lately.';
-  if (limit > rate.limit) return [`At ${count(limit)} per ${per}, no more keys than today would be hit: at most ${keys(capped)}.`, unknown];
-  return [`At ${whose} ${count(limit)} per ${per}, at most ${keys(capped)}${share(capped)} could be hit.`, unknown];
+  if (limit > rate.limit) return [`At ${at(limit)}, no more keys than today would be hit: at most ${keys(capped)}.`, unknown];
+  return [`At ${whose} ${at(limit).replace(/^a /, '')}, at most ${keys(capped)}${share(capped)} could be hit.`, unknown];
 }
 
 export function usage(base) {
@@ -58,6 +62,7 @@ export function usage(base) {
     try {
       const page = await read(`${base}/usage`);
       rates = [...page.rates, ...page.shadow_rates.map((one) => ({ ...one, shadow: true }))];
+      for (const one of rates) one.bucket = BUCKETS.includes(page.algorithm);
     } catch (error) {
       fill(node, failed(error));
       return;
