@@ -57,18 +57,7 @@ fn promtool(arguments: &[&str]) -> Output {
 #[test]
 fn alerts_fire_on_what_they_are_about() {
     // Goal: each alert fires where it should and is silent elsewhere. Method: promtool, with the series of alerts.test.yml.
-    for arguments in [
-        ["check", "rules", "alerts.yml"],
-        ["test", "rules", "alerts.test.yml"],
-    ] {
-        let output = promtool(&arguments);
-        let said = [&output.stdout[..], &output.stderr].concat();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&said)
-        );
-    }
+    pass("alerts");
     let (rules, tests) = (
         read("packaging/prometheus/alerts.yml"),
         read("packaging/prometheus/alerts.test.yml"),
@@ -87,10 +76,48 @@ fn alerts_fire_on_what_they_are_about() {
 
 /// The names of the alerts in a file of rules.
 fn alerts(rules: &str) -> Vec<&str> {
+    named("- alert: ", rules)
+}
+
+/// The names that follow `key` in a file of rules.
+fn named<'a>(key: &str, rules: &'a str) -> Vec<&'a str> {
     let names = rules
         .lines()
-        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+        .filter_map(|line| line.trim().strip_prefix(key));
     names.collect()
+}
+
+/// Checks a file of rules and runs its tests.
+fn pass(file: &str) {
+    let (rules, tests) = (format!("{file}.yml"), format!("{file}.test.yml"));
+    for arguments in [["check", "rules", &rules], ["test", "rules", &tests]] {
+        let output = promtool(&arguments);
+        let said = [&output.stdout[..], &output.stderr].concat();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&said)
+        );
+    }
+}
+
+#[test]
+fn recorded_rates_are_those_of_all_gateways_of_a_job() {
+    // Goal: a board over weeks reads what the gateways exported. Method: promtool, with the series of recording.test.yml, which asks for
+    // each name.
+    pass("recording");
+    let (rules, tests) = (
+        read("packaging/prometheus/recording.yml"),
+        read("packaging/prometheus/recording.test.yml"),
+    );
+    let names = named("- record: ", &rules);
+    assert!(names.len() > 5);
+    for name in names {
+        assert!(
+            tests.contains(&format!("- expr: {name}")),
+            "{name} has no test"
+        );
+    }
 }
 
 #[test]
@@ -154,11 +181,14 @@ fn rules_and_panels_name_metrics_that_exist() {
         read("docs/operations/logs.md"),
     );
     let board = board();
-    let mut texts: Vec<String> = read("packaging/prometheus/alerts.yml")
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-        .map(str::to_owned)
-        .collect();
+    let rules =
+        ["alerts", "recording"].map(|file| read(&format!("packaging/prometheus/{file}.yml")));
+    let lines = rules.iter().flat_map(|rules| rules.lines());
+    let is_expression = |line: &&str| {
+        let line = line.trim_start();
+        !line.starts_with('#') && !line.starts_with("- record: ")
+    };
+    let mut texts: Vec<String> = lines.filter(is_expression).map(str::to_owned).collect();
     texts.extend(
         panels(&board)
             .iter()
@@ -233,9 +263,10 @@ impl Prometheus {
         let directory = TempDir::new().unwrap();
         let address = free_address();
         let config = format!(
-            "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\nrule_files: [\"{}\"]\n\
+            "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\nrule_files: [\"{}\", \"{}\"]\n\
              scrape_configs:\n  - job_name: edge\n    static_configs: [{{ targets: [\"{}\"] }}]\n",
             path("packaging/prometheus/alerts.yml").display(),
+            path("packaging/prometheus/recording.yml").display(),
             gateway.admin_address()
         );
         fs::write(directory.path().join("prometheus.yml"), config).unwrap();
@@ -369,13 +400,19 @@ async fn prometheus_evaluates_every_panel_and_alert() {
         assert!(shown.contains(title), "{title} shows nothing: {shown:?}");
     }
 
-    let expected = alerts(&read("packaging/prometheus/alerts.yml")).len();
+    let (alerting, recording) = (
+        read("packaging/prometheus/alerts.yml"),
+        read("packaging/prometheus/recording.yml"),
+    );
+    let recorded = named("- record: ", &recording);
+    let expected = alerts(&alerting).len() + recorded.len();
     eventually("every rule was evaluated", async || {
         let answer = prometheus.get("/api/v1/rules").await;
-        let rules = answer["data"]["groups"][0]["rules"]
-            .as_array()
-            .unwrap()
-            .clone();
+        let groups = answer["data"]["groups"].as_array().unwrap();
+        let rules: Vec<&Value> = groups
+            .iter()
+            .flat_map(|group| group["rules"].as_array().unwrap())
+            .collect();
         assert_eq!(rules.len(), expected);
         assert!(
             rules.iter().all(|rule| rule["health"] != "err"),
@@ -387,4 +424,10 @@ async fn prometheus_evaluates_every_panel_and_alert() {
             .then_some(())
     })
     .await;
+    for name in recorded {
+        eventually(&format!("{name} has a series"), async || {
+            (prometheus.query(name).await > 0).then_some(())
+        })
+        .await;
+    }
 }
