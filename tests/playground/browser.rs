@@ -83,6 +83,13 @@ impl Page {
         self.0.contains(text)
     }
 
+    /// The start tag of the label around the input of this id.
+    pub(crate) fn label_of(&self, id: &str) -> String {
+        let input = self.0.find(&format!("id=\"{id}\"")).unwrap();
+        let label = self.0[..input].rfind("<label").unwrap();
+        self.0[label..=label + self.0[label..].find('>').unwrap()].to_owned()
+    }
+
     /// The attribute `data-NAME` of the first element that begins so, as it is written in the document.
     pub(crate) fn attribute(&self, element: &str, name: &str) -> String {
         let start = self

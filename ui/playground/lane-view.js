@@ -1,9 +1,9 @@
 // One lane on the page: its picture, what its limit stores, and what the next request would get.
 
 import { responseFields, standing } from './fields.js';
-import { delayOf } from './lanes.js';
+import { delayOf, rateText, ratesOf } from './lanes.js';
 import { draw, makePicture } from './picture.js';
-import { START_MILLIS, nextOutcome, stateAt } from './run.js';
+import { START_MILLIS, mostInAnyPeriod, nextOutcome, stateAt } from './run.js';
 
 /** An element with properties and children. */
 export function make(tag, properties = {}, ...children) {
@@ -40,7 +40,10 @@ export function makeLaneView(id, { title, toml }) {
 }
 
 function statusOf({ decision }) {
-  if (!decision.admitted) return ['429 Too Many Requests', 'bad'];
+  if (!decision.admitted) {
+    const { refusingRate, statuses } = decision;
+    return [`429 Too Many Requests${statuses.length > 1 ? `: ${rateText(statuses[refusingRate])}` : ''}`, 'bad'];
+  }
   const delay = delayOf(decision);
   return delay > 0 ? [`200 OK after ${(delay / 1000).toFixed(2)} s`, 'wait'] : ['200 OK', 'good'];
 }
@@ -66,16 +69,19 @@ export function showLane(parts, run, view, block) {
     .filter(([, all]) => all.length > 0)
     .map(([name, all]) => `${name} ${all.filter((one) => one.admitted).length} of ${all.length}`);
   write(parts.sums, byClient.length > 1 ? `${sums} (${byClient.join(', ')})` : sums);
-  const most = `at most ${worst.most} in ${settings.period} s`;
+  const rates = ratesOf(settings);
+  const mosts = rates.map(({ period }) => mostInAnyPeriod(run, now, period * 1000).most);
+  const most = `at most ${rates.map(({ period }, index) => `${mosts[index]} in ${period} s`).join(', ')}`;
   write(parts.worst, most);
-  paint(parts.worst, worst.isOver ? 'bad' : run.lane.throttles ? '' : 'good');
-  parts.picture.svg.setAttribute('aria-label', `${sums}; ${most}, the limit is ${settings.count}`);
+  const isOver = rates.some(({ count }, index) => mosts[index] > count);
+  paint(parts.worst, run.lane.throttles ? '' : isOver ? 'bad' : 'good');
+  parts.picture.svg.setAttribute('aria-label', `${sums}; ${most}, the limit is ${rates.map(rateText).join(', ')}`);
   Object.assign(parts.article.dataset, { passed: passed.length, waited, refused, most: worst.most });
 
-  const { state, view: seen, waiting } = stateAt(run, client, now);
+  const { state, view: seen, further, waiting } = stateAt(run, client, now);
   const [bar, text] = run.lane.stored(seen, START_MILLIS + now, START_MILLIS, state, waiting);
   write(parts.bar, bar);
-  write(parts.stored, text);
+  write(parts.stored, text + further);
   const next = nextOutcome(run, client, now, cost);
   const [status, kind] = statusOf(next);
   write(parts.status, status);

@@ -17,13 +17,30 @@ const bar = (used, cap, full = '█', empty = '·') => {
 };
 const nanosAsMillis = (wait) => Number(wait) / 1e6;
 
-const rateOf = ({ count, period }) => [{ count, period }];
+/** The rates, the shortest first: that one is drawn. A count of 0 ends them. */
+export function ratesOf({ count, period, count2, period2, count3, period3 }) {
+  const all = [{ count, period }, { count: count2, period: period2 }, { count: count3, period: period3 }];
+  const end = all.findIndex((rate) => rate.count === 0);
+  return end < 0 ? all : all.slice(0, end);
+}
+
+export const rateText = ({ count, period }) => `${count} per ${period} s`;
+
+// What is used of the rates that are not drawn.
+const usedFurther = (limit) => (state, now) => {
+  const used = limit.judge.used(state, now);
+  return limit.rates.map((rate, index) => (index ? `; ${Math.ceil(used[index])} used of ${rateText(rate)}` : '')).join('');
+};
+
 const queueOf = ({ queue, maxWait }) => ({ queue, maxWait: maxWait * 1000 });
 
 // A lane of one limit. `level` returns the parts of the filled area, the lower first; a queue is drawn above the level `queueAbove`.
 function oneLimit(settings, { cap, level, stored, windows = null }) {
-  const limit = makeLimit({ ...settings, rates: rateOf(settings) });
+  const rates = ratesOf(settings);
+  // A burst belongs to one rate; of several each has its count.
+  const limit = makeLimit({ ...settings, rates, burst: rates.length > 1 ? undefined : settings.burst });
   return {
+    further: usedFurther(limit),
     cap,
     level,
     stored,
@@ -117,13 +134,14 @@ function leakyBucket(settings) {
 function throttling(settings) {
   const { count, period, slow } = settings;
   const limits = {
-    fast: makeLimit({ algorithm: 'sliding-window', rates: [{ count, period }] }),
+    fast: makeLimit({ algorithm: 'sliding-window', rates: ratesOf(settings) }),
     slow: makeLimit({ algorithm: 'leaky-bucket', rates: [{ count: slow, period }], ...queueOf(settings) }),
   };
   return {
     cap: count,
     queueAbove: count,
     throttles: true,
+    further: (state, now) => usedFurther(limits.fast)(state.fast, now),
     unused: { fast: unusedState(limits.fast), slow: unusedState(limits.slow) },
     view: (state, now) => limits.fast.judge.view(state.fast, now),
     level: (view) => [view.weighted, view.current],
@@ -170,6 +188,12 @@ export const LANES = {
     make: throttling,
   },
 };
+
+/** The lane of this name, as `settings` make it. */
+export function makeLane(name, settings) {
+  const burst = ratesOf(settings).length > 1 ? settings.count : settings.burst;
+  return LANES[name].make({ ...settings, burst });
+}
 
 /** The delay of a decision in milliseconds. */
 export const delayOf = (decision) => nanosAsMillis(decision.delay);

@@ -3,6 +3,7 @@
 // The level is the filled area; the line is what an exact log counts in the last period, red where that is above the limit. All marks of
 // a kind are one path, so a frame costs the same for ten requests and a thousand.
 
+import { rateText, ratesOf } from './lanes.js';
 import { departures, levelAt, mostInAnyPeriod, windowStarts } from './run.js';
 
 const BIN = 7;
@@ -150,7 +151,7 @@ export function draw({ svg, paths, labels }, run, view, block) {
   set(paths.cap, caps.map(([cap]) => `M0 ${y(cap).toFixed(1)}H${width}`).join(''));
   set(paths.now, `M${plot.right.toFixed(1)} 0V${FLOOR}`);
 
-  const texts = caps.map(([cap, text], index) => ({ x: 2 + 80 * index, y: y(cap) - 3, text }));
+  const texts = caps.map(([cap, text], index) => ({ x: 2 + index * (20 + 6 * caps[0][1].length), y: y(cap) - 3, text }));
   texts.push(...drawWindows(plot, run, view));
   const worst = mostInAnyPeriod(run, view.now);
   const isOver = worst.most > settings.count && !lane.throttles;
@@ -222,8 +223,9 @@ function drawWindows({ paths, key }, run, view) {
 }
 
 // The dashed lines: what the rate allows, and the burst or the end of the queue.
-function capsOf(lane, { count, period, queue }) {
-  const rate = [count, `${count} per ${period} s`];
+function capsOf(lane, settings) {
+  const { count, queue } = settings;
+  const rate = [count, ratesOf(settings).map(rateText).join(' and ')];
   if (lane.queueAbove !== undefined) return [rate, [lane.queueAbove + queue, `queue ${queue}`]];
   return lane.cap === count ? [rate] : [rate, [lane.cap, `burst ${lane.cap}`]];
 }

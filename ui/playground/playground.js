@@ -4,11 +4,11 @@
 // machine. Every change of a number decides all requests again.
 
 import { inWords, make, makeLaneView, showLane } from './lane-view.js';
-import { LANES } from './lanes.js';
+import { LANES, makeLane, ratesOf } from './lanes.js';
 import { drawAxis, tallest } from './picture.js';
 import { decideUntil, makeRun, windowEnd } from './run.js';
 import { SCENES } from './scenes.js';
-import { MOST_REQUESTS, NUMBERS, bounded, parsePage, spellPage } from './share.js';
+import { MOST_REQUESTS, NUMBERS, bounded, orderPeriods, parsePage, spellPage } from './share.js';
 
 const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 4, 10];
 const STEP = 100;
@@ -18,6 +18,10 @@ const CLICK_AFTER = 400;
 const LABELS = {
   count: 'requests',
   period: 'per seconds',
+  count2: 'second rate (0: none)',
+  period2: 'per seconds, second rate',
+  count3: 'third rate (0: none)',
+  period3: 'per seconds, third rate',
   burst: 'burst',
   queue: 'queue',
   maxWait: 'max_wait in seconds',
@@ -132,7 +136,7 @@ function numberOf(id) {
 // ── the page ──
 
 function rebuild() {
-  runs = page.lanes.map((lane) => makeRun(LANES[lane].make(page.settings), page.keys, page.settings.period));
+  runs = page.lanes.map((lane) => makeRun(makeLane(lane, page.settings), page.keys, page.settings.period));
   advance(page.now);
 }
 
@@ -202,12 +206,20 @@ const say = (text) => {
 
 // ── controls ──
 
+// Returns whether a number of the form has an effect now.
+function isUsed(name) {
+  const rates = ratesOf(page.settings).length;
+  // The count of the next rate is shown, so that there can be one.
+  const [, number, place] = /^(count|period)(\d?)$/.exec(name) ?? [];
+  if (number) return Number(place || 1) <= rates + (number === 'count');
+  return (name !== 'burst' || rates === 1) && page.lanes.some((lane) => LANES[lane].numbers?.includes(name));
+}
+
 function fillForm() {
   for (const name of Object.keys(NUMBERS)) {
     const input = byId(`number-${name}`);
     input.value = page.settings[name];
-    const isUsed = ['count', 'period'].includes(name) || page.lanes.some((lane) => LANES[lane].numbers?.includes(name));
-    input.parentElement.hidden = !isUsed;
+    input.parentElement.hidden = !isUsed(name);
   }
   for (const lane of Object.keys(LANES)) byId(`choose-${lane}`).checked = page.lanes.includes(lane);
   byId('keys').value = page.keys;
@@ -218,6 +230,7 @@ function readForm() {
   const chosen = Object.keys(LANES).filter((lane) => byId(`choose-${lane}`).checked);
   page.lanes = chosen.length ? chosen : ['exact'];
   for (const name of Object.keys(NUMBERS)) page.settings[name] = bounded(name, byId(`number-${name}`).value);
+  orderPeriods(page.settings);
   page.keys = byId('keys').value;
   page.scene = null;
   layOut();

@@ -34,7 +34,7 @@ export function stateAt(run, client, at) {
   const key = keyOf(run, client);
   const state = latest(run, key);
   const waiting = run.outcomes.filter((one) => one.key === key && one.leaves > at).length;
-  return { state, view: run.lane.view(state, moment(at)), waiting };
+  return { state, view: run.lane.view(state, moment(at)), further: run.lane.further(state, moment(at)), waiting };
 }
 
 /** The level at a time between outcomes, from the state after the outcome before it. */
@@ -47,13 +47,13 @@ export function departures(run, key, at) {
 }
 
 /** The most units of a key that left in any span of a period, and that span: what an exact log would have counted. */
-export function mostInAnyPeriod(run, at) {
+export function mostInAnyPeriod(run, at, period = run.period) {
   let worst = { most: 0, from: 0, to: 0 };
   for (const key of new Set(run.outcomes.map((one) => one.key))) {
     const times = departures(run, key, at);
     let first = 0;
     times.forEach((time, last) => {
-      while (times[first] <= time - run.period) first += 1;
+      while (times[first] <= time - period) first += 1;
       if (last - first + 1 > worst.most) worst = { most: last - first + 1, from: times[first], to: time };
     });
   }

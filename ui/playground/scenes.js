@@ -41,6 +41,16 @@ export const SCENES = {
     look: 'A patient client a and a greedy client b (paler) count by one key: b takes what a would have had. Switch to a key of each client and a passes untouched.',
     page: { lanes: 'sliding-window,gcra', keys: 'shared', requests: '500x27-1500,b8000x80-250', span: 40000 },
   },
+  rates: {
+    title: 'Two rates, all or nothing',
+    look: 'At most 10 in 10 s, and at most 20 in a minute. The third burst is refused although the last 10 s were empty: the longer rate has nothing left, and a refused request takes from neither. A new minute of the fixed window takes ten more at 61 s, the sliding window still counts the one before.',
+    page: {
+      lanes: 'exact,sliding-window,fixed-window',
+      count2: 20,
+      requests: '1000x10-50,21000x12-50,33000x10-50,61000x14-100',
+      span: 75000,
+    },
+  },
   pause: {
     title: 'Silence, then a burst',
     look: 'After a pause every algorithm is empty again and takes a burst; they differ in what comes after it.',

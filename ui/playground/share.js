@@ -9,6 +9,10 @@ import { LANES } from './lanes.js';
 export const NUMBERS = {
   count: [1, 200, 10],
   period: [1, 3600, 10],
+  count2: [0, 200, 0],
+  period2: [2, 3601, 60],
+  count3: [0, 200, 0],
+  period3: [3, 3602, 600],
   burst: [1, 200, 10],
   queue: [0, 200, 10],
   maxWait: [1, 600, 10],
@@ -21,6 +25,12 @@ export function bounded(name, text) {
   const [least, most, usual] = NUMBERS[name];
   const number = Math.trunc(Number(text));
   return text === null || text === '' || Number.isNaN(number) ? usual : Math.min(most, Math.max(least, number));
+}
+
+/** Makes each further period longer than the one before it. */
+export function orderPeriods(settings) {
+  settings.period2 = Math.max(settings.period2, settings.period + 1);
+  settings.period3 = Math.max(settings.period3, settings.period2 + 1);
 }
 
 /** The requests of a text, sorted by time. */
@@ -77,6 +87,7 @@ export function parsePage(fragment, scenes) {
   const source = scene ? new URLSearchParams({ ...scenes[scene].page, ...Object.fromEntries(words) }) : words;
   const settings = Object.fromEntries(Object.keys(NUMBERS).map((key) => [key, bounded(key, source.get(key))]));
   if (!source.has('burst')) settings.burst = settings.count;
+  orderPeriods(settings);
   const lanes = (source.get('lanes') ?? '').split(',').filter((lane) => Object.hasOwn(LANES, lane));
   const span = Math.min(LATEST, Math.max(1000, Number(source.get('span')) || settings.period * 4000));
   const at = words.get('at');
