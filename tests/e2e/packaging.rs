@@ -44,7 +44,8 @@ async fn the_configurations_that_are_delivered_are_good() {
 
 /// The texts with this key in the ConfigMaps of a manifest.
 fn texts(manifest: &str, key: &str) -> Vec<String> {
-    let maps = manifest.split(&format!("  {key}: |\n")).skip(1);
+    let begin = format!("  {key}: |\n");
+    let maps = manifest.split(&begin).skip(1);
     let text = |map: &str| -> String {
         let lines = map.lines();
         lines
@@ -117,7 +118,7 @@ async fn each_team_has_a_config_map_of_its_own() {
         let broken = gateway
             .metrics()
             .await
-            .value("sluicegate_config_file_broken");
+            .sum("sluicegate_config_file_broken", &[]);
         (broken == 1.0).then_some(())
     })
     .await;

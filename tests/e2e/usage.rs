@@ -116,3 +116,32 @@ async fn the_service_samples_while_nobody_looks() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_samples_of_many_limits_share_their_memory() {
+    // Goal: a configuration of many limits does not take 0.4 MB for the samples of each. Method: so many limits that a sample may have
+    // 3,583 keys rather than 4,096, and 4,000 clients of one of them; the memory plan.
+    let lines = "rates = [\"4 per 1h\"]\ncapacity = 8192";
+    let limits: String = (0..200)
+        .map(|number| limit(&format!("limit{number}"), &["client.ip"], lines))
+        .collect();
+    let trust = "[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n";
+    let rules = format!("{trust}{limits}{}", route("/", &["limit0"], ANSWERED));
+    let gateway = Gateway::start(&rules).await;
+    let mut client = gateway.client().await;
+    for number in 0..4_000 {
+        let from = format!("10.0.{}.{}", number / 200, number % 200);
+        let answer = client.send(get("/").forwarded_for(&from)).await;
+        assert_eq!(answer.status, 200);
+    }
+    let rate = eventually("the keys are seen", async || {
+        let page = usage(&gateway, "limit0").await;
+        let rate = page["rates"][0].clone();
+        (rate["keys"].as_u64().unwrap() > 3_000).then_some(rate)
+    })
+    .await;
+    assert_eq!(rate["sampled"], true, "{rate}");
+    assert!(rate["sample_keys"].as_u64().unwrap() <= 3_583, "{rate}");
+    let memory = gateway.status().await["memory"]["usage"].as_u64().unwrap();
+    assert!((32 << 20..=64 << 20).contains(&memory), "{memory}");
+}
