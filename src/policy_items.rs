@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::json;
 use sluicegate_limiter::{Decision, MAX_RATES, Rate, Rates};
 
-use crate::config::rules::{FieldStyle, LimitRules, RefusalRules};
+use crate::config::rules::{FieldStyle, LimitRules, MeasuredCost, RefusalRules};
 use crate::retry_after::whole_seconds;
 
 /// The texts of a limit in fields and bodies, made when its snapshot is compiled.
@@ -20,6 +20,8 @@ pub struct PolicyItems {
     name: Box<str>,
     items: ArrayVec<PolicyItem, MAX_RATES>,
     style: FieldStyle,
+    /// The factor by which counts are shown: the bytes of a unit.
+    factor: u64,
     wording: Option<Arc<RefusalRules>>,
     /// The problem body of a banned key; empty where the limit has no ban.
     ban: Bytes,
@@ -45,14 +47,18 @@ impl PolicyItems {
     /// Returns the items of the limit `name` for keys that have `rates` instead of its own.
     #[must_use]
     pub fn of_rates(name: &str, rates: &Rates, rules: &LimitRules) -> Self {
+        let measured = rules.cost.measured();
+        let factor = measured.map_or(1, MeasuredCost::shown_factor);
+        let unit = measured.and_then(|measured| measured.quota_unit.as_deref());
         let items = rates
             .iter()
-            .map(|rate| PolicyItem::new(&item_name(name, rate, rates.len()), rate))
+            .map(|rate| PolicyItem::new(&item_name(name, rate, rates.len()), rate, (factor, unit)))
             .collect();
         Self {
             name: name.into(),
             items,
             style: rules.headers,
+            factor,
             wording: rules.refusal.clone(),
             ban: rules.ban.map_or(Bytes::new(), |_| {
                 violated(name, LimitProblem::Abnormal, StatusCode::TOO_MANY_REQUESTS)
@@ -95,7 +101,8 @@ impl PolicyItems {
             }
             into.extend_from_slice(item.quoted.as_bytes());
             into.extend_from_slice(b";r=");
-            into.extend_from_slice(number.format(standing.remaining).as_bytes());
+            let remaining = self.factor.saturating_mul(standing.remaining.into());
+            into.extend_from_slice(number.format(remaining).as_bytes());
             into.extend_from_slice(b";t=");
             // Waits may exceed the window by a fraction of a second, or by more for costs above 1: `Retry-After` has those.
             let wait = whole_seconds(standing.next_free);
@@ -113,6 +120,12 @@ impl PolicyItems {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the factor by which counts are shown in fields.
+    #[must_use]
+    pub fn factor(&self) -> u64 {
+        self.factor
     }
 
     /// Returns the fields in which it is shown.
@@ -152,10 +165,14 @@ impl PolicyItems {
 }
 
 impl PolicyItem {
-    fn new(name: &str, rate: &Rate) -> Self {
+    /// Returns the item of a rate whose counts are shown times `factor`, in `unit` if it is not requests.
+    fn new(name: &str, rate: &Rate, (factor, unit): (u64, Option<&str>)) -> Self {
         let quoted = format!("\"{name}\"");
+        let quota = factor.saturating_mul(rate.count().into());
+        // draft-ietf-httpapi-ratelimit-headers-11, "Quota Unit Parameter": requests where there is none.
+        let unit = unit.map_or_else(String::new, |unit| format!(";qu=\"{unit}\""));
         Self {
-            policy: format!("{quoted};q={};w={}", rate.count(), rate.period().as_secs()).into(),
+            policy: format!("{quoted};q={quota}{unit};w={}", rate.period().as_secs()).into(),
             refusal: violated(name, LimitProblem::Quota, StatusCode::TOO_MANY_REQUESTS),
             quoted: quoted.into(),
         }

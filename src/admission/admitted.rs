@@ -9,8 +9,8 @@
 use sluicegate_limiter::Timestamp;
 
 use super::report::LimitNote;
-use super::settlement::FinalResponse;
-use super::transaction::Transaction;
+use super::settlement::{FinalResponse, RequestEnd};
+use super::transaction::{SettlementFacts, Transaction};
 
 /// The evidence that a request passed admission, with the charges and permits that it holds.
 #[derive(Debug)]
@@ -68,13 +68,24 @@ impl Admitted {
         }
     }
 
-    /// Settles the pending charges by the response, or without one, and returns the notes about it. Charges that are settled stay so.
+    /// Settles the pending charges by the head of the response, or without one, and returns the notes about it. Charges that are settled
+    /// stay so; costs that are known at the end of the request wait for [`end`](Self::end).
     pub fn settle(
         &mut self,
         response: Option<FinalResponse<'_>>,
         now: Timestamp,
     ) -> Vec<LimitNote> {
+        let by = response.map_or(SettlementFacts::None, SettlementFacts::Response);
+        self.settle_by(by, now)
+    }
+
+    /// Settles all pending charges by the end of the request, and returns the notes about it.
+    pub fn end(&mut self, end: &RequestEnd, now: Timestamp) -> Vec<LimitNote> {
+        self.settle_by(SettlementFacts::End(end), now)
+    }
+
+    fn settle_by(&mut self, by: SettlementFacts<'_>, now: Timestamp) -> Vec<LimitNote> {
         let pending = self.pending.as_mut();
-        pending.map_or_else(Vec::new, |pending| pending.settle(response, now))
+        pending.map_or_else(Vec::new, |pending| pending.settle(by, now))
     }
 }

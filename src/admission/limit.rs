@@ -15,7 +15,7 @@ use super::request_key::{RequestKey, request_key};
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
 use crate::config::rules::{
-    CostRules, KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
+    KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };
 use crate::config::{Action, Share};
 use crate::policy_items::PolicyItems;
@@ -131,10 +131,7 @@ impl ActiveLimit {
             survival,
             backend,
             items,
-            cost: match rules.cost {
-                CostRules::Fixed(cost) => cost,
-                CostRules::Told { .. } => Cost::ONE,
-            },
+            cost: rules.cost.at_once().unwrap_or(Cost::ONE),
             settlement: SettlementRule::of(rules),
             action: rules.action.clone(),
             retry_jitter: rules.retry_jitter,

@@ -81,9 +81,11 @@ pub struct LimitNote {
 pub enum LimitEvent {
     /// The charge was refunded: the response does not count, there was none, or the request was not admitted after all.
     Released,
-    /// The origin reported the cost; the number is the units charged.
+    /// The cost is known; the number is the units charged.
     Cost(u32),
-    /// The origin reported a malformed cost; the request cost 1.
+    /// The cost exceeded what was reserved, by so many units.
+    OverReserve(u32),
+    /// The origin reported a malformed cost; the request cost what was reserved.
     CostMalformed,
     /// The limit is exceeded, and the request passes with a mark.
     Marked,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_base::clock;
 use sluicegate_limiter::{
-    Ask, Decision, MAX_ASKS, Outcome, Permit, Reservation, Settle, Timestamp, Verdict, peek,
+    Ask, Cost, Decision, MAX_ASKS, Outcome, Permit, Reservation, Settle, Timestamp, Verdict, peek,
     reserve,
 };
 
@@ -27,7 +27,7 @@ use super::limit::ActiveLimit;
 use super::limit_check::{LimitCheck, LimitChecks};
 use super::precheck;
 use super::report::{LimitEvent, LimitNote};
-use super::settlement::FinalResponse;
+use super::settlement::{FinalResponse, RequestEnd, ResponseProgress};
 use crate::rejection::LimitRejection;
 use crate::store::{
     self, BackendDecision, DecisionSource, RemoteCharge, ReplicatedCharge, reserve_replicated,
@@ -56,10 +56,24 @@ struct ChargedLimit {
     /// The index on the route, by which the settlement is reported; `None` where that of the limit's own charge is.
     reported_as: Option<u8>,
     limit: Arc<ActiveLimit>,
+    /// The cost that was charged.
+    reserved: Cost,
+    progress: ResponseProgress,
 }
 
-/// The settlements of the charges in one backend, in the order of the checks.
-type Settlements = ArrayVec<Settle, MAX_ASKS>;
+/// The settlements of the charges in one backend, in the order of the checks; `None` for those that wait for the end of the request.
+type Settlements = ArrayVec<Option<Settle>, MAX_ASKS>;
+
+/// The facts by which charges are settled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SettlementFacts<'a> {
+    /// The head of the response.
+    Response(FinalResponse<'a>),
+    /// The end of the request.
+    End(&'a RequestEnd),
+    /// None: the request is dropped.
+    None,
+}
 
 /// The progress of a request through admission, which decides how its charges are settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,6 +207,8 @@ impl Transaction {
             backend,
             reported_as,
             limit: Arc::clone(check.active),
+            reserved: check.ask.cost,
+            progress: ResponseProgress::Awaited,
         });
     }
 
@@ -234,19 +250,17 @@ impl Transaction {
         own || !self.beside.is_empty()
     }
 
-    /// Settles all charges: by the response where the request is on its way, else by a refund. Returns the notes about it.
-    pub(super) fn settle(
-        &mut self,
-        response: Option<FinalResponse<'_>>,
-        now: Timestamp,
-    ) -> Vec<LimitNote> {
+    /// Settles the charges: by these facts where the request is on its way, else by a refund. Returns the notes about it. Costs that are
+    /// known at the end of the request stay charged until then.
+    pub(super) fn settle(&mut self, by: SettlementFacts<'_>, now: Timestamp) -> Vec<LimitNote> {
         let mut notes = match self.progress {
             RequestProgress::Undecided | RequestProgress::HeldBack => self.refund(now),
-            RequestProgress::UnderWay => self.settle_by(response, now),
+            RequestProgress::UnderWay => self.settle_by(by, now),
         };
-        for mut beside in self.beside.drain(..) {
-            notes.extend(beside.settle(response, now));
+        for beside in &mut self.beside {
+            notes.extend(beside.settle(by, now));
         }
+        self.beside.retain(Self::is_charged);
         notes
     }
 
@@ -271,47 +285,78 @@ impl Transaction {
         released.flatten().collect()
     }
 
-    fn settle_by(&mut self, response: Option<FinalResponse<'_>>, now: Timestamp) -> Vec<LimitNote> {
+    fn settle_by(&mut self, by: SettlementFacts<'_>, now: Timestamp) -> Vec<LimitNote> {
         let mut notes = Vec::new();
         let charged = std::mem::take(&mut self.limits);
         let [local, replicated, remote] = BackendKind::ALL.map(|kind| -> Settlements {
             let charged = charged.iter().filter(|charged| charged.backend == kind);
             charged
-                .map(|charged| charged.settlement(response, &mut notes))
+                .map(|charged| charged.settlement(by, &mut notes))
                 .collect()
         });
+        for (kind, settlements) in BackendKind::ALL
+            .into_iter()
+            .zip([&local, &replicated, &remote])
+        {
+            let charged = charged.iter().filter(|charged| charged.backend == kind);
+            let waiting = charged.zip(settlements).filter(|(_, is)| is.is_none());
+            (self.limits).extend(waiting.map(|(charged, _)| charged.begun()));
+        }
         // There is one for each charge.
         let at = |settlements: &Settlements, index: usize| {
             let settlement = settlements.get(index);
-            settlement.copied().unwrap_or(Settle::Keep)
+            settlement.copied().unwrap_or(Some(Settle::Keep))
         };
         if let Some(charge) = self.local.take() {
-            charge.settle_each(now, |index| at(&local, index));
+            self.local = charge.settle_known(now, |index| at(&local, index));
         }
-        for (index, charge) in self.replicated.drain(..).enumerate() {
-            charge.settle(at(&replicated, index), now);
+        for (index, charge) in std::mem::take(&mut self.replicated).into_iter().enumerate() {
+            match at(&replicated, index) {
+                Some(settlement) => charge.settle(settlement, now),
+                None => self.replicated.push(charge),
+            }
         }
-        for charge in self.remote.drain(..) {
-            let settlement = at(&remote, charge.index);
-            charge.settle(settlement, now);
+        for mut charge in std::mem::take(&mut self.remote) {
+            match at(&remote, charge.index) {
+                Some(settlement) => charge.settle(settlement, now),
+                None => {
+                    let before = remote.iter().take(charge.index);
+                    charge.index = before.filter(|settlement| settlement.is_none()).count();
+                    self.remote.push(charge);
+                }
+            }
         }
         notes
     }
 }
 
 impl ChargedLimit {
-    /// Returns the settlement of the charge by the response, and adds the note about it.
-    fn settlement(
-        &self,
-        response: Option<FinalResponse<'_>>,
-        notes: &mut Vec<LimitNote>,
-    ) -> Settle {
+    /// Returns the settlement of the charge by these facts, and adds the notes about it; `None` where it waits for the end of the request.
+    fn settlement(&self, by: SettlementFacts<'_>, notes: &mut Vec<LimitNote>) -> Option<Settle> {
         let Some(rule) = &self.limit.settlement else {
-            return Settle::Keep;
+            return Some(Settle::Keep);
         };
-        let (settle, event) = rule.settlement(response);
-        notes.extend(event.and_then(|event| self.note(event)));
-        settle
+        let settlement = match (by, self.progress) {
+            (SettlementFacts::Response(response), ResponseProgress::Awaited) => {
+                rule.by_response(response, self.reserved)?
+            }
+            // The first head of a response counts.
+            (SettlementFacts::Response(_), ResponseProgress::Begun) => return None,
+            (SettlementFacts::End(end), progress) => rule.by_end(end, progress, self.reserved),
+            (SettlementFacts::None, progress) => rule.without_end(progress),
+        };
+        let events = settlement.events.into_iter().flatten();
+        notes.extend(events.filter_map(|event| self.note(event)));
+        Some(settlement.settle)
+    }
+
+    /// Returns the charge as one that waits for the end of a response that counts.
+    fn begun(&self) -> Self {
+        Self {
+            limit: Arc::clone(&self.limit),
+            progress: ResponseProgress::Begun,
+            ..*self
+        }
     }
 
     fn note(&self, event: LimitEvent) -> Option<LimitNote> {
@@ -323,7 +368,7 @@ impl ChargedLimit {
 impl Drop for Transaction {
     fn drop(&mut self) {
         if self.is_charged() {
-            self.settle(None, clock::now());
+            self.settle(SettlementFacts::None, clock::now());
         }
     }
 }
@@ -400,7 +445,7 @@ fn reserve_local_and_replicated(
     let (decided, charge) = reserve(&local, now);
     let Some(charge) = charge else {
         // Another request took the last room between look and charge.
-        transaction.settle(None, now);
+        transaction.settle(SettlementFacts::None, now);
         let verdict = verdict(peek_replicated(), &decided);
         return Ok(JointDecision::rejected(verdict, Vec::new()));
     };
@@ -502,7 +547,7 @@ fn merge_in_order<'a>(
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_limiter::{Capacity, Cost, KeyHash, Limit, Period, Rate, Rates};
+    use sluicegate_limiter::{Capacity, KeyHash, Limit, Period, Rate, Rates};
 
     use super::*;
 

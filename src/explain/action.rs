@@ -1,7 +1,12 @@
 //! Explains what a limit counts, and how it treats a request that exceeds it: docs/actions.md in a sentence each.
 
+use std::time::Duration;
+
 use super::text::{count, listed, rates};
-use crate::config::rules::{CostRules, CountedRequests, LimitRules, Name, OnMissing, Rules};
+use crate::config::rules::{
+    CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost, Name, OnMissing,
+    ReserveRules, Rules,
+};
 use crate::config::{Action, Share};
 
 /// The rule for a request that lacks a part of the key.
@@ -23,10 +28,7 @@ pub(super) fn counts(limit: &LimitRules) -> Option<String> {
             "A request takes {} of each count.",
             count(cost.get().into())
         )),
-        CostRules::Told { by, at_most } => Some(format!(
-            "A request takes 1 of each count when it comes, and with its answer what the field {by} says, at most {}.",
-            count((*at_most).into())
-        )),
+        CostRules::Measured(measured) => Some(measured_cost(measured)),
     };
     let condition = limit.count_if.as_ref().map(|condition| {
         format!("It is charged when it comes, and the charge is given back unless {condition}.")
@@ -37,6 +39,44 @@ pub(super) fn counts(limit: &LimitRules) -> Option<String> {
     });
     let both: Vec<String> = [cost, condition, stored].into_iter().flatten().collect();
     (!both.is_empty()).then(|| both.join(" "))
+}
+
+/// Describes a cost that is known late, and what is reserved until then.
+fn measured_cost(measured: &MeasuredCost) -> String {
+    let unit = measured.per_unit.get();
+    let at_most = count(measured.at_most.into());
+    let reserved = match measured.reserve {
+        ReserveRules::OneUnit => "1".to_owned(),
+        ReserveRules::Fixed(cost) => count(cost.get().into()),
+    };
+    let each = |what: &str| match unit {
+        1 => format!("1 for every {what}"),
+        _ => format!("1 for every {} {what}s", count(unit)),
+    };
+    let amount = match &measured.source {
+        CostSource::ResponseField(by) if unit == 1 => {
+            format!("with its answer what the field {by} says")
+        }
+        CostSource::ResponseField(by) => {
+            format!(
+                "with its answer {} of what the field {by} says",
+                each("unit")
+            )
+        }
+        CostSource::ResponseBytes => format!("at its end {} of the answer's body", each("byte")),
+        CostSource::RequestBytes => format!("at its end {} of its body", each("byte")),
+        CostSource::ResponseDuration => format!(
+            "at its end 1 for every {:?} since its decision",
+            Duration::from_millis(unit)
+        ),
+    };
+    let mut text = format!(
+        "A request takes {reserved} of each count when it comes, and {amount}, at most {at_most}."
+    );
+    if measured.reserve != ReserveRules::OneUnit {
+        text.push_str(" The difference is given back, or charged too.");
+    }
+    text
 }
 
 /// Describes the treatment of a request that exceeds the limit, with its exceptions.

@@ -17,7 +17,9 @@ use super::direct::CacheTransaction;
 use super::forward_auth::ForwardAuthAnswer;
 use super::locate::Located;
 use super::min_body_rate::Pace;
-use crate::admission::{AdmissionReport, Admitted, ChargeTiming, FinalResponse, ResponseSource};
+use crate::admission::{
+    AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, RequestEnd, ResponseSource,
+};
 use crate::budgets::{BytesPermit, ClientAccount};
 use crate::client::{AddressSource, TlsFacts};
 use crate::config::rules::Name;
@@ -290,11 +292,29 @@ impl Context {
     }
 
     fn settle_by(&mut self, answer: Option<FinalResponse<'_>>) {
+        self.settle_pending(|admitted, now| admitted.settle(answer, now));
+    }
+
+    /// Settles the charges that wait for the end of the request, of whose response so many bytes were sent.
+    pub(super) fn settle_at_end(&mut self, sent: u64) {
+        let (received, decided) = (self.received, self.decision_end());
+        self.settle_pending(|admitted, now| {
+            let duration = now.saturating_since(decided);
+            let end = RequestEnd {
+                sent: Some(sent),
+                received: Some(received),
+                duration: Some(duration),
+            };
+            admitted.end(&end, now)
+        });
+    }
+
+    fn settle_pending(&mut self, settle: impl FnOnce(&mut Admitted, Timestamp) -> Vec<LimitNote>) {
         if let Some(decision) = &mut self.decision
             && let Some((admitted, report)) = decision.admitted_mut()
             && admitted.is_pending()
         {
-            let notes = admitted.settle(answer, clock::now());
+            let notes = settle(admitted, clock::now());
             if let Some(report) = report {
                 report.note(notes);
             }

@@ -63,9 +63,11 @@ limit_counters! {
     Refunded, FromFirstCount, "sluicegate_limit_refunded_total",
         "Admitted requests whose charge was refunded, because the response does not count.";
     ResponseCost, FromFirstCount, "sluicegate_limit_response_cost_total",
-        "Units of cost that responses of origins reported to a limit on a route, as charged.";
+        "Units of cost that were known with the response, as charged to a limit on a route.";
+    OverReserve, FromFirstCount, "sluicegate_limit_over_reserve_total",
+        "Units of cost beyond what a limit on a route had reserved.";
     CostMalformed, FromFirstCount, "sluicegate_limit_cost_malformed_total",
-        "Responses whose reported cost is malformed; the request cost 1.";
+        "Responses whose reported cost is malformed; the request cost what was reserved.";
     Marked, FromFirstCount, "sluicegate_limit_marked_total",
         "Requests that exceeded a limit on a route and were admitted with its mark.";
     ShadowAdmitted, FromFirstCount, "sluicegate_limit_shadow_admitted_total",
@@ -131,6 +133,7 @@ impl LimitCells {
                 return;
             }
             LimitEvent::Cost(units) => (LimitCounter::ResponseCost, units.into()),
+            LimitEvent::OverReserve(units) => (LimitCounter::OverReserve, units.into()),
             LimitEvent::Released => (LimitCounter::Refunded, 1),
             LimitEvent::CostMalformed => (LimitCounter::CostMalformed, 1),
             LimitEvent::Marked => (LimitCounter::Marked, 1),

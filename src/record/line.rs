@@ -305,17 +305,19 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     ] {
         list(into, before, outcome, event);
     }
-    let mut before: &[u8] = b",\"cost\":{\"";
-    for (_, limit, event) in outcome.notes() {
-        if let LimitEvent::Cost(units) = event {
-            text(into, before, limit.as_bytes());
-            number(into, b":", units.into());
-            before = b",\"";
-        }
-    }
-    if before == b",\"" {
-        into.push(b'}');
-    }
+    units(into, b",\"cost\":{\"", outcome, |event| match event {
+        LimitEvent::Cost(units) => Some(units),
+        _ => None,
+    });
+    units(
+        into,
+        b",\"over_reserve\":{\"",
+        outcome,
+        |event| match event {
+            LimitEvent::OverReserve(units) => Some(units),
+            _ => None,
+        },
+    );
     let mut before: &[u8] = b",\"decided_by\":{\"";
     for (_, limit, event) in outcome.notes() {
         if let LimitEvent::Decided(decider) = event {
@@ -342,6 +344,26 @@ fn list(into: &mut Vec<u8>, before: &[u8], outcome: &Outcome<'_>, what: LimitEve
         text(into, b",\"", limit.as_bytes());
     }
     into.push(b']');
+}
+
+/// Writes the units of the events that `units_of` selects, by the names of their limits; nothing where there is none.
+fn units(
+    into: &mut Vec<u8>,
+    mut before: &[u8],
+    outcome: &Outcome<'_>,
+    units_of: impl Fn(LimitEvent) -> Option<u32>,
+) {
+    const NEXT: &[u8] = b",\"";
+    for (_, limit, event) in outcome.notes() {
+        if let Some(units) = units_of(event) {
+            text(into, before, limit.as_bytes());
+            number(into, b":", units.into());
+            before = NEXT;
+        }
+    }
+    if before == NEXT {
+        into.push(b'}');
+    }
 }
 
 fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields) {

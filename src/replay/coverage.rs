@@ -9,7 +9,7 @@ use sluicegate_access_log::LogFacts;
 
 use crate::config::Action;
 use crate::config::rules::{
-    CostRules, KeyPart, LimitRules, Name, RouteRules, Rules, SharedMode, ValueSource,
+    CostSource, KeyPart, LimitRules, MeasuredCost, Name, RouteRules, Rules, SharedMode, ValueSource,
 };
 
 /// A limit that the log cannot judge.
@@ -83,12 +83,14 @@ impl LogCoverage {
                 "limit {name}: its concurrency is not judged, since the log has no durations"
             ));
         }
-        if let CostRules::Told { by, .. } = &limit.cost
-            && *by != http::header::CONTENT_LENGTH
+        if let Some(unknown) = limit
+            .cost
+            .measured()
+            .and_then(|cost| unknown_cost(cost, facts))
             && !facts.costs.contains(&**name)
         {
             self.notes.push(format!(
-                "limit {name}: each request costs 1, since the cost in the response field {by} is not in the log"
+                "limit {name}: each request costs what is reserved, since {unknown} is not in the log"
             ));
         }
         let hashed = is_recorded(limit, facts);
@@ -105,6 +107,18 @@ impl LogCoverage {
                 "limit {name}: its overrides are not judged, since the log has hashes of keys instead of values"
             ));
         }
+    }
+}
+
+/// Returns what a cost is measured by, where no log has it.
+fn unknown_cost(cost: &MeasuredCost, facts: &LogFacts) -> Option<String> {
+    match &cost.source {
+        CostSource::ResponseField(by) if *by == http::header::CONTENT_LENGTH => None,
+        CostSource::ResponseField(by) => Some(format!("the cost in the response field {by}")),
+        CostSource::ResponseBytes => None,
+        CostSource::ResponseDuration if facts.has_duration => None,
+        CostSource::ResponseDuration => Some("the duration of requests".to_owned()),
+        CostSource::RequestBytes => Some("the length of request bodies".to_owned()),
     }
 }
 

@@ -16,7 +16,7 @@ use super::logged_head::LoggedHeads;
 use super::recorded_templates::RecordedTemplates;
 use crate::admission::{
     Admission, AdmissionReport, KeySeed, KnownBody, LimitEvent, LimitNote, MAX_LIMIT_KEYS,
-    RequestFacts, ResponseSource, RouteLimits, admit, key_values, limit_keys,
+    RequestEnd, RequestFacts, ResponseSource, RouteLimits, admit, key_values, limit_keys,
 };
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, PeerTrust, hop};
 use crate::config::rules::{LoggedKeys, Name, Rules};
@@ -302,6 +302,11 @@ impl ReplayEngine {
                         ended: after(request.duration),
                         response: response(request),
                         fields: cost_fields(limits, request),
+                        end: RequestEnd {
+                            sent: request.bytes,
+                            received: None,
+                            duration: request.duration.map(Duration::from_nanos),
+                        },
                         route,
                     }
                 });

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{Admitted, FinalResponse, LimitNote, ResponseSource};
+use crate::admission::{Admitted, FinalResponse, LimitNote, RequestEnd, ResponseSource};
 
 /// Most requests that wait for their end; beyond that the one with the earliest end is settled early.
 pub(super) const MAX_IN_FLIGHT: usize = 1 << 20;
@@ -25,6 +25,8 @@ pub(super) struct InFlightRequest {
     pub(super) response: Option<(StatusCode, ResponseSource)>,
     /// Fields of the response that costs are read from.
     pub(super) fields: Option<Box<HeaderMap>>,
+    /// The facts about its end that costs are measured by.
+    pub(super) end: RequestEnd,
     /// The index of its route.
     pub(super) route: usize,
 }
@@ -43,6 +45,7 @@ struct WaitingRequest {
     /// Requests with the same time keep their order.
     turn: u64,
     request: InFlightRequest,
+    is_answered: bool,
 }
 
 impl RequestsInFlight {
@@ -54,7 +57,12 @@ impl RequestsInFlight {
             true => request.answered,
             false => request.ended,
         };
-        self.waiting.push(WaitingRequest { at, turn, request });
+        self.waiting.push(WaitingRequest {
+            at,
+            turn,
+            request,
+            is_answered: false,
+        });
         if self.waiting.len() <= MAX_IN_FLIGHT {
             return None;
         }
@@ -74,7 +82,8 @@ impl RequestsInFlight {
         }
         let notes = waiting.settle();
         let route = waiting.request.route;
-        if waiting.request.admitted.holds_permits() {
+        let admitted = &waiting.request.admitted;
+        if admitted.is_pending() || admitted.holds_permits() {
             waiting.at = waiting.request.ended.max(waiting.at);
             self.waiting.push(waiting);
         }
@@ -83,21 +92,30 @@ impl RequestsInFlight {
 }
 
 impl WaitingRequest {
-    /// Settles the charges by the response.
+    /// Settles the charges by the response, and at the second call those that wait for the end.
     fn settle(&mut self) -> Vec<LimitNote> {
+        if std::mem::replace(&mut self.is_answered, true) {
+            return self.request.admitted.end(&self.request.end, self.at);
+        }
         let none = HeaderMap::new();
         let fields = self.request.fields.as_deref().unwrap_or(&none);
-        let response =
-            self.request
-                .response
-                .map(|(status, by)| FinalResponse { by, status, fields });
         // Its turn in the queue of a leaky bucket has come before.
         self.request.admitted.start();
-        self.request.admitted.settle(response, self.at)
+        match self.request.response {
+            Some((status, by)) => {
+                let response = FinalResponse { by, status, fields };
+                self.request.admitted.settle(Some(response), self.at)
+            }
+            None => self.request.admitted.end(&self.request.end, self.at),
+        }
     }
 
     fn finish(mut self) -> (usize, Vec<LimitNote>) {
-        (self.request.route, self.settle())
+        let mut notes = self.settle();
+        if self.request.admitted.is_pending() {
+            notes.extend(self.settle());
+        }
+        (self.request.route, notes)
     }
 }
 

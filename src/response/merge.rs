@@ -82,7 +82,7 @@ fn is_tighter(theirs: &HeaderMap, ours: &XRateLimit) -> bool {
             .to_str()
             .ok()
             .and_then(|text| text.trim().parse().ok());
-        remaining.is_none_or(|remaining: u64| remaining <= ours.remaining.into())
+        remaining.is_none_or(|remaining: u64| remaining <= ours.remaining)
     })
 }
 

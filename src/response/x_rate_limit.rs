@@ -25,10 +25,10 @@ pub(super) static X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ra
 /// The values of the three fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XRateLimit {
-    /// The count of the rate.
-    pub limit: u32,
-    /// Requests that it still admits.
-    pub remaining: u32,
+    /// The count of the rate, as it is shown.
+    pub limit: u64,
+    /// Requests that it still admits, or what it counts instead.
+    pub remaining: u64,
     /// Seconds until it admits one more, rounded up; 0 when nothing is used.
     pub reset: u64,
 }
@@ -53,21 +53,23 @@ impl XRateLimit {
             .zip(verdict.decisions())
             .enumerate()
             .filter(|(_, (limit, _))| is_shown(limit));
-        let standings = shown.flat_map(|(ask, (_, decision))| {
+        let standings = shown.flat_map(|(ask, (limit, decision))| {
             let rates = decision.statuses().into_iter().enumerate();
-            rates.map(move |(rate, standing)| (Some((ask, rate)) != decisive, standing))
+            rates.map(move |(rate, standing)| {
+                (Some((ask, rate)) != decisive, standing, limit.factor())
+            })
         });
         standings
-            .min_by_key(|(second, standing)| {
+            .min_by_key(|(second, standing, _)| {
                 (*second, standing.remaining, Reverse(standing.next_free))
             })
-            .map(|(_, standing)| Self::of(&standing))
+            .map(|(_, standing, factor)| Self::of(&standing, factor))
     }
 
-    fn of(standing: &RateStatus) -> Self {
+    fn of(standing: &RateStatus, factor: u64) -> Self {
         Self {
-            limit: standing.rate.count(),
-            remaining: standing.remaining,
+            limit: factor.saturating_mul(standing.rate.count().into()),
+            remaining: factor.saturating_mul(standing.remaining.into()),
             reset: whole_seconds(standing.next_free),
         }
     }
@@ -76,8 +78,8 @@ impl XRateLimit {
     #[must_use]
     pub fn named(self) -> [(&'static HeaderName, u64); 3] {
         [
-            (&X_RATE_LIMIT_LIMIT, self.limit.into()),
-            (&X_RATE_LIMIT_REMAINING, self.remaining.into()),
+            (&X_RATE_LIMIT_LIMIT, self.limit),
+            (&X_RATE_LIMIT_REMAINING, self.remaining),
             (&X_RATE_LIMIT_RESET, self.reset),
         ]
     }
@@ -91,7 +93,7 @@ mod tests {
 
     const HOUR: u32 = 3_600;
 
-    fn told(limits: &[(&[(u32, u32)], FieldStyle)], requests: usize) -> Option<(u32, u32)> {
+    fn told(limits: &[(&[(u32, u32)], FieldStyle)], requests: usize) -> Option<(u64, u64)> {
         let limits: Vec<_> = limits
             .iter()
             .map(|(numbers, style)| rules(numbers, *style))

@@ -31,6 +31,7 @@ mod causes;
 mod clients;
 mod command_line;
 mod concurrency;
+mod costs;
 mod delays;
 mod demonstration;
 mod descriptors;

@@ -1,4 +1,10 @@
-//! Owns how the cost of a request is written: `cost = 5`, or `cost = "response.header.x-cost"` with `max_cost`.
+//! Owns how the cost of a request is written: `cost = 5`, or what it is measured by, such as `cost = "response.bytes"`, with `reserve`,
+//! `max_cost`, `cost_unit` and `quota_unit`.
+
+use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderName;
 use sluicegate_limiter::{Cost, KeyHash, Limit, Policy, Timestamp};
@@ -6,13 +12,28 @@ use toml::de::DeValue;
 
 use super::field::{KeyField, quoted};
 use super::problem::ParseError;
-use super::rules::CostRules;
+use super::rules::{CostRules, CostSource, MeasuredCost, ReserveRules};
 use super::section::TableSection;
+
+/// Bytes of one unit.
+const UNIT_BYTES: RangeInclusive<u64> = 1..=1 << 40;
+/// Time of one unit.
+const UNIT_TIME: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
+/// Reported units of one unit.
+const UNIT_REPORTED: RangeInclusive<u64> = 1..=1_000_000_000;
+/// Longest name of a unit.
+const QUOTA_UNIT: usize = 32;
+/// The unit of bytes, draft-ietf-httpapi-ratelimit-headers-11, "Quota Unit Parameter".
+const CONTENT_BYTES: &str = "content-bytes";
 
 /// The keys that say what a request costs.
 pub(super) struct CostKeys<'d> {
     cost: Option<KeyField<'d>>,
+    /// Those that only a measured cost has.
     max_cost: Option<KeyField<'d>>,
+    reserve: Option<KeyField<'d>>,
+    cost_unit: Option<KeyField<'d>>,
+    quota_unit: Option<KeyField<'d>>,
 }
 
 impl<'d> CostKeys<'d> {
@@ -21,60 +42,147 @@ impl<'d> CostKeys<'d> {
         Self {
             cost: section.field("cost", "1"),
             max_cost: section.field("max_cost", "100"),
+            reserve: section.field("reserve", "100"),
+            cost_unit: section.field("cost_unit", "\"1KiB\""),
+            quota_unit: section.field("quota_unit", "\"tokens\""),
         }
     }
 
     /// The cost under a limit with this policy; `None` when what is written is wrong, which was reported then.
     pub(super) fn read(&self, policy: &Policy) -> Option<CostRules> {
-        let largest = policy.rates().iter().map(|rate| rate.count()).max();
-        let largest = largest.unwrap_or(1);
-        let by = match &self.cost {
+        let source = match &self.cost {
             Some(field) => match field.value {
-                DeValue::String(_) => field.parsed(told_by)?,
+                DeValue::String(_) => field.parsed(source),
                 _ => {
-                    self.refuse_max_cost();
-                    return fixed(field, policy);
+                    self.refuse_measuring();
+                    return fixed(field, policy).map(CostRules::Fixed);
                 }
             },
             None => {
-                self.refuse_max_cost()?;
+                self.refuse_measuring()?;
                 return Some(CostRules::Fixed(Cost::ONE));
             }
         };
+        let largest = policy.rates().iter().map(|rate| rate.count()).max();
+        let largest = largest.unwrap_or(1);
         let at_most = match &self.max_cost {
-            Some(field) => field.integer(1..=u64::from(largest))?,
-            None => u64::from(largest),
+            Some(field) => {
+                let units = field.integer(1..=u64::from(largest));
+                units.map(|units| u32::try_from(units).unwrap_or(largest))
+            }
+            None => Some(largest),
         };
-        Some(CostRules::Told {
-            by,
-            at_most: u32::try_from(at_most).unwrap_or(largest),
-        })
-    }
-
-    /// `max_cost` bounds what an origin says, so it says nothing beside a number.
-    fn refuse_max_cost(&self) -> Option<()> {
-        match &self.max_cost {
-            None => Some(()),
-            Some(field) => field.refuse(
-                "max_cost bounds what the origin says, and this limit does not ask it",
-                "leave it out, or write cost = \"response.header.x-cost\"",
-            ),
+        let reserve = match &self.reserve {
+            Some(field) => fixed(field, policy).map(ReserveRules::Fixed),
+            None => Some(ReserveRules::OneUnit),
+        };
+        let source = source?;
+        let per_unit = match &self.cost_unit {
+            Some(field) => unit(field, &source),
+            None => Some(NonZeroU64::MIN),
+        };
+        let quota_unit = match (&self.quota_unit, &source) {
+            (Some(field), _) => field.parsed(unit_name).map(Some),
+            (None, CostSource::ResponseBytes | CostSource::RequestBytes) => {
+                Some(Some(Arc::from(CONTENT_BYTES)))
+            }
+            (None, _) => Some(None),
+        };
+        let (at_most, reserve) = (at_most?, reserve?);
+        if let (ReserveRules::Fixed(units), Some(field)) = (&reserve, &self.reserve)
+            && units.get() > at_most
+        {
+            return field.refuse(
+                format!("no request costs more than {at_most}"),
+                "write no more than max_cost",
+            );
         }
+        Some(CostRules::Measured(MeasuredCost {
+            source,
+            per_unit: per_unit?,
+            at_most,
+            reserve,
+            quota_unit: quota_unit?,
+        }))
+    }
+
+    /// The keys of a measured cost say nothing beside a number.
+    fn refuse_measuring(&self) -> Option<()> {
+        let advice = "leave it out, or write cost = \"response.header.x-cost\"";
+        let foreign = [
+            (
+                &self.max_cost,
+                "max_cost bounds what the origin says, and this limit does not ask it",
+            ),
+            (
+                &self.reserve,
+                "reserve is held until the cost is known, and the cost of this limit is known at once",
+            ),
+            (
+                &self.cost_unit,
+                "cost_unit divides what is measured, and this limit measures nothing",
+            ),
+            (
+                &self.quota_unit,
+                "quota_unit names what is measured, and this limit counts requests",
+            ),
+        ];
+        let mut found = Some(());
+        for (field, message) in foreign {
+            if let Some(field) = field {
+                found = field.refuse(message, advice);
+            }
+        }
+        found
     }
 }
 
-fn told_by(text: &str) -> Result<HeaderName, ParseError> {
+/// The source of a measured cost.
+fn source(text: &str) -> Result<CostSource, ParseError> {
+    let field = |name: &str| HeaderName::from_bytes(name.as_bytes()).ok();
+    match text {
+        "response.bytes" => return Ok(CostSource::ResponseBytes),
+        "request.bytes" => return Ok(CostSource::RequestBytes),
+        "response.duration" => return Ok(CostSource::ResponseDuration),
+        _ => {}
+    }
     let name = text.strip_prefix("response.header.");
-    name.and_then(|name| HeaderName::from_bytes(name.as_bytes()).ok())
-        .ok_or_else(|| {
-            ParseError::with_advice(
-                format!("{} is no cost", quoted(text)),
-                "write a number, or the field of the response that says it: \"response.header.x-cost\"",
-            )
-        })
+    let name = name.and_then(field).map(CostSource::ResponseField);
+    name.ok_or_else(|| {
+        ParseError::with_advice(
+            format!("{} is no cost", quoted(text)),
+            "write a number, the field of the response that says it: \"response.header.x-cost\", or what is measured: \
+             \"response.bytes\", \"request.bytes\" or \"response.duration\"",
+        )
+    })
 }
 
-fn fixed(field: &KeyField<'_>, policy: &Policy) -> Option<CostRules> {
+/// The amount of what is measured that makes one unit.
+fn unit(field: &KeyField<'_>, source: &CostSource) -> Option<NonZeroU64> {
+    let amount = match source {
+        CostSource::ResponseBytes | CostSource::RequestBytes => field.size(UNIT_BYTES)?,
+        CostSource::ResponseDuration => {
+            let time = field.duration(UNIT_TIME)?;
+            u64::try_from(time.as_millis()).ok()?
+        }
+        CostSource::ResponseField(_) => field.integer(UNIT_REPORTED)?,
+    };
+    NonZeroU64::new(amount)
+}
+
+/// The name of a unit in the `RateLimit` fields: a string of RFC 9651 without escapes.
+fn unit_name(text: &str) -> Result<Arc<str>, ParseError> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+    if text.is_empty() || text.len() > QUOTA_UNIT || !text.bytes().all(is_plain) {
+        return Err(ParseError::with_advice(
+            format!("{} is no name of a unit", quoted(text)),
+            format!("write 1 to {QUOTA_UNIT} of a-z and -, as in \"tokens\""),
+        ));
+    }
+    Ok(Arc::from(text))
+}
+
+fn fixed(field: &KeyField<'_>, policy: &Policy) -> Option<Cost> {
     let units = field.integer(1..=u64::from(u32::MAX))?;
     let cost = u32::try_from(units).ok().and_then(Cost::new)?;
     // A limit that nobody has used knows best whether it can ever admit this.
@@ -87,5 +195,5 @@ fn fixed(field: &KeyField<'_>, policy: &Policy) -> Option<CostRules> {
             "write no more than the smallest count of the rates, or than fits into the bucket",
         );
     }
-    Some(CostRules::Fixed(cost))
+    Some(cost)
 }

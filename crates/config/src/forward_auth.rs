@@ -61,7 +61,7 @@ pub(super) fn check(
 /// Returns what of a limit has no effect on a question, and what to write instead.
 fn without_effect(limit: &LimitRules) -> Option<(String, &'static str)> {
     let waits = limit.count_if.is_some()
-        || matches!(limit.cost, CostRules::Told { .. })
+        || matches!(limit.cost, CostRules::Measured(_))
         || limit.count == CountedRequests::Origin;
     if waits {
         return Some((

@@ -363,10 +363,10 @@ pub(super) fn tier(written: &str, about: &OverriddenLimit<'_>) -> Result<Tier, P
     }
     let policy = Policy::new(about.policy.algorithm().clone(), rates)
         .map_err(|error| ParseError::with_advice(error.to_string(), "write other counts"))?;
-    if let CostRules::Fixed(cost) = about.cost {
+    if let Some(cost) = about.cost.at_once() {
         // As for the limit itself: one that nobody has used knows best what it can ever admit.
         let unused = Limit::with_buckets(policy.clone(), 1);
-        let decision = unused.peek(KeyHash::from_bits(0), *cost, Timestamp::from_secs(0));
+        let decision = unused.peek(KeyHash::from_bits(0), cost, Timestamp::from_secs(0));
         if decision.retry_after().is_some() {
             return Err(ParseError::with_advice(
                 format!(

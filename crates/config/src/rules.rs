@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use sluicegate_base::geo::{GeoField, PlaceCondition};
 use sluicegate_base::jwt::TokenVerifier;
 use sluicegate_base::path::{PathCase, PathRegex};
-use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Cost, Limit, Permits, Policy};
+use sluicegate_limiter::{BanRules, Bans, Capacity, Concurrency, Limit, Permits, Policy};
 
 use super::action::{Action, Share};
 use super::condition::Condition;
@@ -47,6 +47,7 @@ pub use super::tables::tracing::TracingRules;
 
 mod acme;
 mod changes;
+mod cost;
 mod defence;
 mod key;
 mod known;
@@ -61,6 +62,7 @@ mod tier;
 mod wire;
 
 pub use self::acme::{AcmeChallenge, NameSet};
+pub use self::cost::{CostRules, CostSource, MeasuredCost, ReserveRules};
 pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};
@@ -254,20 +256,6 @@ impl FieldStyle {
     pub fn has_x_rate_limit(self) -> bool {
         matches!(self, Self::XRateLimit | Self::Both)
     }
-}
-
-/// `cost`: what a request takes from a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CostRules {
-    /// So much; default 1.
-    Fixed(Cost),
-    /// `response.header.NAME`: one unit is reserved, and the origin's answer says what it comes to.
-    Told {
-        /// The field of the answer, which clients do not get to see.
-        by: HeaderName,
-        /// The most that it may say: at most the largest count of the limit's rates.
-        at_most: u32,
-    },
 }
 
 /// `[[route]]`.

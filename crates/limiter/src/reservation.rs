@@ -84,20 +84,50 @@ impl Reservation {
     pub fn settle_each(self, now: Timestamp, settle: impl Fn(usize) -> Settle) -> Settlement {
         let mut settlement = Settlement::Unchanged;
         for (ask, part) in self.0.iter().enumerate() {
-            let reserved = part.cost.get();
-            let actual = match settle(ask) {
-                Settle::Keep => reserved,
-                Settle::Refund => 0,
-                Settle::Adjust(cost) => cost.get(),
-            };
-            if let Some(surplus) = Cost::new(reserved.saturating_sub(actual)) {
-                part.limit.undo(part.key, &part.receipt, surplus, now);
+            if part.settle(settle(ask), now) == Settlement::Corrected {
                 settlement = Settlement::Corrected;
             }
-            if let Some(missing) = Cost::new(actual.saturating_sub(reserved)) {
-                part.limit.charge_unchecked(part.key, missing, now);
-                settlement = Settlement::Corrected;
+        }
+        settlement
+    }
+
+    /// Settles the asks whose outcome is known, by their index, and returns a reservation of the others, in their order; `None` where all
+    /// are settled.
+    #[must_use = "dropped, it leaves the rest charged"]
+    pub fn settle_known(
+        self,
+        now: Timestamp,
+        known: impl Fn(usize) -> Option<Settle>,
+    ) -> Option<Self> {
+        let mut rest = Vec::new();
+        for (ask, part) in self.0.into_vec().into_iter().enumerate() {
+            match known(ask) {
+                Some(settle) => {
+                    part.settle(settle, now);
+                }
+                None => rest.push(part),
             }
+        }
+        (!rest.is_empty()).then(|| Self(rest.into()))
+    }
+}
+
+impl ReservedCharge {
+    fn settle(&self, settle: Settle, now: Timestamp) -> Settlement {
+        let reserved = self.cost.get();
+        let actual = match settle {
+            Settle::Keep => reserved,
+            Settle::Refund => 0,
+            Settle::Adjust(cost) => cost.get(),
+        };
+        let mut settlement = Settlement::Unchanged;
+        if let Some(surplus) = Cost::new(reserved.saturating_sub(actual)) {
+            self.limit.undo(self.key, &self.receipt, surplus, now);
+            settlement = Settlement::Corrected;
+        }
+        if let Some(missing) = Cost::new(actual.saturating_sub(reserved)) {
+            self.limit.charge_unchecked(self.key, missing, now);
+            settlement = Settlement::Corrected;
         }
         settlement
     }

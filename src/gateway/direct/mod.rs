@@ -260,7 +260,7 @@ impl Gateway {
         exchange: ClientExchange<'_, C>,
         context: &mut Context,
     ) -> ConnectionState {
-        context.settle_unanswered();
+        context.settle_at_end(exchange.body_bytes);
         context.release_server();
         let cached = context.cached.take();
         let cache = cached.as_ref().map(|transaction| transaction.cache_use());

@@ -1,0 +1,124 @@
+//! Owns what a request takes from a limit: a number, or what it comes to once it has been served, and what is reserved until then.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use http::HeaderName;
+use sluicegate_limiter::Cost;
+
+/// `cost`: what a request takes from a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CostRules {
+    /// So much; default 1.
+    Fixed(Cost),
+    /// What is known late: a part is reserved when the request comes, and settled when it is known.
+    Measured(MeasuredCost),
+}
+
+/// A cost that is known once the response is there, or has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeasuredCost {
+    /// What is measured.
+    pub source: CostSource,
+    /// `cost_unit`: the bytes, milliseconds or reported units that make one unit of the limit. A part of one counts as one.
+    pub per_unit: NonZeroU64,
+    /// `max_cost`: the most units that a request is charged; at most the largest count of the limit's rates.
+    pub at_most: u32,
+    /// `reserve`: what is charged when the request comes.
+    pub reserve: ReserveRules,
+    /// `quota_unit`: the name of the unit in the `RateLimit` fields.
+    pub quota_unit: Option<Arc<str>>,
+}
+
+/// What a cost is measured by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CostSource {
+    /// `response.header.NAME`: a field of the response, which clients do not get to see.
+    ResponseField(HeaderName),
+    /// `response.bytes`: bytes of the response's body that were sent to the client.
+    ResponseBytes,
+    /// `request.bytes`: bytes of the request's body that the client sent.
+    RequestBytes,
+    /// `response.duration`: milliseconds from the decision to the end of the response.
+    ResponseDuration,
+}
+
+/// What is charged before the cost is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReserveRules {
+    /// One unit, the default: a request that costs more is expected.
+    OneUnit,
+    /// So much. A request that costs more is reported.
+    Fixed(Cost),
+}
+
+impl CostRules {
+    /// Returns the cost that is charged when a request comes, if it is the same for all requests.
+    #[must_use]
+    pub fn at_once(&self) -> Option<Cost> {
+        match self {
+            Self::Fixed(cost) => Some(*cost),
+            Self::Measured(measured) => match measured.reserve {
+                ReserveRules::OneUnit => Some(Cost::ONE),
+                ReserveRules::Fixed(cost) => Some(cost),
+            },
+        }
+    }
+
+    /// Returns the rules of a cost that is known late.
+    #[must_use]
+    pub fn measured(&self) -> Option<&MeasuredCost> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Measured(measured) => Some(measured),
+        }
+    }
+}
+
+impl MeasuredCost {
+    /// Returns the units of the limit that an amount of what is measured comes to, at most `max_cost`; 0 for nothing.
+    #[must_use]
+    pub fn units(&self, amount: u64) -> u32 {
+        let units = amount.div_ceil(self.per_unit.get());
+        u32::try_from(units).unwrap_or(u32::MAX).min(self.at_most)
+    }
+
+    /// Returns the factor by which counts are shown in the `RateLimit` fields: bytes are shown as bytes, whatever the unit of the limit.
+    #[must_use]
+    pub fn shown_factor(&self) -> u64 {
+        match self.source {
+            CostSource::ResponseBytes | CostSource::RequestBytes => self.per_unit.get(),
+            CostSource::ResponseField(_) | CostSource::ResponseDuration => 1,
+        }
+    }
+}
+
+impl CostSource {
+    /// Returns the field in which the origin reports the cost, if it does.
+    #[must_use]
+    pub fn field(&self) -> Option<&HeaderName> {
+        match self {
+            Self::ResponseField(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the cost is known only at the end of the response.
+    #[must_use]
+    pub fn is_known_at_end(&self) -> bool {
+        self.field().is_none()
+    }
+}
+
+impl fmt::Display for CostSource {
+    /// Writes the source like the configuration does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ResponseField(name) => write!(f, "response.header.{name}"),
+            Self::ResponseBytes => f.write_str("response.bytes"),
+            Self::RequestBytes => f.write_str("request.bytes"),
+            Self::ResponseDuration => f.write_str("response.duration"),
+        }
+    }
+}
