@@ -85,7 +85,7 @@ pub struct ActiveRoute {
     pub parameters: Box<[Arc<str>]>,
     /// True if a limit counts by the path or by a parameter of it, which no client may then choose.
     pub counts_by_path: bool,
-    /// True if a limit takes its key from the body, which is then read before the decision.
+    /// True if a limit takes its key or its reserve from the body, which is then read before the decision.
     pub reads_body: bool,
     /// True if a key of its limits is in the query, with which frameworks merge the parameters of a body.
     pub compares_body: bool,
@@ -391,6 +391,8 @@ fn compile_route(
         let mut values = written.flat_map(|limit| limit.values_read());
         values.any(|value| is_read(&value.source))
     };
+    let mut written = names.iter().filter_map(|name| rules.limits.get(name));
+    let announces = written.any(|limit| limit.cost.announced().is_some());
     let shape_reads = route.shape.as_ref().is_some_and(|shape| shape.reads_path());
     let redirect_reads =
         matches!(&route.action, RouteAction::Redirect(redirect) if redirect.to.reads_path());
@@ -418,7 +420,7 @@ fn compile_route(
         reads_parameters: shape_reads || redirect_reads || reads_segments,
         parameters,
         counts_by_path,
-        reads_body: reads(ValueSource::is_in_body),
+        reads_body: reads(ValueSource::is_in_body) || announces,
         compares_body: reads(|source| matches!(source, ValueSource::Query(_))),
         policy: limits
             .are_together()

@@ -80,7 +80,7 @@ impl Admitted {
     }
 
     /// Settles all pending charges by the end of the request, and returns the notes about it.
-    pub fn end(&mut self, end: &RequestEnd, now: Timestamp) -> Vec<LimitNote> {
+    pub fn end(&mut self, end: &RequestEnd<'_>, now: Timestamp) -> Vec<LimitNote> {
         self.settle_by(SettlementFacts::End(end), now)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sluicegate_base::address::PrefixBits;
 use sluicegate_limiter::{Ask, Bans, Cost, KeyHash, Limit, Permits, Policy, TableId, Timestamp};
 
+use super::announced::AnnouncedCost;
 use super::backend::Backend;
 use super::key::{KeySeed, KeySubstitute, RequestFacts};
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
@@ -50,8 +51,10 @@ pub struct ActiveLimit {
     pub(super) backend: Backend,
     /// The items of the RateLimit fields and the bodies of rejections.
     pub items: PolicyItems,
-    /// The cost that a request is charged at once.
+    /// The cost that a request is charged at once, unless requests announce it.
     pub cost: Cost,
+    /// The reserve that requests announce.
+    announced: Option<AnnouncedCost>,
     /// The settlement of the charge by the response; `None` where the charge stands.
     pub settlement: Option<SettlementRule>,
     /// The action when it has no room.
@@ -132,6 +135,7 @@ impl ActiveLimit {
             backend,
             items,
             cost: rules.cost.at_once().unwrap_or(Cost::ONE),
+            announced: AnnouncedCost::of(&rules.cost),
             settlement: SettlementRule::of(rules),
             action: rules.action.clone(),
             retry_jitter: rules.retry_jitter,
@@ -181,10 +185,12 @@ impl ActiveLimit {
     pub(super) fn ask(&self, keyed: &RequestKey, facts: &RequestFacts<'_>) -> Ask<'_> {
         // A substitute is no invention: there is one for a client, or for all.
         let payers = self.payers.filter(|_| keyed.by.is_none());
+        let announced = self.announced.as_ref();
+        let cost = announced.map_or(self.cost, |announced| announced.reserve(facts));
         Ask {
             limit: &self.limit,
             key: keyed.key,
-            cost: self.cost.saturating_mul(facts.hits),
+            cost: cost.saturating_mul(facts.hits),
             payer: payers.map(|bits| payer::payer(facts.client, bits)),
         }
     }

@@ -10,6 +10,7 @@
 
 mod admitted;
 mod alias;
+mod announced;
 mod backend;
 mod body;
 mod cookie;
@@ -54,7 +55,7 @@ pub use overrides::TierMatch;
 pub use recorded_keys::{RecordedKey, record_keys};
 pub use report::{AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails};
 pub use route::RouteLimits;
-pub use settlement::{FinalResponse, RequestEnd, ResponseSource, SettlementRule};
+pub use settlement::{FinalResponse, OriginContact, RequestEnd, ResponseSource, SettlementRule};
 pub use share_news::OverShare;
 
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};

@@ -87,6 +87,8 @@ pub enum LimitEvent {
     OverReserve(u32),
     /// The origin reported a malformed cost; the request cost what was reserved.
     CostMalformed,
+    /// The response reported no cost, or in no form that is read; the request cost what was reserved.
+    CostMissing,
     /// The limit is exceeded, and the request passes with a mark.
     Marked,
     /// The limit is in shadow and has room.

@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
-use http::HeaderName;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+use sluicegate_base::reported_cost::{CostReader, ReportForm};
 
 use super::backend::Backend;
 use super::limit::ActiveLimit;
@@ -20,6 +22,8 @@ pub struct RouteLimits {
     asks_store: bool,
     /// Fields of the origin that are for the gateway alone.
     confidential: Box<[HeaderName]>,
+    /// The pointers to costs in the body of the origin's response.
+    body_costs: Box<[Arc<[Arc<str>]>]>,
 }
 
 /// The way in which the limits of a route are evaluated.
@@ -68,6 +72,13 @@ impl RouteLimits {
             .collect();
         confidential.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         confidential.dedup();
+        let mut body_costs: Vec<Arc<[Arc<str>]>> = Vec::new();
+        let rules = limits.iter().filter_map(|limit| limit.settlement.as_ref());
+        for pointer in rules.filter_map(SettlementRule::reported_at) {
+            if body_costs.iter().all(|known| **known != *pointer.0) {
+                body_costs.push(Arc::from(&*pointer.0));
+            }
+        }
         Self {
             asks_store: limits
                 .iter()
@@ -76,6 +87,7 @@ impl RouteLimits {
             fallbacks,
             mode,
             confidential: confidential.into(),
+            body_costs: body_costs.into(),
         }
     }
 
@@ -116,6 +128,30 @@ impl RouteLimits {
             self.mode,
             EvaluationMode::AllPlain | EvaluationMode::AllEnforced
         )
+    }
+
+    /// Returns whether some cost is read out of the body of the origin's response.
+    #[must_use]
+    pub fn read_response_body(&self) -> bool {
+        !self.body_costs.is_empty()
+    }
+
+    /// Returns the readers of the costs in the body of a response with these fields; none where it cannot be read.
+    #[must_use]
+    pub fn cost_readers(&self, fields: &HeaderMap) -> Vec<CostReader> {
+        if self.body_costs.is_empty() {
+            return Vec::new();
+        }
+        let mut codings = fields.get_all(CONTENT_ENCODING).iter();
+        let is_coded = codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+        let media_type = fields.get(CONTENT_TYPE).filter(|_| !is_coded);
+        let form = media_type.and_then(|value| ReportForm::of(value.as_bytes()));
+        form.map_or_else(Vec::new, |form| {
+            let pointers = self.body_costs.iter();
+            pointers
+                .map(|steps| CostReader::new(form, Arc::clone(steps)))
+                .collect()
+        })
     }
 
     /// Returns the fields of the origin's response that clients do not see.

@@ -6,11 +6,14 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, StatusCode};
+use sluicegate_base::reported_cost::{CostReader, ReportedNumber};
 use sluicegate_limiter::{Cost, Settle};
 
 use super::report::LimitEvent;
 use crate::config::Condition;
-use crate::config::rules::{CostSource, CountedRequests, LimitRules, MeasuredCost, ReserveRules};
+use crate::config::rules::{
+    CostSource, CountedRequests, LimitRules, MeasuredCost, Pointer, ReserveRules,
+};
 
 /// The response to the client, as far as charges depend on it.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,8 @@ pub struct FinalResponse<'a> {
 pub enum ResponseSource {
     /// The origin, or the gateway in its place.
     Origin,
+    /// The gateway, since the request failed.
+    Failure,
     /// The cache, without asking the origin.
     Cache,
     /// A proxy that asked for the decision and keeps the response to itself.
@@ -36,13 +41,29 @@ pub enum ResponseSource {
 
 /// The facts about a request that has ended, as far as charges depend on them; `None` for what is unknown, whose reserve is kept.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RequestEnd {
+pub struct RequestEnd<'a> {
+    /// The contact with an origin, which may have done what the request asks for.
+    pub origin: OriginContact,
+    /// The numbers that the body of the response reports, by pointer.
+    pub reported: &'a [CostReader],
+    /// True if that body has come to its end, so that nothing else will be reported.
+    pub is_whole: bool,
     /// Bytes of the response's body that were sent to the client.
     pub sent: Option<u64>,
     /// Bytes of the request's body that were received.
     pub received: Option<u64>,
     /// Time from the decision to the end.
     pub duration: Option<Duration>,
+}
+
+/// The contact of a request with an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OriginContact {
+    /// No origin did.
+    Never,
+    /// An origin got a part of it at least, as far as is known.
+    #[default]
+    Made,
 }
 
 /// The rule of a limit whose charges wait for the response.
@@ -93,6 +114,12 @@ impl SettlementRule {
         self.measured.as_ref()?.source.field()
     }
 
+    /// Returns the pointer to the cost that the origin reports in the body of its response.
+    #[must_use]
+    pub fn reported_at(&self) -> Option<&Pointer> {
+        self.measured.as_ref()?.source.json()
+    }
+
     /// Returns the settlement of a charge of so many units by the head of the response; `None` where the cost is known at its end. A charge
     /// by a response that nobody shows is kept, so that the limit applies.
     pub(super) fn by_response(
@@ -102,6 +129,10 @@ impl SettlementRule {
     ) -> Option<ChargeSettlement> {
         if response.by == ResponseSource::Unseen {
             return Some(ChargeSettlement::KEPT);
+        }
+        if response.by == ResponseSource::Failure && self.reported_at().is_some() {
+            // The response of the origin is unknown, and what it spent too.
+            return None;
         }
         let is_stored = response.by == ResponseSource::Cache;
         let is_counted = !(is_stored && self.counting == CountedRequests::Origin)
@@ -115,6 +146,10 @@ impl SettlementRule {
         let Some(cost) = &self.measured else {
             return Some(ChargeSettlement::KEPT);
         };
+        if is_stored && cost.source.json().is_some() {
+            // Nothing was spent on it.
+            return Some(ChargeSettlement::REFUNDED);
+        }
         let field = cost.source.field()?;
         Some(match reported(response.fields, field) {
             Ok(amount) => cost_of(cost, amount, reserved),
@@ -126,10 +161,15 @@ impl SettlementRule {
     /// response `count_if` counts nothing, and no cost is reported.
     pub(super) fn by_end(
         &self,
-        end: &RequestEnd,
+        end: &RequestEnd<'_>,
         progress: ResponseProgress,
         reserved: Cost,
     ) -> ChargeSettlement {
+        if let Some(cost) = &self.measured
+            && let CostSource::ResponseJson(pointer) = &cost.source
+        {
+            return by_report(cost, pointer, end, reserved);
+        }
         if progress == ResponseProgress::Awaited && self.count_if.is_some() {
             return ChargeSettlement::REFUNDED;
         }
@@ -137,7 +177,7 @@ impl SettlementRule {
             return ChargeSettlement::KEPT;
         };
         let amount = match &cost.source {
-            CostSource::ResponseField(_) => None,
+            CostSource::ResponseField(_) | CostSource::ResponseJson(_) => None,
             CostSource::ResponseBytes => end.sent,
             CostSource::RequestBytes => end.received,
             CostSource::ResponseDuration => end.duration.map(whole_millis),
@@ -164,6 +204,30 @@ pub(super) enum ResponseProgress {
     Awaited,
     /// Its head has come, and counts; the cost is known at its end.
     Begun,
+}
+
+/// Returns the settlement of a charge by the cost that the body of the response reports. Where it reports none, or was broken off, an
+/// origin that was asked may have spent the reserve all the same.
+fn by_report(
+    cost: &MeasuredCost,
+    pointer: &Pointer,
+    end: &RequestEnd<'_>,
+    reserved: Cost,
+) -> ChargeSettlement {
+    let mut readers = end.reported.iter();
+    let reader = readers.find(|reader| *reader.steps() == *pointer.0);
+    match reader.and_then(CostReader::number) {
+        Some(ReportedNumber::Found(amount))
+            if end.is_whole || cost.units(amount) > reserved.get() =>
+        {
+            cost_of(cost, amount, reserved)
+        }
+        Some(ReportedNumber::Malformed) => {
+            ChargeSettlement::of(Settle::Keep, Some(LimitEvent::CostMalformed))
+        }
+        _ if end.origin == OriginContact::Never => ChargeSettlement::REFUNDED,
+        _ => ChargeSettlement::of(Settle::Keep, Some(LimitEvent::CostMissing)),
+    }
 }
 
 /// Returns the settlement at the cost of an amount of what is measured.

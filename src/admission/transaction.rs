@@ -70,7 +70,7 @@ pub(super) enum SettlementFacts<'a> {
     /// The head of the response.
     Response(FinalResponse<'a>),
     /// The end of the request.
-    End(&'a RequestEnd),
+    End(&'a RequestEnd<'a>),
     /// None: the request is dropped.
     None,
 }

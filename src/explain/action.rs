@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::text::{count, listed, rates};
 use crate::config::rules::{
-    CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost, Name, OnMissing,
-    ReserveRules, Rules,
+    AnnouncedReserve, CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost, Name,
+    OnMissing, ReservePart, ReserveRules, Rules,
 };
 use crate::config::{Action, Share};
 
@@ -45,9 +45,10 @@ pub(super) fn counts(limit: &LimitRules) -> Option<String> {
 fn measured_cost(measured: &MeasuredCost) -> String {
     let unit = measured.per_unit.get();
     let at_most = count(measured.at_most.into());
-    let reserved = match measured.reserve {
+    let reserved = match &measured.reserve {
         ReserveRules::OneUnit => "1".to_owned(),
         ReserveRules::Fixed(cost) => count(cost.get().into()),
+        ReserveRules::Announced(announced) => announced_reserve(announced),
     };
     let each = |what: &str| match unit {
         1 => format!("1 for every {what}"),
@@ -63,6 +64,13 @@ fn measured_cost(measured: &MeasuredCost) -> String {
                 each("unit")
             )
         }
+        CostSource::ResponseJson(at) if unit == 1 => {
+            format!("at its end what {at} in the answer's body says")
+        }
+        CostSource::ResponseJson(at) => format!(
+            "at its end {} of what {at} in the answer's body says",
+            each("unit")
+        ),
         CostSource::ResponseBytes => format!("at its end {} of the answer's body", each("byte")),
         CostSource::RequestBytes => format!("at its end {} of its body", each("byte")),
         CostSource::ResponseDuration => format!(
@@ -77,6 +85,18 @@ fn measured_cost(measured: &MeasuredCost) -> String {
         text.push_str(" The difference is given back, or charged too.");
     }
     text
+}
+
+/// Describes a reserve that requests announce.
+fn announced_reserve(announced: &AnnouncedReserve) -> String {
+    let parts: Vec<String> = (announced.parts.iter())
+        .map(|part| match part {
+            ReservePart::Units(units) => count((*units).into()),
+            ReservePart::Json(at) => format!("what {at} in its body says"),
+        })
+        .collect();
+    let most = count(announced.most.get().into());
+    format!("{} ({most} where it says nothing)", parts.join(" plus "))
 }
 
 /// Describes the treatment of a request that exceeds the limit, with its exceptions.

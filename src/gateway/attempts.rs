@@ -264,7 +264,8 @@ fn at_present(pick: &PickRequest) -> PickRequest {
 /// Records that an attempt has its connection. Returns false where the connection is being closed for another request: nothing was sent,
 /// and the attempt looks for another one.
 pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<bool> {
-    let attempt = &mut context.forwarded_mut()?.attempt;
+    let forwarded = context.forwarded_mut()?;
+    let attempt = &mut forwarded.attempt;
     if let Some(permit) = &mut attempt.permit
         && permit.connected(socket).is_err()
     {
@@ -272,6 +273,7 @@ pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<bool> {
         return Ok(false);
     }
     attempt.wait = None;
+    forwarded.is_sent = true;
     Ok(true)
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::clock;
 use sluicegate_base::geo::GeoPlace;
+use sluicegate_base::reported_cost::CostReader;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
@@ -18,7 +19,8 @@ use super::forward_auth::ForwardAuthAnswer;
 use super::locate::Located;
 use super::min_body_rate::Pace;
 use crate::admission::{
-    AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, RequestEnd, ResponseSource,
+    AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
+    ResponseSource,
 };
 use crate::budgets::{BytesPermit, ClientAccount};
 use crate::client::{AddressSource, TlsFacts};
@@ -101,6 +103,10 @@ pub struct Context {
     pub(super) unread: Option<BytesPermit>,
     /// The cause of a missing proper answer; `None` where there is a proper one.
     pub(super) cause: Option<Box<Cause>>,
+    /// The readers of the costs in the body of the response, once no more of it passes.
+    pub(super) reported: Vec<CostReader>,
+    /// True if that body has passed to its end.
+    pub(super) is_whole: bool,
     /// Body bytes received from the client.
     pub received: u64,
     /// The remaining time for the next body piece, and the time of the last one.
@@ -135,6 +141,8 @@ impl Context {
             disposition: None,
             unread: None,
             cause: None,
+            reported: Vec::new(),
+            is_whole: false,
             received: 0,
             pace: Pace::default(),
             _in_flight: in_flight,
@@ -297,10 +305,24 @@ impl Context {
 
     /// Settles the charges that wait for the end of the request, of whose response so many bytes were sent.
     pub(super) fn settle_at_end(&mut self, sent: u64) {
+        let admitted = self.decision.as_ref().and_then(RequestDecision::admitted);
+        if !admitted.is_some_and(Admitted::is_pending) {
+            return;
+        }
         let (received, decided) = (self.received, self.decision_end());
+        let is_whole = self.is_whole;
+        let reported = std::mem::take(&mut self.reported);
+        let is_sent = (self.forwarded_if_any()).is_some_and(|request| request.is_sent);
+        let origin = match is_sent {
+            true => OriginContact::Made,
+            false => OriginContact::Never,
+        };
         self.settle_pending(|admitted, now| {
             let duration = now.saturating_since(decided);
             let end = RequestEnd {
+                origin,
+                reported: &reported,
+                is_whole,
                 sent: Some(sent),
                 received: Some(received),
                 duration: Some(duration),

@@ -92,6 +92,8 @@ pub(super) struct ForwardedRequest {
     pub(super) tried: FailedServers,
     /// Number of attempts.
     pub(super) tries: u8,
+    /// True once an attempt had a connection, over which a part of the request may have reached an origin.
+    pub(super) is_sent: bool,
     /// The server of the last attempt that had one.
     pub(super) server: Option<SocketAddr>,
     /// The origin's time to first byte.
@@ -109,6 +111,7 @@ impl ForwardedRequest {
             in_flight: None,
             tried: FailedServers::new(),
             tries: 0,
+            is_sent: false,
             server: None,
             wait: None,
             attempt: OriginAttempt::new(now),

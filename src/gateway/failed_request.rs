@@ -7,6 +7,7 @@ use super::Gateway;
 use super::answer::{self, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
+use crate::admission::ResponseSource;
 use crate::failure::{GatewayFailure, RequestFailure};
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
@@ -40,7 +41,8 @@ pub(super) fn answer_to_failure(
     request: &RequestHeader,
     context: &mut Context,
 ) -> OwnAnswer {
-    context.settle(problem.status(), &HeaderMap::new());
+    let by = ResponseSource::Failure;
+    context.settle_as(by, problem.status(), &HeaderMap::new());
     context.finish_response();
     answer::problem(request, context, problem)
 }

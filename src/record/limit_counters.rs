@@ -68,6 +68,8 @@ limit_counters! {
         "Units of cost beyond what a limit on a route had reserved.";
     CostMalformed, FromFirstCount, "sluicegate_limit_cost_malformed_total",
         "Responses whose reported cost is malformed; the request cost what was reserved.";
+    CostMissing, FromFirstCount, "sluicegate_limit_cost_missing_total",
+        "Responses without the cost in their body; the request cost what was reserved.";
     Marked, FromFirstCount, "sluicegate_limit_marked_total",
         "Requests that exceeded a limit on a route and were admitted with its mark.";
     ShadowAdmitted, FromFirstCount, "sluicegate_limit_shadow_admitted_total",
@@ -136,6 +138,7 @@ impl LimitCells {
             LimitEvent::OverReserve(units) => (LimitCounter::OverReserve, units.into()),
             LimitEvent::Released => (LimitCounter::Refunded, 1),
             LimitEvent::CostMalformed => (LimitCounter::CostMalformed, 1),
+            LimitEvent::CostMissing => (LimitCounter::CostMissing, 1),
             LimitEvent::Marked => (LimitCounter::Marked, 1),
             LimitEvent::Unlimited => (LimitCounter::Unlimited, 1),
             LimitEvent::Blocked => (LimitCounter::Blocked, 1),

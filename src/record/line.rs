@@ -302,6 +302,7 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
         ),
         (fields.refunded, LimitEvent::Released),
         (b",\"cost_malformed\":[", LimitEvent::CostMalformed),
+        (b",\"cost_missing\":[", LimitEvent::CostMissing),
     ] {
         list(into, before, outcome, event);
     }

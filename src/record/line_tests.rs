@@ -555,6 +555,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
             note(1, LimitEvent::Cost(0)),
             note(0, LimitEvent::OverReserve(3)),
             note(1, LimitEvent::CostMalformed),
+            note(0, LimitEvent::CostMissing),
             note(0, LimitEvent::Marked),
             note(0, LimitEvent::Unlimited),
             note(1, LimitEvent::Blocked),
@@ -588,6 +589,7 @@ fn notes_are_written_with_the_names_of_their_limits() {
     assert_eq!(line["cost"], json!({"a": 7, "b": 0}));
     assert_eq!(line["over_reserve"], json!({"a": 3}));
     assert_eq!(line["cost_malformed"], json!(["b"]));
+    assert_eq!(line["cost_missing"], json!(["a"]));
     assert_eq!(line["marked"], json!(["a"]));
     assert_eq!(line["shadow_rates_refused"], json!(["b"]));
     assert_eq!(line["overflow"], json!(["a"]));

@@ -4,13 +4,20 @@
 //! be reached: a number for such a limit would be made up. So it is left out, with the reason, and all other limits are judged as if it
 //! admitted every request.
 
+use std::num::NonZeroU64;
+
+use http::HeaderName;
 use serde::Serialize;
 use sluicegate_access_log::LogFacts;
 
 use crate::config::Action;
 use crate::config::rules::{
-    CostSource, KeyPart, LimitRules, MeasuredCost, Name, RouteRules, Rules, SharedMode, ValueSource,
+    CostRules, CostSource, KeyPart, LimitRules, MeasuredCost, Name, ReserveRules, RouteRules,
+    Rules, SharedMode, ValueSource,
 };
+
+/// The beginning of the field that stands for the logged cost of a limit.
+const LOGGED_COST: &str = "sluicegate-logged-cost-";
 
 /// A limit that the log cannot judge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -83,6 +90,26 @@ impl LogCoverage {
                 "limit {name}: its concurrency is not judged, since the log has no durations"
             ));
         }
+        if let CostRules::Measured(measured) = &mut limit.cost {
+            if let ReserveRules::Announced(_) = measured.reserve {
+                measured.reserve = ReserveRules::OneUnit;
+                self.notes.push(format!(
+                    "limit {name}: each request reserves 1, since what it announces is not in the log"
+                ));
+            }
+            let is_unknown = matches!(
+                measured.source,
+                CostSource::ResponseJson(_) | CostSource::RequestBytes
+            );
+            // What was charged is read like a cost that the origin reports.
+            if is_unknown
+                && facts.costs.contains(&**name)
+                && let Ok(field) = HeaderName::try_from(format!("{LOGGED_COST}{name}"))
+            {
+                measured.source = CostSource::ResponseField(field);
+                measured.per_unit = NonZeroU64::MIN;
+            }
+        }
         if let Some(unknown) = limit
             .cost
             .measured()
@@ -118,6 +145,7 @@ fn unknown_cost(cost: &MeasuredCost, facts: &LogFacts) -> Option<String> {
         CostSource::ResponseBytes => None,
         CostSource::ResponseDuration if facts.has_duration => None,
         CostSource::ResponseDuration => Some("the duration of requests".to_owned()),
+        CostSource::ResponseJson(at) => Some(format!("the cost at {at} in the response's body")),
         CostSource::RequestBytes => Some("the length of request bodies".to_owned()),
     }
 }

@@ -306,6 +306,7 @@ impl ReplayEngine {
                             sent: request.bytes,
                             received: None,
                             duration: request.duration.map(Duration::from_nanos),
+                            ..RequestEnd::default()
                         },
                         route,
                     }

@@ -26,7 +26,7 @@ pub(super) struct InFlightRequest {
     /// Fields of the response that costs are read from.
     pub(super) fields: Option<Box<HeaderMap>>,
     /// The facts about its end that costs are measured by.
-    pub(super) end: RequestEnd,
+    pub(super) end: RequestEnd<'static>,
     /// The index of its route.
     pub(super) route: usize,
 }

@@ -137,8 +137,7 @@ pub const MAX_TRIES: u8 = 6;
 /// closed at once.
 pub const DEFAULT_CONNECTIONS: u32 = 128 * 1024;
 
-/// Passes of one request through this gateway: a second is two of its listeners one behind the other, a third is a loop, which is
-/// answered with 508.
+/// Passes of one request through this gateway: a second is two of its listeners in a row, a third is a loop, answered with 508.
 pub const OWN_PASSES: usize = 2;
 
 /// Passes of one request through all gateways together: more tiers than exist in practice. Then it is answered with 508.
@@ -185,8 +184,7 @@ pub const ANSWER_OVERHEAD: u64 = 96 * 1024;
 /// Bytes of an announced body that take no room among unread answers: the kernel takes them mostly at once.
 pub const SMALL_ANSWER: u64 = 16 * 1024;
 
-/// Bytes of one piece of an answer of unknown length that its client does not take at once; with so many it takes room among unread
-/// answers.
+/// Bytes of one piece of an answer of unknown length that its client does not take at once; so many take room among unread answers.
 pub const UNTAKEN_PIECE: usize = 8 * 1024;
 
 /// Bytes that may wait for clients where the system does not say how much memory there is, and the configuration neither.
@@ -260,8 +258,7 @@ pub const UPGRADE_DESCRIPTORS: usize = 1024;
 /// Others are closed at once.
 pub const UPGRADE_CONVERSATIONS: usize = 8;
 
-/// Maximum time that Pingora would wait for a drain. The process ends itself earlier, at the latest after the rules'
-/// `shutdown_timeout`.
+/// Maximum time that Pingora would wait for a drain. The process ends earlier, at the latest after `shutdown_timeout`.
 pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Keys in the sample of a limit's largest uses, of which there are two for each table: some 200 KB each when full.
@@ -598,3 +595,6 @@ pub const RESOLVE_LEAST: Duration = Duration::from_millis(100);
 
 /// The pause between two look-ups of a name that has no address, unless `resolve_every` is shorter.
 pub const RESOLVE_AGAIN: Duration = Duration::from_secs(1);
+
+/// Bytes of a number in the body of a response that says what a request cost: 20 digits and an exponent. A longer one is malformed.
+pub const COST_NUMBER_BYTES: usize = 32;

@@ -3,9 +3,9 @@
 //! Rules and requests are compared in one normal form: a [`path`], a [`host`], an [`address`], the value of a key ([`normal_form`],
 //! [`telephony`]). Rules hold values that were checked when the configuration was read: certificates and trust anchors ([`pki`]), the keys
 //! that verify tokens ([`jwt`]), texts that no log may show ([`secret`]), databases of countries and networks
-//! ([`geo`]). [`proxy_fields`] names the fields that only a proxy may write.
-//! [`bounds`] has every cap on the growth that a client can cause, [`usage_share`] divides the one of
-//! them that all limits share, and [`clock`] is the only reader of clocks.
+//! ([`geo`]). [`reported_cost`] finds a number in a body that passes. [`proxy_fields`] names the fields that only a proxy may write.
+//! [`bounds`] has every cap on the growth that a client can cause, [`usage_share`] divides the one of them that all limits share, and
+//! [`clock`] is the only reader of clocks.
 //!
 //! The crate opens no connection, and knows neither limits nor routes.
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ pub mod normal_form;
 pub mod path;
 pub mod pki;
 pub mod proxy_fields;
+pub mod reported_cost;
 pub mod secret;
 pub mod telephony;
 pub mod usage_share;

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
-use sluicegate_limiter::{Cost, KeyHash, Limit, Policy, Timestamp};
+use sluicegate_limiter::{Cost, KeyHash, Limit, MAX_COUNT, Policy, Timestamp};
 use toml::de::DeValue;
 
-use super::field::{KeyField, quoted};
+use super::field::{KeyField, all, quoted};
+use super::key;
 use super::problem::ParseError;
-use super::rules::{CostRules, CostSource, MeasuredCost, ReserveRules};
+use super::rules::{
+    AnnouncedReserve, CostRules, CostSource, MeasuredCost, ReservePart, ReserveRules,
+};
 use super::section::TableSection;
 
 /// Bytes of one unit.
@@ -21,6 +24,8 @@ const UNIT_BYTES: RangeInclusive<u64> = 1..=1 << 40;
 const UNIT_TIME: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3_600);
 /// Reported units of one unit.
 const UNIT_REPORTED: RangeInclusive<u64> = 1..=1_000_000_000;
+/// Most parts of a reserve.
+const MOST_PARTS: usize = 4;
 /// Longest name of a unit.
 const QUOTA_UNIT: usize = 32;
 /// The unit of bytes, draft-ietf-httpapi-ratelimit-headers-11, "Quota Unit Parameter".
@@ -66,15 +71,13 @@ impl<'d> CostKeys<'d> {
         let largest = policy.rates().iter().map(|rate| rate.count()).max();
         let largest = largest.unwrap_or(1);
         let at_most = match &self.max_cost {
-            Some(field) => {
-                let units = field.integer(1..=u64::from(largest));
-                units.map(|units| u32::try_from(units).unwrap_or(largest))
-            }
+            Some(field) => most(field, largest),
             None => Some(largest),
         };
-        let reserve = match &self.reserve {
-            Some(field) => fixed(field, policy).map(ReserveRules::Fixed),
-            None => Some(ReserveRules::OneUnit),
+        let reserve = match (&self.reserve, at_most) {
+            (Some(field), Some(at_most)) => reserved(field, policy, at_most),
+            (Some(_), None) => None,
+            (None, _) => Some(ReserveRules::OneUnit),
         };
         let source = source?;
         let per_unit = match &self.cost_unit {
@@ -137,6 +140,81 @@ impl<'d> CostKeys<'d> {
     }
 }
 
+/// The most that a request costs; `largest` is the largest count of the rates.
+fn most(field: &KeyField<'_>, largest: u32) -> Option<u32> {
+    // The range of all limits, which the schema has.
+    let units = field.integer(1..=u64::from(MAX_COUNT))?;
+    let units = u32::try_from(units).ok()?;
+    if units > largest {
+        return field.refuse(
+            format!("{units} is out of range"),
+            format!("the most is {largest}"),
+        );
+    }
+    Some(units)
+}
+
+/// The reserve of a cost of at most so many units: a number, or what requests announce.
+fn reserved(field: &KeyField<'_>, policy: &Policy, at_most: u32) -> Option<ReserveRules> {
+    let parts = match field.value {
+        DeValue::Array(_) => all(field.list()?.iter().map(part))?,
+        DeValue::String(_) => vec![part(field)?],
+        _ => return fixed(field, policy).map(ReserveRules::Fixed),
+    };
+    if parts.len() > MOST_PARTS
+        || parts
+            .iter()
+            .all(|part| matches!(part, ReservePart::Units(_)))
+    {
+        return field.refuse(
+            "a list of a reserve has what requests announce, and units beside",
+            format!("write 1 to {MOST_PARTS} parts: [\"body.json./max_tokens\", 1000], or a number alone"),
+        );
+    }
+    let most = Cost::new(largest_admitted(policy).min(at_most))?;
+    Some(ReserveRules::Announced(AnnouncedReserve { parts, most }))
+}
+
+/// A part of a reserve.
+fn part(field: &KeyField<'_>) -> Option<ReservePart> {
+    match field.value {
+        DeValue::String(_) => field.parsed(|text| {
+            let path = text.strip_prefix("body.json.").ok_or_else(|| {
+                ParseError::with_advice(
+                    format!("{} is no reserve", quoted(text)),
+                    "write a number, or where the request announces it: \"body.json./max_tokens\"",
+                )
+            })?;
+            key::pointer("body.json", path).map(ReservePart::Json)
+        }),
+        _ => {
+            let units = field.integer(1..=u64::from(u32::MAX))?;
+            u32::try_from(units).ok().map(ReservePart::Units)
+        }
+    }
+}
+
+/// Returns the largest cost that a limit of this policy ever admits.
+fn largest_admitted(policy: &Policy) -> u32 {
+    let unused = Limit::with_buckets(policy.clone(), 1);
+    let now = Timestamp::from_secs(0);
+    let is_admitted = |units: u32| {
+        let cost = Cost::new(units).unwrap_or(Cost::ONE);
+        let decision = unused.peek(KeyHash::from_bits(0), cost, now);
+        decision.retry_after().is_none()
+    };
+    let (mut admitted, mut refused) = (1, MAX_COUNT + 1);
+    while refused - admitted > 1 {
+        let middle = admitted.midpoint(refused);
+        if is_admitted(middle) {
+            admitted = middle;
+        } else {
+            refused = middle;
+        }
+    }
+    admitted
+}
+
 /// The source of a measured cost.
 fn source(text: &str) -> Result<CostSource, ParseError> {
     let field = |name: &str| HeaderName::from_bytes(name.as_bytes()).ok();
@@ -146,13 +224,16 @@ fn source(text: &str) -> Result<CostSource, ParseError> {
         "response.duration" => return Ok(CostSource::ResponseDuration),
         _ => {}
     }
+    if let Some(path) = text.strip_prefix("response.json.") {
+        return key::pointer("response.json", path).map(CostSource::ResponseJson);
+    }
     let name = text.strip_prefix("response.header.");
     let name = name.and_then(field).map(CostSource::ResponseField);
     name.ok_or_else(|| {
         ParseError::with_advice(
             format!("{} is no cost", quoted(text)),
             "write a number, the field of the response that says it: \"response.header.x-cost\", or what is measured: \
-             \"response.bytes\", \"request.bytes\" or \"response.duration\"",
+             \"response.bytes\", \"request.bytes\", \"response.duration\" or \"response.json./usage/total_tokens\"",
         )
     })
 }
@@ -165,7 +246,9 @@ fn unit(field: &KeyField<'_>, source: &CostSource) -> Option<NonZeroU64> {
             let time = field.duration(UNIT_TIME)?;
             u64::try_from(time.as_millis()).ok()?
         }
-        CostSource::ResponseField(_) => field.integer(UNIT_REPORTED)?,
+        CostSource::ResponseField(_) | CostSource::ResponseJson(_) => {
+            field.integer(UNIT_REPORTED)?
+        }
     };
     NonZeroU64::new(amount)
 }

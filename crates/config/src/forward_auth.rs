@@ -65,7 +65,7 @@ fn without_effect(limit: &LimitRules) -> Option<(String, &'static str)> {
         || limit.count == CountedRequests::Origin;
     if waits {
         return Some((
-            "its charges depend on the response, which nobody shows: every admitted request counts, at the cost of one".to_owned(),
+            "its charges depend on the response, which nobody shows: every admitted request costs what is reserved".to_owned(),
             "leave out count_if, count and a cost of the response, or let these requests pass through a listener with protocol = \"http\"",
         ));
     }

@@ -209,7 +209,7 @@ fn value(kind: &str, name: &str) -> Option<Result<ValueSource, ParseError>> {
 }
 
 /// A name at the top, or a JSON pointer (RFC 6901).
-fn pointer(kind: &str, text: &str) -> Result<Pointer, ParseError> {
+pub(super) fn pointer(kind: &str, text: &str) -> Result<Pointer, ParseError> {
     let whole = format!("{kind}.{text}");
     let wrong = |what: &str, advice: String| {
         Err(ParseError::with_advice(

@@ -62,7 +62,9 @@ mod tier;
 mod wire;
 
 pub use self::acme::{AcmeChallenge, NameSet};
-pub use self::cost::{CostRules, CostSource, MeasuredCost, ReserveRules};
+pub use self::cost::{
+    AnnouncedReserve, CostRules, CostSource, MeasuredCost, ReservePart, ReserveRules,
+};
 pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};
 pub use self::known::{BrokenFile, FileState};

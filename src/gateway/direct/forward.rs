@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Buf;
+use http::header::{ACCEPT_ENCODING, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use sluicegate_base::bounds;
 use sluicegate_http1::{BodyFraming, HeadError, HeadLimits, HeadProgress, ResponseHead};
@@ -120,6 +121,10 @@ impl Gateway {
         http_versions::name_host(exchange.head, &mut fields)?;
         http_versions::join_cookies(exchange.head, &mut fields)?;
         self.edit_fields_for_origin(exchange.head, &mut fields, context)?;
+        if context.located()?.route.limits.read_response_body() {
+            // The cost is read out of the body as it passes.
+            fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         let rewritten = context.located()?.target.as_deref();
         let parts = RequestParts {
             method: cached::sent_method(exchange.head, context),

@@ -97,7 +97,10 @@ impl Gateway {
                 Box::pin(drop_rest(origin, body, context)).await?;
             }
             None => {
-                self.pass_body(origin, body, out, exchange, context).await?;
+                let passed = self.pass_body(origin, body, out, exchange, context).await;
+                context.reported = body.take_costs();
+                passed?;
+                context.is_whole = body.is_over();
                 if !body.is_over() {
                     // The client has its part of a body that goes on.
                     Box::pin(drop_rest(origin, body, context)).await?;
@@ -154,6 +157,7 @@ impl Gateway {
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, context);
         let head_end = head_end(received, &part);
         self.settle_response((status, head_end), &mut fields, exchange, context)?;
+        let costs = context.located()?.route.limits.cost_readers(&fields);
         let parts = ResponseParts {
             status,
             reason: head.reason(read),
@@ -207,7 +211,7 @@ impl Gateway {
         }
         let received = head.received_framing(received);
         let compressor = (change.compressor).filter(|_| part.framing().is_none());
-        let tap = BodyTap::new(fill, part);
+        let tap = BodyTap::new(fill, part, costs);
         Ok(JudgedResponse::Passed(PassedResponse {
             out,
             body: ResponseBody::new(received, framing, compressor, tap),

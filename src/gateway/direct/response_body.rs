@@ -1,6 +1,7 @@
 //! Takes the body of a response from the bytes of its origin, and frames it for the client: as it came, in chunks, or compressed.
 
 use bytes::{Buf, BytesMut};
+use sluicegate_base::reported_cost::CostReader;
 use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader};
 
 use super::CHUNK_LIMITS;
@@ -79,6 +80,12 @@ impl ResponseBody {
     /// Returns whether it is being stored.
     pub(super) fn is_stored(&self) -> bool {
         self.tap.as_ref().is_some_and(|tap| tap.is_stored())
+    }
+
+    /// Returns the readers of costs, which have read what has passed.
+    pub(super) fn take_costs(&mut self) -> Vec<CostReader> {
+        let tap = self.tap.as_mut();
+        tap.map_or_else(Vec::new, |tap| tap.take_costs())
     }
 
     fn end_tap(&mut self) {

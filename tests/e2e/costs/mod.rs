@@ -1,6 +1,7 @@
 //! Costs that are known late: measured by the gateway at the end of a request, or read out of the answer, with a reserve until then.
 
 mod measured;
+mod tokens;
 
 use crate::harness::*;
 

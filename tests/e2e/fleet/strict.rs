@@ -195,6 +195,32 @@ async fn a_response_cost_counts_in_the_whole_fleet() {
 }
 
 #[tokio::test]
+async fn a_reserve_is_held_in_the_store_until_the_cost_is_known() {
+    // Goal: requests that are in flight at all gateways cannot exceed a budget together, and it is settled to the unit. Method: 30 requests
+    // at once over three gateways, of 100 units of which each reserves 10 and costs 4, as its answer says.
+    let redis = Redis::start().await;
+    let body = serde_json::json!({"usage": {"units": 4}});
+    let answer = Box::new(Answer::new(200).json(&body).into());
+    let reply = Reply::After(std::time::Duration::from_secs(2), answer);
+    let origin = Origin::answering(move |_| reply.clone());
+    let limit = strict(
+        "units",
+        "rates = [\"100 per 1h\"]\ncost = \"response.json./usage/units\"\nreserve = 10",
+    );
+    let fleet = Fleet::three(&origin, &redis, &(limit + &route("/", "\"units\""))).await;
+    let asked = (0..30).map(|at| fleet.nodes[at % 3].get("/"));
+    let answers = futures_util::future::join_all(asked).await;
+    let passed = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(passed, 10);
+    fleet.settled(10.0).await;
+    for (node, left) in [(0, 50), (1, 46), (2, 42)] {
+        let answer = fleet.nodes[node].get("/").await;
+        assert_eq!((answer.status, answer.remaining("units")), (200, left));
+        fleet.settled(11.0 + node as f64).await;
+    }
+}
+
+#[tokio::test]
 async fn a_request_that_is_tried_again_charges_the_store_once() {
     // Goal: retries of the origin charge nothing in the store either. Method: one of two servers is dead; ten requests, some of which are
     // tried twice, and what each answer says is left.

@@ -15,6 +15,7 @@ mod send_otp;
 mod throttled;
 mod tiers;
 mod tls_edge;
+mod token_budget;
 
 /// `conf/examples/NAME.toml` before `origin`. The test connects as the proxy that the file trusts, from 127.0.0.1.
 fn kit(name: &str, origin: &Origin) -> Setup {
@@ -74,6 +75,7 @@ fn every_example_has_a_test() {
         include_str!("throttled.rs"),
         include_str!("tiers.rs"),
         include_str!("tls_edge.rs"),
+        include_str!("token_budget.rs"),
     ]
     .concat();
     for name in found {

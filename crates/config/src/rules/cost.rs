@@ -7,19 +7,21 @@ use std::sync::Arc;
 use http::HeaderName;
 use sluicegate_limiter::Cost;
 
+use super::key::Pointer;
+
 /// `cost`: what a request takes from a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostRules {
     /// So much; default 1.
     Fixed(Cost),
-    /// What is known late: a part is reserved when the request comes, and settled when it is known.
+    /// A cost that is known late: a part is reserved when the request comes, and settled when it is known.
     Measured(MeasuredCost),
 }
 
 /// A cost that is known once the response is there, or has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasuredCost {
-    /// What is measured.
+    /// The measure.
     pub source: CostSource,
     /// `cost_unit`: the bytes, milliseconds or reported units that make one unit of the limit. A part of one counts as one.
     pub per_unit: NonZeroU64,
@@ -31,7 +33,7 @@ pub struct MeasuredCost {
     pub quota_unit: Option<Arc<str>>,
 }
 
-/// What a cost is measured by.
+/// The measure of a cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostSource {
     /// `response.header.NAME`: a field of the response, which clients do not get to see.
@@ -40,17 +42,40 @@ pub enum CostSource {
     ResponseBytes,
     /// `request.bytes`: bytes of the request's body that the client sent.
     RequestBytes,
+    /// `response.json.POINTER`: a number in the response's body, in JSON or in the last server-sent event that has one.
+    ResponseJson(Pointer),
     /// `response.duration`: milliseconds from the decision to the end of the response.
     ResponseDuration,
 }
 
-/// What is charged before the cost is known.
+/// The charge before the cost is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReserveRules {
     /// One unit, the default: a request that costs more is expected.
     OneUnit,
     /// So much. A request that costs more is reported.
     Fixed(Cost),
+    /// The cost that the request announces.
+    Announced(AnnouncedReserve),
+}
+
+/// A reserve that requests announce: the sum of the parts that are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnnouncedReserve {
+    /// The parts, at least one of which is read from the request.
+    pub parts: Vec<ReservePart>,
+    /// The reserve of requests that announce nothing, or something that cannot be read: the most that a request costs, as far as the limit
+    /// ever admits it.
+    pub most: Cost,
+}
+
+/// A part of a reserve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReservePart {
+    /// So many units.
+    Units(u32),
+    /// `body.json.POINTER`: a number in the request's body.
+    Json(Pointer),
 }
 
 impl CostRules {
@@ -59,10 +84,21 @@ impl CostRules {
     pub fn at_once(&self) -> Option<Cost> {
         match self {
             Self::Fixed(cost) => Some(*cost),
-            Self::Measured(measured) => match measured.reserve {
+            Self::Measured(measured) => match &measured.reserve {
                 ReserveRules::OneUnit => Some(Cost::ONE),
-                ReserveRules::Fixed(cost) => Some(cost),
+                ReserveRules::Fixed(cost) => Some(*cost),
+                ReserveRules::Announced(_) => None,
             },
+        }
+    }
+
+    /// Returns the reserve that requests announce, if they do.
+    #[must_use]
+    pub fn announced(&self) -> Option<(&MeasuredCost, &AnnouncedReserve)> {
+        let measured = self.measured()?;
+        match &measured.reserve {
+            ReserveRules::Announced(announced) => Some((measured, announced)),
+            ReserveRules::OneUnit | ReserveRules::Fixed(_) => None,
         }
     }
 
@@ -89,7 +125,9 @@ impl MeasuredCost {
     pub fn shown_factor(&self) -> u64 {
         match self.source {
             CostSource::ResponseBytes | CostSource::RequestBytes => self.per_unit.get(),
-            CostSource::ResponseField(_) | CostSource::ResponseDuration => 1,
+            CostSource::ResponseField(_)
+            | CostSource::ResponseJson(_)
+            | CostSource::ResponseDuration => 1,
         }
     }
 }
@@ -104,10 +142,13 @@ impl CostSource {
         }
     }
 
-    /// Returns whether the cost is known only at the end of the response.
+    /// Returns the pointer to the cost in the response's body, if it is there.
     #[must_use]
-    pub fn is_known_at_end(&self) -> bool {
-        self.field().is_none()
+    pub fn json(&self) -> Option<&Pointer> {
+        match self {
+            Self::ResponseJson(pointer) => Some(pointer),
+            _ => None,
+        }
     }
 }
 
@@ -118,6 +159,7 @@ impl fmt::Display for CostSource {
             Self::ResponseField(name) => write!(f, "response.header.{name}"),
             Self::ResponseBytes => f.write_str("response.bytes"),
             Self::RequestBytes => f.write_str("request.bytes"),
+            Self::ResponseJson(pointer) => write!(f, "response.json.{pointer}"),
             Self::ResponseDuration => f.write_str("response.duration"),
         }
     }

@@ -1,4 +1,4 @@
-//! Stores the body of a response while it passes, and passes the part of it that the client gets.
+//! Stores the body of a response while it passes, and passes the part of it that the client gets. Limits read their costs from it.
 //!
 //! # Limits
 //! A body that turns out to be larger than `max_object_bytes` is not stored, and its URL is remembered; requests that wait for it then
@@ -6,6 +6,7 @@
 
 use pingora::cache::predictor::CacheablePredictor;
 use pingora::cache::{CacheKey, NoCacheReason};
+use sluicegate_base::reported_cost::CostReader;
 
 use super::ClientPart;
 use crate::cache::entry_writer::EntryWriter;
@@ -23,20 +24,29 @@ pub(in super::super) struct BodyFill {
     pub(super) predictor: &'static (dyn CacheablePredictor + Sync),
 }
 
-/// The uses of a body that passes: the cache stores it, the client gets a part of it.
+/// The uses of a body that passes: the cache stores it, the client gets a part of it, limits find costs in it.
 pub(in super::super) struct BodyTap {
     fill: Option<Box<BodyFill>>,
     part: ClientPart,
+    /// The readers of costs in the body.
+    costs: Vec<CostReader>,
 }
 
 impl BodyTap {
-    /// Returns the uses of a body; `None` where all of it passes, and none is stored.
+    /// Returns the uses of a body; `None` where all of it passes, and none is stored or read.
     pub(in super::super) fn new(
         fill: Option<Box<BodyFill>>,
         part: ClientPart,
+        costs: Vec<CostReader>,
     ) -> Option<Box<Self>> {
         let passes = matches!(part, ClientPart::AsItIs | ClientPart::Whole);
-        (!passes || fill.is_some()).then(|| Box::new(Self { fill, part }))
+        let is_used = fill.is_some() || !costs.is_empty();
+        (!passes || is_used).then(|| Box::new(Self { fill, part, costs }))
+    }
+
+    /// Returns the readers of costs, which have read what has passed.
+    pub(in super::super) fn take_costs(&mut self) -> Vec<CostReader> {
+        std::mem::take(&mut self.costs)
     }
 
     /// Returns whether the client has all of its part.
@@ -60,6 +70,9 @@ impl BodyTap {
         piece: &[u8],
         pass: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        for cost in &mut self.costs {
+            cost.read(piece);
+        }
         self.store(piece);
         self.part.cut(piece, pass)
     }

@@ -47,6 +47,8 @@ pub enum Framework {
     CherryPy,
     /// Express.
     Express,
+    /// Node's `http` with the interface of a language model, which dispatches nothing.
+    LanguageModel,
 }
 
 /// A running framework; it is killed by its own process id when dropped.
@@ -188,6 +190,7 @@ impl Framework {
                 place("app.js", include_str!("node_app.js")),
                 "express",
             ),
+            Self::LanguageModel => ("node", place("model.js", include_str!("model.js")), ""),
             Self::Rack => (
                 "ruby",
                 place("app.rb", include_str!("rack_app.rb")),

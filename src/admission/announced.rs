@@ -1,0 +1,60 @@
+//! Decides what a request reserves by what it announces: `reserve = "body.json./max_tokens"`.
+//!
+//! A client chooses what it announces, so a value that the origin may read in another way is none: a member that stands twice, a body of
+//! another type, or a longer one than is read. Such a request reserves the most that it can cost.
+
+use sluicegate_limiter::Cost;
+
+use super::body;
+use super::key::RequestFacts;
+use super::settlement::digits;
+use crate::config::rules::{CostRules, MeasuredCost, ReservePart};
+use crate::rejection::MissingReason;
+
+/// The reserve that requests announce.
+#[derive(Clone, Debug)]
+pub(super) struct AnnouncedCost {
+    cost: MeasuredCost,
+    parts: Vec<ReservePart>,
+    most: Cost,
+}
+
+impl AnnouncedCost {
+    /// Returns the rule in `cost`; `None` where every request reserves the same.
+    pub(super) fn of(cost: &CostRules) -> Option<Self> {
+        let (cost, announced) = cost.announced()?;
+        Some(Self {
+            cost: cost.clone(),
+            parts: announced.parts.clone(),
+            most: announced.most,
+        })
+    }
+
+    /// Returns what this request reserves.
+    pub(super) fn reserve(&self, facts: &RequestFacts<'_>) -> Cost {
+        self.sum(facts).unwrap_or(self.most)
+    }
+
+    /// Returns the sum of the parts; `None` where the request announces none, or one that is not read.
+    fn sum(&self, facts: &RequestFacts<'_>) -> Option<Cost> {
+        let (mut sum, mut announced) = (0_u32, false);
+        for part in &self.parts {
+            let units = match part {
+                ReservePart::Units(units) => *units,
+                ReservePart::Json(pointer) => {
+                    match body::json(facts.body, facts.headers, pointer) {
+                        Ok(text) => {
+                            announced = true;
+                            self.cost.units(digits(&text)?)
+                        }
+                        Err(MissingReason::Absent) => 0,
+                        Err(_) => return None,
+                    }
+                }
+            };
+            sum = sum.saturating_add(units);
+        }
+        let units = sum.min(self.cost.at_most).max(1);
+        Cost::new(units).filter(|_| announced)
+    }
+}
