@@ -21,6 +21,7 @@ pub mod policy_items;
 pub mod url_scheme;
 
 pub mod admission;
+pub mod challenge;
 pub mod client;
 pub mod gateway;
 pub mod listener;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use http::StatusCode;
 use sluicegate_limiter::{ActiveBan, ConcurrencyExceeded, KeyHash};
 
+use crate::challenge::OpenChallenge;
+
 pub use missing_key::{MissingKey, MissingKeys, MissingReason};
 
 /// Why a request is rejected. Nothing is charged for it.
@@ -42,6 +44,8 @@ pub enum RejectionReason {
     RateLimited(usize),
     /// A rate has no room, and a ban of the key begins with this request.
     BanStarted(ActiveBan),
+    /// A rate has no room, and the browser gets a page with this challenge.
+    Challenged(OpenChallenge),
     /// A ban of the key is in force.
     Banned(ActiveBan),
     /// The limit's maximum of requests of the key is in flight.
@@ -62,9 +66,12 @@ impl RejectionReason {
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
-            Self::RateLimited(_) | Self::BanStarted(_) | Self::Banned(_) | Self::Concurrency(_) => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
+            // RFC 6585 §4: browsers render its content, and what is no browser backs off; 200 would be indexed and kept.
+            Self::RateLimited(_)
+            | Self::BanStarted(_)
+            | Self::Challenged(_)
+            | Self::Banned(_)
+            | Self::Concurrency(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         }
     }

@@ -14,6 +14,7 @@ use sluicegate_base::geo::GeoDatabases;
 use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, RouteLimits};
+use crate::challenge::{ChallengePage, OpenChallenge, SigningKeys};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
 use crate::config::rules::{
@@ -23,13 +24,14 @@ use crate::config::rules::{
 use crate::origin::ServerPool;
 use crate::record::trace::TRACEPARENT;
 use crate::record::{RequestMetrics, RouteMetrics};
-use crate::rejection::LimitRejection;
+use crate::rejection::{LimitRejection, RejectionReason};
 use crate::request_id::RequestId;
 use crate::response::{LimitFields, RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::route::RouteTable;
 use crate::state::CounterStorage;
 use crate::store::Store;
 use crate::tls::{self, Certificates, Listeners};
+use crate::url_scheme::UrlScheme;
 
 pub use self::addresses::keep_addresses;
 
@@ -142,7 +144,15 @@ impl ActiveRoute {
         report: Option<&AdmissionReport>,
         headers: &HeaderMap,
         request_id: RequestId,
+        scheme: UrlScheme,
     ) -> RefusalResponse {
+        let page = match rejection.reason {
+            RejectionReason::Challenged(open) => self.page(rejection, &open, scheme),
+            _ => None,
+        };
+        if let Some(page) = page {
+            return RefusalResponse::of_page(page);
+        }
         let scene = RefusalContext {
             route: self.metrics.name(),
             wording: self.refusal.as_ref(),
@@ -163,6 +173,17 @@ impl ActiveRoute {
                 RefusalResponse::new(rejection, items, LimitFields::default(), &scene)
             }
         }
+    }
+
+    /// Returns the page with a challenge of the limit that rejects.
+    fn page(
+        &self,
+        rejection: &LimitRejection,
+        open: &OpenChallenge,
+        scheme: UrlScheme,
+    ) -> Option<ChallengePage> {
+        let limit = self.limits.get(usize::from(rejection.limit))?;
+        limit.challenge.as_ref()?.page(open, scheme)
     }
 }
 
@@ -359,6 +380,7 @@ fn compile_limits(
     seed: &KeySeed,
     now: Timestamp,
 ) -> BTreeMap<Name, Arc<ActiveLimit>> {
+    let keys = SigningKeys::new(&rules.challenge.key_file, seed.secret());
     rules
         .limits
         .iter()
@@ -367,7 +389,7 @@ fn compile_limits(
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
             let active = ActiveLimit::new(name, limit, before, storage, store, seed, now);
-            (name.clone(), Arc::new(active))
+            (name.clone(), Arc::new(active.with_signing_keys(&keys)))
         })
         .collect()
 }

@@ -4,10 +4,10 @@ export const SECONDS = 120;
 export const TAIL = 200;
 
 /** The counters of a limit whose sum is a kind of answer. */
-const REJECTED = ['refused', 'banned', 'concurrency_refused', 'store_unavailable', 'blocked'];
+const REJECTED = ['refused', 'challenged', 'banned', 'concurrency_refused', 'store_unavailable', 'blocked'];
 const SHADOW = ['shadow_refused', 'shadow_rates_refused'];
 /** The outcomes of requests that are rejections. */
-const OUTCOMES = ['rate-limited', 'banned', 'refused-concurrency', 'blocked', 'store-unavailable', 'rejected'];
+const OUTCOMES = ['rate-limited', 'challenged', 'banned', 'refused-concurrency', 'blocked', 'store-unavailable', 'rejected'];
 
 const empty = () => ({ admitted: [], rejected: [], shadow: [] });
 const NOTHING = { admitted: 0, rejected: 0, shadow: 0 };

@@ -6,6 +6,9 @@
 //! have come so far. They reject no request: one that finds no permit there is reported as rejected, and none of their rejections begins a
 //! ban.
 //!
+//! Where every limit that has no room gives browsers a challenge, a browser gets a page with one, and the limit that counts pages is
+//! charged in place of all others. Where another limit rejects too, no solution would help, and there is no page.
+//!
 //! A [`LimitEvaluation`] computes the checks of the request at once, and then decides. Deciding waits only where a limit is decided in a
 //! store, and what it holds meanwhile borrows nothing of the request.
 //!
@@ -25,6 +28,7 @@ use sluicegate_limiter::{
 };
 
 use super::admitted::Admitted;
+use super::challenge_check::ChallengeCheck;
 use super::key::{KeySeed, RequestFacts};
 use super::limit_check::{LimitCheck, LimitChecks};
 use super::report::{
@@ -33,8 +37,9 @@ use super::report::{
 use super::route::RouteLimits;
 use super::transaction::{JointDecision, RequestProgress, Transaction};
 use super::{Admission, rate_limited};
+use crate::challenge::PageVisit;
 use crate::config::rules::Name;
-use crate::rejection::{LimitRejection, MissingKeys, Rejection};
+use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 
 /// The limits of a route and the fallback limits of some of them.
 const MAX_CHECKS: usize = 2 * MAX_ASKS;
@@ -47,6 +52,8 @@ pub struct LimitEvaluation<'a> {
     limits: &'a RouteLimits,
     /// By index on the route; `None` for limits that do not apply to the request.
     checks: ArrayVec<Option<LimitCheck<'a>>, MAX_CHECKS>,
+    /// The challenges of its limits; empty on most routes.
+    challenges: Vec<ChallengeCheck<'a>>,
     notes: Vec<LimitNote>,
     /// The tiers that the request names, by index on the route.
     named: Vec<(u8, Name)>,
@@ -63,6 +70,14 @@ pub enum ChargeTiming {
     Held,
 }
 
+/// A page with a challenge that a request is to get.
+struct PageToGive<'a> {
+    challenge: ChallengeCheck<'a>,
+    visit: PageVisit,
+    /// The check that rejects.
+    check: LimitCheck<'a>,
+}
+
 /// Computes the checks of a request against each of `limits`, to be decided by [`LimitEvaluation::decide`], and repeats what operators have
 /// changed of its keys at other gateways. Parts of keys that the request lacks are added to `missing`.
 ///
@@ -77,6 +92,7 @@ pub fn plan<'a>(
     let mut evaluation = LimitEvaluation {
         limits,
         checks: ArrayVec::new(),
+        challenges: Vec::new(),
         notes: Vec::new(),
         named: Vec::new(),
         charging: ChargeTiming::AtOnce,
@@ -86,6 +102,7 @@ pub fn plan<'a>(
         let check = LimitCheck::new(limit, active, facts, seed, missing);
         let check = check.inspect(|check| check.catch_up(facts.now));
         let check = check.and_then(|check| evaluation.apply_tier(check, facts));
+        let check = check.map(|check| evaluation.apply_challenge(check, facts, seed));
         evaluation.checks.push(check);
     }
     if missing.refusing().is_some() {
@@ -120,6 +137,22 @@ impl<'a> LimitEvaluation<'a> {
         Self { charging, ..self }
     }
 
+    /// Returns the check with the key of the solution that the request carries, if its limit has a challenge.
+    fn apply_challenge(
+        &mut self,
+        check: LimitCheck<'a>,
+        facts: &RequestFacts<'_>,
+        seed: &KeySeed,
+    ) -> LimitCheck<'a> {
+        let Some(challenge) = ChallengeCheck::new(&check, facts, seed) else {
+            return check;
+        };
+        let event = challenge.event();
+        self.notes.extend(event.map(|event| check.note(event)));
+        self.challenges.push(challenge);
+        challenge.with_pass(check)
+    }
+
     /// Decides over the limits and charges them, all or none. It waits only where a limit is decided in a store; cancelling it refunds
     /// what was charged by then.
     pub async fn decide(self, now: Timestamp) -> Admission {
@@ -135,6 +168,11 @@ impl<'a> LimitEvaluation<'a> {
         let charging = self.charging;
         match joint.charged.take() {
             None => {
+                if let Some(page) = self.page_to_give(&checks, &joint.verdict) {
+                    // Boxed: only a page pays for its size.
+                    let given = self.give(page, &checks, &applicable, joint, now);
+                    return Box::pin(given).await;
+                }
                 let ban = strike(&checks, &joint, now);
                 self.reject(&checks, &applicable, joint, ban, now)
             }
@@ -159,6 +197,60 @@ impl<'a> LimitEvaluation<'a> {
                 Admission::Admitted(Admitted::holding(transaction), Some(report))
             }
         }
+    }
+
+    /// Returns the page for a request that `verdict` rejects, if every limit that does has a challenge, and a person would see it.
+    fn page_to_give(&self, checks: &LimitChecks<'a>, verdict: &Verdict) -> Option<PageToGive<'a>> {
+        if self.challenges.is_empty() {
+            return None;
+        }
+        let page = |check: &LimitCheck<'a>| {
+            let mut challenges = self.challenges.iter();
+            let challenge = *challenges.find(|one| one.limit == check.limit)?;
+            Some(PageToGive {
+                challenge,
+                visit: challenge.visit()?,
+                check: *check,
+            })
+        };
+        let mut pages = rejecting(checks, verdict).map(|(check, _)| page(check));
+        let first = pages.next()??;
+        pages.all(|page| page.is_some()).then_some(first)
+    }
+
+    /// Charges the limit that counts pages, and returns the rejection with `page`; where that limit has no room, its own rejection.
+    async fn give(
+        self,
+        page: PageToGive<'a>,
+        checks: &LimitChecks<'a>,
+        applicable: &[LimitCheck<'a>],
+        joint: JointDecision,
+        now: Timestamp,
+    ) -> Admission {
+        let unsolved = (self.limits.fallback(page.check.limit))
+            .and_then(|limit| self.check(limit))
+            .filter(|check| !check.is_in_shadow());
+        let counting: LimitChecks<'_> = unsolved.into_iter().collect();
+        let mut pages = match Transaction::run(&counting, now).await {
+            Ok(pages) => pages,
+            Err(rejection) => return Admission::Rejected(Rejection::ByLimit(rejection), None),
+        };
+        let Some(charged) = pages.charged.take() else {
+            let ban = strike(&counting, &pages, now);
+            return self.reject(&counting, &[], pages, ban, now);
+        };
+        // A page has no response of an origin that its charge could wait for.
+        drop(charged.commit(&counting, RequestProgress::UnderWay));
+        let open = page.challenge.open(page.visit, &pages.verdict, now);
+        let reason = RejectionReason::Challenged(open);
+        let rejection = page.check.rejection(reason, open.wait());
+        let shadow = (applicable.iter())
+            .filter(|check| only_rejection(&joint.verdict, checks, check.limit))
+            .filter_map(|check| check.try_shadow_rates(now));
+        let shadow: Vec<LimitNote> = shadow.collect();
+        let mut report = self.report(&counting, pages);
+        report.note(joint.notes.into_iter().chain(shadow));
+        Admission::Rejected(Rejection::ByLimit(rejection), Some(report))
     }
 
     /// Returns the rejection by `ban`, or by the limits that reject in `joint`. Charges the shadow rates of a limit that alone rejects.

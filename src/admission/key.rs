@@ -96,7 +96,7 @@ impl KeySeed {
     }
 
     /// Returns the seed.
-    pub(super) fn secret(&self) -> &Seed {
+    pub(crate) fn secret(&self) -> &Seed {
         &self.0
     }
 

@@ -15,6 +15,7 @@ use super::payer;
 use super::request_key::{RequestKey, request_key};
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
+use crate::challenge::{ActiveChallenge, SigningKeys};
 use crate::config::rules::{
     KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
 };
@@ -59,6 +60,8 @@ pub struct ActiveLimit {
     pub settlement: Option<SettlementRule>,
     /// The action when it has no room.
     pub action: Action,
+    /// The challenge of browsers that exceed it; `None` where it has none.
+    pub challenge: Option<ActiveChallenge>,
     /// The most by which `Retry-After` is later than the client may come back.
     retry_jitter: Duration,
     /// The share of keys for which it is enforced; for the others it is in shadow.
@@ -138,6 +141,7 @@ impl ActiveLimit {
             announced: AnnouncedCost::of(&rules.cost),
             settlement: SettlementRule::of(rules),
             action: rules.action.clone(),
+            challenge: None,
             retry_jitter: rules.retry_jitter,
             enforce: rules.enforce,
             shadow_rates: builder.shadow_rates(),
@@ -147,6 +151,16 @@ impl ActiveLimit {
             payers: payer::payers(&rules.key),
             share_news: kept.map_or_else(Arc::default, |before| Arc::clone(&before.share_news)),
         }
+    }
+
+    /// Returns the limit with challenges that these keys sign, if it challenges.
+    #[must_use]
+    pub fn with_signing_keys(mut self, keys: &SigningKeys) -> Self {
+        if let Action::Challenge { rules, .. } = &self.action {
+            let challenge = ActiveChallenge::new(self.name.clone(), rules.clone(), keys.clone());
+            self.challenge = Some(challenge);
+        }
+        self
     }
 
     /// Returns whether a verdict over it is everything: nothing comes before it, and nothing waits for the response.
@@ -244,10 +258,11 @@ impl ActiveLimit {
         jitter(self.retry_jitter, key.bits() ^ now.as_nanos())
     }
 
-    /// Returns the name of its fallback limit.
+    /// Returns the name of its fallback limit, or of the one that counts its pages.
     pub(super) fn fallback(&self) -> Option<&str> {
         match &self.action {
             Action::Mark { then, .. } => then.as_deref(),
+            Action::Challenge { unsolved, .. } => Some(unsolved),
             _ => None,
         }
     }
@@ -362,7 +377,7 @@ impl LimitBuilder<'_> {
     fn items(self) -> PolicyItems {
         let items = PolicyItems::new(self.name, self.rules);
         match self.rules.action {
-            Action::Reject | Action::Delay => items,
+            Action::Reject | Action::Delay | Action::Challenge { .. } => items,
             // Clients see nothing of a limit that does not refuse.
             Action::Mark { .. } | Action::Shadow => items.hidden(),
         }

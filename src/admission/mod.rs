@@ -13,6 +13,7 @@ mod alias;
 mod announced;
 mod backend;
 mod body;
+mod challenge_check;
 mod cookie;
 mod evaluate;
 mod inspect;

@@ -106,6 +106,10 @@ pub enum LimitEvent {
     /// The limit had no slot for a new key, since the client has taken its share of them, and the request passed only since the limit marks
     /// or is in shadow.
     ShareRefused,
+    /// The request carries a solution of the limit's challenge, and is counted by it.
+    ChallengePassed,
+    /// The request carries a solution that fails: it is forged, too early, too old, or of another key.
+    ChallengeFailed,
     /// The overrides exempt the key; the limit was not asked.
     Unlimited,
     /// The overrides block the key; no limit was asked.

@@ -10,7 +10,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::header::{
-    AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, COOKIE, DATE, ETAG, EXPIRES, LAST_MODIFIED,
+    AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, DATE, ETAG, EXPIRES, LAST_MODIFIED,
     SET_COOKIE,
 };
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -19,6 +19,7 @@ use pingora::cache::NoCacheReason;
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
 
 use super::vary;
+use crate::challenge::has_site_cookies;
 use crate::config::rules::{CookieMeaning, RouteCacheRules};
 
 /// The audience of a response, as far as its request shows.
@@ -38,7 +39,7 @@ impl CacheAudience {
     pub fn of(fields: &HeaderMap, cookies: CookieMeaning) -> Self {
         if fields.contains_key(AUTHORIZATION) {
             Self::Authorised
-        } else if cookies == CookieMeaning::Personal && fields.contains_key(COOKIE) {
+        } else if cookies == CookieMeaning::Personal && has_site_cookies(fields) {
             Self::WithCookie
         } else {
             Self::Anybody

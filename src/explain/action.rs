@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::text::{count, listed, rates};
+use super::text::{count, listed, rates, span};
 use crate::config::rules::{
     AnnouncedReserve, CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost, Name,
     OnMissing, ReservePart, ReserveRules, Rules,
@@ -115,6 +115,12 @@ pub(super) fn exceeded(limit: &LimitRules) -> String {
         } => {
             format!("What exceeds it passes with the field {field}, if {then} has room.")
         }
+        Action::Challenge { rules, unsolved } => format!(
+            "A browser that exceeds it gets a page, at most as often as {unsolved} allows; once it has solved that, by {}, it has these \
+             rates for itself for {}. What else exceeds it is refused.",
+            rules.methods.name(),
+            span(rules.valid_for.as_secs())
+        ),
         Action::Shadow => "It is in shadow: it counts and reports, and refuses nobody.".to_owned(),
     };
     if limit.enforce != Share::ALL {
@@ -143,7 +149,11 @@ pub(super) fn shadow_rates(limit: &LimitRules) -> Option<String> {
 
 /// Returns the limits that use `name` as their fallback limit.
 pub(super) fn instead_of<'r>(name: &'r Name, rules: &'r Rules) -> impl Iterator<Item = &'r Name> {
-    let asks = move |limit: &LimitRules| matches!(&limit.action, Action::Mark { then: Some(then), .. } if then == name);
+    let asks = move |limit: &LimitRules| match &limit.action {
+        Action::Mark { then, .. } => then.as_ref() == Some(name),
+        Action::Challenge { unsolved, .. } => unsolved == name,
+        _ => false,
+    };
     let limits = rules.limits.iter();
     limits
         .filter(move |(_, limit)| asks(limit))

@@ -15,7 +15,9 @@ pub(super) fn ban(limit: &LimitRules) -> Option<String> {
     let lengths = lengths(&rules);
     let when = match limit.action {
         Action::Shadow => "While it is in shadow nobody is banned; once it is enforced",
-        Action::Reject | Action::Delay | Action::Mark { .. } => "Beyond that",
+        Action::Reject | Action::Delay | Action::Mark { .. } | Action::Challenge { .. } => {
+            "Beyond that"
+        }
     };
     let fades = if rules.factor() > BanFactor::ONE {
         let max = span(rules.max().as_secs());

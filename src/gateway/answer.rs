@@ -87,7 +87,11 @@ pub(super) fn refusal(
         answer.fields.insert(name, value);
     });
     answer.body = refusal.body.clone();
-    answer.edited(Kind::Failure, request, context)
+    let mut answer = answer.edited(Kind::Failure, request, context);
+    refusal.each_protected_field(|name, value| {
+        answer.fields.insert(name, value);
+    });
+    answer
 }
 
 /// Returns an answer with a problem body of the gateway.

@@ -175,7 +175,8 @@ impl Gateway {
                             warn_of_overflow(&route.limits, report, client);
                         }
                         let (headers, id) = (&head.headers, context.request_id);
-                        let refusal = route.refusal(by, report.as_ref(), headers, id);
+                        let scheme = context.scheme();
+                        let refusal = route.refusal(by, report.as_ref(), headers, id, scheme);
                         Step::Refuse(Box::new(refusal))
                     }
                 };

@@ -72,6 +72,12 @@ limit_counters! {
         "Responses without the cost in their body; the request cost what was reserved.";
     Marked, FromFirstCount, "sluicegate_limit_marked_total",
         "Requests that exceeded a limit on a route and were admitted with its mark.";
+    Challenged, FromFirstCount, "sluicegate_limit_challenged_total",
+        "Requests that exceeded a limit on a route and got a page with a challenge.";
+    ChallengePassed, FromFirstCount, "sluicegate_limit_challenge_passed_total",
+        "Requests that carried a solution of the challenge of a limit on a route.";
+    ChallengeFailed, FromFirstCount, "sluicegate_limit_challenge_failed_total",
+        "Requests whose solution of the challenge of a limit on a route failed.";
     ShadowAdmitted, FromFirstCount, "sluicegate_limit_shadow_admitted_total",
         "Requests that a limit in shadow would have admitted.";
     ShadowRefused, FromFirstCount, "sluicegate_limit_shadow_refused_total",
@@ -118,6 +124,7 @@ impl LimitCells {
             RejectionReason::RateLimited(_) | RejectionReason::BanStarted(_) => {
                 LimitCounter::Refused
             }
+            RejectionReason::Challenged(_) => LimitCounter::Challenged,
             RejectionReason::Banned(_) => LimitCounter::Banned,
             RejectionReason::Concurrency(_) => LimitCounter::ConcurrencyRefused,
             RejectionReason::StoreUnavailable => LimitCounter::StoreUnavailable,
@@ -140,6 +147,8 @@ impl LimitCells {
             LimitEvent::CostMalformed => (LimitCounter::CostMalformed, 1),
             LimitEvent::CostMissing => (LimitCounter::CostMissing, 1),
             LimitEvent::Marked => (LimitCounter::Marked, 1),
+            LimitEvent::ChallengePassed => (LimitCounter::ChallengePassed, 1),
+            LimitEvent::ChallengeFailed => (LimitCounter::ChallengeFailed, 1),
             LimitEvent::Unlimited => (LimitCounter::Unlimited, 1),
             LimitEvent::Blocked => (LimitCounter::Blocked, 1),
             LimitEvent::ShadowAdmitted => (LimitCounter::ShadowAdmitted, 1),

@@ -281,7 +281,9 @@ fn reason(into: &mut Vec<u8>, rejection: &LimitRejection) {
         RejectionReason::Concurrency(full) => {
             number(into, b",\"in_flight\":", full.in_flight.permits.into());
         }
-        RejectionReason::RateLimited(_) | RejectionReason::StoreUnavailable => {}
+        RejectionReason::RateLimited(_)
+        | RejectionReason::Challenged(_)
+        | RejectionReason::StoreUnavailable => {}
     }
 }
 
@@ -293,6 +295,8 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     }
     for (before, event) in [
         (&b",\"marked\":["[..], LimitEvent::Marked),
+        (b",\"challenge_passed\":[", LimitEvent::ChallengePassed),
+        (b",\"challenge_failed\":[", LimitEvent::ChallengeFailed),
         (b",\"unlimited\":[", LimitEvent::Unlimited),
         (b",\"blocked\":[", LimitEvent::Blocked),
         (b",\"shadow_refused\":[", LimitEvent::ShadowRefused),

@@ -110,6 +110,7 @@ fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
         | RequestDisposition::Responded
         | RequestDisposition::Allowed => b"\x1b[32m",
         RequestDisposition::Refused
+        | RequestDisposition::Challenged
         | RequestDisposition::Banned
         | RequestDisposition::RefusedConcurrency => b"\x1b[1;33m",
         RequestDisposition::Blocked

@@ -210,6 +210,8 @@ pub enum RequestDisposition {
     Allowed,
     /// Rejected by a limit.
     Refused,
+    /// Rejected by a limit, with a page that has a challenge.
+    Challenged,
     /// Rejected by a ban that was in force.
     Banned,
     /// Rejected because its key has its maximum of requests in flight.
@@ -232,12 +234,13 @@ pub enum RequestDisposition {
 
 impl RequestDisposition {
     /// Every disposition, in the order of [`RequestDisposition::index`].
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Forwarded,
         Self::Cached,
         Self::Responded,
         Self::Allowed,
         Self::Refused,
+        Self::Challenged,
         Self::Banned,
         Self::RefusedConcurrency,
         Self::Blocked,
@@ -270,6 +273,7 @@ impl RequestDisposition {
     pub fn rejected_by_limit(reason: RejectionReason) -> Self {
         match reason {
             RejectionReason::RateLimited(_) | RejectionReason::BanStarted(_) => Self::Refused,
+            RejectionReason::Challenged(_) => Self::Challenged,
             RejectionReason::Banned(_) => Self::Banned,
             RejectionReason::Concurrency(_) => Self::RefusedConcurrency,
             RejectionReason::StoreUnavailable => Self::RefusedStoreAway,
@@ -281,7 +285,11 @@ impl RequestDisposition {
     pub fn is_refusal(self) -> bool {
         matches!(
             self,
-            Self::Refused | Self::Banned | Self::RefusedConcurrency | Self::Blocked
+            Self::Refused
+                | Self::Challenged
+                | Self::Banned
+                | Self::RefusedConcurrency
+                | Self::Blocked
         )
     }
 
@@ -294,6 +302,7 @@ impl RequestDisposition {
             Self::Responded => "responded",
             Self::Allowed => "allowed",
             Self::Refused => "rate-limited",
+            Self::Challenged => "challenged",
             Self::Blocked => "blocked",
             Self::Banned => "banned",
             Self::RefusedConcurrency => "refused-concurrency",

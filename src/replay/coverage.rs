@@ -84,6 +84,12 @@ impl LogCoverage {
 
     /// Removes parts of a limit that cannot be judged, where the rest of it can.
     fn adapt(&mut self, name: &Name, limit: &mut LimitRules, facts: &LogFacts) {
+        if let Action::Challenge { .. } = limit.action {
+            limit.action = Action::Reject;
+            self.notes.push(format!(
+                "limit {name}: a log does not say who would solve its challenge, so all that exceeds it counts as rejected"
+            ));
+        }
         if limit.concurrency.is_some() && !facts.has_duration {
             limit.concurrency = None;
             self.notes.push(format!(

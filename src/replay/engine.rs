@@ -398,9 +398,9 @@ fn read_rejection(
     let (limit, decision) = match rejection {
         Rejection::ByLimit(LimitRejection { limit, reason, .. }) => {
             let decision = match reason {
-                RejectionReason::RateLimited(_) | RejectionReason::BanStarted(_) => {
-                    LimitDecision::Rejects
-                }
+                RejectionReason::RateLimited(_)
+                | RejectionReason::BanStarted(_)
+                | RejectionReason::Challenged(_) => LimitDecision::Rejects,
                 RejectionReason::Banned(_) => LimitDecision::Bans,
                 RejectionReason::Concurrency(_) => LimitDecision::RejectsConcurrency,
                 RejectionReason::StoreUnavailable => LimitDecision::NotEvaluated,

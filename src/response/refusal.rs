@@ -1,13 +1,16 @@
 //! Makes the answer to a rejected request: a status, `Retry-After`, the state of the limits, and a body.
 //!
 //! Route or limit may define its text; the route's text precedes the limit's, and without either it is 429 with a problem body.
-//! gRPC clients get a gRPC status, whatever the text.
+//! gRPC clients get a gRPC status, whatever the text. A challenge has a page of its own, whatever the text.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, VARY,
+};
 
 use super::fields::{LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::grpc::{GrpcDialect, GrpcStatus};
@@ -15,6 +18,7 @@ use super::negotiate;
 use super::problem::PROBLEM_JSON;
 use super::wording::{WordingValues, fill_in};
 use super::x_rate_limit::XRateLimit;
+use crate::challenge::ChallengePage;
 use crate::config::rules::RefusalRules;
 use crate::policy_items::{LimitProblem, PolicyItems, violated};
 use crate::rejection::{LimitRejection, RejectionReason};
@@ -39,6 +43,8 @@ pub struct RefusalResponse {
 enum RefusalContent {
     /// The type of the body, and the fields that the wording adds.
     Body(HeaderValue, Option<Arc<RefusalRules>>),
+    /// The cookie of a page with a challenge; `None` where it needs none.
+    Page(Option<HeaderValue>),
     /// The fields of a gRPC status.
     Grpc([(HeaderName, HeaderValue); 3]),
 }
@@ -101,6 +107,28 @@ impl RefusalResponse {
         }
     }
 
+    /// Returns the response with a page that has a challenge. It tells nothing of the limits: their state is that of a solution, not of
+    /// the client.
+    #[must_use]
+    pub fn of_page(page: ChallengePage) -> Self {
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            retry_after: page.retry_after,
+            body: page.body,
+            fields: LimitFields::default(),
+            content: RefusalContent::Page(page.cookie),
+        }
+    }
+
+    /// Calls `write` with each field that no edit of the operator may change: a page needs its own policy, and must not be stored.
+    pub fn each_protected_field(&self, mut write: impl FnMut(HeaderName, HeaderValue)) {
+        if let RefusalContent::Page(_) = &self.content {
+            write(CONTENT_SECURITY_POLICY, ChallengePage::policy());
+            write(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            write(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+        }
+    }
+
     /// Calls `write` with every field of the answer but its length, in order.
     pub fn each_field(&self, mut write: impl FnMut(HeaderName, HeaderValue)) {
         write(RETRY_AFTER, HeaderValue::from(self.retry_after));
@@ -123,6 +151,17 @@ impl RefusalResponse {
                 }
                 write(CONTENT_TYPE, content_type.clone());
             }
+            RefusalContent::Page(cookie) => {
+                let varies = HeaderValue::from_static("accept, cookie, sec-fetch-dest");
+                write(VARY, varies);
+                write(
+                    CONTENT_TYPE,
+                    HeaderValue::from_static("text/html; charset=utf-8"),
+                );
+                if let Some(cookie) = cookie {
+                    write(SET_COOKIE, cookie.clone());
+                }
+            }
             RefusalContent::Grpc(fields) => {
                 for (name, value) in fields {
                     write(name.clone(), value.clone());
@@ -134,9 +173,9 @@ impl RefusalResponse {
 
 fn grpc_status(reason: RejectionReason) -> GrpcStatus {
     match reason {
-        RejectionReason::RateLimited(_) | RejectionReason::Concurrency(_) => {
-            GrpcStatus::RESOURCE_EXHAUSTED
-        }
+        RejectionReason::RateLimited(_)
+        | RejectionReason::Challenged(_)
+        | RejectionReason::Concurrency(_) => GrpcStatus::RESOURCE_EXHAUSTED,
         RejectionReason::Banned(_) | RejectionReason::BanStarted(_) => {
             GrpcStatus::PERMISSION_DENIED
         }
@@ -146,7 +185,7 @@ fn grpc_status(reason: RejectionReason) -> GrpcStatus {
 
 fn message(reason: RejectionReason, limit: &str, retry_after: u64) -> String {
     match reason {
-        RejectionReason::RateLimited(_) => {
+        RejectionReason::RateLimited(_) | RejectionReason::Challenged(_) => {
             format!("the limit {limit} refuses; retry after {retry_after} s")
         }
         RejectionReason::Banned(_) | RejectionReason::BanStarted(_) => {
@@ -180,6 +219,8 @@ fn problem_body(reason: RejectionReason, limit: Option<&PolicyItems>, status: St
             violated(name, LimitProblem::Abnormal, status)
         }
         (RejectionReason::StoreUnavailable, _) => violated(name, LimitProblem::Reduced, status),
+        // Callers have a page for it.
+        (RejectionReason::Challenged(_), _) => violated(name, LimitProblem::Quota, status),
         (RejectionReason::Concurrency(_), _) => {
             violated(&format!("{name}-concurrency"), LimitProblem::Quota, status)
         }

@@ -91,7 +91,8 @@ export default function limit({ series, rest: [name] }) {
       renew(sums, table('Since the start', [{ label: 'Since the start' }, { label: 'Enforced', number: true }, { label: 'Shadow', number: true }], [
         of('Admitted', ['admitted'], ['shadow_admitted', 'shadow_rates_admitted']),
         of('Rejected by a rate', ['refused'], ['shadow_refused', 'shadow_rates_refused']),
-        ...[['Rejected by a ban', 'banned'], ['Too many in flight', 'concurrency_refused'], ['Store unavailable', 'store_unavailable'], ['Blocked by a row', 'blocked'],
+        ...[['Pages with a challenge', 'challenged'], ['With a solution', 'challenge_passed'], ['Solution failed', 'challenge_failed'],
+          ['Rejected by a ban', 'banned'], ['Too many in flight', 'concurrency_refused'], ['Store unavailable', 'store_unavailable'], ['Blocked by a row', 'blocked'],
           ['Exempt', 'unlimited'], ['Delayed', 'delayed'], ['Marked', 'marked'], ['Key missing', 'key_missing'], ['Refunded', 'refunded']]
           .filter(([, counter]) => series.sum(name, [counter])).map(([label, counter]) => [label, count(series.sum(name, [counter])), '–']),
       ]));

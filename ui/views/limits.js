@@ -8,7 +8,7 @@ const COLUMNS = [
   { id: 'rejected', label: 'Rejected /s', number: true }, { id: 'shadow', label: 'In shadow /s', number: true }, { id: 'all', label: 'Rejected', number: true },
   { id: 'load', label: 'Load', number: true },
 ];
-const REJECTED = ['refused', 'banned', 'concurrency_refused', 'store_unavailable', 'blocked'];
+const REJECTED = ['refused', 'challenged', 'banned', 'concurrency_refused', 'store_unavailable', 'blocked'];
 
 export default function limits({ series }) {
   const rows = new Map();

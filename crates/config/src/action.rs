@@ -1,4 +1,5 @@
-//! Owns what happens at a limit, and how that is written: `action`, `mark`, `fallback_limit`, `enforce` and `shadow_rates`.
+//! Owns what happens at a limit, and how that is written: `action`, `mark`, `fallback_limit`, `challenge`, `unsolved`, `enforce` and
+//! `shadow_rates`.
 //!
 //! They stand together because they exclude each other: whoever writes one that says nothing beside the others expects something
 //! that would not happen, so it is an error.
@@ -11,10 +12,10 @@ use super::field::{KeyField, quoted};
 use super::problem::ParseError;
 use super::rates;
 use super::report::PlacedValue;
-use super::rules::Name;
+use super::rules::{ChallengeRules, Name};
 use super::section::TableSection;
 
-const ACTIONS: [&str; 4] = ["reject", "delay", "mark", "shadow"];
+const ACTIONS: [&str; 5] = ["reject", "delay", "mark", "challenge", "shadow"];
 
 /// The field that marks a request unless the file names another.
 const MARK: HeaderName = HeaderName::from_static("x-sluicegate-limit");
@@ -32,6 +33,13 @@ pub enum Action {
         field: HeaderName,
         /// A limit that is asked in place of the exceeded one, and may refuse.
         then: Option<Name>,
+    },
+    /// A browser gets a page with a challenge, whose solution gives it a quota of its own; every other client is refused.
+    Challenge {
+        /// The challenge.
+        rules: ChallengeRules,
+        /// The limit that counts the pages, and refuses the clients that solve none.
+        unsolved: Name,
     },
     /// It is counted and reported, and nothing else.
     Shadow,
@@ -51,6 +59,7 @@ impl Action {
             Self::Reject => "reject",
             Self::Delay => "delay",
             Self::Mark { .. } => "mark",
+            Self::Challenge { .. } => "challenge",
             Self::Shadow => "shadow",
         }
     }
@@ -108,6 +117,8 @@ pub(super) struct ActionKeys<'d> {
     action: Option<KeyField<'d>>,
     mark: Option<KeyField<'d>>,
     then: Option<KeyField<'d>>,
+    challenge: Option<KeyField<'d>>,
+    unsolved: Option<KeyField<'d>>,
     enforce: Option<KeyField<'d>>,
     shadow_rates: Option<KeyField<'d>>,
 }
@@ -115,7 +126,7 @@ pub(super) struct ActionKeys<'d> {
 /// The settings that the keys of a limit give.
 pub(super) struct ActionSettings {
     pub(super) action: Action,
-    /// `fallback_limit`, where it was written.
+    /// `fallback_limit` or `unsolved`, where one was written.
     pub(super) then: Option<PlacedValue<Name>>,
     pub(super) enforce: Share,
     pub(super) shadow_rates: Option<Policy>,
@@ -131,6 +142,8 @@ impl<'d> ActionKeys<'d> {
             action: section.field("action", "\"reject\""),
             mark: header,
             then: section.field("fallback_limit", "\"slow\""),
+            challenge: section.field("challenge", "{ difficulty = 15 }"),
+            unsolved: section.field("unsolved", "\"unsolved\""),
             enforce: section.field("enforce", "\"10%\""),
             shadow_rates: section.field("shadow_rates", "[\"3 per 1m\"]"),
         }
@@ -148,12 +161,15 @@ impl<'d> ActionKeys<'d> {
     pub(super) fn read(&self, policy: &Policy) -> Option<ActionSettings> {
         let leaky = matches!(policy.algorithm(), Algorithm::LeakyBucket { .. });
         let name = self.action.as_ref().map(action);
-        let marks = name == Some(Some("mark"));
-        let idle = self.refuse_idle(marks);
-        let then = self.then.as_ref().map(|field| {
+        let idle = self.refuse_idle(name.flatten().unwrap_or_default());
+        let then = self.then.as_ref().or(self.unsolved.as_ref()).map(|field| {
             let name = Name::from(field.text()?);
             Some(field.placed(name))
         });
+        let challenge = self.challenge.as_ref().map_or_else(
+            || Some(ChallengeRules::default()),
+            |field| ChallengeRules::read(field.section()?),
+        );
         let header = self
             .mark
             .as_ref()
@@ -175,6 +191,25 @@ impl<'d> ActionKeys<'d> {
                 "a leaky bucket holds requests back, and those that are marked pass at once",
                 "leave `algorithm` out, or write action = \"delay\"",
             ),
+            ("challenge", Some(field)) if leaky => field.refuse(
+                "a leaky bucket holds requests back, and a challenge is for requests that have no room",
+                "leave `algorithm` out, or write action = \"delay\"",
+            ),
+            ("challenge", Some(field)) if self.unsolved.is_none() => field.refuse(
+                "no limit counts the pages, so a client that solves none could ask for them without end",
+                "write unsolved = \"NAME\", a limit that rejects after so many pages",
+            ),
+            ("challenge", _) if enforce.is_some_and(|share| share != Share::ALL) => {
+                let field = self.enforce.as_ref()?;
+                field.refuse(
+                    "each solution counts under a key of its own, and that may be one for which the limit is in shadow",
+                    "leave it out, or try the rates with action = \"shadow\" first",
+                )
+            }
+            ("challenge", _) => Some(Action::Challenge {
+                rules: challenge?,
+                unsolved: then.as_ref()?.as_ref()?.value.clone(),
+            }),
             ("mark", _) => Some(Action::Mark {
                 field: header?,
                 then: then
@@ -194,19 +229,25 @@ impl<'d> ActionKeys<'d> {
         })
     }
 
-    /// Reports what only a mark has a use for.
-    fn refuse_idle(&self, marks: bool) -> Option<()> {
+    /// Reports what only another action has a use for.
+    fn refuse_idle(&self, action: &str) -> Option<()> {
         let mut idle = Some(());
-        for (field, does) in [
-            (&self.mark, "writes a field"),
-            (&self.then, "asks a second limit"),
+        for (field, owner, does) in [
+            (&self.mark, "mark", "writes a field"),
+            (&self.then, "mark", "asks a second limit"),
+            (&self.challenge, "challenge", "has a challenge"),
+            (
+                &self.unsolved,
+                "challenge",
+                "has pages that may stay unsolved",
+            ),
         ] {
             if let Some(field) = field
-                && !marks
+                && action != owner
             {
                 idle = field.refuse(
-                    format!("only action = \"mark\" {does}"),
-                    "leave it out, or write action = \"mark\"",
+                    format!("only action = \"{owner}\" {does}"),
+                    format!("leave it out, or write action = \"{owner}\""),
                 );
             }
         }

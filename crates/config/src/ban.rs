@@ -79,6 +79,12 @@ impl<'d> BanKeys<'d> {
     /// Reports what would do nothing beside `action`.
     fn check_beside(&self, action: &Action) -> Option<()> {
         let mut right = Some(());
+        if let (Some(field), Action::Challenge { .. }) = (&self.ban, action) {
+            right = field.refuse(
+                "a ban would reject the key before a browser can solve the challenge",
+                "write it in the limit that `unsolved` names, which bans those that solve none",
+            );
+        }
         for field in [&self.ban, &self.concurrency].into_iter().flatten() {
             if matches!(action, Action::Mark { .. }) {
                 right = field.refuse(

@@ -1,5 +1,7 @@
 //! Judges what limits say about each other: `fallback_limit`, the limit that is asked when another is exceeded.
 //!
+//! The limit that `unsolved` names is asked in the same way, when a challenge is to be given.
+//!
 //! A second limit must be able to refuse, and has no second one itself: a chain of marks would let everything pass, and a circle of them
 //! would have no end.
 
@@ -9,7 +11,7 @@ use super::action::Action;
 use super::field::quoted;
 use super::references::DefinedNames;
 use super::report::{PlacedValue, ProblemReport};
-use super::rules::{LimitRules, Name};
+use super::rules::{CostRules, CountedRequests, LimitRules, Name};
 use super::suggest;
 use super::tables::route::ParsedRoute;
 
@@ -38,8 +40,10 @@ impl FallbackLimits {
         routes: &[ParsedRoute],
         report: &ProblemReport<'_>,
     ) {
-        for then in self.0.values() {
+        for (limit, then) in &self.0 {
             let name = &then.value;
+            let owner = limits.get(limit).map(|limit| &limit.action);
+            let counts_pages = matches!(owner, Some(Action::Challenge { .. }));
             if !defined.limits.contains_key(name) {
                 let advice = match suggest::nearest(name, defined.limits.keys().map(|name| &**name))
                 {
@@ -48,6 +52,10 @@ impl FallbackLimits {
                 };
                 let message = format!("there is no limit {}", quoted(name));
                 report.absent(&then.place, message, advice);
+            } else if let Some(rules) = limits.get(name)
+                && counts_pages
+            {
+                check_unsolved(then, rules, report);
             } else if let Some(rules) = limits.get(name)
                 && !matches!(rules.action, Action::Reject | Action::Delay)
             {
@@ -62,6 +70,10 @@ impl FallbackLimits {
                 );
             }
         }
+        let counts_pages_of = |limit: &PlacedValue<Name>| {
+            let action = limits.get(&limit.value).map(|limit| &limit.action);
+            matches!(action, Some(Action::Challenge { .. }))
+        };
         for route in routes {
             let limits = route.limits.as_deref().unwrap_or_default();
             for limit in limits {
@@ -76,10 +88,37 @@ impl FallbackLimits {
                             quoted(&both.value),
                             quoted(&limit.value)
                         ),
-                        "leave it out here, or name another one with `fallback_limit`",
+                        match counts_pages_of(limit) {
+                            true => "leave it out here, or name another one with `unsolved`",
+                            false => "leave it out here, or name another one with `fallback_limit`",
+                        },
                     );
                 }
             }
         }
+    }
+}
+
+/// Reports a limit of pages that does not count each of them, or does not reject.
+fn check_unsolved(then: &PlacedValue<Name>, rules: &LimitRules, report: &ProblemReport<'_>) {
+    let name = quoted(&then.value);
+    let is_settled = rules.count_if.is_some()
+        || matches!(rules.cost, CostRules::Measured(_))
+        || rules.count == CountedRequests::Origin;
+    if rules.action != Action::Reject {
+        report.error(
+            &then.place,
+            format!(
+                "the action of {name} is \"{}\", and it has to reject clients that solve no challenge",
+                rules.action.name()
+            ),
+            "name a limit with action = \"reject\"",
+        );
+    } else if is_settled {
+        report.error(
+            &then.place,
+            format!("{name} counts by the origin's response, and a page with a challenge has none"),
+            "name a limit without count_if, count and a cost of the response",
+        );
     }
 }

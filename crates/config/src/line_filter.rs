@@ -28,12 +28,13 @@ use super::{suggest, units};
 const MOST: usize = 16;
 
 /// The names of outcomes, which `record::RequestDisposition` gives to requests.
-pub const OUTCOMES: [&str; 14] = [
+pub const OUTCOMES: [&str; 15] = [
     "forwarded",
     "cached",
     "responded",
     "allowed",
     "rate-limited",
+    "challenged",
     "banned",
     "refused-concurrency",
     "blocked",

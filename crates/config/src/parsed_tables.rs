@@ -16,16 +16,16 @@ use super::references::{self, DefinedNames};
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::route_review::{RouteReport, RouteReview};
 use super::rules::{
-    AcmeRules, AdminRules, CacheRules, ClientRules, GeoRules, JwtRules, LimitRules, ListRules,
-    ListenerRules, LogRules, Name, OriginRules, Rules, ServerRules, ShapeRules, StoreRules,
-    TracingRules,
+    AcmeRules, AdminRules, CacheRules, ChallengeKeyRules, ClientRules, GeoRules, JwtRules,
+    LimitRules, ListRules, ListenerRules, LogRules, Name, OriginRules, Rules, ServerRules,
+    ShapeRules, StoreRules, TracingRules,
 };
 use super::section::TableSection;
 use super::shared;
 use super::tables::route::{ParsedRoute, RouteDefaults};
 use super::tables::{
-    acme, admin, cache, client, geo, jwt, limit, list, listener, listener_tls, log, origin, route,
-    store, transform,
+    acme, admin, cache, challenge, client, geo, jwt, limit, list, listener, listener_tls, log,
+    origin, route, store, transform,
 };
 
 /// The tables of a file, each as far as it can be read.
@@ -41,6 +41,7 @@ pub(super) struct ParsedTables {
     /// The place of `only` in `[log]`.
     log_filter: KeyPlace,
     jwt: Option<PlacedValue<Option<JwtRules>>>,
+    challenge: Option<ChallengeKeyRules>,
     store: Option<PlacedValue<Option<StoreRules>>>,
     cache: Option<CacheRules>,
     acme: Option<PlacedValue<Option<AcmeRules>>>,
@@ -80,6 +81,7 @@ impl ParsedTables {
         let log = LogRules::read(log);
         let jwt = root.field("jwt", jwt::EXAMPLE);
         let jwt = jwt.map(|field| field.placed(jwt::read(&field)));
+        let challenge = ChallengeKeyRules::read(root.section("challenge", challenge::EXAMPLE));
         let store = root.field("store", store::EXAMPLE);
         let store = store.map(|field| field.placed(field.section().and_then(StoreRules::read)));
         let cache = CacheRules::read(root.section("cache", cache::EXAMPLE));
@@ -119,6 +121,7 @@ impl ParsedTables {
             log,
             log_filter,
             jwt,
+            challenge,
             store,
             cache,
             acme,
@@ -225,6 +228,7 @@ impl ParsedTables {
             admin: self.admin?.value,
             log: self.log?,
             jwt: optional(self.jwt)?,
+            challenge: self.challenge?,
             store: optional(self.store)?,
             cache: self.cache?,
             acme: optional(self.acme)?,

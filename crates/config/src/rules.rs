@@ -26,6 +26,7 @@ pub use super::tables::balance::StickyRules;
 pub use super::tables::cache::{
     CacheRules, ClientNoCache, CookieMeaning, CountedRequests, RouteCacheRules,
 };
+pub use super::tables::challenge::{ChallengeKeyRules, ChallengeMethods, ChallengeRules};
 pub use super::tables::client::{ClientRules, ForwardedSource};
 pub use super::tables::compress::{CompressRules, CompressionLevel, ContentCoding};
 pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
@@ -103,6 +104,8 @@ pub struct Rules {
     pub log: LogRules,
     /// `[jwt]`; `None` where no token is believed.
     pub jwt: Option<JwtRules>,
+    /// `[challenge]`
+    pub challenge: ChallengeKeyRules,
     /// `[store]`; `None` where every limit counts by itself.
     pub store: Option<StoreRules>,
     /// `[cache]`

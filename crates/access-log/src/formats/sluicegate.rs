@@ -67,6 +67,7 @@ fn treatment(outcome: &[u8]) -> LoggedTreatment {
         b"allowed" => LoggedTreatment::Allowed,
         b"rate-limited"
         | b"refused"
+        | b"challenged"
         | b"banned"
         | b"refused-concurrency"
         | b"store-unavailable"

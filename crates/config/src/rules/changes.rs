@@ -28,6 +28,9 @@ impl Rules {
         {
             changes.push("jwt: other keys".to_owned());
         }
+        if self.challenge != before.challenge {
+            changes.push("challenge: other keys".to_owned());
+        }
         if self.admin.token_file != before.admin.token_file {
             changes.push("admin: another token".to_owned());
         }

@@ -10,6 +10,7 @@ pub(super) mod acme;
 pub(super) mod admin;
 pub(super) mod balance;
 pub(super) mod cache;
+pub(super) mod challenge;
 pub(super) mod client;
 pub(super) mod compress;
 mod conditions;
