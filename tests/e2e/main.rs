@@ -28,6 +28,7 @@ mod bodies;
 mod caching;
 mod caps;
 mod causes;
+mod challenges;
 mod clients;
 mod command_line;
 mod concurrency;

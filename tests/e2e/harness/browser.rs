@@ -41,7 +41,23 @@ pub struct Page {
 impl Browser {
     /// Starts one.
     pub async fn start() -> Self {
+        Self::with_profile(TempDir::new().unwrap()).await
+    }
+
+    /// Starts one that stores no cookie.
+    pub async fn without_cookies() -> Self {
         let profile = TempDir::new().unwrap();
+        let settings = json!({ "profile": { "default_content_setting_values": { "cookies": 2 } } });
+        fs::create_dir(profile.path().join("Default")).unwrap();
+        fs::write(
+            profile.path().join("Default/Preferences"),
+            settings.to_string(),
+        )
+        .unwrap();
+        Self::with_profile(profile).await
+    }
+
+    async fn with_profile(profile: TempDir) -> Self {
         let program = chromium::find().expect("there is no Chromium; `./dev test` installs it");
         let child = Command::new(program)
             .args(chromium::ARGUMENTS)
@@ -112,6 +128,12 @@ impl Page {
 
     /// Calls a method of the protocol; its result.
     pub async fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let answer = self.try_call(method, parameters).await;
+        answer.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// As [`call`](Self::call), or the error.
+    async fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.calls += 1;
         let id = self.calls;
         let call = json!({ "id": id, "method": method, "params": parameters });
@@ -120,8 +142,10 @@ impl Page {
         loop {
             let message = self.message().await;
             if message["id"] == id {
-                assert_eq!(message["error"], Value::Null, "{method}");
-                return message["result"].clone();
+                return match &message["error"] {
+                    Value::Null => Ok(message["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
             self.note(message);
         }
@@ -170,7 +194,13 @@ impl Page {
     pub async fn value(&mut self, expression: &str) -> Value {
         let parameters =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        let answer = self.call("Runtime.evaluate", parameters).await;
+        let answer = loop {
+            match self.try_call("Runtime.evaluate", parameters.clone()).await {
+                Ok(answer) => break answer,
+                // The next document answers in place of the one that was left.
+                Err(error) => assert!(error.to_string().contains("navigated"), "{error}"),
+            }
+        };
         assert_eq!(answer["exceptionDetails"], Value::Null, "{expression}");
         answer["result"]["value"].clone()
     }

@@ -1,0 +1,67 @@
+//! Several gateways: one signing key, its rotation, and one store.
+
+use super::{Challenge, PAGES, exceed, visit};
+use crate::harness::*;
+
+const OLD: &str = "0123456789abcdef0123456789abcdef\n";
+const NEW: &str = "fedcba9876543210fedcba9876543210\n";
+
+fn setup(keys: &str) -> Setup {
+    let rules = format!("{PAGES}[challenge]\nkey_file = \"../challenge.key\"\n");
+    Setup::new().file("challenge.key", keys).rules(&rules)
+}
+
+/// What a request with a cookie gets at a gateway where its address has exceeded the limit.
+async fn status_at(gateway: &Gateway, cookie: &str) -> u16 {
+    let asked = visit("/", "192.0.2.1").header("cookie", cookie);
+    gateway.send(asked).await.status
+}
+
+#[tokio::test]
+async fn a_solution_counts_at_every_gateway_with_the_key() {
+    // Goal: a fleet takes each other's solutions, through a change of the key and a restart, and nobody else's. Method: a solution made at
+    // one gateway, used at one with the same key, with the new and the old key, with the new key alone, and with none.
+    let first = setup(OLD).start().await;
+    exceed(&mut first.client().await, "192.0.2.1").await;
+    let cookie = Challenge::of(&first.send(visit("/", "192.0.2.1")).await).solved();
+    for (keys, status) in [(OLD, 200), (&format!("{NEW}{OLD}"), 200), (NEW, 429)] {
+        let gateway = setup(keys).start().await;
+        exceed(&mut gateway.client().await, "192.0.2.1").await;
+        assert_eq!(status_at(&gateway, &cookie).await, status, "{keys}");
+    }
+    let mut own = Gateway::start(PAGES).await;
+    exceed(&mut own.client().await, "192.0.2.1").await;
+    assert_eq!(status_at(&own, &cookie).await, 429);
+    // A key of its own lasts through a reload.
+    let cookie = Challenge::of(&own.send(visit("/", "192.0.2.1")).await).solved();
+    own.reload(&PAGES.replace("5 per 1h", "6 per 1h")).await;
+    assert_eq!(status_at(&own, &cookie).await, 200);
+}
+
+#[tokio::test]
+async fn gateways_with_one_store_count_a_solution_together() {
+    // Goal: a solution is worth one quota in the whole fleet. Method: two gateways with a shared limit; a solution of three used at both.
+    let store = Redis::start().await;
+    let rules = PAGES.replace(
+        "action = \"challenge\"",
+        "action = \"challenge\"\nstore = \"shared-strict\"",
+    );
+    let rules = format!(
+        "{rules}[store]\nurl = \"{}\"\n[challenge]\nkey_file = \"../challenge.key\"\n",
+        store.url()
+    );
+    let start = || {
+        Setup::new()
+            .file("challenge.key", OLD)
+            .rules(&rules)
+            .start()
+    };
+    let (one, other) = (start().await, start().await);
+    exceed(&mut one.client().await, "192.0.2.1").await;
+    let cookie = Challenge::of(&other.send(visit("/", "192.0.2.1")).await).solved();
+    let mut statuses = Vec::new();
+    for gateway in [&one, &other, &one, &other, &one] {
+        statuses.push(status_at(gateway, &cookie).await);
+    }
+    assert_eq!(statuses, [200, 200, 200, 429, 429]);
+}
