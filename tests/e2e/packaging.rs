@@ -74,8 +74,8 @@ fn mount(directory: &Path, files: &[(&str, &str)], version: u32) {
 
 #[tokio::test]
 async fn each_team_has_a_config_map_of_its_own() {
-    // Goal: a team changes its limits alone, and a mistake of one changes nothing for any. Method: the two ConfigMaps of the manifest, mounted
-    // as the kubelet mounts them; one team changes its rate, then breaks its file.
+    // Goal: a team changes its limits alone, and a mistake of one changes nothing for any. Method: the two ConfigMaps of the manifest,
+    // mounted as the kubelet mounts them; one team changes its rate, then breaks its file.
     let teams = texts(&read("packaging/kubernetes/teams.yaml"), "limits.toml");
     let [checkout, search] = &teams[..] else {
         panic!("{teams:?}")
