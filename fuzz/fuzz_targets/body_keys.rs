@@ -101,6 +101,7 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         pattern: None,
         token: &PresentedToken::new(None, headers),
         body,
+        hits: std::num::NonZeroU32::MIN,
         now: Timestamp::from_secs(1_800_000_000),
         recorded: &[],
     };
