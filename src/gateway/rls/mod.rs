@@ -194,7 +194,7 @@ impl Gateway {
         if question.is_look || decision.is_none_or(|decision| decision.delay.is_zero()) {
             return;
         }
-        // Envoy cancels a call that takes longer than its timeout, which drops this.
+        // A call that Envoy gives up by its timeout waits to the end, at most `max_wait`, and stays charged.
         let step = std::mem::replace(&mut question.step, Step::Allow);
         let waited = self.wait_for_delay(step, std::future::pending(), &mut question.context);
         question.step = (waited.await).unwrap_or(Step::Reject(GatewayProblem::Internal));
