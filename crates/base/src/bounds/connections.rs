@@ -1,0 +1,141 @@
+//! What connections and streams of clients may hold: bytes, descriptors, handshakes, times.
+
+use std::time::Duration;
+
+/// Bytes of a request body that are read after a rejection so that the connection stays usable. A larger body is left unread and
+/// the connection closed: reading a 10 MB upload only to reject it would make a rejection expensive.
+pub const DRAIN_BYTES: usize = 16 * 1024;
+
+/// Time for which a rejection waits for those bytes: enough for a body that was sent together with its head, too little to be of
+/// use to a slow sender. Then the connection is closed after the answer.
+pub const DRAIN_TIME: Duration = Duration::from_millis(20);
+
+/// Bytes that are discarded after the answer before the connection closes; then it is reset.
+pub const LINGER_BYTES: usize = 256 * 1024;
+
+/// Time for which a closing connection discards them; then it is reset.
+pub const LINGER_TIME: Duration = Duration::from_millis(500);
+
+/// Connections of clients at the same time where `max_connections` is not set, as far as half of the files that may be open are more.
+///
+/// A connection that idles takes some kilobytes, so these fit beside the counters into a small machine. At the bound further ones are
+/// closed at once.
+pub const DEFAULT_CONNECTIONS: u32 = 128 * 1024;
+
+/// Descriptors that are not for connections, with one listener: its own, log, store, and a reload that opens files beside those in use.
+pub const OTHER_FILES: u64 = 128;
+
+/// Descriptors that a thread of requests has for itself, with one listener: what it waits with, and its socket.
+pub const FILES_OF_THREAD: u64 = 8;
+
+/// Descriptors that a further listener takes: its socket, and a copy of that.
+pub const FILES_OF_LISTENER: u64 = 2;
+
+/// Descriptors that each thread of requests takes for a further listener: the framework gives every listener threads of its own.
+pub const FILES_OF_LISTENER_THREAD: u64 = 4;
+
+/// Descriptors without which the process does not start, beside those of its threads, its further listeners and its counters: standard
+/// streams, one listener, log, watches of files, and some connections. With fewer it says so, and ends.
+pub const FEWEST_FILES: u64 = 64;
+
+/// Bytes of an answer that the framework may hold while its client does not read: pieces of 64 KiB, four in a batch that is being written,
+/// as many in the pipe behind it, one that waits for the pipe and one that is read into. Measured: 540 to 570 KiB over HTTP/2, 780 to
+/// 910 KiB over HTTP/1, of which the overhead is a part.
+pub const ANSWER_PIPE: u64 = 832 * 1024;
+
+/// Bytes that an answer holds whatever its length: the buffer for what its origin sends, and what the request takes.
+pub const ANSWER_OVERHEAD: u64 = 96 * 1024;
+
+/// Bytes of an announced body that take no room among unread answers: the kernel takes them mostly at once.
+pub const SMALL_ANSWER: u64 = 16 * 1024;
+
+/// Bytes of one piece of an answer of unknown length that its client does not take at once; so many take room among unread answers.
+pub const UNTAKEN_PIECE: usize = 8 * 1024;
+
+/// Bytes that may wait for clients where the system does not say how much memory there is, and the configuration neither.
+pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
+
+/// Bytes of bodies that may be held for keys in the same case.
+pub const KEY_BODIES_WITHOUT_MEMORY: u64 = 256 << 20;
+
+/// Bytes of bodies that may be kept for another attempt in the same case.
+pub const REPLAYS_WITHOUT_MEMORY: u64 = 256 << 20;
+
+/// Parts of the table of clients' accounts, each under a lock of its own: more than threads of requests, so that connections that begin or
+/// end at the same time rarely wait for each other.
+pub const ACCOUNT_SHARDS: usize = 64;
+
+/// Streams of HTTP/2 that clients may have open at the same time where `max_http2_streams` is not set. Each is a task with the state of its
+/// request, some 12 KB measured, whether or not the request is on its way to an origin.
+pub const CLIENT_STREAMS: u32 = 64 * 1024;
+
+/// The part of these streams that one client may have where `max_http2_streams_per_client` is not set: a sixteenth, or those of one
+/// connection if they are more. Offices and mobile networks have many people behind one address, each with a few streams.
+pub const STREAMS_OF_CLIENT: u32 = 16;
+
+/// Bytes of a chunked request body that carry nothing, sizes, extensions and line ends, beyond 16 a chunk and twice its data. More is
+/// a flood of tiny chunks or long extensions; the request is answered with 400.
+pub const CHUNK_OVERHEAD: usize = 16 * 1024;
+
+/// Bytes of the trailer of a chunked request body, which is not forwarded. More is answered with 400.
+pub const TRAILER_BYTES: usize = 8 * 1024;
+
+/// Bytes asked for in one read of a head: most heads fit. A larger one takes several reads, up to the rules' `max_header_bytes`.
+pub const HEAD_READ: usize = 4 * 1024;
+
+/// Bytes asked for in one read of a request's body.
+pub const BODY_READ: usize = 16 * 1024;
+
+/// Bytes of the gateway's own answers to pipelined requests that are gathered for one write. Then the connection writes first.
+pub const QUEUED_ANSWERS: usize = 8 * 1024;
+
+/// Maximum time of a TLS handshake, where `client_read_timeout` is not less. It is two or three messages each way: ten seconds
+/// are enough for a phone on a train. Then the connection is closed.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// TLS handshakes under way at once. Each takes some 40 KiB while it lasts and a fraction of a millisecond of arithmetic, so this many
+/// are two seconds of work for two cores. At the bound a connection is closed at once, which is counted.
+pub const HANDSHAKES: usize = 8192;
+
+/// Bytes of a client's first message of TLS that a fingerprint is made of: with keys that resist quantum computers it has about 2 KiB. A
+/// longer one has no fingerprint.
+pub const HELLO: usize = 16 * 1024;
+
+/// Sessions of TLS that are stored for clients without tickets, by listener: 200 bytes and the client's certificate each. At the
+/// bound the oldest is removed, and its client makes a full handshake.
+pub const TLS_SESSIONS: usize = 4096;
+
+/// Bytes of a header of the PROXY protocol, version 2. The addresses take at most 216; what is behind them (authority, TLS, SSL names) has
+/// always fitted. Version 1 has 107 by definition. A longer one ends the connection.
+pub const PROXY_HEADER: usize = 4 * 1024;
+
+/// Bytes of a request body that a client may send ahead on one stream of HTTP/2, while the origin does not take them.
+pub const CLIENT_STREAM_WINDOW: u32 = 256 * 1024;
+
+/// Bytes that a client may send ahead on one connection. Streams share it: a client that uploads to an origin that does not read
+/// delays its own other uploads, and no other client's.
+pub const CLIENT_CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// Bytes of answers that wait unsent in the kernel for one connection of a client, up to one write of 64 KiB more.
+///
+/// Bytes that are sent and not yet acknowledged do not count, so a long path is filled all the same. A gigabit link sends these
+/// in a millisecond.
+pub const CLIENT_UNSENT: u32 = 128 * 1024;
+
+/// Bytes of an answer that wait in one stream of HTTP/2 for the client to read; then the origin waits too, at most
+/// `client_write_timeout`.
+///
+/// One frame's worth. Bytes in the buffer are held for the client after its request has ended, and do not count as a request any
+/// more.
+pub const CLIENT_SEND_BUFFER: usize = 16 * 1024;
+
+/// Streams of one connection that were reset and are remembered, by either side; with more resets by the client that were not
+/// yet processed, the connection ends.
+pub const CLIENT_RESET_STREAMS: usize = 32;
+
+/// Streams of one connection that the gateway had to reset because they break the protocol; then the connection ends.
+pub const CLIENT_BROKEN_STREAMS: usize = 128;
+
+/// Requests of one HTTP/2 connection that the client cancelled before they were answered. With so many, and if they are more
+/// than half of all, the connection ends: each of them costs an origin a request.
+pub const CLIENT_GIVEN_UP: u32 = 200;

@@ -1,0 +1,123 @@
+//! What operators and their tools get: the admin listener, logs, spans, certificates, configurations.
+
+use std::time::Duration;
+
+/// Lines per minute about untrusted clients in the process log: enough to see what happens, too few to fill a disk. The omitted
+/// ones are counted, and reported with the next.
+pub const NOTICES: u32 = 10;
+
+/// Proofs for an ACME server that are shown at a time: one order is under way, and has one for each of its names. At the bound the
+/// order fails.
+pub const ACME_ANSWERS: usize = 128;
+
+/// Names of one certificate. Let's Encrypt takes a hundred. More are refused when the configuration is read.
+pub const ACME_NAMES: usize = 100;
+
+/// Bytes of an answer of an ACME server, or of a file that keeps one: a chain of four certificates has about 8 KiB. A longer one is cut
+/// off, and the order fails.
+pub const ACME_ANSWER: usize = 1024 * 1024;
+
+/// Maximum time of one call to an ACME server, the connection included. Then the order fails, and is tried again later.
+pub const ACME_CALL: Duration = Duration::from_secs(30);
+
+/// Maximum time of an order from its first call to the certificate; validation from several places of the world takes some ten
+/// seconds. Then it fails, and is tried again later.
+pub const ACME_ORDER: Duration = Duration::from_secs(300);
+
+/// Bytes of the subject of a client's certificate that are logged: distinguished names rarely have 200. The rest is cut.
+pub const LOGGED_SUBJECT: usize = 512;
+
+/// Bytes of an answer of the admin listener that the command line reads: the status and the metrics of some ten thousand limits. A longer
+/// one is an error.
+pub const ADMIN_ANSWER: u64 = 32 * 1024 * 1024;
+
+/// Time for which the command line waits for a connection to the admin listener.
+pub const ADMIN_CONNECT: Duration = Duration::from_secs(5);
+
+/// Keys of a limit that `sluicegate top` shows: more than a screen has lines for.
+pub const TOP_SHOWN_KEYS: usize = 50;
+
+/// Connections to the admin listener at the same time: probes, scrapes and some operators. One more is closed at once.
+pub const ADMIN_CONNECTIONS: usize = 32;
+
+/// Connections to the admin listener of one address.
+pub const ADMIN_CONNECTIONS_OF_ONE: usize = 24;
+
+/// Maximum time until the first request of such a connection arrives, and a body. Then it is closed.
+pub const ADMIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Maximum idle time between two requests, and maximum time to read an answer: a scrape has some megabytes.
+pub const ADMIN_IDLE: Duration = Duration::from_secs(60);
+
+/// Bytes of the body of a request to the admin listener.
+pub const ADMIN_BODY: usize = 4 * 1024;
+
+/// Streams of `/events` at the same time; one more is answered with 503. Each holds one of the [`ADMIN_CONNECTIONS`].
+pub const EVENT_STREAMS: usize = 8;
+
+/// Events that wait for the slowest stream at most. A stream that is further behind loses the oldest, and is told how many.
+pub const EVENTS_WAITING: usize = 16;
+
+/// Time between two looks at the latest rejections while a stream is open.
+pub const EVENTS_TICK: Duration = Duration::from_millis(250);
+
+/// The counters are sent once in so many ticks.
+pub const EVENTS_TICKS_OF_COUNTERS: u32 = 4;
+
+/// Limits whose counters one event has, those that changed most: each is some 60 bytes.
+pub const EVENTS_LIMITS: usize = 1000;
+
+/// Rejections that streams get in one tick, the first ones.
+pub const EVENTS_REJECTIONS: usize = 16;
+
+/// Bytes of the reason of a rejection in an event; the rest is cut.
+pub const EVENTS_REASON: usize = 160;
+
+/// Time of a second in which tables of limits are sampled for streams: a fraction of a core however many limits there are. The sample of
+/// one table is not interrupted.
+pub const EVENTS_SAMPLING: Duration = Duration::from_millis(2);
+
+/// Bytes of the state of origins and store up to which it is sent each second in which it changes; a larger one each tenth second.
+pub const EVENTS_LARGE_STATE: usize = 64 * 1024;
+
+/// Limits that one look-up of values shows; the others are counted.
+pub const LIMITS_OF_VALUES: usize = 1000;
+
+/// Bytes of each value of a key that an access line has; the rest is cut.
+pub const LOGGED_KEY_VALUE: usize = 128;
+
+/// Request fields that access lines may show.
+pub const LOGGED_FIELDS: usize = 8;
+
+/// Bytes of each request field that an access line has; the rest is cut. User agents rarely have 300.
+pub const LOGGED_FIELD: usize = 512;
+
+/// Bytes of lines that a stripe of threads keeps for the access log, of 16: 100,000 lines a second on one thread for 100 ms. A line that
+/// does not fit is dropped and counted.
+pub const ACCESS_LOG_STRIPE: usize = 4 * 1024 * 1024;
+
+/// Places in which keys have their one line a second, eight bytes each; a power of two. Keys that share a place share the line.
+pub const LOG_PLACES: usize = 8192;
+
+/// Bytes of the reason of a failure that are kept, for the access log, the process log and `/origins`; the rest is cut.
+pub const FAILURE_REASON: usize = 256;
+
+/// Bytes of spans that a stripe of threads keeps while the collector takes none, of 16: 8 MiB in all, some 10,000 requests. What does not
+/// fit is left out and counted.
+pub const OTLP_STRIPE: usize = 512 * 1024;
+
+/// Attributes of the gateway that an operator may name, which go with each call. More are refused when the configuration is read.
+pub const OTLP_ATTRIBUTES: usize = 64;
+
+/// Bytes of such an attribute.
+pub const OTLP_TEXT: usize = 1024;
+
+/// Peers that send `X-Forwarded-For`, are not trusted, and are named in the process log: 17 bytes each. Balancers in front of
+/// one gateway are a few; beyond the bound only the metric counts more.
+pub const UNTRUSTED_PEERS: usize = 32;
+
+/// Bytes of a configuration that is read from the standard input.
+pub const CONFIGURATION_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Files that one configuration may include.
+pub const INCLUDED_FILES: usize = 1_000;

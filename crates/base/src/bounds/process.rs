@@ -1,0 +1,38 @@
+//! Times of the process itself: drain, upgrade, reload.
+
+use std::time::Duration;
+
+/// Time for which the end of the process waits for the access log: a disk that hangs may not delay a shutdown. Then the lines
+/// are lost.
+pub const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Time for which a process that drains leaves idle connections open: a request that is on its way to one is read and answered,
+/// for clients as far away as a second. Then the process ends.
+pub const DRAIN_IDLE: Duration = Duration::from_secs(1);
+
+/// Interval at which a process that drains, or follows an old process, checks its progress.
+pub const DRAIN_LOOKS: Duration = Duration::from_millis(10);
+
+/// Time for which a handover waits for the other process. The tables of ten thousand limits are opened in a few seconds. At the
+/// bound the old process continues, and the new one ends.
+pub const UPGRADE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of a line of the handover: a path, `PATH_MAX` of Linux, has 4096. A longer one ends the connection.
+pub const UPGRADE_LINE: usize = 8 * 1024;
+
+/// Descriptors of one handover that were received before their lines were read: more than lines can have come. It ends the
+/// connection.
+pub const UPGRADE_DESCRIPTORS: usize = 1024;
+
+/// Connections at the upgrade socket at the same time: one with a new process, one with a command, and some that only probe.
+/// Others are closed at once.
+pub const UPGRADE_CONVERSATIONS: usize = 8;
+
+/// Maximum time that Pingora would wait for a drain. The process ends earlier, at the latest after `shutdown_timeout`.
+pub const LONGEST_DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time for which the admin listener waits for the end of a requested reload.
+pub const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time for which the end of the process waits for a collector to receive the last spans.
+pub const LAST_SPANS: Duration = Duration::from_secs(1);
