@@ -1,4 +1,4 @@
-//! What connections and streams of clients may hold: bytes, descriptors, handshakes, times.
+//! Caps of client connections and streams: bytes, descriptors, handshakes, times.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What limits hold beside their counters: requests that wait, overrides, figures of use, and what is unsent to a store.
+//! Caps of limits beside their counters: requests that wait, overrides, figures of use, and what is unsent to a store.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

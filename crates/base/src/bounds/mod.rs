@@ -2,8 +2,8 @@
 //! maximum.
 //!
 //! Each constant names its unit, the reason for its size, and the policy at the bound. Caps that an operator may set are in the
-//! configuration; these are the ones that no operator needs to change. Each module has those of one subject; all are used by the name that they
-//! have here.
+//! configuration; these are the ones that no operator needs to change. Each module has the caps of one subject, and this one re-exports
+//! all of them.
 
 mod connections;
 mod limits;

@@ -1,4 +1,4 @@
-//! What operators and their tools get: the admin listener, logs, spans, certificates, configurations.
+//! Caps of operator interfaces: the admin listener, logs, spans, certificates, configurations.
 
 use std::time::Duration;
 

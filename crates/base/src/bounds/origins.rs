@@ -1,4 +1,4 @@
-//! What origins may send, and what requests on the way to them may hold.
+//! Caps of origin responses, and of requests in flight to origins.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the head of a request may hold: its chain of addresses, path, host, key values, tokens and fields.
+//! Caps of a request head: its chain of addresses, path, host, key values, tokens and fields.
 
 /// Elements of a forwarded chain that are read, from the right.
 ///

@@ -1,4 +1,4 @@
-//! What the gateway writes, changes and stores of responses.
+//! Caps of written, edited and stored responses.
 
 use std::time::Duration;
 
