@@ -100,22 +100,22 @@ impl<'d> BanKeys<'d> {
     }
 }
 
-/// The time for which a key that exceeded the limit is rejected, from the refusal on and whatever the rates say. It holds up to `capacity`
-/// keys for another 31 bytes each, survives what the counters survive, and asking during a ban does not lengthen it. Default: none.
+/// The ban of a key that exceeded the limit: it is rejected for a time, whatever the rates admit. Up to `capacity` bans are kept, at 31
+/// bytes each, with the persistence of the counters; requests during a ban do not prolong it. Default: none.
 #[derive(Table)]
 #[table(path = "limit.NAME.ban", check = check_longest)]
 pub(super) struct BanTable {
-    /// Required. The first ban, 1s to 366d.
+    /// Required. The duration of the first ban, 1s to 366d.
     #[key(example = "\"10m\"", reader = DurationIn(LENGTHS))]
     r#for: Duration,
-    /// Each further ban is so many times as long as the one before, 1 to 100, at most two decimals. Default: 1.
+    /// The factor by which each further ban is longer than the previous one, 1 to 100, at most two decimals. Default: 1.
     #[key(
         example = "2",
         default = BanFactor::ONE,
         reader = ReadBy(factor, &[ValueKind::Integer, ValueKind::Number])
     )]
     factor: BanFactor,
-    /// The longest, `for` to 366d; required with a factor. For every such time without a ban one of them is forgotten.
+    /// The maximum duration, `for` to 366d; required with a factor. After each such time without a ban one previous ban is forgotten.
     #[key(example = "\"1d\"", reader = DurationIn(LENGTHS))]
     max: Option<Duration>,
 }

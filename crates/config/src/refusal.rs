@@ -74,9 +74,9 @@ fn rules(field: &KeyField<'_>) -> Option<RefusalRules> {
     })
 }
 
-/// The response to rejected requests. Default: 429 with a problem body (RFC 9457). A `refusal` of a route goes before that of a limit. In
-/// bodies {limit}, {route}, {retry_after} (seconds) and {request_id} are filled in; {{limit}} is the text "{limit}". At most 16384 bytes
-/// each. Callers that speak gRPC get status 8, RESOURCE_EXHAUSTED, in any case.
+/// The response to rejected requests. The table of a route takes precedence over that of a limit. In bodies {limit}, {route}, {retry_after}
+/// (seconds) and {request_id} are replaced; {{limit}} is the text "{limit}". At most 16384 bytes each. gRPC callers always get status 8,
+/// RESOURCE_EXHAUSTED. Default: 429 with a problem body (RFC 9457).
 #[derive(Table)]
 #[table(path = "limit.NAME.refusal")]
 pub(super) struct RefusalTable {
@@ -114,7 +114,7 @@ pub(super) struct RefusalTable {
 /// The keys of the body, which are read together: one is the type of the other.
 #[derive(Table)]
 struct BodyKeys {
-    /// The body that is sent unless Accept asks for one of the others. Default: the problem body.
+    /// The body, unless Accept prefers one of the others. Default: the problem body.
     #[key(
         example = "\"slow down\"",
         shown = r#"'{ "error": "too many tries", "retry_after": {retry_after} }'"#,

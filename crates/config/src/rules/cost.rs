@@ -40,7 +40,7 @@ pub enum CostSource {
     ResponseField(HeaderName),
     /// `response.bytes`: bytes of the response's body that were sent to the client.
     ResponseBytes,
-    /// `request.bytes`: bytes of the request's body that the client sent.
+    /// `request.bytes`: bytes of the request body that the client sent.
     RequestBytes,
     /// `response.json.POINTER`: a number in the response's body, in JSON or in the last server-sent event that has one.
     ResponseJson(Pointer),

@@ -43,7 +43,7 @@ impl ShapeRules {
 /// Edits of fields, in the order in which they are made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldEdits {
-    /// Every field of these names goes.
+    /// Removes all fields of these names.
     pub remove: Vec<HeaderName>,
     /// The one field of its name from then on.
     pub set: Vec<(HeaderName, Template)>,

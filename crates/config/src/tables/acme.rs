@@ -51,7 +51,7 @@ const CHALLENGES: [(&str, AcmeChallenge); 2] = [
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(path = "acme", check = check_terms)]
 pub struct AcmeRules {
-    /// Required: that you agree to the server's terms of service. Those of Let's Encrypt are at https://letsencrypt.org/repository/.
+    /// Required: your agreement to the server's terms of service. Those of Let's Encrypt are at https://letsencrypt.org/repository/.
     #[key(example = "true", default = false, reader = ReadBy(accepted, &[ValueKind::Boolean]))]
     pub accept_terms: bool,
     /// The server: "letsencrypt", "letsencrypt-staging" for trials, or the URL of a directory.
@@ -62,7 +62,7 @@ pub struct AcmeRules {
         reader = ParsedText(directory)
     )]
     pub directory: Arc<str>,
-    /// Whom it may write to. Default: nobody.
+    /// Contact addresses for the authority. Default: none.
     #[key(
         example = "[\"mailto:ops@example.com\"]",
         default = Vec::new(),
@@ -87,14 +87,14 @@ pub struct AcmeRules {
     /// third of its lifetime.
     #[key(example = "\"30d\"", reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
     pub renew_before: Option<Duration>,
-    /// Where the account and the certificates are kept. Default: acme in [server] state_dir.
+    /// The directory for the account and the certificates. Default: acme in [server] state_dir.
     #[key(
         example = "\"/var/lib/sluicegate/acme\"",
         default = PathBuf::new(),
         reader = ReadBy(dir, &[ValueKind::String])
     )]
     pub dir: PathBuf,
-    /// The account that the certificate authority knows its customer by, and the file with its key in base64url. Default: none.
+    /// External account binding: the account identifier at the authority, and the file with its key in base64url. Default: none.
     #[key(
         example = "{ kid = \"kid-1\", hmac_file = \"/etc/sluicegate/acme-eab\" }",
         shown = "{ kid = \"kid-1\", hmac_file = \"acme-eab\" }",
@@ -106,7 +106,7 @@ pub struct AcmeRules {
 /// Declares the key of the trust in the server.
 #[derive(Table)]
 struct TrustTable {
-    /// The CA certificates of the ACME server, for one of your own. Default: those that this machine trusts.
+    /// The CA certificates of a private ACME server. Default: the trust store of this machine.
     #[key(example = "\"/etc/sluicegate/acme-ca.pem\"", shown = "\"acme-ca.pem\"", reader = PEM_FILE)]
     ca_file: Option<Arc<str>>,
 }

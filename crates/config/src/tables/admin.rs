@@ -21,24 +21,24 @@ const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "admin", check = warn_of_open_address)]
 pub struct AdminRules {
-    /// Metrics, health and status. Not the address of a listener. "off" is no such listener: no metrics, no probes, no `sluicegate reload`.
+    /// The address of metrics, health and status; it must differ from those of the listeners. "off" disables it: no metrics, no probes, no
+    /// `sluicegate reload`.
     #[key(
         example = "\"127.0.0.1:9180\"",
         default = Some(DEFAULT),
         reader = ReadBy(address_or_off, &[ValueKind::String])
     )]
     pub address: Option<SocketAddr>,
-    /// A file, watched like this one, that holds a bearer token, asked of every request but for /healthz and /readyz. Default: none is
-    /// asked.
+    /// A file, watched like this one, with a bearer token that is required for every request except /healthz and /readyz. Default: no token
+    /// is required.
     #[key(
         example = "\"/etc/sluicegate/admin-token\"",
         shown = "\"admin-token\"",
         reader = ReadBy(token, &[ValueKind::String])
     )]
     pub token_file: Option<Arc<str>>,
-    /// Names of this listener besides localhost, for requests without the token: browsers, and tools that do not use an IP address. Any
-    /// other Host is answered with 421, so that no web site can give this address a name of its own (DNS rebinding); /healthz, /readyz and
-    /// /metrics take every Host. Default: none.
+    /// Host names of this listener besides localhost, for requests without the token. Any other Host is answered with 421, which prevents
+    /// DNS rebinding; /healthz, /readyz and /metrics accept every Host. Default: none.
     #[key(
         example = "[\"gateway.internal\"]",
         default = Vec::new(),

@@ -20,10 +20,10 @@ const COOKIE: &str = "sluicegate-server";
 #[derive(Table)]
 pub(super) struct BalanceTable {
     /// The choice of a server:
-    ///   "round-robin"     default: each in turn, as often as its weight says
+    ///   "round-robin"     default: each in turn, in proportion to its weight
     ///   "least-requests"  the one with the fewest requests in flight for its weight
-    ///   "power-of-two"    of two picked at random, the one with fewer in flight for its weight
-    ///   "hash"            requests with the same hash_key go to the same server; a server that comes or goes moves no others
+    ///   "power-of-two"    of two random servers, the one with fewer requests in flight for its weight
+    ///   "hash"            requests with the same hash_key go to the same server; a change of one server moves only its own requests
     #[key(
         example = "\"round-robin\"",
         default = "round-robin",
@@ -38,8 +38,8 @@ pub(super) struct BalanceTable {
         )
     )]
     balance: &'static str,
-    /// With balance = "hash", required: as the key of a limit, of client.ip, host, path, method, header.NAME, cookie.NAME and query.NAME.
-    /// Requests that lack a part take turns.
+    /// Required with balance = "hash": a key as of a limit, made of client.ip, host, path, method, header.NAME, cookie.NAME and query.NAME.
+    /// Requests that lack a part are distributed in turn.
     #[key(
         example = "\"client.ip\"",
         reader = ReadBy(hash_key, &[ValueKind::String, ValueKind::Array])
@@ -94,8 +94,8 @@ fn hash_key(field: &KeyField<'_>) -> Option<KeyTemplate> {
     }
 }
 
-/// A client stays with its server, by a cookie. Default: it does not; with this table, as below. For values that outlive the process set
-/// [server] state_dir, and for those that several gateways share [store] secret_file.
+/// Session affinity: a cookie keeps a client at its server. With this table the defaults below apply. For cookies that survive the process
+/// set [server] state_dir; for cookies that several gateways share set [store] secret_file. Default: none.
 #[allow(
     rustdoc::broken_intra_doc_links,
     reason = "the reference has tables in brackets"
@@ -106,7 +106,7 @@ pub struct StickyRules {
     /// Name of the cookie.
     #[key(example = "\"sluicegate-server\"", default = Arc::from(COOKIE), reader = ParsedText(cookie_name))]
     pub cookie: Arc<str>,
-    /// For how long. 1s to 400d. Default: until the browser is closed.
+    /// The lifetime of the cookie. 1s to 400d. Default: until the browser is closed.
     #[key(
         example = "\"1h\"",
         reader = DurationIn(Duration::from_secs(1)..=Duration::from_secs(400 * 86_400))

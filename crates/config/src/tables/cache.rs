@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// Most fields of a request that a route's answers may differ by.
 const FIELDS: usize = 8;
 
-/// For all routes with a [route.cache] together. Survives a reload, not a restart.
+/// The cache of all routes with [route.cache]. Its contents survive a reload, not a restart.
 #[allow(
     rustdoc::broken_intra_doc_links,
     reason = "the reference has tables in brackets"
@@ -35,10 +35,10 @@ const FIELDS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(path = "cache", check = check_object)]
 pub struct CacheRules {
-    /// Memory for stored answers, 1MiB to 1TiB, those that are just being stored included. The least recently used make room.
+    /// Memory for stored responses, 1MiB to 1TiB, including those that are being stored. The least recently used responses are evicted.
     #[key(example = "\"256MiB\"", default = 256 << 20, reader = SizeIn(LEAST..=MOST))]
     pub max_bytes: usize,
-    /// Largest body that is stored, where a route does not say otherwise, 1B to `max_bytes`. Default: 1MiB, or `max_bytes` if that is less.
+    /// Maximum size of a stored body, 1B to `max_bytes`; a route can override it. Default: 1MiB, or `max_bytes` if that is less.
     #[key(example = "\"1MiB\"", reader = SizeIn(1..=MOST))]
     pub max_object_bytes: Option<usize>,
 }
@@ -52,36 +52,36 @@ impl CacheRules {
     }
 }
 
-/// Answers of this route to GET may be stored, as a shared cache does (RFC 9111): those that say how long they are fresh, by
-/// `Cache-Control: s-maxage` or `max-age` or by `Expires`, and that are not private to somebody. Limits come first: a rejected request gets
-/// nothing of what is stored. Default: none, nothing is stored. docs/caching.md says what is stored, and what a limit counts.
+/// Caching of responses to GET, as in a shared cache (RFC 9111): responses that have a lifetime, by `Cache-Control: s-maxage` or `max-age`
+/// or by `Expires`, and that are not private. Limits come first: a rejected request gets no stored response. docs/caching.md says what is
+/// stored, and what a limit counts. Default: none.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "route[].cache")]
 pub struct RouteCacheRules {
-    /// Largest body that is stored, 1B to the `max_bytes` of [cache]. Default: that of [cache].
+    /// Maximum size of a stored body, 1B to the `max_bytes` of [cache]. Default: that of [cache].
     #[key(example = "\"1MiB\"", reader = SizeIn(1..=MOST))]
     pub max_object_bytes: Option<usize>,
-    /// The time for which a response without a lifetime of its own is fresh, 1s to 365d. Default: none, it is not stored.
+    /// The lifetime of a response that has none of its own, 1s to 365d. Default: none, it is not stored.
     #[key(example = "\"1m\"", reader = DurationIn(Duration::from_secs(1)..=LONGEST))]
     pub default_ttl: Option<Duration>,
-    /// The time after that for which it may be served while it is fetched anew in the background, where the response itself says nothing,
-    /// 0s to 365d. Never where it demands to be confirmed.
+    /// The time after its lifetime for which a response may be served while it is revalidated in the background, where the response itself
+    /// says nothing, 0s to 365d. Never where it requires revalidation.
     #[key(example = "\"30s\"", shown = "\"0s\"", default = Duration::ZERO, reader = DurationIn(Duration::ZERO..=LONGEST))]
     pub stale_while_revalidate: Duration,
-    /// The time after that for which it may be served when the origin fails, with the same exceptions, 0s to 365d.
+    /// The time after its lifetime for which a response may be served when the origin fails, with the same exceptions, 0s to 365d.
     #[key(example = "\"1h\"", shown = "\"0s\"", default = Duration::ZERO, reader = DurationIn(Duration::ZERO..=LONGEST))]
     pub stale_if_error: Duration,
-    /// Statuses that are stored. Default: those that HTTP lets a cache store.
+    /// Statuses that are stored. Default: those that are cacheable by default (RFC 9110 §15.1).
     #[key(example = "[200, 301, 404]", default = Vec::new(), reader = ListBy(statuses, NUMBER))]
     pub statuses: Vec<StatusCode>,
-    /// The meaning of a Cookie in a request: "personal", that the answer is shared only if it says public, s-maxage or Vary: Cookie; or
-    /// "ignored". Answers with Set-Cookie are never stored.
+    /// The treatment of requests with a Cookie: "personal" stores a response only if it says public, s-maxage or Vary: Cookie; "ignored"
+    /// stores it as without a cookie. Responses with Set-Cookie are never stored.
     #[key(example = "\"personal\"", default = CookieMeaning::Personal, reader = WordOf(&COOKIES, "{} is not what cookies can mean"))]
     pub cookies: CookieMeaning,
-    /// True ignores Cache-Control of requests (no-cache, no-store, max-age…): with false a client may make the origin be asked.
+    /// True ignores Cache-Control of requests (no-cache, no-store, max-age…); false lets a client force a request to the origin.
     #[key(example = "false", default = ClientNoCache::Granted, reader = Flag(ClientNoCache::Granted, ClientNoCache::Ignored))]
     pub ignore_client_no_cache: ClientNoCache,
-    /// Request fields, at most 8, that answers differ by even where `Vary` does not say so. Default: none.
+    /// Request fields, at most 8, that are part of the cache key even where `Vary` does not list them. Default: none.
     #[key(example = "[\"x-lang\"]", default = Vec::new(), reader = ListBy(vary_on, TEXT))]
     pub vary_on: Vec<HeaderName>,
 }

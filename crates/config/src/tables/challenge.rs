@@ -31,9 +31,9 @@ const VALIDITIES: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration:
 #[derive(Clone, Debug, Default, PartialEq, Eq, Table)]
 #[table(path = "challenge")]
 pub struct ChallengeKeyRules {
-    /// A file, watched like this one, with one key or two, a line each, of 32 visible characters or more: openssl rand -hex 32. The first
-    /// signs, each is accepted: put a new key first, and take the old one out once `valid_for` has passed. All gateways of a fleet have the
-    /// same. Default: a key of this gateway's own, which lasts as long as the process, or as its state_dir.
+    /// A file, watched like this one, with one or two keys, one per line, of 32 or more visible characters each: openssl rand -hex 32. The
+    /// first key signs; both are accepted. To rotate, put the new key first and remove the old one after `valid_for`. All gateways of a
+    /// fleet need the same file. Default: a random key of this gateway, kept for the lifetime of the process, or in its state_dir.
     #[key(
         example = "\"/etc/sluicegate/challenge.key\"",
         shown = "\"challenge.key\"",
@@ -54,32 +54,32 @@ pub enum ChallengeMethods {
     Wait,
 }
 
-/// The challenge of a limit with action = "challenge". Each value grows from the first to the second of its kind as the limit that
-/// `unsolved` names fills up. docs/challenges.md says what this stops, and what it does not.
+/// The challenge of a limit with action = "challenge". Difficulty and wait grow from the first value to the maximum as the limit named by
+/// `unsolved` fills up. docs/challenges.md describes what this stops, and what it does not.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "limit.NAME.challenge", check = check_order)]
 pub struct ChallengeRules {
-    /// The ways to solve it: "work", SHA-256 by a script of the page; "wait", a signed wait, for browsers without script.
+    /// The methods of solution: "work", SHA-256 by a script of the page; "wait", a signed wait, for browsers without script.
     #[key(
         example = "[\"work\", \"wait\"]",
         default = ChallengeMethods::WorkOrWait,
         reader = ListBy(methods, TEXT)
     )]
     pub methods: ChallengeMethods,
-    /// Leading zero bits of the SHA-256 that the script looks for, 8 to 24: each bit more is twice the work. 16 take a laptop a tenth of a
-    /// second, 20 some seconds.
+    /// Leading zero bits of the SHA-256 that the script searches, 8 to 24; each further bit doubles the work. 16 bits take a laptop a tenth
+    /// of a second, 20 some seconds.
     #[key(example = "15", default = 15, reader = IntegerIn(BITS))]
     pub difficulty: u8,
-    /// The most bits, `difficulty` to 24.
+    /// The maximum number of bits, `difficulty` to 24.
     #[key(example = "19", default = 19, reader = IntegerIn(BITS))]
     pub max_difficulty: u8,
     /// The wait of a browser without script, 1s to 5m.
     #[key(example = "\"5s\"", default = Duration::from_secs(5), reader = DurationIn(WAITS))]
     pub wait: Duration,
-    /// The longest wait, `wait` to 5m.
+    /// The maximum wait, `wait` to 5m.
     #[key(example = "\"30s\"", default = Duration::from_secs(30), reader = DurationIn(WAITS))]
     pub max_wait: Duration,
-    /// The time from the page on for which its solution gives the browser a quota of its own, 1m to 1d.
+    /// The lifetime of a solution, which gives the browser a quota of its own, counted from the page on. 1m to 1d.
     #[key(example = "\"1h\"", default = Duration::from_secs(3_600), reader = DurationIn(VALIDITIES))]
     pub valid_for: Duration,
 }

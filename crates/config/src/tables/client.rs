@@ -30,8 +30,8 @@ const PROXIES: &str = "[\"10.0.0.0/8\"]";
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "client", check = warn_of_untrusted_fields)]
 pub struct ClientRules {
-    /// Proxies in front of this gateway, as CIDR blocks or addresses; what they say about the client is believed, and nobody
-    /// else. Default: none, the client is the peer.
+    /// Proxies in front of this gateway, as CIDR blocks or addresses. Only their statements about the client are used. Default: none, the
+    /// client is the peer.
     #[key(
         example = "[\"10.0.0.0/8\"]",
         shown = "[\"10.0.0.0/8\", \"fd00::/8\"]",
@@ -39,17 +39,17 @@ pub struct ClientRules {
         reader = ListBy(blocks, TEXT)
     )]
     pub trusted_proxies: Vec<IpNet>,
-    /// The header in which they say it: "x-forwarded-for", "forwarded" (RFC 7239), or one that holds a single address, such
-    /// as "cf-connecting-ip".
+    /// The header in which trusted proxies name the client: "x-forwarded-for", "forwarded" (RFC 7239), or one that holds a single address,
+    /// such as "cf-connecting-ip".
     #[key(
         example = "\"x-forwarded-for\"",
         default = ForwardedSource::XForwardedFor,
         reader = ParsedText(source)
     )]
     pub client_ip_header: ForwardedSource,
-    /// Further headers that these proxies write or replace in every request, so that no client can send them through: names, or "cf-*" for
-    /// all that begin so. Everything else that origins read as the word of a proxy (X-Forwarded-*, X-Real-IP, Forwarded, client
-    /// certificates, …; docs/operations/forwarding.md has the list) is removed, and from other peers these are too. Default:
+    /// Further headers that the trusted proxies set or replace in every request, so that no client can inject them: names, or "cf-*" for a
+    /// prefix. All other fields that origins treat as set by a proxy (X-Forwarded-*, X-Real-IP, Forwarded, client certificates, …;
+    /// docs/operations/forwarding.md lists them) are removed. From untrusted peers the fields listed here are removed too. Default:
     /// ["x-forwarded-proto"].
     #[key(
         example = "[\"x-forwarded-proto\"]",
@@ -58,9 +58,9 @@ pub struct ClientRules {
         reader = ListBy(trusted_headers, TEXT)
     )]
     pub trusted_headers: Vec<TrustedHeader>,
-    /// The header in which they name a request, which then is its id in the log, in X-Request-Id to origin and client, and in refusals: 1
-    /// to 64 of a-z A-Z 0-9 _ - . in one field; anything else, and what strangers send, is replaced. Default: none, every request gets an
-    /// id here.
+    /// The header in which trusted proxies send the request id: 1 to 64 of a-z A-Z 0-9 _ - . in one field. It is then the id in the log, in
+    /// X-Request-Id to origin and client, and in rejections; any other value, and a value from an untrusted peer, is replaced. Default:
+    /// none, the gateway makes an id for every request.
     #[key(example = "\"x-request-id\"", reader = ParsedText(id_field))]
     pub request_id: Option<HeaderName>,
     /// The lists that apply to every route.

@@ -31,13 +31,14 @@ const TYPES: [&str; 14] = [
 /// Most types of one list.
 const MOST: usize = 64;
 
-/// Which answers are compressed on their way to clients that take it. Left alone is what has a coding already, what is a part (206), what
-/// says no-transform. Default: none. One of a route goes before, and `encodings = []` compresses nothing there. docs/shaping.md tells of
-/// BREACH.
+/// Compression of responses for clients that accept it. Excluded are responses that have a coding already, partial responses (206), and
+/// those with no-transform. The table of a route takes precedence, and `encodings = []` disables compression there. docs/shaping.md
+/// describes the BREACH attack. Default: none.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "compress")]
 pub struct CompressRules {
-    /// The codings, the preferred first: "zstd", "br", "gzip". The preferences of the client go before. None compresses nothing.
+    /// The codings in order of preference: "zstd", "br", "gzip". The preferences of the client take precedence. An empty list disables
+    /// compression.
     #[key(
         example = "[\"zstd\", \"br\", \"gzip\"]",
         default = ContentCoding::ALL.to_vec(),
@@ -47,10 +48,10 @@ pub struct CompressRules {
     /// The compression level, 1 to 9. Default: 3 for zstd, 4 for br, 5 for gzip.
     #[key(example = "4", reader = IntegerIn(1..=9))]
     pub level: Option<CompressionLevel>,
-    /// Answers that say that they are shorter go as they are, 0B to 1GiB: below, the head of a packet weighs more than the gain.
+    /// Responses with a smaller Content-Length are not compressed, 0B to 1GiB.
     #[key(example = "1024", shown = "\"1KiB\"", default = 1024, reader = SizeIn(0..=1 << 30))]
     pub min_bytes: u64,
-    /// Their types. Default: text/*, JSON, JavaScript, XML, WebAssembly, SVG, TrueType.
+    /// Media types that are compressed. Default: text/*, JSON, JavaScript, XML, WebAssembly, SVG, TrueType.
     #[key(
         example = "[\"text/*\"]",
         shown = "[\"text/*\", \"application/json\"]",

@@ -17,8 +17,8 @@ const EXPOSED: &str = "ratelimit, ratelimit-policy, retry-after, x-ratelimit-lim
 /// Most origins, methods or fields of one list.
 const MOST: usize = 64;
 
-/// Which pages of other origins may read answers, in browsers (CORS). With this table the gateway answers preflights itself, before the
-/// limits, and replaces what origins say; one of a route goes before. Default: preflights and answers pass as they are.
+/// Cross-origin resource sharing (CORS). With this table the gateway answers preflights itself, before the limits, and replaces the CORS
+/// fields of origins; the table of a route takes precedence. Default: preflights and responses pass unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "cors", check = check_credentials)]
 pub struct CorsRules {
@@ -29,10 +29,10 @@ pub struct CorsRules {
         reader = ListBy(origins, TEXT)
     )]
     pub origins: PageOrigins,
-    /// Methods that pages may use. Default: the one that is asked for, since its route has these rules.
+    /// Methods that pages may use. Default: the requested method, since its route has these rules.
     #[key(example = "[\"GET\", \"POST\"]", default = Vec::new(), reader = ListBy(methods, TEXT))]
     pub methods: Vec<Method>,
-    /// Fields that pages may send. Default: ["*"], whichever they ask for.
+    /// Fields that pages may send. Default: ["*"], all that they request.
     #[key(
         example = "[\"x-api-key\"]",
         shown = "[\"content-type\", \"x-api-key\"]",
@@ -50,7 +50,7 @@ pub struct CorsRules {
     /// True lets pages send cookies and other credentials; not with "*". Default: false.
     #[key(example = "true", default = Credentials::Withheld, reader = Flag(Credentials::Withheld, Credentials::Allowed))]
     pub credentials: Credentials,
-    /// The time for which a browser may keep the answer to a preflight, 0s to 1d; Firefox keeps none for longer.
+    /// The time for which a browser may cache the response to a preflight, 0s to 1d; Firefox caches for at most a day.
     #[key(
         example = "\"10m\"",
         default = Duration::from_secs(600),

@@ -18,42 +18,45 @@ const MOST_UNREAD: u64 = 1 << 40;
 /// The keys of `[server]` that stand before the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct DefenceRules {
-    /// Connections of clients at the same time, 1 to 1048575; one too many is closed at once, without an answer. Default: half of the files
-    /// that may be open, since each may need one to an origin, and at most 131072. The soft limit of open files is raised to the hard one.
+    /// Maximum number of client connections, 1 to 1048575; a further one is closed at once, without a response. Default: half of the
+    /// open-file limit, since each connection may need another one to an origin, and at most 131072. The soft limit of open files is raised
+    /// to the hard limit.
     #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
     pub max_connections: Option<Concurrency>,
-    /// Those of one client: of an address, or of an IPv6 /64. Trusted proxies are exempt. Default: a quarter of max_connections.
+    /// Maximum number of connections of one client: of an address, or of an IPv6 /64. Trusted proxies are exempt. Default: a quarter of
+    /// max_connections.
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_connections_per_client: Option<Concurrency>,
-    /// Requests on their way to origins at the same time, 1 to 1048575; each may need a file, and two where the origin has max_connections.
-    /// One too many is answered with 503. Default: three quarters of the files that max_connections leaves; the last quarter is for idle
-    /// connections.
+    /// Maximum number of requests in flight to origins, 1 to 1048575. Each may need a file descriptor, and two where the origin has
+    /// max_connections. A further one is answered with 503. Default: three quarters of the open-file limit that max_connections leaves; the
+    /// last quarter is for idle connections.
     #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
     pub max_origin_requests: Option<Concurrency>,
-    /// Those of one client, as for connections; a trusted proxy that names no client is exempt. Default: a quarter of max_origin_requests,
-    /// at most 1024.
+    /// Maximum number of requests in flight to origins of one client; a trusted proxy that names no client is exempt. Default: a quarter of
+    /// max_origin_requests, at most 1024.
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_origin_requests_per_client: Option<Concurrency>,
-    /// Streams of HTTP/2 that clients have open at the same time, 1 to 1048575; one too many is reset with REFUSED_STREAM, and its client
-    /// may send the request again. A new number applies to new connections. Default: 65536.
+    /// Maximum number of open HTTP/2 streams of all clients, 1 to 1048575; a further one is reset with REFUSED_STREAM, and its client may
+    /// send the request again. A new number applies to new connections. Default: 65536.
     #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
     pub max_http2_streams: Option<Concurrency>,
-    /// Those of one client, as for connections. Default: a sixteenth of max_http2_streams, at least max_streams in `[server.http2]`.
+    /// Maximum number of open HTTP/2 streams of one client. Default: a sixteenth of max_http2_streams, at least max_streams in
+    /// `[server.http2]`.
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_http2_streams_per_client: Option<Concurrency>,
-    /// Bytes of answers that clients have yet to read: the most that the gateway holds for all, 0B to 1TiB; for one that finds no room the
-    /// client gets 503, or it is cut off where its length was not announced. One client has no more than is left: half of it, if it is
-    /// alone. Default: a quarter of the memory that the process may use.
+    /// Maximum number of response bytes buffered for clients that have not read them yet, for all clients, 0B to 1TiB. A request whose
+    /// response finds no room gets 503, or is cut off where its length was not announced. One client can use at most as much as is left,
+    /// half of it if it is alone. Default: a quarter of the memory available to the process.
     #[key(example = "\"1GiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_unread_bytes: Option<u64>,
-    /// Bytes of bodies that are read for keys before their requests are decided, twice each: the most that the gateway holds for all, 0B to
-    /// 1TiB; a request for which there is no room gets 503. One client has no more than is left, as of max_unread_bytes. Default: a
-    /// sixteenth of the memory that the process may use.
+    /// Maximum number of bytes of request bodies that are buffered because a key needs them, counted twice, for all clients, 0B to 1TiB; a
+    /// request that finds no room gets 503. One client can use at most as much as is left. Default: a sixteenth of the memory available to
+    /// the process.
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_key_bodies_bytes: Option<u64>,
-    /// Bytes of bodies that are kept so that another server can be tried, at most 64 KiB each: the most that the gateway holds for all, 0B
-    /// to 1TiB; a body for which there is no room is sent once. One client has no more than is left, as of max_unread_bytes. Default: a
-    /// sixteenth of the memory that the process may use.
+    /// Maximum number of bytes of request bodies that are kept for a retry at another server, at most 64 KiB each, for all clients, 0B to
+    /// 1TiB; a body that finds no room is sent once and not retried. One client can use at most as much as is left. Default: a sixteenth of
+    /// the memory available to the process.
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_replay_bytes: Option<u64>,
     /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. 1ms to 1h.
@@ -63,21 +66,19 @@ pub struct DefenceRules {
         reader = DurationIn(Duration::from_millis(1)..=LONGEST_HEAD)
     )]
     pub client_header_timeout: Duration,
-    /// Bytes a second below which a client that sends a body is not waited for any longer than that; then it is answered with 408. 0B to
-    /// 1MiB; 0B asks for no rate.
+    /// Minimum rate of a request body, in bytes a second; a slower upload ends with 408. 0B to 1MiB; 0B disables it.
     #[key(example = "\"240B\"", default = 240, reader = SizeIn(0..=LARGEST_RATE))]
     pub client_min_rate: u64,
-    /// Bytes a second below which a client that reads a response is not waited for any longer than that; then the connection is closed.
-    /// Over HTTP/2 the rate is that of the connection, and each stream has client_write_timeout for a piece of at most 64 KiB. 0B to 1MiB;
-    /// 0B asks for no rate.
+    /// Minimum rate at which a client reads a response, in bytes a second; a slower connection is closed. Over HTTP/2 it is the rate of the
+    /// connection, and each stream has client_write_timeout for a piece of at most 64 KiB. 0B to 1MiB; 0B disables it.
     #[key(example = "\"240B\"", default = 240, reader = SizeIn(0..=LARGEST_RATE))]
     pub client_min_read_rate: u64,
-    /// Longest target of a request, path and query together; a longer one is answered with 414. 64B to 1MiB.
+    /// Maximum length of a request target, path and query together; a longer one is answered with 414. 64B to 1MiB.
     #[key(example = "\"8KiB\"", default = 8 << 10, reader = SizeIn(64..=1 << 20))]
     pub max_uri_bytes: usize,
-    /// Fields that origins may take for another path or method than the request's own (X-Original-URL, X-Rewrite-URL,
-    /// X-HTTP-Method-Override and their kin) would bypass routes and limits: "strip" removes them unless a trusted proxy writes them, as
-    /// `[client] trusted_headers` says; "pass" forwards them, for origins that ignore them or are asked by them.
+    /// Treatment of fields that an origin may use instead of the path or method of the request (X-Original-URL, X-Rewrite-URL,
+    /// X-HTTP-Method-Override and similar), and that would bypass routes and limits. "strip" removes them unless a trusted proxy writes
+    /// them and `[client] trusted_headers` lists them; "pass" forwards them, for origins that ignore them.
     #[key(
         example = "\"strip\"",
         default = OverrideFields::Strip,
@@ -88,9 +89,9 @@ pub struct DefenceRules {
         )
     )]
     pub path_override_headers: OverrideFields,
-    /// Fields whose names have other characters than letters, digits and dashes: PHP, WSGI and Rack servers read X_Api_Key as X-Api-Key.
-    /// "strip" removes them, as nginx does; "pass" forwards them, except other spellings of names that this file or the gateway uses. A
-    /// name that is written with underscores in this file passes as it is written.
+    /// Treatment of fields whose names contain characters other than letters, digits and dashes: PHP, WSGI and Rack servers read X_Api_Key
+    /// as X-Api-Key. "strip" removes them, as nginx does; "pass" forwards them, except other spellings of names that this file or the
+    /// gateway uses. A name that is written with underscores in this file passes as it is written.
     #[key(
         example = "\"strip\"",
         default = UnderscoreFields::Strip,

@@ -25,9 +25,9 @@ pub(crate) const EXAMPLE: &str = "{ databases = [\"/var/lib/GeoIP/GeoLite2-Count
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "geo")]
 pub struct GeoRules {
-    /// Files of the MaxMind format (.mmdb), at most 8 of 1GiB: GeoLite2, GeoIP2, DB-IP, IPinfo or your own. Of several that have a value
-    /// the first decides. They are read into memory, and again when they change; a broken one keeps the one before it, and is an error
-    /// at the start. Default: none.
+    /// Files in the MaxMind format (.mmdb), at most 8 of 1GiB: GeoLite2, GeoIP2, DB-IP, IPinfo or your own. The first file with a value for
+    /// an address decides. Files are read into memory, and again when they change; a broken file keeps the previous content, and is an
+    /// error at the start. Default: none.
     #[key(
         example = "[\"/var/lib/GeoIP/GeoLite2-Country.mmdb\"]",
         shown = "[\"city.mmdb\", \"asn.mmdb\"]",

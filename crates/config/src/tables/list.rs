@@ -26,7 +26,7 @@ pub(crate) const EXAMPLE: &str = "with cidrs = [\"192.0.2.0/24\"] or file = \"ba
 const TOLD: usize = 5;
 
 // The rules hold the compiled form alone: a million lines beside it would be as many again.
-/// Blocks of client addresses, with a name that routes and [client] use.
+/// A named list of client addresses, for routes and [client].
 #[allow(
     rustdoc::broken_intra_doc_links,
     reason = "the reference has tables in brackets"
@@ -42,7 +42,7 @@ pub struct ListRules {
         reader = ListBy(cidrs, TEXT)
     )]
     pub cidrs: Arc<CidrSet>,
-    /// Countries by their codes of ISO 3166-1, and "unknown" for clients without one; docs/geo.md says what decides where lists meet. Needs
+    /// Countries by ISO 3166-1 code, and "unknown" for clients without one; docs/geo.md describes the precedence between lists. Needs
     /// [geo]. Default: none.
     #[key(example = "[\"DE\"]", default = Vec::new(), reader = ListBy(countries, TEXT))]
     pub countries: Vec<Option<CountryCode>>,
@@ -52,9 +52,9 @@ pub struct ListRules {
     /// Networks by the number of their autonomous system. Default: none.
     #[key(example = "[64496]", default = Vec::new(), reader = ListBy(asns, NUMBER_OR_TEXT))]
     pub asns: Vec<Option<u32>>,
-    /// A file with one block or address a line, and comments behind # or ;. It is read again when it changes, and a broken one
-    /// keeps the list before it; at the start, its good lines are the list. At most 4194304 blocks, of 10 bytes (IPv4) or 34 (IPv6).
-    /// Default: none.
+    /// A file with one block or address per line; comments begin with # or ;. It is read again when it changes; a broken file keeps the
+    /// previous list, and at the start its valid lines are the list. At most 4194304 blocks, of 10 bytes (IPv4) or 34 (IPv6). Default:
+    /// none.
     #[key(example = "\"bad.txt\"", reader = ReadBy(file, TEXT))]
     pub file: Option<ListFile>,
 }
@@ -118,12 +118,11 @@ pub struct ListUse {
 #[derive(Table)]
 #[table(check = check_names)]
 pub(crate) struct ListNames {
-    /// Lists of clients that skip the limits, and of clients that are refused with 403, at most 8 each; a route may name more. Of all
-    /// blocks that hold a client the longest decides, whichever list it is from; of two equally long ones the one that is refused. Default:
-    /// none.
+    /// Lists of clients that skip the limits, at most 8; a route may name more. Of all blocks in `allow` and `block` that contain a client
+    /// the longest prefix decides, whichever list it is from; of two equally long ones the blocked one. Default: none.
     #[key(example = "[\"office\"]", default = Vec::new(), reader = ListBy(names, TEXT))]
     allow: Vec<PlacedValue<Name>>,
-    /// Lists of clients that are refused. Default: none.
+    /// Lists of clients that are rejected with 403, at most 8; a route may name more. Default: none.
     #[key(example = "[\"bad\"]", default = Vec::new(), reader = ListBy(names, TEXT))]
     block: Vec<PlacedValue<Name>>,
 }

@@ -20,7 +20,7 @@ use crate::section::TableSection;
 
 pub(crate) const EXAMPLE: &str = "with address = \"0.0.0.0:8080\"";
 
-/// An address to accept on; only a restart changes it, all else follows a reload.
+/// An address to accept connections on. A change of the address needs a restart; a reload applies all other changes.
 #[allow(
     rustdoc::broken_intra_doc_links,
     reason = "the reference has tables in brackets"
@@ -40,8 +40,9 @@ pub struct ListenerRules {
     /// The announcement of clients by a proxy in front.
     #[part(read = proxy_protocol, keys = ProxyTable::keys)]
     pub proxy_protocol: ProxyProtocol,
-    /// Redirects requests in clear text to https:// with 308: true for port 443, or the port. Two are not: those of certificate authorities
-    /// under /.well-known/acme-challenge/, and those that a trusted proxy has taken under TLS, as X-Forwarded-Proto says.
+    /// Redirects requests in clear text to https:// with 308: true for port 443, or a port number. Two kinds are not redirected: requests
+    /// of certificate authorities under /.well-known/acme-challenge/, and requests that a trusted proxy received over TLS, as
+    /// X-Forwarded-Proto says.
     #[key(
         example = "true",
         shown = "false",
@@ -111,10 +112,10 @@ const PROTOCOLS: [(&str, SpokenProtocol); 3] = [
 #[derive(Table)]
 #[table(check = check_proxies)]
 struct ProxyTable {
-    /// Says whether a proxy in front announces its clients by the PROXY protocol, version 1 or 2, before TLS and HTTP: "off", "optional"
-    /// (who does not is served under its own address) or "required" (who does not, or may not, is closed). What is announced is the peer:
-    /// for limits, for the log, and for `[client] trusted_proxies`. With "optional" every connection that a proxy opens must be its own:
-    /// one that passes clients on without announcing them lets them announce themselves.
+    /// The PROXY protocol, version 1 or 2, before TLS and HTTP: "off", "optional" (a connection without the header is served under its own
+    /// address) or "required" (a connection without the header, or from a peer that may not send it, is closed). The announced address is
+    /// the peer for limits, for the log, and for `[client] trusted_proxies`. With "optional" every connection of a proxy must carry its own
+    /// header: a proxy that passes client connections on without one lets clients announce an address themselves.
     #[key(
         example = "\"required\"",
         shown = "\"off\"",
@@ -122,8 +123,8 @@ struct ProxyTable {
         reader = WordOf(&ANNOUNCEMENTS, "{} says nothing about the PROXY protocol")
     )]
     proxy_protocol: ProxyProtocolMode,
-    /// The networks of proxies that may announce clients; required unless it is "off". From anybody else "optional" takes such a header for
-    /// a broken request.
+    /// The networks of proxies that may send the PROXY protocol; required unless it is "off". From other peers "optional" treats the header
+    /// as a malformed request.
     #[key(example = "[\"10.0.0.0/8\"]", reader = ListBy(proxies, &[ValueKind::String]))]
     proxy_protocol_from: Option<Vec<IpNet>>,
 }

@@ -32,8 +32,8 @@ const PAIRS: &str = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]";
 /// A year, which is what lists of preloaded hosts ask for.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// TLS at this listener; without it connections are in clear text. Files are watched, and a changed pair is shown from the next handshake
-/// on; a broken one changes nothing and is told in log, metrics and /status.
+/// TLS at this listener. Default: connections are in clear text. Files are watched, and a changed pair applies from the next handshake on;
+/// a broken one changes nothing and is reported in log, metrics and /status.
 #[allow(
     rustdoc::broken_intra_doc_links,
     reason = "the reference has tables in brackets"
@@ -41,8 +41,8 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "listener[].tls", check = check_certificates)]
 pub struct TlsRules {
-    /// Certificates with their keys, as PEM; chains in order, the certificate first. Each is shown for the names in it, `*.example.com`
-    /// for one label under it, or for `names`; the first is the default.
+    /// Certificates with their keys in PEM, each followed by its chain. Each is used for the names in it, `*.example.com` for one label, or
+    /// for `names`; the first is the default.
     #[key(
         example = "[{ cert_file = \"site.pem\", key_file = \"site.key\" }]",
         shown = "[{ cert_file = \"site.pem\", key_file = \"site.key\", names = [\"www.example.com\", \"*.example.com\"] }]",
@@ -50,8 +50,8 @@ pub struct TlsRules {
         reader = ListBy(certificates_of, &[ValueKind::Object])
     )]
     pub certificates: Vec<ServerCertificate>,
-    /// Names that a certificate is ordered for, one for all of them, at most 100; [acme] says from whom. There are these, or
-    /// `certificates`, or both.
+    /// Names for which one certificate is ordered, at most 100; [acme] configures the authority. Either these, or `certificates`, or both
+    /// are required.
     #[key(
         example = "[\"www.example.com\"]",
         shown = "[\"www.example.com\", \"example.com\"]",
@@ -68,14 +68,16 @@ pub struct TlsRules {
     /// The trust in certificates of clients; `None` where no client is asked.
     #[part(read = clients, keys = ClientTable::keys)]
     pub clients: Option<ClientTrust>,
-    /// The certificate for clients that ask for a name without one, or for none: "default", the first, or "refuse", nothing.
+    /// The certificate for clients whose SNI matches none, or that send no SNI: "default", the first one, or "refuse", which ends the
+    /// handshake.
     #[key(
         example = "\"default\"",
         default = UnknownName::Default,
         reader = WordOf(&UNKNOWN_NAMES, "{} says nothing about unknown names")
     )]
     pub unknown_sni: UnknownName,
-    /// Strict-Transport-Security on every answer under TLS: browsers come back under TLS alone. `preload` needs a year, and all subdomains.
+    /// Adds Strict-Transport-Security to every response over TLS, so that browsers use TLS from then on. `preload` needs a max_age of a
+    /// year and include_subdomains.
     #[key(
         example = "{ max_age = \"365d\" }",
         shown = "{ max_age = \"365d\", include_subdomains = true, preload = true }",
@@ -88,8 +90,8 @@ pub struct TlsRules {
 #[derive(Table)]
 #[table(check = check_authority)]
 struct ClientTable {
-    /// The CA certificates of clients. Default: clients are not asked. Keys can count by "tls.client.subject" and "tls.client.fingerprint";
-    /// a request for another host than that of the handshake is answered with 421.
+    /// The CA certificates that client certificates are verified with. Default: no client certificate is requested. Keys can use
+    /// "tls.client.subject" and "tls.client.fingerprint"; a request for a host other than that of the handshake is answered with 421.
     #[key(example = "\"clients.pem\"", reader = PEM_FILE)]
     client_ca_file: Option<Arc<str>>,
     /// "required", or "optional": who has none may come, and one that is shown must be right.

@@ -26,8 +26,8 @@ pub struct LogRules {
         reader = ReadBy(access, &[ValueKind::String])
     )]
     pub access: AccessLogTarget,
-    /// The form in which lines of rejected requests show the limit's key: "hash"; "masked", its values too, with most of each hidden and
-    /// addresses by their network; "plain", its values as they are counted.
+    /// The form of the limit's key in lines of rejected requests: "hash"; "masked", which adds its values with most characters hidden and
+    /// addresses reduced to their network; "plain", which adds its values.
     #[key(
         example = "\"hash\"",
         default = LoggedKeys::Hash,
@@ -41,27 +41,28 @@ pub struct LogRules {
         reader = WordOf(&FORMATS, "{} is no format of access lines")
     )]
     pub format: LogFormat,
-    /// Request fields that lines of JSON show, at most 8, cut after 512 bytes. Those that carry credentials are refused. Default: none.
+    /// Request fields that JSON lines contain, at most 8, cut after 512 bytes. Fields that carry credentials are an error. Default: none.
     #[key(
         example = "[\"user-agent\", \"referer\"]",
         default = Vec::new(),
         reader = ListBy(fields, &[ValueKind::String])
     )]
     pub fields: Vec<HeaderName>,
-    /// True records in lines of JSON what `sluicegate replay` needs to repeat each decision: its time in nanoseconds, and the hash of the
-    /// key of each limit, also of those whose values are in no log.
+    /// True adds to JSON lines the fields that `sluicegate replay` needs to repeat each decision: its time in nanoseconds, and the hash of
+    /// each limit's key, including keys whose values are in no log.
     #[key(example = "false", default = false, reader = Flag(false, true))]
     pub replay: bool,
-    /// Which requests have a line: comparisons of status, outcome, method, route ("==", "!=", "in [a, b]", "not in [a, b]"; status also
-    /// "<" and so on, and "in 500..=599") and duration ("<", "<=", ">", ">="), joined by "and", which binds closer, and "or". Default: all.
+    /// A filter for requests: comparisons of status, outcome, method, route ("==", "!=", "in [a, b]", "not in [a, b]"; status also "<" and
+    /// so on, and "in 500..=599") and duration ("<", "<=", ">", ">="), joined by "and", which binds closer, and "or". Default: all requests
+    /// have a line.
     #[key(
         example = "\"status >= 400\"",
         shown = "\"status >= 400 or duration >= 1s\"",
         reader = ReadBy(line_filter, &[ValueKind::String])
     )]
     pub only: Option<LineFilter>,
-    /// Which lines of refused requests are written, of those: "all"; "1%", picked at random; or "one per key and second". Metrics count
-    /// every request, and `left_out` says how many lines are missing before one.
+    /// A filter for rejected requests, after `only`: "all"; "1%", a random sample; or "one per key and second". Metrics count every
+    /// request, and `left_out` is the number of lines omitted before one.
     #[key(
         example = "\"1%\"",
         shown = "\"all\"",

@@ -26,8 +26,9 @@ pub(crate) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
 pub struct OriginRules {
     /// Required. Addresses or names, with ports; each address of a name is a server, at most 512 in all. Instead of a string, a table:
     ///   { address = "10.0.0.7:3000", weight = 3, backup = true }
-    /// with a weight, 1 to 256, twice the weight is twice the requests; and backup, for a server that is asked only while no other can be.
-    /// A name that does not resolve keeps the addresses that it had. Without any, requests get 503 while it is looked up every second.
+    /// with a weight, 1 to 256, to which its share of requests is proportional, and backup, for a server that is used only while no other
+    /// is available. A name that does not resolve keeps the addresses that it had. Without any address, requests get 503 while it is looked
+    /// up every second.
     #[key(
         example = "[\"127.0.0.1:3000\"]",
         shown = "[\"127.0.0.1:3000\", { address = \"127.0.0.1:3001\", weight = 1, backup = false }]",
@@ -37,8 +38,8 @@ pub struct OriginRules {
     /// The protocol that is spoken with them, and TLS.
     #[part(read = transport, keys = Vec::new)]
     pub transport: OriginTransport,
-    /// The time after which names of servers are resolved again. 100ms to 1d. Servers come and go with their name; one that does not
-    /// resolve keeps them.
+    /// The interval at which names of servers are resolved again, 100ms to 1d. Servers are added and removed with the addresses of their
+    /// name; a name that does not resolve keeps its servers.
     #[key(
         example = "\"30s\"",
         default = Duration::from_secs(30),
@@ -48,21 +49,21 @@ pub struct OriginRules {
     /// The choice of a server.
     #[part(read = balance::read, keys = BalanceTable::keys)]
     pub balance: Balance,
-    /// The time over which the share of a server that is new or came back grows, from a tenth to the whole. 100ms to 1h. Default: not at
-    /// all.
+    /// The time over which the share of a new or recovered server grows from a tenth to the whole, 100ms to 1h. Default: none, the whole
+    /// share at once.
     #[key(
         example = "\"30s\"",
         reader = DurationIn(Duration::from_millis(100)..=Duration::from_secs(3_600))
     )]
     pub slow_start: Option<Duration>,
-    /// The maximum number of retries of a request, 0 to 5. Without [origin.NAME.retry] only when no connection can be made.
+    /// The maximum number of retries of a request, 0 to 5. Without [origin.NAME.retry] only failed connections are retried.
     #[key(example = "1", default = 1, reader = IntegerIn(0..=5))]
     pub retries: u8,
-    /// The Host that the origin receives: "preserve", the one that the client sent, or a literal host such as "app.internal:8080".
+    /// The Host that the origin receives: "preserve", that of the client, or a literal host such as "app.internal:8080".
     #[key(example = "\"preserve\"", default = HostPolicy::Preserve, reader = ParsedText(host_policy))]
     pub host: HostPolicy,
-    /// In which case field names travel: "lower", as in HTTP/2, or "as-sent", which costs about 3 % of a request's CPU time. A few old
-    /// origins and clients take "X-Api-Key" and "x-api-key" for two names. Stored answers keep the case in which they came.
+    /// The case of field names: "lower", as in HTTP/2, or "as-sent", which costs about 3 % of a request's CPU time and is for old origins
+    /// and clients that distinguish "X-Api-Key" from "x-api-key". Stored responses keep the case in which they came.
     #[key(
         example = "\"lower\"",
         default = HeaderCase::Lower,
@@ -73,7 +74,8 @@ pub struct OriginRules {
         )
     )]
     pub header_case: HeaderCase,
-    /// The maximum number of header fields of a response. 1 to 4096. One with more becomes 502 (`too-many-fields` in the access log).
+    /// The maximum number of header fields of a response, 1 to 4096. A response with more becomes 502 (`too-many-fields` in the access
+    /// log).
     #[key(example = "256", default = RESPONSE_FIELDS, reader = IntegerIn(1..=4096))]
     pub max_response_fields: usize,
     /// The longest time of each step.

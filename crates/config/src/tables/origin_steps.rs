@@ -18,38 +18,38 @@ const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::f
 /// Statuses that a check may take for healthy.
 const HEALTHY: RangeInclusive<u64> = 100..=599;
 
-/// The maximum durations of the steps with the origin. 1ms to 1d.
+/// The maximum durations of the steps of a request to the origin. 1ms to 1d.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.timeouts")]
 pub struct OriginTimeouts {
-    /// To connect.
+    /// Connecting.
     #[key(example = "\"2s\"", default = Duration::from_secs(2), reader = DurationIn(TIMEOUT))]
     pub connect: Duration,
-    /// To wait for the next bytes of a response. A stream of gRPC or of events that is silent for longer ends, so give such an origin
-    /// more.
+    /// Waiting for the next bytes of a response. A gRPC or event stream that is silent for longer is ended, so set a larger value for such
+    /// an origin.
     #[key(example = "\"30s\"", default = Duration::from_secs(30), reader = DurationIn(TIMEOUT))]
     pub read: Duration,
-    /// To write the next bytes of a request.
+    /// Writing the next bytes of a request.
     #[key(example = "\"30s\"", default = Duration::from_secs(30), reader = DurationIn(TIMEOUT))]
     pub write: Duration,
-    /// For the whole response. Default: no bound. An upgraded connection is exempt.
+    /// The whole response. Upgraded connections are exempt. Default: no bound.
     #[key(example = "\"2m\"", shown = "\"5m\"", reader = DurationIn(TIMEOUT))]
     pub total: Option<Duration>,
-    /// The time for which an idle connection to the origin is kept. Default: until the origin closes it; TCP probes tell whether it is
-    /// still there.
+    /// The time for which an idle connection to the origin is kept. Default: until the origin closes it; TCP keep-alive detects a dead
+    /// peer.
     #[key(example = "\"60s\"", reader = DurationIn(TIMEOUT))]
     pub idle: Option<Duration>,
 }
 
-/// Active checks. Default: none, every server is in use; with this table, as below.
+/// Active health checks. With this table the defaults below apply. Default: none, every server is in use.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.health", check = warn_of_host_without_path)]
 pub struct HealthRules {
-    /// A path to GET. Default: none, a server is healthy when it accepts a connection, with TLS when its certificate is believed too.
-    /// Checks speak as requests do.
+    /// The path of a GET request. Default: none; a server is healthy when it accepts a connection, and with TLS when its certificate is
+    /// valid too. Checks use the protocol of requests.
     #[key(example = "\"/healthz\"", reader = ParsedText(health_path))]
     pub path: Option<Arc<str>>,
-    /// Which answers are healthy: statuses, and spans of them.
+    /// Statuses of healthy responses, and ranges of them.
     #[key(
         example = "[\"200-399\"]",
         default = vec![200..=399],
@@ -59,7 +59,7 @@ pub struct HealthRules {
     /// Host of the check. Default: the name of the origin.
     #[key(example = "\"app.internal\"", reader = ParsedText(health_host))]
     pub host: Option<Arc<str>>,
-    /// Time between two checks, a tenth more or less, so that gateways do not check together. 10ms to 1h.
+    /// Time between two checks, with a jitter of a tenth. 10ms to 1h.
     #[key(
         example = "\"5s\"",
         default = Duration::from_secs(5),
@@ -73,10 +73,10 @@ pub struct HealthRules {
         reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(60))
     )]
     pub timeout: Duration,
-    /// Failures in a row before a server is taken out. 1 to 100.
+    /// Consecutive failures after which a server is out of use. 1 to 100.
     #[key(example = "2", default = 2, reader = IntegerIn(1..=100))]
     pub unhealthy_after: usize,
-    /// Successes in a row before it is put back. 1 to 100.
+    /// Consecutive successes after which it is in use again. 1 to 100.
     #[key(example = "1", default = 1, reader = IntegerIn(1..=100))]
     pub healthy_after: usize,
 }

@@ -18,12 +18,12 @@ use crate::problem::ParseError;
 use crate::rules::{Certificate, Identity, Protocol, Verify};
 use crate::section::TableSection;
 
-/// TLS to the servers, be it empty; protocol = "h2" and "auto" turn it on without this. The files are read again when they change;
-/// connections made with the old ones are not used again. Default: off.
+/// TLS to the servers; an empty table enables it, and so do protocol = "h2" and "auto". The files are read again when they change;
+/// connections made with the old ones are not reused. Default: off.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Table)]
 #[table(path = "origin.NAME.tls")]
 pub struct OriginTls {
-    /// The CA certificates of the servers. Default: those that this machine trusts.
+    /// The CA certificates of the servers. Default: the trust store of this machine.
     #[key(
         example = "\"/etc/sluicegate/origin-ca.pem\"",
         shown = "\"origin-ca.pem\"",
@@ -33,12 +33,12 @@ pub struct OriginTls {
     /// The certificate of the gateway; `None`: none is sent.
     #[part(read = identity, keys = IdentityTable::keys)]
     pub identity: Option<Identity>,
-    /// The name that is asked for and that certificates must have, whatever Host the client sent. Default: the name of each server, or its
+    /// The name for SNI and for the verification of certificates, whatever Host the client sent. Default: the name of each server, or its
     /// address.
     #[key(example = "\"app.internal\"", reader = ParsedText(server_name))]
     pub server_name: Option<Arc<str>>,
-    /// The verification of a certificate: "full", "chain" for any name, or "off" for anybody, which is no better than no TLS where somebody
-    /// can interfere.
+    /// The verification of certificates: "full"; "chain", which accepts any name; or "off", which accepts any certificate and does not
+    /// protect against an attacker on the path.
     #[key(example = "\"full\"", default = Verify::Full, reader = ReadBy(verify, &[ValueKind::String]))]
     pub verify: Verify,
 }
@@ -47,7 +47,7 @@ pub struct OriginTls {
 #[derive(Table)]
 #[table(check = check_pair)]
 struct IdentityTable {
-    /// The gateway's own certificate and those that lead to its root, with key_file. Default: none.
+    /// The client certificate of the gateway and its chain, with key_file. Default: none.
     #[key(example = "\"/etc/sluicegate/gateway.pem\"", shown = "\"origin.pem\"", reader = PEM_FILE)]
     cert_file: Option<Arc<str>>,
     /// The key of that certificate.

@@ -31,15 +31,15 @@ const OWN: [HeaderName; 5] = [
     header::CONNECTION,
 ];
 
-/// An OpenTelemetry collector that is told of the spans that are recorded, by OTLP over HTTP: the gateway's own, and that of its request
-/// to the origin. Only in builds with the feature `otlp`, as packages and image are. A collector that is away or slow holds no request up.
+/// An OpenTelemetry collector that receives sampled spans by OTLP over HTTP: the span of the gateway, and that of its request to the
+/// origin. Only in builds with the feature `otlp`, which packages and image have. An unavailable or slow collector delays no request.
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(path = "tracing.otlp", check = check_build)]
 pub struct OtlpRules {
     /// The address of the collector.
     #[part(read = collector, keys = CollectorTable::keys)]
     pub collector: OtlpPlace,
-    /// Fields of each call. A value is written here, or read from a file, which is watched.
+    /// Header fields of each call. A value is a string, or read from a file, which is watched.
     #[key(
         example = "{ authorization = { file = \"/etc/sluicegate/otlp-token\" } }",
         shown = "{ x-tenant = \"edge\", authorization = { file = \"otlp-token\" } }",
@@ -47,10 +47,10 @@ pub struct OtlpRules {
         reader = ReadBy(headers, &[ValueKind::Object])
     )]
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The maximum duration of a call in all, 10ms to 1m.
+    /// The maximum duration of a call, 10ms to 1m.
     #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(WAIT))]
     pub timeout: Duration,
-    /// The maximum time for which spans wait for others, 10ms to 1m.
+    /// The maximum time for which spans are collected before a call, 10ms to 1m.
     #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
     pub interval: Duration,
     /// The attributes of this gateway, `service.name` first.
@@ -77,14 +77,14 @@ pub struct OtlpPlace {
 #[derive(Table)]
 #[table(check = check_clear_text)]
 struct CollectorTable {
-    /// Required. Its OTLP/HTTP receiver, http:// or https://; spans are posted to /v1/traces below it.
+    /// Required. The URL of the OTLP/HTTP receiver, http:// or https://; spans are posted to /v1/traces below it.
     #[key(
         example = "\"http://127.0.0.1:4318\"",
         shown = "\"https://collector.internal:4318\"",
         reader = ParsedText(url)
     )]
     endpoint: Uri,
-    /// The CA certificates of the collector, with https://. Default: those that this machine trusts.
+    /// The CA certificates of the collector, with https://. Default: the trust store of this machine.
     #[key(
         example = "\"/etc/sluicegate/collector-ca.pem\"",
         shown = "\"collector-ca.pem\"",
@@ -104,7 +104,7 @@ struct ResourceTable {
         reader = ReadBy(attribute_text, &[ValueKind::String])
     )]
     service_name: Box<str>,
-    /// More attributes of the gateway, at most 64 texts. Default: none.
+    /// Further resource attributes, at most 64 strings. Default: none.
     #[key(
         example = "{ \"deployment.environment.name\" = \"production\" }",
         default = Vec::new(),

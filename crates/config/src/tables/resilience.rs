@@ -18,40 +18,40 @@ const FAILED: RangeInclusive<u64> = 500..=599;
 const EJECTION_TIME: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(86_400);
 
-/// A server that fails requests is left alone for a while. Default: none is; with this table, as below.
+/// Passive health checks: a server that fails requests is ejected for a time. With this table the defaults below apply. Default: none.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.outlier_detection", check = check_ejection_times)]
 pub struct OutlierDetectionRules {
-    /// The number of failed requests in a row. 1 to 1000.
+    /// Consecutive failed requests after which a server is ejected. 1 to 1000.
     #[key(example = "5", default = 5, reader = IntegerIn(1..=1_000))]
     pub consecutive_failures: u32,
-    /// The failures that count: "connect", no connection; "timeout", no answer in time; "reset", a broken one; and statuses from 500 to
-    /// 599, or spans.
+    /// The failures that count: "connect", no connection; "timeout", no response in time; "reset", a broken response; and statuses from 500
+    /// to 599, or ranges of them.
     #[key(
         example = "[\"connect\", \"timeout\", \"reset\", 502, 503, 504]",
         default = outliers(),
         reader = ListOf(failure_class, FAILED)
     )]
     pub on: Vec<FailureClass>,
-    /// The duration of the first ejection; twice that when it fails again soon, then three times, up to max_ejection_time. 100ms to 1d.
+    /// The duration of the first ejection; the n-th one in succession lasts n times as long, up to max_ejection_time. 100ms to 1d.
     #[key(example = "\"10s\"", default = Duration::from_secs(10), reader = DurationIn(EJECTION_TIME))]
     pub base_ejection_time: Duration,
-    /// The longest. 100ms to 1d.
+    /// The maximum duration of an ejection. 100ms to 1d.
     #[key(example = "\"5m\"", default = Duration::from_secs(300), reader = DurationIn(EJECTION_TIME))]
     pub max_ejection_time: Duration,
-    /// The maximum percentage of servers that may be out of use after an ejection, for whatever reason. 1 to 100. With few servers it is
-    /// rounded down: of one none is ejected at 50, of two one.
+    /// The maximum percentage of servers out of use, for whatever reason, after an ejection. 1 to 100. It is rounded down: with 50, of one
+    /// server none is ejected, of two one.
     #[key(example = "50", default = Percent(50), reader = IntegerIn(1..=100))]
     pub max_percent: Percent,
 }
 
-/// The failures that `retries` are for. Default: for connections that cannot be made, without a budget; with this table, as below.
+/// Conditions of retries. With this table the defaults below apply. Default: failed connections are retried, without a budget.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.retry")]
 pub struct RetryRules {
-    /// After which failures, as in outlier_detection. What was sent is sent again only with an idempotent method, while its body is at
-    /// hand (64 KiB) and the client has seen nothing of an answer; a stream of HTTP/2 that the server refused, or that its GOAWAY leaves
-    /// out, whatever its method and without a rule. No try is charged to a limit again.
+    /// The failures that are retried, as in outlier_detection. A request that was sent is retried only with an idempotent method, while its
+    /// body is buffered (64 KiB) and the client has received nothing of a response. An HTTP/2 stream that the server refused, or that its
+    /// GOAWAY excludes, is retried with any method and without a rule. A retry is not charged to limits.
     #[key(
         example = "[\"connect\", \"timeout\", 503]",
         shown = "[\"connect\"]",
@@ -59,13 +59,13 @@ pub struct RetryRules {
         reader = ListOf(failure_class, FAILED)
     )]
     pub on: Vec<FailureClass>,
-    /// The maximum number of retries for a hundred requests of the second before. 0% to 100%.
+    /// The retry budget: the maximum share of retries among the requests of the last second. 0% to 100%.
     #[key(example = "\"20%\"", default = Percent(20), reader = ParsedText(percent))]
     pub budget: Percent,
-    /// And how many a second beside. 0 to 100000.
+    /// Retries per second that the budget allows in addition. 0 to 100000.
     #[key(example = "10", default = 10, reader = IntegerIn(0..=100_000))]
     pub min_per_second: u32,
-    /// For how long after its decision a request may be tried again. 1ms to 1h. Default: as long as tries fail; each has the timeouts
+    /// The time after the decision within which a request may be retried. 1ms to 1h. Default: no deadline; each attempt has the timeouts
     /// above.
     #[key(
         example = "\"10s\"",
@@ -78,15 +78,15 @@ pub struct RetryRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(path = "origin.NAME.circuit_breaker", check = check_bounds)]
 pub struct CircuitBreakerRules {
-    /// Required, unless max_connections is given. Requests in flight at each server. 1 to 1000000.
+    /// Required unless max_connections is set. Maximum number of requests in flight at each server. 1 to 1000000.
     #[key(example = "100", reader = IntegerIn(1..=1_000_000))]
     pub max_requests: Option<u32>,
-    /// Connections open to each server for requests, idle ones too; not those of health checks. 1 to 10000. Over HTTP/1.1 that is also
-    /// the most requests in flight. Default: as many as there are requests in flight.
+    /// Maximum number of connections to each server, including idle ones and excluding health checks. 1 to 10000. Over HTTP/1.1 it also
+    /// bounds the requests in flight. Default: none.
     #[key(example = "100", reader = IntegerIn(1..=10_000))]
     pub max_connections: Option<u32>,
-    /// Requests of this origin that wait for a place at a server. 0 to 10000. Others get 503 with Retry-After. With max_connections, one
-    /// that has waited counts until it has its connection, since it waits again if the server has none for it.
+    /// Maximum number of requests of this origin that wait for a server. 0 to 10000. Further ones get 503 with Retry-After. With
+    /// max_connections, a request that has waited counts until it has its connection, since it waits again if the server has none for it.
     #[key(example = "50", shown = "0", default = 0, reader = IntegerIn(0..=10_000))]
     pub max_pending: u32,
     /// The maximum time for which a request waits. 1ms to 1m.
@@ -96,9 +96,9 @@ pub struct CircuitBreakerRules {
         reader = DurationIn(Duration::from_millis(1)..=Duration::from_secs(60))
     )]
     pub pending_timeout: Duration,
-    /// Which waiting request is next:
-    ///   "fifo"  default: the one that came first; while the queue is full, new requests get 503
-    ///   "lifo"  the newest: under overload some are served in time instead of all too late; while the queue is full, the oldest gets 503
+    /// The order of waiting requests:
+    ///   "fifo"  default: the oldest first; while the queue is full, a new request gets 503
+    ///   "lifo"  the newest first, so that some are served in time under overload; while the queue is full, the oldest gets 503
     ///   "fair"  clients in turn, by the network of client.ip (/32, IPv6 /64); while the queue is full, the newest request of the client
     ///           that has the most gets 503
     #[key(

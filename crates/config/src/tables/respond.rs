@@ -10,7 +10,7 @@ use crate::problem::ParseError;
 use crate::refusal::headers;
 use crate::section::TableSection;
 
-/// Answer here instead of at an origin.
+/// A fixed response instead of an origin.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "route[].respond", check = complete_type)]
 pub struct FixedResponse {

@@ -54,27 +54,27 @@ pub struct ServerRules {
     /// The maximum time for which one write of a response waits for the client. 1ms to 1d.
     #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(CLIENT_WAIT))]
     pub client_write_timeout: Duration,
-    /// Largest request head: request line and header fields together. 1KiB to 1MiB.
+    /// Maximum size of a request head, request line and header fields together. 1KiB to 1MiB.
     #[key(example = "\"32KiB\"", default = 32 << 10, reader = SizeIn(1 << 10..=1 << 20))]
     pub max_header_bytes: usize,
-    /// Most header fields of a request. 1 to 256.
+    /// Maximum number of header fields of a request. 1 to 256.
     #[key(example = "100", default = 100, reader = IntegerIn(1..=256))]
     pub max_headers: usize,
-    /// Largest request body, 0B to 1TiB. A route may say otherwise.
+    /// Maximum size of a request body, 0B to 1TiB. A route can override it.
     #[key(example = "\"100MiB\"", default = 100 << 20, reader = SizeIn(0..=LARGEST_BODY))]
     pub max_body_bytes: u64,
-    /// A directory, made if only it is missing, in which counters survive restart, upgrade and `kill -9`; nobody else may write to it.
-    /// docs/operations/persistence.md says where to put it. Default: none, counters end with the process unless it hands them to a
-    /// new process (below).
+    /// The directory in which counters survive a restart, an upgrade and `kill -9`. It is created if its parent exists; no other user may
+    /// have write access. docs/operations/persistence.md says where to put it. Default: none; counters end with the process unless
+    /// upgrade_socket hands them to a new one.
     #[key(example = "\"/var/lib/sluicegate/state\"", reader = ReadBy(state_dir, &[ValueKind::String]))]
     pub state_dir: Option<PathBuf>,
-    /// The Unix socket by which a new process takes the listeners over (`sluicegate upgrade`); the gateway makes it, for its own user and
-    /// root alone. Without a state_dir counters then lie in memory that goes with them. At most 96 bytes. Default: upgrade.sock in
-    /// state_dir; without one none, and there is no upgrade.
+    /// The Unix socket over which a new process takes over the listeners (`sluicegate upgrade`). The gateway creates it, accessible to its
+    /// own user and root only. Without a state_dir the counters are then in memory that is handed over with the listeners. At most 96
+    /// bytes. Default: upgrade.sock in state_dir; without a state_dir there is no socket and no upgrade.
     #[key(example = "\"/run/sluicegate/upgrade.sock\"", reader = ReadBy(upgrade_socket, &[ValueKind::String]))]
     upgrade_socket: Option<PathBuf>,
-    /// Bytes of a request body that are read before the decision where a key counts by what is in it, 1B to 32KiB. Of a larger body
-    /// nothing is read, and its keys are missing.
+    /// Maximum size of a request body that is read before the decision, where a key is in the body, 1B to 32KiB. A larger body is not read,
+    /// and its keys are missing.
     #[key(
         example = "\"16KiB\"",
         default = 16 << 10,
@@ -89,8 +89,8 @@ pub struct ServerRules {
     pub http2: Http2Rules,
 }
 
-/// The limits of HTTP/2 on one connection of a client. What is sent ahead, reset or never ended has bounds of its own;
-/// docs/operations/protocols.md names them.
+/// Limits of HTTP/2 on one client connection. Flow-control windows, resets and unfinished streams have fixed bounds;
+/// docs/operations/protocols.md lists them.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "server.http2")]
 pub struct Http2Rules {

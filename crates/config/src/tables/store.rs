@@ -44,14 +44,15 @@ pub struct StoreRules {
     /// The place of the store, and the way into it.
     #[part(read = access, keys = Vec::new)]
     pub access: StoreAccess,
-    /// The beginning of every key in the store, 1 to 64 of the characters a-z A-Z 0-9 _ - . : / ; fleets with different ones do not meet.
+    /// The prefix of every key in the store, 1 to 64 of the characters a-z A-Z 0-9 _ - . : / ; fleets with different prefixes share
+    /// nothing.
     #[key(
         example = "\"sluicegate\"",
         default = "sluicegate".to_owned(),
         reader = ReadBy(prefix, &[ValueKind::String])
     )]
     pub prefix: String,
-    /// The maximum duration of one call, whatever happens, 1ms to 5s. Then `on_store_failure` holds for the request.
+    /// The maximum duration of one call, 1ms to 5s. After it `on_store_failure` applies to the request.
     #[key(
         example = "\"20ms\"",
         default = Duration::from_millis(20),
@@ -61,19 +62,19 @@ pub struct StoreRules {
     /// The maximum duration of connecting, 10ms to 60s. No request waits for one.
     #[key(example = "\"1s\"", default = Duration::from_secs(1), reader = DurationIn(WAIT))]
     pub connect_timeout: Duration,
-    /// The interval at which limits with store = "shared" exchange their counts with the store, 10ms to 60s. Between two meetings gateways
-    /// do not know of each other: docs/fleet.md says by how much they may exceed a limit.
+    /// The interval at which limits with store = "shared" exchange their counts with the store, 10ms to 60s. Between two exchanges gateways
+    /// do not see the charges of each other: docs/fleet.md says by how much they may exceed a limit.
     #[key(example = "\"250ms\"", default = Duration::from_millis(250), reader = DurationIn(WAIT))]
     pub sync_interval: Duration,
-    /// 32 hexadecimal digits that keys are hashed under, the same on all gateways: openssl rand -hex 16. Default: made once, and kept in
-    /// the store, where who reads it can tell whether a key that he guesses has counters.
+    /// A file with 32 hexadecimal digits: the secret under which keys are hashed, the same on all gateways: openssl rand -hex 16. Default:
+    /// generated once and kept in the store, whose readers can then test whether a guessed key has counters.
     #[key(
         example = "\"/etc/sluicegate/store-secret\"",
         shown = "\"store-secret\"",
         reader = ReadBy(seed, &[ValueKind::String])
     )]
     pub secret_file: Option<StoreSeed>,
-    /// True lets /readyz succeed only once the store was reached; it does not turn back when the store goes away.
+    /// True makes /readyz fail until the store was reached for the first time; a later outage of the store does not change it.
     #[key(
         example = "true",
         shown = "false",

@@ -17,12 +17,11 @@ use crate::section::TableSection;
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(path = "tracing", check = check_propagation)]
 pub struct TracingRules {
-    /// True gives requests a trace on their way to the origin, in `traceparent` and `tracestate` (W3C Trace Context): the client's, under a
-    /// span of the gateway, or a new one with the request's own id. Its ids are in the log. Default: false, these fields pass as they are.
+    /// True sends `traceparent` and `tracestate` (W3C Trace Context) to the origin: the trace of the client with a span of the gateway, or
+    /// a new trace with the id of the request. The ids are in the log. Default: false, these fields pass unchanged.
     #[key(example = "true", default = false, reader = Flag(false, true))]
     pub propagate: bool,
-    /// The share of traces that are marked as recorded, 0% to 100%. A flag that came from [client] trusted_proxies stays as it is.
-    /// Default: "100%".
+    /// The share of traces with the sampled flag, 0% to 100%. A flag set by [client] trusted_proxies is kept. Default: "100%".
     #[key(example = "\"10%\"", default = Share::ALL, reader = ParsedText(any_share))]
     pub sample_ratio: Share,
     /// The OpenTelemetry collector that spans are sent to. Default: none, the log has their ids.
