@@ -14,8 +14,8 @@ pub(super) fn missing(limit: &LimitRules) -> Option<String> {
     let effect = match limit.on_missing? {
         OnMissing::Refuse => "is answered with 400",
         OnMissing::Ip => "is counted by the client's address",
-        OnMissing::Shared => "is counted together with all others like it",
-        OnMissing::Skip => "is not counted, unless the part is there and cannot be read",
+        OnMissing::Shared => "is counted together with all others without it",
+        OnMissing::Skip => "is not counted, unless the part is present and unreadable",
     };
     Some(format!("A request that lacks a part of the key {effect}."))
 }
@@ -25,16 +25,16 @@ pub(super) fn counts(limit: &LimitRules) -> Option<String> {
     let cost = match &limit.cost {
         CostRules::Fixed(cost) if cost.get() == 1 => None,
         CostRules::Fixed(cost) => Some(format!(
-            "A request takes {} of each count.",
+            "A request costs {} units.",
             count(cost.get().into())
         )),
         CostRules::Measured(measured) => Some(measured_cost(measured)),
     };
     let condition = limit.count_if.as_ref().map(|condition| {
-        format!("It is charged when it comes, and the charge is given back unless {condition}.")
+        format!("The charge is made when the request arrives, and refunded unless {condition}.")
     });
     let stored = (limit.count == CountedRequests::Origin).then(|| {
-        "It is charged when it comes, and the charge is given back when a stored answer is served without the origin."
+        "The charge is made when the request arrives, and refunded when the response comes from the cache without the origin."
             .to_owned()
     });
     let both: Vec<String> = [cost, condition, stored].into_iter().flatten().collect();
@@ -56,33 +56,28 @@ fn measured_cost(measured: &MeasuredCost) -> String {
     };
     let amount = match &measured.source {
         CostSource::ResponseField(by) if unit == 1 => {
-            format!("with its answer what the field {by} says")
+            format!("then the value of the response field {by}")
         }
         CostSource::ResponseField(by) => {
-            format!(
-                "with its answer {} of what the field {by} says",
-                each("unit")
-            )
+            format!("then {} of the response field {by}", each("unit"))
         }
         CostSource::ResponseJson(at) if unit == 1 => {
-            format!("at its end what {at} in the answer's body says")
+            format!("at its end the value of {at} in the response body")
         }
-        CostSource::ResponseJson(at) => format!(
-            "at its end {} of what {at} in the answer's body says",
-            each("unit")
-        ),
-        CostSource::ResponseBytes => format!("at its end {} of the answer's body", each("byte")),
-        CostSource::RequestBytes => format!("at its end {} of its body", each("byte")),
+        CostSource::ResponseJson(at) => {
+            format!("at its end {} of {at} in the response body", each("unit"))
+        }
+        CostSource::ResponseBytes => format!("at its end {} of the response body", each("byte")),
+        CostSource::RequestBytes => format!("at its end {} of the request body", each("byte")),
         CostSource::ResponseDuration => format!(
             "at its end 1 for every {:?} since its decision",
             Duration::from_millis(unit)
         ),
     };
-    let mut text = format!(
-        "A request takes {reserved} of each count when it comes, and {amount}, at most {at_most}."
-    );
+    let mut text =
+        format!("A request costs {reserved} when it arrives, and {amount}, at most {at_most}.");
     if measured.reserve != ReserveRules::OneUnit {
-        text.push_str(" The difference is given back, or charged too.");
+        text.push_str(" The difference is refunded or charged.");
     }
     text
 }
@@ -92,46 +87,46 @@ fn announced_reserve(announced: &AnnouncedReserve) -> String {
     let parts: Vec<String> = (announced.parts.iter())
         .map(|part| match part {
             ReservePart::Units(units) => count((*units).into()),
-            ReservePart::Json(at) => format!("what {at} in its body says"),
+            ReservePart::Json(at) => format!("the value of {at} in its body"),
         })
         .collect();
     let most = count(announced.most.get().into());
-    format!("{} ({most} where it says nothing)", parts.join(" plus "))
+    format!("{} ({most} without one)", parts.join(" plus "))
 }
 
 /// Describes the treatment of a request that exceeds the limit, with its exceptions.
 pub(super) fn exceeded(limit: &LimitRules) -> String {
     let mut text = match &limit.action {
-        Action::Reject => "What exceeds it is refused.".to_owned(),
+        Action::Reject => "A request that exceeds it is rejected.".to_owned(),
         Action::Delay => {
-            "What exceeds it waits for its turn, and is refused where the queue ends.".to_owned()
+            "A request that exceeds it waits, and is rejected if the queue is full.".to_owned()
         }
         Action::Mark { field, then: None } => {
-            format!("What exceeds it passes, with the field {field}.")
+            format!("A request that exceeds it passes, with the field {field}.")
         }
         Action::Mark {
             field,
             then: Some(then),
         } => {
-            format!("What exceeds it passes with the field {field}, if {then} has room.")
+            format!("A request that exceeds it passes with the field {field}, if {then} admits it.")
         }
         Action::Challenge { rules, unsolved } => format!(
-            "A browser that exceeds it gets a page, at most as often as {unsolved} allows; once it has solved that, by {}, it has these \
-             rates for itself for {}. What else exceeds it is refused.",
+            "A browser that exceeds it gets a challenge page, as often as {unsolved} admits; after it has solved that, by {}, it has \
+             these rates for itself for {}. Any other request that exceeds it is rejected.",
             rules.methods.name(),
             span(rules.valid_for.as_secs())
         ),
-        Action::Shadow => "It is in shadow: it counts and reports, and refuses nobody.".to_owned(),
+        Action::Shadow => "In shadow: it counts and reports, and rejects nothing.".to_owned(),
     };
     if limit.enforce != Share::ALL {
         text.push_str(&format!(
-            " That holds for {} of its keys; for the others it is in shadow.",
+            " It is enforced for {} of its keys, and in shadow for the others.",
             limit.enforce
         ));
     }
     if !limit.retry_jitter.is_zero() {
         text.push_str(&format!(
-            " Retry-After is up to {:?} later than it has room again, so that clients do not all come back at once.",
+            " Retry-After has a jitter of up to {:?}, so that clients do not all return at once.",
             limit.retry_jitter
         ));
     }
@@ -142,7 +137,7 @@ pub(super) fn exceeded(limit: &LimitRules) -> String {
 pub(super) fn shadow_rates(limit: &LimitRules) -> Option<String> {
     let policy = limit.shadow_rates.as_ref()?;
     Some(format!(
-        "Beside that {} is judged, and only reported.",
+        "Shadow rates: {}, only reported.",
         listed(&rates(policy))
     ))
 }

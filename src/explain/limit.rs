@@ -119,7 +119,7 @@ impl LimitExplained {
         lines.extend(self.ban.clone());
         lines.extend(self.shadow_rates.clone());
         lines.push(format!(
-            "It takes up to {}, for {}.",
+            "Memory: up to {}, for {}.",
             bytes(self.memory_bytes),
             match self.capacity {
                 1 => "one key".to_owned(),
@@ -133,14 +133,14 @@ impl LimitExplained {
             .map(|route| format!("{route:?}"))
             .collect();
         lines.extend(match routes.as_slice() {
-            [] if self.instead_of.is_empty() => Some("No route asks it.".to_owned()),
+            [] if self.instead_of.is_empty() => Some("No route uses it.".to_owned()),
             [] => None,
-            [route] => Some(format!("The route {route} asks it.")),
-            routes => Some(format!("The routes {} ask it.", listed(routes))),
+            [route] => Some(format!("Used by the route {route}.")),
+            routes => Some(format!("Used by the routes {}.", listed(routes))),
         });
         if !self.instead_of.is_empty() {
             lines.push(format!(
-                "It is asked in place of {}, once that is exceeded.",
+                "Applies in place of {} once that is exceeded.",
                 listed(&self.instead_of)
             ));
         }
@@ -161,30 +161,30 @@ fn allows(limit: &LimitRules) -> String {
 fn judged(policy: &Policy) -> String {
     match policy.algorithm() {
         Algorithm::SlidingWindow => {
-            "Judged by a sliding window: the count of this window, and the part of the last that still overlaps.".to_owned()
+            "Algorithm: sliding window, approximated by the count of this window and the overlapping share of the previous one.".to_owned()
         }
-        Algorithm::Exact => "Judged by a log of every admission.".to_owned(),
+        Algorithm::Exact => "Algorithm: exact, a log of every admission.".to_owned(),
         Algorithm::FixedWindow(Alignment::Epoch) => {
-            "Judged by windows that begin at multiples of the period, in UTC.".to_owned()
+            "Algorithm: fixed windows that begin at multiples of the period, in UTC.".to_owned()
         }
         Algorithm::FixedWindow(Alignment::FirstRequest) => {
-            "Judged by windows that begin with a key's first request.".to_owned()
+            "Algorithm: fixed windows that begin with a key's first request.".to_owned()
         }
         Algorithm::FixedWindow(Alignment::Calendar { .. }) => {
-            "Judged by the days, weeks or months of a place.".to_owned()
+            "Algorithm: fixed windows, the days, weeks or months of a time zone.".to_owned()
         }
         Algorithm::TokenBucket { refill, .. } => {
             let refill = match refill {
-                Refill::Greedy => "come back one by one",
-                Refill::Interval => "come back together when a period ends",
+                Refill::Greedy => "refilled continuously",
+                Refill::Interval => "refilled at the end of each period",
             };
-            format!("Judged by a bucket of tokens, which {refill}.")
+            format!("Algorithm: token bucket, {refill}.")
         }
         Algorithm::Gcra { .. } => {
-            "Judged by the moment at which the next request is due, with a tolerance.".to_owned()
+            "Algorithm: GCRA, the theoretical arrival time of the next request with a burst tolerance.".to_owned()
         }
         Algorithm::LeakyBucket { queue, max_wait } => format!(
-            "Judged by a leaky bucket: requests leave one by one, up to {} wait, none longer than {:?}.",
+            "Algorithm: leaky bucket; requests leave one by one, up to {} wait, each for at most {:?}.",
             count((*queue).into()),
             max_wait
         ),
@@ -197,7 +197,7 @@ fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
     let period = span(rate.period().as_secs().into());
     let by_timing = |most: u64, where_exact: &str| {
         format!(
-            "Never more than {} in {where_exact}; who times requests to the edges of two can get {} in some other {period}.",
+            "Worst case: never more than {} in {where_exact}, and {} in any other {period} if bursts are timed to the edge between two.",
             count(n),
             count(most)
         )
@@ -205,7 +205,7 @@ fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
     let from_burst = |burst: Option<u32>| {
         let burst = u64::from(burst.unwrap_or(rate.count()));
         format!(
-            "At most {} at once, and {} in any {period}: the burst and what comes back.",
+            "Worst case: {} at once, and {} in any {period}, the burst and the refill.",
             count(burst),
             count(burst + n)
         )
@@ -213,17 +213,14 @@ fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
     match algorithm {
         // All of the last window's count came at its very end.
         Algorithm::SlidingWindow => by_timing(2 * n, &format!("{period} aligned to the clock")),
-        Algorithm::Exact => format!(
-            "Never more than {} in any {period}, whoever times what.",
-            count(n)
-        ),
+        Algorithm::Exact => format!("Worst case: never more than {} in any {period}.", count(n)),
         Algorithm::FixedWindow(Alignment::FirstRequest) => by_timing(2 * n - 1, "a window"),
         Algorithm::FixedWindow(Alignment::Epoch | Alignment::Calendar { .. }) => {
             by_timing(2 * n, "a window")
         }
         Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst } => from_burst(*burst),
         Algorithm::LeakyBucket { .. } => format!(
-            "At most {} leave in any {period}, at least {:.3} s apart.",
+            "Worst case: {} leave in any {period}, at least {:.3} s apart.",
             count(n + 1),
             f64::from(rate.period().as_secs()) / f64::from(rate.count())
         ),
@@ -253,13 +250,13 @@ fn held_seconds(algorithm: &Algorithm, rate: &Rate) -> u64 {
 /// Describes the effect of a flood of new keys, contract C3, and the capacity that withstands it.
 fn when_full(limit: &LimitRules, held: u64) -> String {
     if limit.key.0 == [KeyPart::Global] {
-        return "There is one key, so it is never full.".to_owned();
+        return "It has one key and cannot be full.".to_owned();
     }
     let keys = limit.capacity.keys();
     format!(
-        "A key holds its place for up to {} after its last request. Up to {} new keys a second fit; for R a second set capacity to \
-         at least R × {}. Beyond that, newcomers are counted together: nobody passes uncounted, some may be refused for others, \
-         and metric, log and /status say so.{}",
+        "A key keeps its slot for up to {} after its last request, so {} new keys a second fit; for R a second set capacity to \
+         at least R × {}. Beyond that new keys share counters: every request is counted, some may be rejected because of others, \
+         and metric, log and /status report it.{}",
         span(held),
         count(keys / held.max(1)),
         count(held.max(1)),
@@ -273,7 +270,7 @@ fn when_invented(limit: &LimitRules) -> String {
         return String::new();
     }
     format!(
-        " Clients choose their keys: one that has taken {} of them gets further ones only where room is left for others.",
+        " Clients can invent keys: a client with {} keys gets further ones only while enough slots are free for others.",
         count(Limit::share_of(limit.capacity))
     )
 }

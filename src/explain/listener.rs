@@ -58,7 +58,7 @@ impl ListenerExplained {
     pub(super) fn sentences(&self) -> Vec<String> {
         vec![
             format!(
-                "Proxies of {} ask here {}; nothing is forwarded.",
+                "Proxies of {} ask {}; nothing is forwarded.",
                 self.asked_by, self.asked_about
             ),
             format!("The answer is {}.", self.answers),

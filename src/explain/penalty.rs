@@ -14,19 +14,19 @@ pub(super) fn ban(limit: &LimitRules) -> Option<String> {
     let rules = limit.ban?;
     let lengths = lengths(&rules);
     let when = match limit.action {
-        Action::Shadow => "While it is in shadow nobody is banned; once it is enforced",
+        Action::Shadow => "No key is banned while it is in shadow; once it is enforced",
         Action::Reject | Action::Delay | Action::Mark { .. } | Action::Challenge { .. } => {
-            "Beyond that"
+            "After a rejection"
         }
     };
     let fades = if rules.factor() > BanFactor::ONE {
         let max = span(rules.max().as_secs());
-        format!(" Every {max} without a ban, one of those before is forgotten.")
+        format!(" After every {max} without a ban one previous ban is forgotten.")
     } else {
         String::new()
     };
     Some(format!(
-        "{when} a key is banned {lengths}, from the refusal on and whatever the rates say.{fades}"
+        "{when} a key is banned {lengths}, from the rejection on and whatever the rates admit.{fades}"
     ))
 }
 
@@ -41,7 +41,7 @@ fn lengths(rules: &BanRules) -> String {
             let max = span(rules.max().as_secs());
             format!("for {}, and so on up to {max}", each.join(", then "))
         }
-        _ => format!("for {}, one after another", listed(&each)),
+        _ => format!("for {}, in succession", listed(&each)),
     }
 }
 
@@ -49,7 +49,7 @@ fn lengths(rules: &BanRules) -> String {
 pub(super) fn concurrency(limit: &LimitRules) -> Option<String> {
     let most = limit.concurrency?;
     Some(format!(
-        "At most {} of a key may be in flight at the same time, WebSockets and downloads to their end.",
+        "Concurrency: at most {} of a key in flight, WebSockets and downloads until their end.",
         match most.get() {
             1 => "one request".to_owned(),
             most => format!("{} requests", count(most.into())),
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn the_lengths_of_bans_are_listed_one_by_one() {
         assert_eq!(told(10, 100, 10), "for 10m");
-        assert_eq!(told(10, 200, 15), "for 10m and 15m, one after another");
+        assert_eq!(told(10, 200, 15), "for 10m and 15m, in succession");
         assert_eq!(
             told(10, 200, 1440),
             "for 10m, then 20m, then 40m, then 80m, and so on up to 1d"

@@ -171,12 +171,12 @@ impl RequestExplained {
         self.route = index.map(|index| name(snapshot, index));
         self.list = list_text(located.standing);
         if let ListMatch::Blocked(_) = located.standing {
-            self.outcome = "refused with 403, before any limit".to_owned();
+            self.outcome = "rejected with 403, before any limit".to_owned();
             return;
         }
         let blocking = self.add_limits(snapshot, seed, located);
         self.outcome = match blocking {
-            Some(limit) => format!("refused with 403: the limit {limit} blocks it"),
+            Some(limit) => format!("rejected with 403: the limit {limit} blocks it"),
             None if self.limits.is_empty() => action_text(located),
             None => format!("{}, if all of these limits admit it", action_text(located)),
         };
@@ -233,8 +233,8 @@ fn candidates(
 
 fn client_text(client: ClientAddress) -> String {
     match client.source {
-        AddressSource::Connection => format!("{}, the other end of the connection", client.address),
-        AddressSource::Forwarded => format!("{}, as a trusted hop says", client.address),
+        AddressSource::Connection => format!("{}, the peer of the connection", client.address),
+        AddressSource::Forwarded => format!("{}, named by a trusted proxy", client.address),
     }
 }
 
@@ -248,7 +248,7 @@ fn place_text(snapshot: &Snapshot, client: IpAddr) -> Vec<String> {
     };
     let place = databases.find(client);
     let line = |field: GeoField| match databases.source(client, field) {
-        None => format!("{field} = {}, no database has it", place.text(field)),
+        None => format!("{field} = {}, in no database", place.text(field)),
         Some(database) => {
             let mut files = files.iter();
             let file = files.find(|file| Arc::ptr_eq(&file.database, database));
@@ -268,7 +268,7 @@ fn place_text(snapshot: &Snapshot, client: IpAddr) -> Vec<String> {
 fn list_text(list: ListMatch<'_>) -> Option<String> {
     match list {
         ListMatch::Ordinary => None,
-        ListMatch::Allowed(list) => Some(format!("the list {list:?} lets it past the limits")),
+        ListMatch::Allowed(list) => Some(format!("the list {list:?} exempts it from the limits")),
         ListMatch::Blocked(list) => Some(format!("the list {list:?} blocks it")),
     }
 }
@@ -285,9 +285,11 @@ fn action_text(located: &Located<'_>) -> String {
             format!("forwarded to the origin {:?}{rewritten}", pool.name)
         }
         ActiveAction::Redirect(redirect) => {
-            format!("sent elsewhere with {}", redirect.status.as_u16())
+            format!("redirected with {}", redirect.status.as_u16())
         }
-        ActiveAction::Respond(fixed) => format!("answered here with {}", fixed.status.as_u16()),
+        ActiveAction::Respond(fixed) => {
+            format!("answered by the gateway with {}", fixed.status.as_u16())
+        }
     }
 }
 
@@ -298,7 +300,7 @@ fn removed(snapshot: &Snapshot, question: &mut RequestQuestion) -> Vec<String> {
     let mut told = Vec::new();
     if review.is_untrusted_forwarding {
         told.push(format!(
-            "{peer} says that it forwards for somebody and is not in client.trusted_proxies, so it counts as the client; if it is your \
+            "{peer} sends forwarding fields and is not in client.trusted_proxies, so it is the client; if it is your \
              proxy or load balancer, write [client] trusted_proxies = [\"{peer}\"]",
             peer = question.peer
         ));
@@ -308,11 +310,11 @@ fn removed(snapshot: &Snapshot, question: &mut RequestQuestion) -> Vec<String> {
         question.headers.remove(&name);
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         let why = if !name.as_str().bytes().all(plain) {
-            "other servers may take its name for another; see server.underscores"
+            "servers may read its name as another one; see server.underscores"
         } else if is_trusted {
-            "only a proxy may say it, and client.trusted_headers does not list it"
+            "only a proxy may set it, and client.trusted_headers does not list it"
         } else {
-            "only a trusted proxy may say it"
+            "only a trusted proxy may set it"
         };
         told.push(format!("{name}: removed, {why}"));
     }
@@ -342,15 +344,15 @@ fn in_tier(found: TierMatch<'_>, tier: &Tier) -> String {
 
 fn rejected(problem: GatewayProblem) -> String {
     let why = match problem {
-        GatewayProblem::NoRoute => "no route takes it",
+        GatewayProblem::NoRoute => "no route matches",
         GatewayProblem::AmbiguousPath => {
-            "its path has a second reading, which another route would treat otherwise"
+            "its path is ambiguous, and another reading has a different route"
         }
         GatewayProblem::HeadTooLarge => "its head or path is too large",
-        GatewayProblem::BodyTooLarge => "its body is larger than the route takes",
+        GatewayProblem::BodyTooLarge => "its body is larger than the route accepts",
         _ => "it is malformed",
     };
-    format!("refused with {}: {why}", problem.status().as_u16())
+    format!("rejected with {}: {why}", problem.status().as_u16())
 }
 
 /// Returns the winner with the criterion that decided for it, and each of the others with the one that decided against it.
@@ -364,15 +366,17 @@ fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
         match (candidate.objection, winner) {
             (Some(objection), _) => {
                 let what = match objection {
-                    RouteCondition::Methods => "does not name the method",
-                    RouteCondition::Client => "does not take the client",
-                    RouteCondition::Place => "does not take the client's country, city or network",
-                    RouteCondition::Headers => "asks for other headers",
-                    RouteCondition::Query => "asks for another query",
+                    RouteCondition::Methods => "does not match the method",
+                    RouteCondition::Client => "does not match the client",
+                    RouteCondition::Place => "does not match the client's country, city or network",
+                    RouteCondition::Headers => "requires other headers",
+                    RouteCondition::Query => "requires another query",
                 };
                 reasons.push(format!("{name:?} {what}"));
             }
-            (None, Some(winner)) if at == winner => reasons.push(format!("{name:?} takes it")),
+            (None, Some(winner)) if at == winner => {
+                reasons.push(format!("{name:?} matches and takes precedence"))
+            }
             (None, Some(winner)) => {
                 // The criterion that separates the winner from this one is the greatest between neighbors on the way.
                 let between = candidates.get(winner..at).unwrap_or_default();
@@ -381,7 +385,7 @@ fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
                     .filter_map(|candidate| candidate.wins_by)
                     .min();
                 let by = decided.map_or("", criterion);
-                reasons.push(format!("{name:?} would take it too, but gives way: {by}"));
+                reasons.push(format!("{name:?} matches too, but comes later: {by}"));
             }
             (None, None) => {}
         }
@@ -394,11 +398,11 @@ fn criterion(criterion: RankCriterion) -> &'static str {
         RankCriterion::Host => "its host is less specific",
         RankCriterion::Path => "its path is less specific",
         RankCriterion::Client => "its condition on the client is wider",
-        RankCriterion::Place => "it asks for less of the client's country, city or network",
-        RankCriterion::Headers => "it asks for fewer headers",
-        RankCriterion::Query => "it asks for less of the query",
-        RankCriterion::Methods => "it names the method less",
-        RankCriterion::Order => "it stands later in the file",
+        RankCriterion::Place => "it has fewer conditions on country, city or network",
+        RankCriterion::Headers => "it requires fewer headers",
+        RankCriterion::Query => "it requires fewer query parameters",
+        RankCriterion::Methods => "its condition on the method is less specific",
+        RankCriterion::Order => "it is later in the file",
     }
 }
 

@@ -78,10 +78,10 @@ impl RouteExplained {
             action: match &route.action {
                 RouteAction::Forward(origin) => format!("forwarded to the origin {origin:?}"),
                 RouteAction::Respond(fixed) => {
-                    format!("answered here with {}", fixed.status.as_u16())
+                    format!("answered by the gateway with {}", fixed.status.as_u16())
                 }
                 RouteAction::Redirect(redirect) => {
-                    format!("sent elsewhere with {}", redirect.status.as_u16())
+                    format!("redirected with {}", redirect.status.as_u16())
                 }
             },
             cache: route.cache.as_ref().map(stores),
@@ -95,9 +95,9 @@ impl RouteExplained {
 
     /// Returns a line for each property.
     pub(super) fn sentences(&self) -> Vec<String> {
-        let mut lines = vec![format!("Takes {}.", listed(&self.takes))];
+        let mut lines = vec![format!("Matches {}.", listed(&self.takes))];
         for (lists, effect) in [
-            (&self.block, "are refused"),
+            (&self.block, "are rejected"),
             (&self.allow, "skip the limits"),
         ] {
             if !lists.is_empty() {
@@ -110,17 +110,17 @@ impl RouteExplained {
             lines.push("No limit applies.".to_owned());
         } else if !asked.is_empty() {
             lines.push(format!(
-                "Asks {}, in this order: all admit and are charged, or none is.",
+                "Limits, in this order: {}; all of them admit and are charged, or none is.",
                 listed(&asked)
             ));
         }
         if !self.shadow.is_empty() {
             lines.push(format!(
-                "In shadow, each by itself and of what passes: {}.",
+                "Limits in shadow, each evaluated by itself for admitted requests: {}.",
                 listed(&self.shadow)
             ));
         }
-        lines.push(format!("Whatever passes is {}.", self.action));
+        lines.push(format!("Admitted requests are {}.", self.action));
         lines.extend(self.cache.clone());
         lines.extend(self.shape.iter().cloned());
         lines
@@ -130,27 +130,27 @@ impl RouteExplained {
 /// Describes which answers of the route are stored.
 fn stores(cache: &RouteCacheRules) -> String {
     let mut text = match cache.default_ttl {
-        None => "Answers that say how long they are fresh are stored".to_owned(),
+        None => "Responses with a lifetime are stored".to_owned(),
         Some(ttl) => format!(
-            "Answers are stored for as long as they say they are fresh, or else for {}",
+            "Responses are stored for their lifetime, or else for {}",
             span(ttl.as_secs())
         ),
     };
     text.push_str(match cache.cookies {
         CookieMeaning::Personal => {
-            "; those to requests with a cookie or credentials only where they say that they are for all."
+            "; those to requests with a cookie or credentials only if they are explicitly public."
         }
         CookieMeaning::Ignored => {
-            ", whatever cookies come; those to requests with credentials only where they say that they are for all."
+            ", whatever cookies a request has; those to requests with credentials only if they are explicitly public."
         }
     });
     for (window, when) in [
-        (cache.stale_while_revalidate, "while they are fetched anew"),
+        (cache.stale_while_revalidate, "while they are revalidated"),
         (cache.stale_if_error, "when the origin fails"),
     ] {
         if !window.is_zero() {
             text.push_str(&format!(
-                " For {} more they are served {when}, unless they forbid it.",
+                " For {} more they are served stale {when}, unless they forbid it.",
                 span(window.as_secs())
             ));
         }

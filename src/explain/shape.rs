@@ -7,15 +7,15 @@ use crate::config::rules::{Failing, FieldEdits, PageOrigin, PageOrigins, ShapeRu
 pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {
     let mut lines = Vec::new();
     for (edits, whose) in [
-        (&shape.request, "The origin gets edited fields"),
-        (&shape.response, "Clients get edited fields"),
+        (&shape.request, "Edited request fields"),
+        (&shape.response, "Edited response fields"),
     ] {
         if !edits.is_empty() {
             lines.push(format!("{whose}: {}.", listed(&names(edits))));
         }
     }
     if shape.path.is_some() {
-        lines.push("The origin gets a path that is made of the one that was asked for.".to_owned());
+        lines.push("The path is rewritten for the origin.".to_owned());
     }
     if let Some(cors) = &shape.cors {
         let whose = match &cors.origins {
@@ -26,7 +26,7 @@ pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {
             }
         };
         lines.push(format!(
-            "Pages of {whose} may read what is answered; preflights are answered before the limits, and free."
+            "CORS: pages of {whose} may read responses; preflights are answered before the limits and not charged."
         ));
     }
     if let Some(compress) = &shape.compress
@@ -38,7 +38,7 @@ pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {
             .map(|coding| coding.name())
             .collect();
         lines.push(format!(
-            "Answers are compressed, by {}.",
+            "Responses are compressed by {}.",
             codings.join(" or ")
         ));
     }
@@ -51,7 +51,7 @@ pub(super) fn sentences(shape: &ShapeRules) -> Vec<String> {
         let mut failing: Vec<String> = failing.collect();
         failing.sort();
         failing.dedup();
-        lines.push(format!("Failures have pages: {}.", listed(&failing)));
+        lines.push(format!("Error pages: {}.", listed(&failing)));
     }
     lines
 }

@@ -7,22 +7,20 @@ pub(super) fn shared(limit: &LimitRules) -> Option<String> {
     let said = limit.shared?;
     let away = match said.on_failure {
         OnStoreFailure::Local => {
-            "each judges what it admitted itself by the counts above divided by the number of gateways"
+            "each gateway admits its share: the counts above divided by the number of gateways"
         }
         OnStoreFailure::Open => match said.mode {
-            SharedMode::Strict => "everybody passes whom it had not refused before",
-            SharedMode::Synced => "everybody passes",
+            SharedMode::Strict => "all requests pass except those with a cached rejection",
+            SharedMode::Synced => "all requests pass",
         },
-        OnStoreFailure::Closed => "nobody passes: requests are answered with 503",
+        OnStoreFailure::Closed => "no request passes: each is answered with 503",
     };
     let decided = match said.mode {
-        SharedMode::Strict => {
-            "Decided in the store: all gateways that share it admit together what one would."
-        }
+        SharedMode::Strict => "Decided in the store: all gateways together admit what one would.",
         SharedMode::Synced => {
-            "Decided by each gateway at once; counts are exchanged at every sync. Until a gateway has heard of the others it \
-             admits what it would alone; docs/fleet.md says how far that may exceed the counts."
+            "Decided by each gateway at once; counts are exchanged at every sync_interval. Between two exchanges a gateway does not see \
+             the charges of others; docs/fleet.md says by how much the counts may be exceeded."
         }
     };
-    Some(format!("{decided} While the store is away, {away}."))
+    Some(format!("{decided} While the store is unavailable, {away}."))
 }

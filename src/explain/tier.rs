@@ -25,7 +25,7 @@ pub(super) fn overrides(limit: &LimitRules) -> Option<String> {
         }
     }
     Some(format!(
-        "In {} {} keys have rates of their own, {} are not limited and {} are refused with 403.",
+        "Overrides: in {}, {} keys have rates of their own, {} are unlimited and {} are rejected with 403.",
         written.file.display(),
         count(rated),
         count(unlimited),
@@ -39,19 +39,19 @@ pub(super) fn named(limit: &LimitRules) -> Option<String> {
     let named_by = &tier.named_by;
     let said = tier.tiers.iter().map(|named| match &named.tier {
         Tier::Rates(_) => format!("{:?} allows {}", named.name, means(&named.tier)),
-        Tier::Unlimited => format!("{:?} is not limited", named.name),
-        Tier::Blocked => format!("{:?} is refused with 403", named.name),
+        Tier::Unlimited => format!("{:?} is unlimited", named.name),
+        Tier::Blocked => format!("{:?} is rejected with 403", named.name),
     });
     let believed = match named_by.source {
-        ValueSource::Header(_) => " The field counts only from trusted proxies.",
+        ValueSource::Header(_) => " The field is used only from trusted proxies.",
         _ => "",
     };
     let before = match limit.overrides {
-        Some(_) => " A row of the file goes before.",
+        Some(_) => " A row of the file takes precedence.",
         None => "",
     };
     Some(format!(
-        "By {named_by}, {}; any other request has the limit's own rates.{believed}{before}",
+        "Tiers by {named_by}: {}; any other request has the limit's own rates.{believed}{before}",
         listed(&said.collect::<Vec<_>>())
     ))
 }

@@ -100,23 +100,23 @@ async fn every_limit_and_route_is_a_few_plain_sentences() {
     assert_eq!(code, 0);
     for sentence in [
         "limit otp\n  Allows each value of client.ip/32,/64, path 5 in 10s and 20 in 1h, charged together or not at all.",
-        "Never more than 5 in 10s aligned to the clock; who times requests to the edges of two can get 10 in some other 10s.",
-        "It takes up to 12.3 MB, for 262,144 keys.",
-        "Up to 36 new keys a second fit; for R a second set capacity to at least R × 7,200.",
-        "Clients choose their keys: one that has taken 1,024 of them gets further ones only where room is left for others.\n  The route",
-        "The route \"send\" asks it.",
-        "limit all\n  Allows all requests together 100 in 1m, charged together or not at all. Judged by a bucket of tokens",
-        "At most 10 at once, and 110 in any 1m: the burst and what comes back.",
-        "for one key.\n  There is one key, so it is never full.",
+        "Worst case: never more than 5 in 10s aligned to the clock, and 10 in any other 10s if bursts are timed to the edge between two.",
+        "Memory: up to 12.3 MB, for 262,144 keys.",
+        "so 36 new keys a second fit; for R a second set capacity to at least R × 7,200.",
+        "Clients can invent keys: a client with 1,024 keys gets further ones only while enough slots are free for others.\n  Used by",
+        "Used by the route \"send\".",
+        "limit all\n  Allows all requests together 100 in 1m, charged together or not at all. Algorithm: token bucket, refilled",
+        "Worst case: 10 at once, and 110 in any 1m, the burst and the refill.",
+        "for one key.\n  It has one key and cannot be full.",
         "limit unused\n  Allows each value of client.ip/32,/64 3 in 1d",
-        "Never more than 3 in any 1d, whoever times what.",
-        "At most 4 requests of a key may be in flight at the same time, WebSockets and downloads to their end.",
-        "Beyond that a key is banned for 10m, then 20m, then 40m, then 80m, and so on up to 1d, from the refusal on",
-        "Every 1d without a ban, one of those before is forgotten.",
-        "No route asks it.",
+        "Worst case: never more than 3 in any 1d.",
+        "Concurrency: at most 4 requests of a key in flight, WebSockets and downloads until their end.",
+        "After a rejection a key is banned for 10m, then 20m, then 40m, then 80m, and so on up to 1d, from the rejection on",
+        "After every 1d without a ban one previous ban is forgotten.",
+        "No route uses it.",
         "list office\n  1 blocks of addresses",
-        "route send\n  Takes POST, the host *.example.com and the path /auth/sendOTP.",
-        "Clients of bad are refused.\n  Clients of office skip the limits.\n  Asks otp and all, in this order",
+        "route send\n  Matches POST, the host *.example.com and the path /auth/sendOTP.",
+        "Clients of bad are rejected.\n  Clients of office skip the limits.\n  Limits, in this order: otp and all;",
         "warning: limit.unused: no route uses this limit",
     ] {
         assert!(stdout.contains(sentence), "{sentence}\nis not in\n{stdout}");
@@ -175,24 +175,24 @@ async fn what_a_limit_counts_and_what_happens_at_it_is_explained() {
     // text, and the same facts in JSON.
     let text = explained(CLAUSES, &[], &[]).await;
     for sentence in [
-        "It is charged when it comes, and the charge is given back unless response.status in [401, 403].",
+        "The charge is made when the request arrives, and refunded unless response.status in [401, 403].",
         "A request that lacks a part of the key is counted by the client's address.",
-        "A request takes 1 of each count when it comes, and with its answer what the field x-cost says, at most 100.",
-        "A request that lacks a part of the key is not counted, unless the part is there and cannot be read.",
-        "What exceeds it is refused. That holds for 10% of its keys; for the others it is in shadow.",
-        "Beside that 30 in 1m and 300 in 1h is judged, and only reported.",
-        "What exceeds it passes with the field x-sluicegate-limit, if slow has room.",
-        "A request takes 5 of each count.\n",
-        "It is asked in place of fast, once that is exceeded.",
-        "What exceeds it passes, with the field x-sluicegate-limit.",
-        "is counted together with all others like it.\n  It is in shadow: it counts and reports, and refuses nobody.",
-        "What exceeds it waits for its turn, and is refused where the queue ends.",
-        "Asks login, export, fast, queued and told, in this order: all admit and are charged, or none is.\n  \
-         In shadow, each by itself and of what passes: tried.",
+        "A request costs 1 when it arrives, and then the value of the response field x-cost, at most 100.",
+        "A request that lacks a part of the key is not counted, unless the part is present and unreadable.",
+        "A request that exceeds it is rejected. It is enforced for 10% of its keys, and in shadow for the others.",
+        "Shadow rates: 30 in 1m and 300 in 1h, only reported.",
+        "A request that exceeds it passes with the field x-sluicegate-limit, if slow admits it.",
+        "A request costs 5 units.\n",
+        "Applies in place of fast once that is exceeded.",
+        "A request that exceeds it passes, with the field x-sluicegate-limit.",
+        "is counted together with all others without it.\n  In shadow: it counts and reports, and rejects nothing.",
+        "A request that exceeds it waits, and is rejected if the queue is full.",
+        "Limits, in this order: login, export, fast, queued and told; all of them admit and are charged, or none is.\n  \
+         Limits in shadow, each evaluated by itself for admitted requests: tried.",
     ] {
         assert!(text.contains(sentence), "{sentence}\nis not in\n{text}");
     }
-    assert!(!text.contains("No route asks it."), "{text}");
+    assert!(!text.contains("No route uses it."), "{text}");
     let json: Value = serde_json::from_str(&explained(CLAUSES, &[], &["--json"]).await).unwrap();
     let limits = json["limits"].as_array().unwrap();
     let fields = ["counts", "missing", "exceeded", "shadow_rates"];
@@ -269,16 +269,16 @@ async fn a_request_is_explained_with_its_route_keys_and_lists() {
     assert_eq!(
         answer["why"],
         serde_json::json!([
-            "\"send\" takes it",
-            "\"free\" asks for other headers",
-            "\"versions\" would take it too, but gives way: its host is less specific",
-            "\"rest\" would take it too, but gives way: its host is less specific",
+            "\"send\" matches and takes precedence",
+            "\"free\" requires other headers",
+            "\"versions\" matches too, but comes later: its host is less specific",
+            "\"rest\" matches too, but comes later: its host is less specific",
         ])
     );
     let answer = asked(&[&request[..], &["--client", "192.0.2.70"]].concat()).await;
     assert_eq!(
         answer["list"],
-        "the list \"office\" lets it past the limits"
+        "the list \"office\" exempts it from the limits"
     );
     assert_eq!(answer["limits"], serde_json::json!([]));
     let hop = [
@@ -288,15 +288,15 @@ async fn a_request_is_explained_with_its_route_keys_and_lists() {
         "X-Forwarded-For: 198.51.100.9",
     ];
     let answer = asked(&[&request[..], &hop].concat()).await;
-    assert_eq!(answer["client"], "198.51.100.9, as a trusted hop says");
+    assert_eq!(answer["client"], "198.51.100.9, named by a trusted proxy");
     assert_eq!(answer["list"], "the list \"bad\" blocks it");
-    assert_eq!(answer["outcome"], "refused with 403, before any limit");
+    assert_eq!(answer["outcome"], "rejected with 403, before any limit");
     let free = ["--request", "GET /auth/sendOTP", "--header", "X-Plan: free"];
     let answer = asked(&free).await;
     assert_eq!(answer["route"], "free");
     assert_eq!(
         answer["why"][1],
-        "\"versions\" would take it too, but gives way: its path is less specific"
+        "\"versions\" matches too, but comes later: its path is less specific"
     );
     let answer = asked(&[
         "--request",
@@ -308,7 +308,7 @@ async fn a_request_is_explained_with_its_route_keys_and_lists() {
         answer["outcome"]
             .as_str()
             .unwrap()
-            .starts_with("refused with 400: its path")
+            .starts_with("rejected with 400: its path")
     );
 }
 

@@ -354,7 +354,7 @@ async fn explain_tells_the_place_with_its_database() {
         (
             "10.0.0.1",
             "country: client.country = unknown",
-            "client.asn = unknown, no database has it",
+            "client.asn = unknown, in no database",
         ),
     ] {
         let request = ["--request", "GET /country", "--client", client];

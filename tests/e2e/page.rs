@@ -261,9 +261,8 @@ async fn the_form_explains_a_request_as_the_command_line_does() {
     page.fill("input[name=url]", "http://a.test/login?y=%2B")
         .await;
     page.press("main", "Explain").await;
-    page.shows("Answered here with 200").await;
-    page.shows("203.0.113.7, the other end of the connection")
-        .await;
+    page.shows("Answered by the gateway with 200").await;
+    page.shows("203.0.113.7, the peer of the connection").await;
     let mut complaints = page.complaints().await;
     complaints.retain(|said| !said.contains("400"));
     assert_eq!(complaints, Vec::<String>::new());
@@ -341,8 +340,8 @@ async fn every_view_fits_on_a_phone() {
         ("limits", "1 of 1 limits"),
         ("limit/otp", "Keys nearest to the limit"),
         ("keys?value=127.0.0.1", "rejects: banned"),
-        ("explain?url=/login", "Answered here with 200"),
-        ("configuration", "answered here with 200"),
+        ("explain?url=/login", "Answered by the gateway with 200"),
+        ("configuration", "answered by the gateway with 200"),
         ("rejections", "Rejections, live"),
     ] {
         page.go(&ui(&gateway, view)).await;

@@ -246,15 +246,15 @@ async fn tiers_are_explained_in_general_and_for_one_request() {
     // with a field from a hop and from a stranger.
     let all = explained(&by_claim(OWN, PRO), &[]).await;
     for sentence in [
-        "By jwt.plan | lower, \"closed\" is refused with 403, \"partner\" is not limited and \"pro\" allows 4 in 1h and 9 in 2h; any other \
-         request has the limit's own rates. A row of the file goes before.",
-        "rows.csv 1 keys have rates of their own, 0 are not limited and 1 are refused with 403.",
+        "Tiers by jwt.plan | lower: \"closed\" is rejected with 403, \"partner\" is unlimited and \"pro\" allows 4 in 1h and 9 in 2h; \
+         any other request has the limit's own rates. A row of the file takes precedence.",
+        "rows.csv, 1 keys have rates of their own, 0 are unlimited and 1 are rejected with 403.",
     ] {
         assert!(all.contains(sentence), "{sentence}\nis not in\n{all}");
     }
     let field = explained(BY_FIELD, &[]).await;
     assert!(
-        field.contains("The field counts only from trusted proxies."),
+        field.contains("The field is used only from trusted proxies."),
         "{field}"
     );
 
@@ -270,8 +270,12 @@ async fn tiers_are_explained_in_general_and_for_one_request() {
             "closed",
             "api: jwt.sub = \"fay\"; by a row of its overrides: 3 in 1h and 9 in 2h",
         ),
-        ("guy", "pro", "refused with 403: the limit api blocks it"),
-        ("ann", "closed", "refused with 403: the limit api blocks it"),
+        ("guy", "pro", "rejected with 403: the limit api blocks it"),
+        (
+            "ann",
+            "closed",
+            "rejected with 403: the limit api blocks it",
+        ),
     ] {
         let bearer = format!("Authorization: Bearer {}", signed(user, &json!(plan)));
         let asked = ["--request", "GET /", "--header", &bearer];

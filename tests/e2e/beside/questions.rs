@@ -419,6 +419,9 @@ async fn a_file_without_origins_decides() {
         text.contains(&format!("listener {}", gateway.address())),
         "{text}"
     );
-    assert!(text.contains("Proxies of 127.0.0.1/32 ask here"), "{text}");
+    assert!(
+        text.contains("Proxies of 127.0.0.1/32 ask about requests"),
+        "{text}"
+    );
     assert!(text.contains("X-Sluicegate-Status"), "{text}");
 }

@@ -247,9 +247,9 @@ async fn explain_describes_the_cache() {
         .collect::<Vec<_>>()
         .join(" ");
     for sentence in [
-        "Answers are stored for as long as they say they are fresh, or else for 10m;",
-        "For 1d more they are served when the origin fails, unless they forbid it.",
-        "the charge is given back when a stored answer is served without the origin.",
+        "Responses are stored for their lifetime, or else for 10m;",
+        "For 1d more they are served stale when the origin fails, unless they forbid it.",
+        "refunded when the response comes from the cache without the origin.",
     ] {
         assert!(told.contains(sentence), "{sentence}: {told}");
     }

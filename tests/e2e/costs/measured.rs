@@ -40,7 +40,7 @@ async fn a_budget_of_bytes_is_settled_at_the_end(by: Version) {
     let file = gateway.config_path();
     let mut explained = Process::run(&["explain", file.to_str().unwrap()]);
     assert_eq!(explained.exit_code().await, 0, "{}", explained.stderr());
-    let text = "A request takes 8 of each count when it comes, and at its end 1 for every 1,024 bytes of the answer's body, at most 100.";
+    let text = "A request costs 8 when it arrives, and at its end 1 for every 1,024 bytes of the response body, at most 100.";
     assert!(explained.stdout().contains(text), "{}", explained.stdout());
 }
 
