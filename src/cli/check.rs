@@ -11,6 +11,7 @@ use super::{FAILED, SUCCESS, USAGE, tell};
 use crate::budgets::OpenFiles;
 use crate::config::rules::Rules;
 use crate::config::{self, Loaded, MemoryPlan, Problem, Problems, Severity};
+use crate::explain::counted;
 use crate::route;
 use crate::server;
 
@@ -165,10 +166,10 @@ impl CheckOutcome {
         }
         tell(&format_args!("{file}: memory: {}", MemoryPlan::of(rules)));
         tell(&format_args!(
-            "{file}: good: {} routes, {} limits, {} origins",
-            rules.routes.len(),
-            rules.limits.len(),
-            rules.origins.len(),
+            "{file}: good: {}, {}, {}",
+            counted(rules.routes.len(), "route"),
+            counted(rules.limits.len(), "limit"),
+            counted(rules.origins.len(), "origin"),
         ));
     }
 

@@ -35,8 +35,8 @@ impl fmt::Display for ConfigExplanation {
         }
         for list in &self.lists {
             let line = format!(
-                "{} blocks of addresses, {} of memory.",
-                count(list.blocks as u64),
+                "{}, {} of memory.",
+                counted(list.blocks, "address block"),
                 bytes(list.memory_bytes as u64)
             );
             paragraph(f, "list", &list.name, &[line])?;
@@ -94,6 +94,12 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// Returns a number with the noun that it counts: `1 limit`, `1,000 limits`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(number as u64))
+}
+
 /// Returns seconds in the largest unit that divides them: `10m`, `90s`.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
@@ -125,6 +131,14 @@ mod tests {
                 span(86_400)
             ],
             ["0s", "3s", "1m", "90s", "2h", "1d"]
+        );
+        assert_eq!(
+            [
+                counted(0, "limit"),
+                counted(1, "limit"),
+                counted(1_000, "limit")
+            ],
+            ["0 limits", "1 limit", "1,000 limits"]
         );
         let items = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(listed(&items(&["a", "b", "c"])), "a, b and c");

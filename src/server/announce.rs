@@ -5,7 +5,7 @@ use std::path::Path;
 use tracing::info;
 
 use crate::config::rules::{Http2, ListenerProtocol, ListenerRules, OriginRules, Rules};
-use crate::explain::LimitExplained;
+use crate::explain::{LimitExplained, counted};
 
 /// Maximum lines of one kind. `/status`, `/routes` and `/config` list the others.
 const LINES: usize = 50;
@@ -35,10 +35,10 @@ pub(super) fn announce(file: &Path, rules: &Rules) {
         "origins",
     );
     info!(
-        "{} routes, {} limits, {} origins",
-        rules.routes.len(),
-        rules.limits.len(),
-        rules.origins.len()
+        "{}, {}, {}",
+        counted(rules.routes.len(), "route"),
+        counted(rules.limits.len(), "limit"),
+        counted(rules.origins.len(), "origin")
     );
 }
 

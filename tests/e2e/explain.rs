@@ -114,7 +114,7 @@ async fn every_limit_and_route_is_a_few_plain_sentences() {
         "After a rejection a key is banned for 10m, then 20m, then 40m, then 80m, and so on up to 1d, from the rejection on",
         "After every 1d without a ban one previous ban is forgotten.",
         "No route uses it.",
-        "list office\n  1 blocks of addresses",
+        "list office\n  1 address block,",
         "route send\n  Matches POST, the host *.example.com and the path /auth/sendOTP.",
         "Clients of bad are rejected.\n  Clients of office skip the limits.\n  Limits, in this order: otp and all;",
         "warning: limit.unused: no route uses this limit",

@@ -112,7 +112,7 @@ fn check_reads_the_standard_input_and_answers_programs() {
     );
     let (code, _, said) = check(&good, &[]);
     assert!(
-        code == Some(0) && said.contains("<stdin>: good: 1 routes"),
+        code == Some(0) && said.contains("<stdin>: good: 1 route,"),
         "{said}"
     );
     let (code, json, _) = check(&good, &["--json"]);

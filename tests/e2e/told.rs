@@ -40,7 +40,7 @@ async fn the_start_logs_the_configuration() {
         format!("admin on {}", gateway.admin_address()),
         "limit otp: Allows each value of client.ip/32,/64 5 in 10s".to_owned(),
         format!("origin app at {}", origin.address()),
-        "3 routes, 1 limits, 1 origins".to_owned(),
+        "3 routes, 1 limit, 1 origin".to_owned(),
         "memory: at most".to_owned(),
     ] {
         assert!(log.contains(&said), "{said} is not in\n{log}");
