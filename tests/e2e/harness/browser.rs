@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -18,7 +19,18 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::chromium;
 use super::client::{Client, request};
-use super::eventually::{PATIENCE, eventually};
+use super::eventually::{PATIENCE, at_a_pace, eventually};
+
+/// The time between two looks at a page.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Parts of the errors that say that a document was left, and the next one has not begun.
+const BETWEEN_DOCUMENTS: [&str; 4] = [
+    "navigated or closed",
+    "Cannot find default execution context",
+    "Execution context was destroyed",
+    "Promise was collected",
+];
 
 /// A running browser; it is killed by its own process id when dropped.
 pub struct Browser {
@@ -71,7 +83,9 @@ impl Browser {
         let file = profile.path().join("DevToolsActivePort");
         let port = eventually("the browser opens its port", async || {
             let text = fs::read_to_string(&file).ok()?;
-            text.lines().next()?.parse::<u16>().ok()
+            // The number is whole once the line behind it has begun.
+            let (port, _) = text.split_once('\n')?;
+            port.parse::<u16>().ok()
         })
         .await;
         Self {
@@ -194,13 +208,21 @@ impl Page {
     pub async fn value(&mut self, expression: &str) -> Value {
         let parameters =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        let answer = loop {
+        let deadline = Instant::now() + PATIENCE;
+        let answer = at_a_pace(PAUSE, async || {
             match self.try_call("Runtime.evaluate", parameters.clone()).await {
-                Ok(answer) => break answer,
+                Ok(answer) => Some(answer),
                 // The next document answers in place of the one that was left.
-                Err(error) => assert!(error.to_string().contains("navigated"), "{error}"),
+                Err(error) => {
+                    let is_between = BETWEEN_DOCUMENTS
+                        .iter()
+                        .any(|text| error.to_string().contains(text));
+                    assert!(is_between && Instant::now() < deadline, "{error}");
+                    None
+                }
             }
-        };
+        })
+        .await;
         assert_eq!(answer["exceptionDetails"], Value::Null, "{expression}");
         answer["result"]["value"].clone()
     }
@@ -213,16 +235,20 @@ impl Page {
 
     /// Waits until an expression is true.
     pub async fn until(&mut self, expression: &str) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        while self.value(&format!("Boolean({expression})")).await != true {
-            if tokio::time::Instant::now() > deadline {
+        let deadline = Instant::now() + PATIENCE;
+        let expression = format!("Boolean({expression})");
+        // The pause is the test's: a page whose scripts are switched off has no timers.
+        at_a_pace(PAUSE, async || {
+            if self.value(&expression).await == true {
+                return Some(());
+            }
+            if Instant::now() > deadline {
                 let text = self.text().await;
                 panic!("not true: {expression}\n{:?}\n{text}", self.complaints);
             }
-            // A frame, so that the page gets on.
-            self.value("new Promise((done) => setTimeout(done, 20))")
-                .await;
-        }
+            None
+        })
+        .await;
     }
 
     /// Waits until the page shows a text.
