@@ -13,8 +13,6 @@ use super::key_sample::KeySample;
 use crate::admission::ActiveLimit;
 use crate::config::rules::KeyTemplate;
 
-/// The shortest pause between two walks of one limit.
-const LEAST_PAUSE: Duration = Duration::from_secs(1);
 /// Time by which a peak may be older than it says: words hold seconds, and threads may have older readings of the clock.
 const SLACK: Duration = Duration::from_secs(2);
 
@@ -116,9 +114,10 @@ impl LimitSample {
         }
     }
 
-    /// Returns whether a walk that somebody waits for may begin.
+    /// Returns whether a walk that somebody waits for may begin: the walk of a small table nearly always, so that a page has what
+    /// happened a moment ago.
     pub(super) fn may_walk(&self, now: Timestamp) -> bool {
-        let pause = LEAST_PAUSE.max(self.took * USAGE_WALK_PAUSE);
+        let pause = self.took * USAGE_WALK_PAUSE;
         self.events.is_none() || clock::between(self.walked_at, now) >= pause
     }
 
@@ -147,7 +146,7 @@ impl LimitSample {
         if is_idle && !drains(&self.rates.policy) {
             return Duration::ZERO;
         }
-        let moment = active.moment(now);
+        let moment = || active.moment(clock::now());
         self.rates.walk(&active.limit, gap, moment);
         if let (Some(sample), Some(limit)) = (&mut self.shadow_rates, &active.shadow_rates) {
             sample.walk(limit, gap, moment);
@@ -191,8 +190,9 @@ impl TableSample {
         }
     }
 
-    /// Adds what the keys that were charged since the last walk used. `gap` is the time since the last look.
-    fn walk(&mut self, limit: &Limit, gap: Duration, now: Timestamp) {
+    /// Adds what the keys that were charged since the last walk used. `gap` is the time since the last look; `read` reads the clock.
+    fn walk(&mut self, limit: &Limit, gap: Duration, read: impl Fn() -> Timestamp) {
+        let now = read();
         if clock::between(self.present.begun, now) >= USAGE_GENERATION {
             let next = Generation::new(self.present.keys.most(), now);
             self.previous = Some(std::mem::replace(&mut self.present, next));
@@ -201,7 +201,7 @@ impl TableSample {
         let since = since.saturating_sub(SLACK);
         let present = &mut self.present;
         present.longest_gap = present.longest_gap.max(gap);
-        let step = limit.peaks(now, |peak| {
+        let step = limit.peaks(read, |peak| {
             if peak.at >= since {
                 present.keys.add(peak.key, &peak.units);
             }
@@ -343,7 +343,7 @@ mod tests {
             for _ in 0..3_000 {
                 now = now.saturating_add(Duration::from_millis(below(9_000)));
                 if below(4) == 0 {
-                    sample.walk(&limit, clock::between(looked, now), now);
+                    sample.walk(&limit, clock::between(looked, now), || now);
                     looked = now;
                     let usage = &sample.view(&limit)[0];
                     let shown = usage.peaks.last().map_or(0, |(used, _)| *used);

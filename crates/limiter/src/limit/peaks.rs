@@ -7,16 +7,18 @@ use crate::time::Timestamp;
 use super::{AnyTable, Limit, Word, with_table};
 
 impl Limit {
-    /// Passes the use of each key right after its latest charge to `visit`, or what is owed at `now` under algorithms that keep a debt
+    /// Passes the use of each key right after its latest charge to `visit`, or what is owed now under algorithms that keep a debt
     /// (`gcra`, `leaky-bucket`, `token-bucket` with a greedy refill). Keys whose use has expired are visited too, until another key
     /// takes their slot.
     ///
+    /// `now` reads the clock by which keys are charged. It is read again and again during the walk, since keys are charged meanwhile.
+    ///
     /// Reads up to 131,072 buckets and blocks no charge. Of a larger table every n-th bucket is read, which is a fair sample of keys;
     /// returns n.
-    pub fn peaks(&self, now: Timestamp, visit: impl FnMut(&KeyPeak)) -> usize {
+    pub fn peaks(&self, now: impl Fn() -> Timestamp, visit: impl FnMut(&KeyPeak)) -> usize {
         with_table!(
             &self.counters.table,
-            table => table.peaks(&self.rates_at(now), visit),
+            table => table.peaks(|| self.rates_at(now()), visit),
             logs => logs.peaks(self.rates(), visit),
         )
     }

@@ -1,6 +1,8 @@
 //! Walks a table for the largest use of each key, expired ones included as long as no other key has their slot.
 
-use crate::algorithm::RateAt;
+use arrayvec::ArrayVec;
+
+use crate::algorithm::{RateAt, Word};
 use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 use crate::time::Timestamp;
@@ -8,6 +10,9 @@ use crate::time::Timestamp;
 use super::Table;
 use super::layout::Bucket;
 use super::stats::SAMPLE;
+
+/// Keys that are read at one reading of the clock.
+const KEYS_AT_ONCE: usize = 64;
 
 /// The largest use of a key that its counters prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,32 +26,52 @@ pub struct KeyPeak {
 }
 
 impl<const K: usize> Table<K> {
-    /// Passes the peak of each key to `visit`. Of a large table every n-th bucket is read; returns n.
-    pub(crate) fn peaks(&self, rates_at: &[RateAt; K], mut visit: impl FnMut(&KeyPeak)) -> usize {
+    /// Passes the peak of each key to `visit`. `rates_at` returns the rates at a time that is read when it is called: after the words of
+    /// the keys. A debt at an earlier time than that of a charge would be larger than the charge. Of a large table every n-th bucket is
+    /// read; returns n.
+    pub(crate) fn peaks(
+        &self,
+        rates_at: impl Fn() -> [RateAt; K],
+        mut visit: impl FnMut(&KeyPeak),
+    ) -> usize {
+        let mut keys = ArrayVec::<(KeyHash, [Word; K]), KEYS_AT_ONCE>::new();
+        let mut evaluate = |keys: &mut ArrayVec<_, KEYS_AT_ONCE>| {
+            let rates_at = rates_at();
+            for (key, words) in keys.drain(..) {
+                let peak = peak_of(key, words, &rates_at);
+                if peak.units != [0; MAX_RATES] {
+                    visit(&peak);
+                }
+            }
+        };
         let buckets = self.memory.buckets();
         // As in `occupancy`: any choice of buckets is a fair sample of keys.
         let step = buckets.div_ceil(SAMPLE).max(1);
         for bucket_index in (0..buckets).step_by(step) {
             for slot in 0..Bucket::<K>::SLOTS {
-                let Some((key, words)) = self.settled(bucket_index, slot) else {
-                    continue;
-                };
-                let mut peak = KeyPeak {
-                    key,
-                    units: [0; MAX_RATES],
-                    at: Timestamp::from_nanos(0),
-                };
-                for ((rate_at, word), units) in rates_at.iter().zip(words).zip(&mut peak.units) {
-                    if let Some(rate) = rate_at.peak(word) {
-                        *units = rate.units;
-                        peak.at = peak.at.max(rate.at);
-                    }
-                }
-                if peak.units != [0; MAX_RATES] {
-                    visit(&peak);
+                keys.extend(self.settled(bucket_index, slot));
+                if keys.is_full() {
+                    evaluate(&mut keys);
                 }
             }
         }
+        evaluate(&mut keys);
         step
     }
+}
+
+/// Returns the peak that the words of a key prove.
+fn peak_of<const K: usize>(key: KeyHash, words: [Word; K], rates_at: &[RateAt; K]) -> KeyPeak {
+    let mut peak = KeyPeak {
+        key,
+        units: [0; MAX_RATES],
+        at: Timestamp::from_nanos(0),
+    };
+    for ((rate_at, word), units) in rates_at.iter().zip(words).zip(&mut peak.units) {
+        if let Some(rate) = rate_at.peak(word) {
+            *units = rate.units;
+            peak.at = peak.at.max(rate.at);
+        }
+    }
+    peak
 }
