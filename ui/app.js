@@ -28,6 +28,12 @@ function address() {
   return { name: VIEWS[name] ? name : '', rest, query: new URLSearchParams(query ?? '') };
 }
 
+/** Scrolls a row so far that an item of it is seen. `scrollIntoView` would make the item the one from which the tabulator key goes on. */
+function scrollWithin(row, item) {
+  const [inside, outside] = [item.getBoundingClientRect(), row.getBoundingClientRect()];
+  row.scrollLeft += Math.min(0, inside.left - outside.left) + Math.max(0, inside.right - outside.right);
+}
+
 function show(focus) {
   view?.close?.();
   const { name, rest, query } = address();
@@ -35,7 +41,7 @@ function show(focus) {
     const own = item.getAttribute('href').slice(2) === (PARENT[name] ?? name);
     if (own) item.setAttribute('aria-current', 'page');
     else item.removeAttribute('aria-current');
-    if (own) item.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    if (own) scrollWithin(item.closest('nav'), item);
   }
   view = VIEWS[name]({ series, rest, query });
   document.title = `${view.title} · Sluicegate`;
@@ -95,7 +101,7 @@ function noteEvent(name, value) {
     say($('notice'), WHY_READ_ONLY);
   }
   if (denied) return;
-  if (series.state && (!view || (name === 'overview' && view.isRemade))) show(false);
+  if (series.state && (!view || (name === 'overview' && view.isOutdated?.()))) show(false);
   else view?.update?.(name);
 }
 

@@ -135,8 +135,8 @@ async fn a_limit_shows_its_keys_and_what_another_number_would_do() {
 
 #[tokio::test]
 async fn the_number_of_a_bucket_is_what_it_holds() {
-    // Goal: the slider says what it means for a limit without windows. Method: two requests under a burst of three; the number in force,
-    // and a lower one.
+    // Goal: the slider says what it means for a limit without windows, and keeps a number while the stream begins anew. Method: two
+    // requests under a burst of three; the number in force, and a lower one; a reload that changes nothing, and a request behind it.
     let lines = "rates = [\"20 per 1h\"]\nalgorithm = \"gcra\"\nburst = 3";
     let rules = limit("bucket", &["client.ip"], lines) + &route("/login", &["bucket"], ANSWERED);
     let gateway = Gateway::start(&rules).await;
@@ -153,6 +153,12 @@ async fn the_number_of_a_bucket_is_what_it_holds() {
         .await;
     page.shows("a key may have used up to 1 more than is shown")
         .await;
+    assert_eq!(gateway.admin(post("/reload")).await.status, 200);
+    assert_eq!(client.get("/login").await.status, 200);
+    let admitted = "document.querySelector('section[aria-label=Decisions] tbody td')?.textContent";
+    page.until(&format!("{admitted} === '3'")).await;
+    let number = page.value("document.querySelector('input[type=range]').value");
+    assert_eq!(number.await, "1");
     assert_eq!(page.complaints().await, Vec::<String>::new());
 }
 

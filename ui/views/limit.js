@@ -9,14 +9,19 @@ import { usage } from './usage.js';
 /** A bar beside a number that says the same. */
 const gauge = (part, high) => h('meter', { min: 0, max: 1, low: 0.8, high, optimum: 0, value: Math.min(1, part), 'aria-hidden': 'true' });
 
-/** The keys are read again at most so often, and only while something changes: a read walks the whole table. */
+/** The keys are read again at most so often, and only once something has changed: a read walks the whole table. */
 const PAUSE = 10000;
 
 export default function limit({ series, rest: [name] }) {
   const known = series.limit(name);
   if (!known) {
-    return { title: name, node: [h('h1', {}, `There is no limit ${name}`), h('p', {}, link('limits', 'All limits'))] };
+    return {
+      title: name,
+      node: [h('h1', {}, `There is no limit ${name}`), h('p', {}, link('limits', 'All limits'))],
+      isOutdated: () => series.limit(name) !== undefined,
+    };
   }
+  const rules = JSON.stringify(known);
   const base = `limits/${part(name)}`;
   const chart = rateChart(`Limit ${name}`, { admitted: 'Admitted', rejected: 'Rejected', shadow: 'Would be rejected (shadow)' });
   const sums = h('div');
@@ -26,6 +31,8 @@ export default function limit({ series, rest: [name] }) {
   const slider = usage(base);
   const refresh = h('button', { type: 'button', onclick: reread }, 'Read again');
   let readAt = 0;
+  // The first read may come before what happened a moment ago is in the sample.
+  let hasNews = true;
   let closed = false;
   let advice = null;
   let refused = 0;
@@ -97,13 +104,17 @@ export default function limit({ series, rest: [name] }) {
           .filter(([, counter]) => series.sum(name, [counter])).map(([label, counter]) => [label, count(series.sum(name, [counter])), '–']),
       ]));
     } else fill(sums, h('p.quiet', {}, 'No request has met this limit since the start.'));
-    if (row?.rates && Date.now() - readAt > PAUSE && !document.hidden) reread();
+    hasNews ||= Boolean(row?.rates);
+    if (hasNews && Date.now() - readAt > PAUSE && !document.hidden) {
+      hasNews = false;
+      reread();
+    }
   }
 
   return {
     title: name,
-    // A reload may change every fact of it.
-    isRemade: true,
+    // A reload may change every fact of it. A stream that begins anew changes none, and a number that was typed here stays.
+    isOutdated: () => JSON.stringify(series.limit(name)) !== rules,
     node: [
       h('p.small', {}, link('limits', '← All limits')),
       h('h1', {}, `Limit ${name}`),
@@ -119,11 +130,12 @@ export default function limit({ series, rest: [name] }) {
         known.ban !== null && card('Bans', bans), card('Decisions', sums)),
     ],
     update(event) {
-      if (event === 'all' || event === 'counters') counters();
       if (event === 'all') {
         chart.update(series.limits.get(name)?.history ?? { admitted: [], rejected: [], shadow: [] });
-        if (!readAt) reread();
+        reread();
       }
+      if (event === 'overview') hasNews = true;
+      if (event === 'all' || event === 'counters') counters();
     },
     close() {
       closed = true;
