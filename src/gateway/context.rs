@@ -73,8 +73,8 @@ pub struct Context {
     pub secured: Option<Arc<TlsFacts>>,
     /// The rules of an answer to a proxy that asks about this request; `None` for a request that is to be served.
     pub(super) forward_auth: Option<ForwardAuthAnswer>,
-    /// The number of requests that it counts as.
-    pub(super) hits: NonZeroU32,
+    /// The number of requests that it counts as; 0 only asks whether there is room for one.
+    pub(super) hits: u32,
     /// The time from which its charges stand.
     pub(super) charging: ChargeTiming,
     /// The client's address, and where it was read from.
@@ -126,7 +126,7 @@ impl Context {
             peer: None,
             secured: None,
             forward_auth: None,
-            hits: NonZeroU32::MIN,
+            hits: 1,
             charging: ChargeTiming::AtOnce,
             client: None,
             place: None,
@@ -147,6 +147,11 @@ impl Context {
             pace: Pace::default(),
             _in_flight: in_flight,
         }
+    }
+
+    /// Returns the number of requests that its limits judge.
+    pub(super) fn judged_hits(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.hits).unwrap_or(NonZeroU32::MIN)
     }
 
     /// Returns the peer's address; unspecified where the connection has none, which no rule trusts.

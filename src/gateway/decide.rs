@@ -63,7 +63,7 @@ impl Gateway {
             secured,
         };
         let mut located = locate(snapshot, told, &RequestHead::from(head)).map_err(Step::Reject)?;
-        located.hits = context.hits;
+        located.hits = context.judged_hits();
         context.client = Some((located.client.address, located.client.source));
         context.place = located.place.known().cloned();
         let own = context.located.insert(RequestRoute::from(&located));
@@ -209,7 +209,7 @@ impl Gateway {
         let place = context.place.take();
         let (route, plan) = match relocate(&snapshot, peer, &RequestHead::from(head), place) {
             Ok(mut located) => {
-                located.hits = context.hits;
+                located.hits = context.judged_hits();
                 let body = context.body.as_ref();
                 let body = body.map_or(KnownBody::Unread, Prefix::known);
                 let facts = located.facts(body, context.decided_at);

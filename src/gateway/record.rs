@@ -66,6 +66,7 @@ impl Gateway {
             target: request.target.as_bytes(),
             fields: Some(&head.headers),
             route: located.map(|located| &located.route.metrics),
+            hits: context.hits,
             verdict: report.map(|report| &report.verdict),
             beside: report.and_then(|report| report.beside.as_deref()),
             list: located.and_then(|located| located.list.as_deref()),

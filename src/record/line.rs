@@ -200,6 +200,9 @@ fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
 /// Writes the results of the limits.
 fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     let outcome = entry.outcome;
+    if outcome.hits != 1 {
+        number(into, b",\"hits\":", outcome.hits.into());
+    }
     if let Some(limit) = outcome.refused_by_name() {
         text(into, b",\"limit\":\"", limit.as_bytes());
     }

@@ -48,6 +48,8 @@ pub struct Outcome<'a> {
     pub fields: Option<&'a HeaderMap>,
     /// The route's handles; `None` when no route matched or the request was malformed.
     pub route: Option<&'a RouteMetrics>,
+    /// The number of requests that it counts as: 1 for all but descriptors of a rate limit service; 0 only asks whether there is room.
+    pub hits: u32,
     /// The verdict over the limits of the route; `None` where no limit decided.
     pub verdict: Option<&'a Verdict>,
     /// The list that blocked the client or exempted it from the limits.
@@ -105,6 +107,7 @@ impl Outcome<'_> {
             protocol,
             fields: None,
             route: None,
+            hits: 1,
             verdict: None,
             list: None,
             beside: None,

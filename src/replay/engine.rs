@@ -1,5 +1,6 @@
 //! Runs logged requests through the stages of one configuration, and counts what becomes of them.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use super::limit_counts::{CountedDecision, LimitDecision, LimitTally};
 use super::logged_head::LoggedHeads;
 use super::recorded_templates::RecordedTemplates;
 use crate::admission::{
-    Admission, AdmissionReport, KeySeed, KnownBody, LimitEvent, LimitNote, MAX_LIMIT_KEYS,
-    RequestEnd, RequestFacts, ResponseSource, RouteLimits, admit, key_values, limit_keys,
+    Admission, AdmissionReport, ChargeTiming, KeySeed, KnownBody, LimitEvent, LimitNote,
+    MAX_LIMIT_KEYS, RequestEnd, RequestFacts, ResponseSource, RouteLimits, admit, admit_as,
+    key_values, limit_keys,
 };
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, PeerTrust, hop};
 use crate::config::rules::{LoggedKeys, Name, Rules};
@@ -264,12 +266,20 @@ impl ReplayEngine {
         let recorded = self.recorded.keys(request);
         let facts = RequestFacts {
             recorded: &recorded,
+            hits: judged_hits(request),
             ..located.facts(KnownBody::Unread, now)
         };
         let limits = located.limits();
         let keys = limit_keys(limits, &facts, &self.seed);
         let mut missing = MissingKeys::default();
-        let admission = admit(limits, &facts, &self.seed, now, &mut missing);
+        let charging = match request.hits {
+            Some(0) => ChargeTiming::Held,
+            _ => ChargeTiming::AtOnce,
+        };
+        let admission = match charging {
+            ChargeTiming::AtOnce => admit(limits, &facts, &self.seed, now, &mut missing),
+            ChargeTiming::Held => admit_as(charging, limits, &facts, &self.seed, now, &mut missing),
+        };
         let mut decisions = RouteDecisions::new();
         decisions.extend(
             limits
@@ -281,14 +291,19 @@ impl ReplayEngine {
             .routes
             .get(route)
             .map_or(&[][..], |route| &route.limits);
+        let mut refunds = Vec::new();
         let (outcome, pending) = match admission {
-            Admission::Admitted(admitted, report) => {
+            Admission::Admitted(mut admitted, report) => {
                 let delay = report
                     .as_ref()
                     .map_or(Duration::ZERO, |report| report.verdict.delay());
                 if let Some(report) = &report {
                     read_report(report, &mut decisions);
                     count_report(report, indexes, &mut self.limits);
+                }
+                if charging == ChargeTiming::Held {
+                    refunds = admitted.settle(None, now);
+                    admitted.finish_response();
                 }
                 let is_held = admitted.is_pending() || admitted.holds_permits();
                 let flight = is_held.then(|| {
@@ -345,11 +360,18 @@ impl ReplayEngine {
         {
             counts.limited += 1;
         }
+        self.count_notes(route, &refunds);
         if let Some((route, notes)) = pending.and_then(|pending| self.in_flight.add(pending)) {
             self.count_notes(route, &notes);
         }
         outcome
     }
+}
+
+/// Returns the number of requests that the limits judge: a question whether there is room is judged as one request.
+fn judged_hits(request: &LoggedRequest<'_>) -> NonZeroU32 {
+    let hits = request.hits.and_then(NonZeroU32::new);
+    hits.unwrap_or(NonZeroU32::MIN)
 }
 
 /// Returns the address by which a route is known.

@@ -39,6 +39,8 @@ pub struct ParsedLine<'a> {
     pub first_byte: Option<u64>,
     /// The treatment of the request when it was logged.
     pub treatment: LoggedTreatment,
+    /// The number of requests that it counted as, where the line says one; 0 only asked whether there is room.
+    pub hits: Option<u32>,
     /// Lines that the log has left out before this one.
     pub left_out: u64,
     /// Values with names.

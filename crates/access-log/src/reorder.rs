@@ -55,6 +55,7 @@ struct StoredRequest {
     bytes: Option<u64>,
     duration: Option<u64>,
     first_byte: Option<u64>,
+    hits: Option<u32>,
     fields: (u32, u32),
 }
 
@@ -233,6 +234,7 @@ impl SecondBucket {
             bytes: line.bytes,
             duration: line.duration,
             first_byte: line.first_byte,
+            hits: line.hits,
             fields: (first_field, self.fields.len() as u32),
         };
         self.requests.push(stored);
@@ -297,6 +299,7 @@ impl SecondBucket {
             duration: stored.duration,
             first_byte: stored.first_byte,
             treatment: stored.treatment,
+            hits: stored.hits,
             fields: LoggedFields {
                 fields: self
                     .fields

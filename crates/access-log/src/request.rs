@@ -31,6 +31,8 @@ pub struct LoggedRequest<'a> {
     pub first_byte: Option<u64>,
     /// The treatment of the request when it was logged.
     pub treatment: LoggedTreatment,
+    /// The number of requests that it counted as, where the log says one; 0 only asked whether there is room.
+    pub hits: Option<u32>,
     /// Values with names.
     pub fields: LoggedFields<'a>,
 }

@@ -10,7 +10,6 @@ mod answer;
 mod messages;
 mod question;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -79,8 +78,6 @@ struct PendingDescriptor {
     head: RequestHeader,
     context: Box<Context>,
     step: Step,
-    /// True where the call only asks whether there is room.
-    is_look: bool,
 }
 
 /// The result for a descriptor.
@@ -160,7 +157,7 @@ impl Gateway {
         context.peer = facts.peer;
         context.forward_auth = Some(ForwardAuthAnswer::OWN_STATUS);
         context.charging = ChargeTiming::Held;
-        context.hits = NonZeroU32::new(hits).unwrap_or(NonZeroU32::MIN);
+        context.hits = hits;
         let head = question::head(&call.domain, descriptor, &snapshot.rules.client);
         let (head, mut step) = match head {
             Some(head) => {
@@ -184,14 +181,13 @@ impl Gateway {
             head,
             context,
             step,
-            is_look: hits == 0,
         }
     }
 
     /// Waits as the limits of an admitted descriptor say.
     async fn wait(&self, question: &mut PendingDescriptor) {
         let decision = question.context.decision.as_ref();
-        if question.is_look || decision.is_none_or(|decision| decision.delay.is_zero()) {
+        if question.context.hits == 0 || decision.is_none_or(|decision| decision.delay.is_zero()) {
             return;
         }
         // A call that Envoy gives up by its timeout waits to the end, at most `max_wait`, and stays charged.
@@ -212,11 +208,14 @@ impl Gateway {
             head,
             mut context,
             step,
-            is_look,
         } = question;
         answer.add_status(standing, &context);
         if standing == DescriptorResult::Within {
-            if call == DescriptorResult::Over || is_look {
+            if call == DescriptorResult::Over {
+                // The log has this number, so that replay charges nothing either.
+                context.hits = 0;
+            }
+            if context.hits == 0 {
                 context.settle_unanswered();
             } else if let Some(decision) = &mut context.decision
                 && let Some((admitted, _)) = decision.admitted_mut()

@@ -34,6 +34,13 @@ struct KeyWindows {
     values: Box<str>,
 }
 
+/// A request in a second, and the number of requests that it counts as.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HitsAt {
+    pub(super) second: u64,
+    pub(super) hits: u32,
+}
+
 /// The count of one window.
 #[derive(Clone, Copy, Debug, Default)]
 struct SlidingCount {
@@ -56,8 +63,8 @@ impl KeyMaxima {
         self.keys.len()
     }
 
-    /// Adds a request of `key` at `second`; seconds do not go back. Returns false where the key is left out.
-    pub(super) fn add(&mut self, key: u64, second: u64, values: impl FnOnce() -> String) -> bool {
+    /// Adds a request of `key` that counts as `hits`; seconds do not go back. Returns false where the key is left out.
+    pub(super) fn add(&mut self, key: u64, hits: HitsAt, values: impl FnOnce() -> String) -> bool {
         if self.keys.len() >= MAX_KEYS && !self.keys.contains_key(&key) {
             self.left_out += 1;
             return false;
@@ -69,7 +76,7 @@ impl KeyMaxima {
             requests: 0,
             values: values().into(),
         });
-        windows.add(second);
+        windows.add(hits);
         true
     }
 
@@ -98,14 +105,14 @@ impl KeyMaxima {
 }
 
 impl KeyWindows {
-    fn add(&mut self, second: u64) {
+    fn add(&mut self, HitsAt { second, hits }: HitsAt) {
         self.requests += 1;
         match self.seconds.back_mut() {
-            Some((last, count)) if *last == second => *count = count.saturating_add(1),
-            _ => self.seconds.push_back((second, 1)),
+            Some((last, count)) if *last == second => *count = count.saturating_add(hits),
+            _ => self.seconds.push_back((second, hits)),
         }
         for (window, period) in self.windows.iter_mut().zip(PERIODS) {
-            window.sum = window.sum.saturating_add(1);
+            window.sum = window.sum.saturating_add(hits);
             while let Some((oldest, count)) = usize::try_from(window.from - self.removed)
                 .ok()
                 .and_then(|at| self.seconds.get(at))
@@ -138,21 +145,25 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Goal: the maximum is that over all windows. Method: any steps of seconds, against a count that goes through all of them.
+        /// Goal: the maximum is that over all windows. Method: any steps of seconds with requests that count as several, against a count
+        /// that goes through all of them.
         #[test]
-        fn maxima_are_those_of_every_window(steps in proptest::collection::vec(0_u64..90, 1..120)) {
+        fn maxima_are_those_of_every_window(steps in proptest::collection::vec((0_u64..90, 1_u32..4), 1..120)) {
             let mut maxima = KeyMaxima::new();
             let mut seconds = Vec::new();
             let mut now = 1_795_245_000;
-            for step in steps {
+            for (step, hits) in steps {
                 now += if step > 40 { step * step } else { step / 8 };
-                seconds.push(now);
-                maxima.add(7, now, String::new);
+                seconds.push((now, hits));
+                maxima.add(7, HitsAt { second: now, hits }, String::new);
             }
             for (index, period) in PERIODS.into_iter().enumerate() {
-                let in_window = |end: u64| seconds.iter().filter(|at| **at <= end && **at + period > end).count();
-                let expected = seconds.iter().map(|end| in_window(*end)).max();
-                prop_assert_eq!(maxima.sorted(index)[0] as usize, expected.unwrap());
+                let in_window = |end: u64| {
+                    let within = seconds.iter().filter(|(at, _)| *at <= end && *at + period > end);
+                    within.map(|(_, hits)| *hits).sum::<u32>()
+                };
+                let expected = seconds.iter().map(|(end, _)| in_window(*end)).max();
+                prop_assert_eq!(maxima.sorted(index)[0], expected.unwrap());
             }
         }
     }

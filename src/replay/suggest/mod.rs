@@ -27,7 +27,7 @@ use crate::gateway::locate;
 use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
-use key_maxima::KeyMaxima;
+use key_maxima::{HitsAt, KeyMaxima};
 pub use limit_suggestion::{LimitSuggestion, UsedPeriod};
 pub use report::{PeriodSuggestion, SampleConfidence, SuggestReport};
 
@@ -214,8 +214,14 @@ fn add(
     let Some(Some(key)) = limit_keys(limits, &facts, seed).first().copied() else {
         return false;
     };
-    let second = request.time / 1_000_000_000;
-    maxima.add(KeyHash::bits(key), second, || {
+    let hits = HitsAt {
+        second: request.time / 1_000_000_000,
+        hits: request.hits.unwrap_or(1),
+    };
+    if hits.hits == 0 {
+        return false;
+    }
+    maxima.add(KeyHash::bits(key), hits, || {
         key_values(limits.first(), || facts, LoggedKeys::Plain).join(" ")
     })
 }

@@ -2,6 +2,7 @@
 //! about each beforehand.
 
 mod caddy;
+mod call_fields;
 mod call_messages;
 mod calls;
 mod envoy;

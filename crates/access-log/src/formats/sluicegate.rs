@@ -31,6 +31,7 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
             b"duration_ms" => into.duration = time::millis(raw),
             b"origin_ttfb_ms" | b"wait_ms" => into.first_byte = time::millis(raw),
             b"delay_ms" => delay = time::millis(raw).unwrap_or(0),
+            b"hits" => into.hits = time::number(raw).and_then(|hits| u32::try_from(hits).ok()),
             b"left_out" => into.left_out = time::number(raw).unwrap_or(0),
             b"route" => has_route = true,
             b"outcome" => {
@@ -113,6 +114,7 @@ mod tests {
             (line.status, line.bytes, line.left_out),
             (200, Some(345), 9)
         );
+        assert_eq!(line.hits, Some(3));
         assert_eq!(line.duration, Some(12_500_000));
         assert_eq!(line.first_byte, Some(3_042_000));
         let kinds: Vec<_> = line
