@@ -27,6 +27,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     all.extend(recorder.metrics.handshakes.families());
     all.push(recorder.metrics.proxy_headers.family());
     all.push(recorder.metrics.untrusted_forwarding.family());
+    all.push(recorder.metrics.descriptor_fields.family());
     all.push(recorder.metrics.geo_lookups.family());
     all.extend(access_log(recorder));
     #[cfg(feature = "otlp")]

@@ -17,6 +17,7 @@ use sluicegate_limiter::Outcome as Answer;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
 
+use super::descriptor_fields::IgnoredFields;
 use super::geo_lookups::GeoLookupCounts;
 use super::handshakes::HandshakeCounts;
 use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
@@ -66,6 +67,8 @@ pub struct RequestMetrics {
     pub(super) geo_lookups: GeoLookupCounts,
     /// Counts requests that untrusted peers forward.
     pub untrusted_forwarding: UntrustedForwarding,
+    /// Counts fields of descriptors that have no effect.
+    pub descriptor_fields: IgnoredFields,
 }
 
 /// A limit as one route uses it.

@@ -11,6 +11,7 @@ use sluicegate_telemetry::otlp::SpanQueue;
 
 pub mod access_log;
 mod combined;
+mod descriptor_fields;
 pub(crate) mod families;
 mod former_names;
 mod geo_lookups;
@@ -35,6 +36,7 @@ pub mod trace;
 mod untrusted_forwarding;
 
 pub use access_log::AccessLog;
+pub use descriptor_fields::{IgnoredField, IgnoredFields};
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 pub use metrics::{InFlight, RequestMetrics, RouteMetrics};
 pub use notices::NoticeThrottle;

@@ -26,9 +26,26 @@ pub(super) struct RateLimitDescriptor {
     /// Its entries, in order.
     #[prost(message, repeated, tag = "1")]
     pub(super) entries: Vec<DescriptorEntry>,
+    /// The limit to apply in place of the configured one.
+    #[prost(message, optional, tag = "2")]
+    pub(super) limit: Option<LimitOverride>,
     /// The number of requests that it counts as, in place of the call's: 0 only asks whether there is room.
     #[prost(message, optional, tag = "3")]
     pub(super) hits_addend: Option<HitsAddend>,
+    /// True where this number is to be given back.
+    #[prost(bool, tag = "4")]
+    pub(super) is_negative_hits: bool,
+}
+
+/// A limit that a descriptor brings along.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct LimitOverride {
+    /// Its count.
+    #[prost(uint32, tag = "1")]
+    pub(super) requests_per_unit: u32,
+    /// Its period.
+    #[prost(enumeration = "RateUnit", tag = "2")]
+    pub(super) unit: i32,
 }
 
 /// An entry of a descriptor.
@@ -142,4 +159,22 @@ pub(super) enum RateUnit {
     Minute = 2,
     Hour = 3,
     Day = 4,
+    /// Only of a limit that a descriptor brings along, as the next one: no rate here has a period by the calendar.
+    Month = 5,
+    Year = 6,
+}
+
+impl RateUnit {
+    /// Returns its name in the service's definition, in lower case.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
 }

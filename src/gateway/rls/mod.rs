@@ -30,6 +30,7 @@ use super::step::{Step, answer_to};
 use crate::admission::ChargeTiming;
 use crate::client::{PeerTrust, hop};
 use crate::failure::Result;
+use crate::record::IgnoredField;
 use crate::response::{GatewayProblem, GrpcStatus};
 use crate::snapshot::Snapshot;
 
@@ -148,6 +149,8 @@ impl Gateway {
         facts: &ConnectionFacts,
     ) -> PendingDescriptor {
         let hits = match descriptor.hits_addend {
+            // Nothing is given back: a caller could free what it never charged. The descriptor only asks.
+            _ if descriptor.is_negative_hits => 0,
             Some(own) => u32::try_from(own.value).unwrap_or(u32::MAX),
             // Proto3 does not tell an absent number from 0.
             None => call.hits_addend.max(1),
@@ -177,10 +180,33 @@ impl Gateway {
             // Boxed: only a route with such limits waits for a store.
             step = Box::pin(self.decide_with_store(&head, &mut context)).await;
         }
+        self.count_ignored_fields(descriptor, &context);
         PendingDescriptor {
             head,
             context,
             step,
+        }
+    }
+
+    /// Counts the fields of a descriptor that have no effect, and logs a limit that names no tier.
+    fn count_ignored_fields(&self, descriptor: &RateLimitDescriptor, context: &Context) {
+        let ignored = &self.0.recorder.metrics.descriptor_fields;
+        if descriptor.is_negative_hits {
+            ignored.count(IgnoredField::NegativeHits);
+        }
+        let details = context.report().and_then(|report| report.beside.as_deref());
+        if let Some(limit) = descriptor.limit
+            && details.is_none_or(|details| details.named.is_empty())
+        {
+            ignored.count(IgnoredField::Limit);
+            let limit = question::limit_text(limit);
+            self.0.recorder.notices.tell(
+                context.peer.map(|peer| peer.ip()),
+                &format_args!(
+                    "its descriptor brings the limit {limit}, which no tier has for a name, so the configured rates hold; write tier = \
+                     \"header.x-descriptor-limit\" and tiers with \"{limit}\" to the limit"
+                ),
+            );
         }
     }
 

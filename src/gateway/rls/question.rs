@@ -1,5 +1,5 @@
-//! Writes a descriptor as the request in question: the domain is its path, each entry a parameter of its query, and `remote_address` its
-//! client.
+//! Writes a descriptor as the request in question: the domain is its path, each entry a parameter of its query, `remote_address` its
+//! client, and `limit` a field that tiers are named by.
 //!
 //! So every rule for requests holds for descriptors: routes match them, keys read their entries, lists and databases of places know their
 //! client, and the log has them in a form that `explain` and `replay` read.
@@ -8,12 +8,16 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use http::Method;
+use http::header::{HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use pingora::http::RequestHeader;
 
-use super::messages::{DescriptorEntry, RateLimitDescriptor};
+use super::messages::{DescriptorEntry, LimitOverride, RateLimitDescriptor, RateUnit};
 use crate::client;
 use crate::config::rules::ClientRules;
+
+/// The field with the limit that a descriptor brings along. Only a trusted hop may ask, so tiers can be named by it.
+const LIMIT_FIELD: HeaderName = HeaderName::from_static("x-descriptor-limit");
 
 /// The key of the entry that holds the client's address.
 const REMOTE_ADDRESS: &[u8] = b"remote_address";
@@ -54,7 +58,17 @@ pub(super) fn head(
     {
         head.insert_header(name, value).ok()?;
     }
+    if let Some(limit) = descriptor.limit {
+        let value = HeaderValue::try_from(limit_text(limit)).ok()?;
+        head.insert_header(LIMIT_FIELD, value).ok()?;
+    }
     Some(head)
+}
+
+/// Returns a limit as tiers are named after it: `500/minute`.
+pub(super) fn limit_text(limit: LimitOverride) -> String {
+    let unit = RateUnit::try_from(limit.unit).unwrap_or(RateUnit::Unknown);
+    format!("{}/{}", limit.requests_per_unit, unit.name())
 }
 
 /// Returns the client's address, if an entry holds one.
@@ -105,7 +119,7 @@ mod tests {
         });
         let descriptor = RateLimitDescriptor {
             entries: entries.collect(),
-            hits_addend: None,
+            ..RateLimitDescriptor::default()
         };
         let head = head(domain.as_bytes(), &descriptor, &rules()).unwrap();
         String::from_utf8(head.raw_path().to_vec()).unwrap()

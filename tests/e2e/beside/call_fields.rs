@@ -1,8 +1,10 @@
-//! Fields of calls beside their entries: hits in the log, and how replay reads them.
+//! Fields of calls beside their entries: hits in the log and in replay, limits that descriptors bring along, hits to give back.
 
 use std::collections::BTreeMap;
 
-use super::call_messages::{Call, Descriptor, Hits, OK, OVER_LIMIT, about, ask, gateway_with, of};
+use super::call_messages::{
+    Call, Descriptor, Hits, OK, OVER_LIMIT, Override, about, ask, gateway_with, of,
+};
 use super::*;
 
 /// Two limits, in a log that replay can repeat.
@@ -104,4 +106,129 @@ async fn replay_counts_descriptors_as_often_as_the_call_did() {
         assert_eq!(decision["outcome"], outcome, "{line}\n{decision}");
         assert_eq!(decision["limit"], line["limit"], "{line}\n{decision}");
     }
+}
+
+/// A limit with tiers for two limits that descriptors bring along.
+const TIERS: &str = r#"
+[limit.tenant]
+key   = "query.tenant"
+rates = ["2 per 1m"]
+on_missing = "refuse"
+tier  = "header.x-descriptor-limit"
+
+[limit.tenant.tiers]
+"4/minute" = ["4 per 1m"]
+"1/minute" = ["1 per 1m"]
+
+[[route]]
+path   = "/edge"
+query  = { tenant = "*" }
+limits = ["tenant"]
+"#;
+
+const SECOND: i32 = 1;
+const MINUTE: i32 = 2;
+const MONTH: i32 = 5;
+
+/// Asks about a tenant with a limit until it is over. Returns how many calls were admitted, and the count of the limit that held.
+async fn admitted(gateway: &Gateway, name: &str, limit: Option<Override>) -> (u32, u32) {
+    let call = about([Descriptor {
+        limit,
+        ..tenant(name, None)
+    }]);
+    for admitted in 0..20 {
+        let answer = ask(gateway, &call).await;
+        if answer.overall_code == OVER_LIMIT {
+            let limit = answer.statuses[0].current_limit.clone().unwrap();
+            return (admitted, limit.requests_per_unit);
+        }
+    }
+    panic!("{name} has no limit");
+}
+
+#[tokio::test]
+async fn a_descriptor_names_the_tier_by_its_limit() {
+    // Goal: a limit that a descriptor brings along holds where a tier has its name; any other, the one that asks for everything above all,
+    // leaves the configured rates, and is counted and logged. Method: tenants with such limits, each until it is over.
+    let gateway = gateway_with(TIERS).await;
+    let limit = |requests_per_unit, unit| {
+        Some(Override {
+            requests_per_unit,
+            unit,
+        })
+    };
+    for (name, limit, holds) in [
+        ("none", None, 2),
+        ("four", limit(4, MINUTE), 4),
+        ("one", limit(1, MINUTE), 1),
+        ("any", limit(u32::MAX, SECOND), 2),
+        ("zero", limit(0, 0), 2),
+        ("month", limit(4, MONTH), 2),
+        ("unknown", limit(4, -7), 2),
+    ] {
+        assert_eq!(
+            admitted(&gateway, name, limit).await,
+            (holds, holds),
+            "{name}"
+        );
+    }
+    // The counters are those of the limit: a tenant that changes its tier keeps its count.
+    assert_eq!(admitted(&gateway, "none", limit(4, MINUTE)).await, (2, 4));
+    assert_eq!(admitted(&gateway, "four", limit(1, MINUTE)).await, (0, 1));
+    // An entry with the name of the field names nothing.
+    let forged = [("tenant", "forger"), ("x-descriptor-limit", "4/minute")];
+    let call = about([of(&forged)]);
+    for code in [OK, OK, OVER_LIMIT] {
+        assert_eq!(ask(&gateway, &call).await.overall_code, code);
+    }
+
+    let metrics = gateway.metrics().await;
+    let ignored = |field| {
+        metrics.sum(
+            "sluicegate_descriptor_fields_ignored_total",
+            &[("field", field)],
+        )
+    };
+    assert_eq!(ignored("limit"), 12.0);
+    assert_eq!(ignored("is_negative_hits"), 0.0);
+    let log = gateway.stderr();
+    assert!(
+        log.contains("the limit 4294967295/second, which no tier has for a name"),
+        "{log}"
+    );
+    let lines = gateway.access_lines(29).await;
+    let line = lines
+        .iter()
+        .find(|line| line["tier"]["tenant"] == "4/minute");
+    assert!(line.is_some(), "{lines:?}");
+}
+
+#[tokio::test]
+async fn hits_to_give_back_charge_nothing_and_give_nothing_back() {
+    // Goal: a caller cannot free what another one has charged, nor is it charged for the attempt. Method: a tenant of two at its limit, a
+    // call that gives five back, and one more.
+    let gateway = gateway_with(TIERS).await;
+    let back = Descriptor {
+        is_negative_hits: true,
+        ..tenant("a", Some(5))
+    };
+    let one = about([tenant("a", None)]);
+    assert_eq!(ask(&gateway, &one).await.overall_code, OK);
+    let answer = ask(&gateway, &about([back.clone()])).await;
+    assert_eq!(
+        (answer.overall_code, answer.statuses[0].limit_remaining),
+        (OK, 0)
+    );
+    assert_eq!(ask(&gateway, &one).await.overall_code, OK);
+    assert_eq!(ask(&gateway, &about([back])).await.overall_code, OVER_LIMIT);
+    assert_eq!(ask(&gateway, &one).await.overall_code, OVER_LIMIT);
+    let metrics = gateway.metrics().await;
+    let labels = [("field", "is_negative_hits")];
+    assert_eq!(
+        metrics.sum("sluicegate_descriptor_fields_ignored_total", &labels),
+        2.0
+    );
+    let lines = gateway.access_lines(5).await;
+    let asked = lines.iter().filter(|line| line["hits"] == 0).count();
+    assert_eq!(asked, 2);
 }

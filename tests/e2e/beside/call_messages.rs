@@ -19,8 +19,20 @@ pub(super) struct Call {
 pub(super) struct Descriptor {
     #[prost(message, repeated, tag = "1")]
     pub(super) entries: Vec<Entry>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) limit: Option<Override>,
     #[prost(message, optional, tag = "3")]
     pub(super) hits_addend: Option<Hits>,
+    #[prost(bool, tag = "4")]
+    pub(super) is_negative_hits: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Override {
+    #[prost(uint32, tag = "1")]
+    pub(super) requests_per_unit: u32,
+    #[prost(int32, tag = "2")]
+    pub(super) unit: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -101,7 +113,7 @@ pub(super) fn of(entries: &[(&str, &str)]) -> Descriptor {
     });
     Descriptor {
         entries: entries.collect(),
-        hits_addend: None,
+        ..Descriptor::default()
     }
 }
 
@@ -126,19 +138,24 @@ pub(super) async fn gateway_trusting(proxies: &str, rules: &str) -> Gateway {
     Setup::new().whole(&whole).start().await
 }
 
+/// Returns a message with the bytes that gRPC has before it.
+pub(super) fn framed(message: &[u8]) -> Vec<u8> {
+    let mut framed = vec![0];
+    framed.extend((message.len() as u32).to_be_bytes());
+    framed.extend(message);
+    framed
+}
+
 /// Sends a message to a method. Returns the message of the answer, or status and text of gRPC.
 pub(super) async fn send(
     gateway: &Gateway,
     method: &str,
     message: &[u8],
 ) -> Result<Vec<u8>, (u16, String)> {
-    let mut framed = vec![0];
-    framed.extend((message.len() as u32).to_be_bytes());
-    framed.extend(message);
     let request = post(method)
         .header("content-type", "application/grpc")
         .header("te", "trailers")
-        .body(framed);
+        .body(framed(message));
     let answer = gateway.h2c().await.send(request).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.header("content-type"), Some("application/grpc"));

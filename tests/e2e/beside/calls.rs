@@ -144,7 +144,7 @@ async fn what_a_client_sends_makes_no_call_fail() {
                 key: "tenant".to_owned(),
                 value: value.to_vec(),
             }],
-            hits_addend: None,
+            ..Descriptor::default()
         }]);
         for _ in 0..5 {
             assert_eq!(ask(&gateway, &call).await.overall_code, OK, "{value:?}");
