@@ -8,12 +8,13 @@ use prost::Message;
 use sluicegate_limiter::{Outcome, RateStatus};
 
 use super::messages::{
-    CurrentLimit, DescriptorStatus, HeaderToAdd, ProtoDuration, RateLimitResponse, RateUnit,
-    ResponseCode,
+    CurrentLimit, DescriptorStatus, HeaderToAdd, MetadataStruct, MetadataText, ProtoDuration,
+    RateLimitResponse, RateUnit, ResponseCode,
 };
 use super::{DescriptorResult, OwnAnswer};
 use crate::gateway::context::Context;
 use crate::gateway::labels;
+use crate::record::RequestDisposition;
 use crate::rejection::Rejection;
 
 /// Fields of an answer that belong to the response of the proxy itself.
@@ -78,14 +79,40 @@ impl CallAnswer {
                 self.0.response_headers_to_add.extend(field(name, value));
             }
         }
-        if self.0.raw_body.is_empty() && standing == DescriptorResult::Over {
+        if standing == DescriptorResult::Within {
+            return;
+        }
+        if self.0.raw_body.is_empty() {
             self.0.raw_body = own.body.to_vec();
         }
+        (self.0.dynamic_metadata).get_or_insert_with(|| metadata(context));
     }
 
     /// Returns the message.
     pub(super) fn encode(&self) -> Vec<u8> {
         self.0.encode_to_vec()
+    }
+}
+
+/// Returns what the log says of a rejection, for the log of Envoy.
+fn metadata(context: &Context) -> MetadataStruct {
+    let outcome = context.disposition.unwrap_or(RequestDisposition::Rejected);
+    let limit = match (context.rejection(), &context.located) {
+        (Some(Rejection::ByLimit(by)), Some(located)) => {
+            let limit = located.route.limits.get(usize::from(by.limit));
+            limit.map(|limit| ("limit", limit.name.to_string()))
+        }
+        _ => None,
+    };
+    let texts = [
+        ("outcome", outcome.as_str().to_owned()),
+        ("id", context.request_id.text().to_string()),
+    ];
+    let fields = texts.into_iter().chain(limit);
+    MetadataStruct {
+        fields: fields
+            .map(|(name, text)| (name.to_owned(), MetadataText { text }))
+            .collect(),
     }
 }
 

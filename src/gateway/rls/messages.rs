@@ -4,6 +4,8 @@
 //! as bytes, which have the same form: Envoy copies them from what clients send, and a call that could not be read would let its request
 //! pass where `failure_mode_deny` is off.
 
+use std::collections::BTreeMap;
+
 use prost::{Enumeration, Message};
 
 /// A call of `ShouldRateLimit`.
@@ -85,6 +87,25 @@ pub(super) struct RateLimitResponse {
     /// The body of the response to a client that is over a limit.
     #[prost(bytes = "vec", tag = "5")]
     pub(super) raw_body: Vec<u8>,
+    /// The texts about a rejection that Envoy's log can show.
+    #[prost(message, optional, tag = "6")]
+    pub(super) dynamic_metadata: Option<MetadataStruct>,
+}
+
+/// `google.protobuf.Struct`
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MetadataStruct {
+    /// Its values by their names.
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub(super) fields: BTreeMap<String, MetadataText>,
+}
+
+/// `google.protobuf.Value` that is a text, which is not empty.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MetadataText {
+    /// The text.
+    #[prost(string, tag = "3")]
+    pub(super) text: String,
 }
 
 /// The answer about one descriptor.

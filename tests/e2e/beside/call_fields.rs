@@ -1,4 +1,5 @@
-//! Fields of calls beside their entries: hits in the log and in replay, limits that descriptors bring along, hits to give back.
+//! Fields of calls beside their entries: hits in the log and in replay, limits that descriptors bring along, hits to give back; and fields
+//! of answers that Envoy's log shows, or that Envoy does not read.
 
 use std::collections::BTreeMap;
 
@@ -231,4 +232,34 @@ async fn hits_to_give_back_charge_nothing_and_give_nothing_back() {
     let lines = gateway.access_lines(5).await;
     let asked = lines.iter().filter(|line| line["hits"] == 0).count();
     assert_eq!(asked, 2);
+}
+
+#[tokio::test]
+async fn an_answer_over_the_limit_has_metadata_and_none_has_a_quota() {
+    // Goal: Envoy can log which limit rejected, under which id the gateway logged it; no answer hands out units in advance. Method: a
+    // tenant of two, asked three times, and one whose route forbids it.
+    let rules = format!(
+        "{TIERS}\n[[route]]\npath = \"/edge\"\nquery = {{ forbidden = \"*\" }}\nrespond = {{ status = 403 }}\n"
+    );
+    let gateway = gateway_with(&rules).await;
+    for code in [OK, OK, OVER_LIMIT] {
+        let answer = ask(&gateway, &about([tenant("a", None)])).await;
+        assert_eq!(answer.overall_code, code);
+        assert_eq!((&answer.quota, &answer.statuses[0].quota), (&None, &None));
+        if code == OK {
+            assert_eq!(answer.dynamic_metadata, None);
+            continue;
+        }
+        assert_eq!(answer.metadata("limit"), Some("tenant"));
+        assert_eq!(answer.metadata("outcome"), Some("rate-limited"));
+        let lines = gateway.access_lines(3).await;
+        let refused = lines.iter().find(|line| line["outcome"] == "rate-limited");
+        assert_eq!(refused.unwrap()["id"].as_str(), answer.metadata("id"));
+    }
+    let answer = ask(&gateway, &about([of(&[("forbidden", "a")])])).await;
+    assert_eq!(
+        (answer.overall_code, answer.metadata("limit")),
+        (OVER_LIMIT, None)
+    );
+    assert_eq!(answer.metadata("outcome"), Some("responded"));
 }

@@ -1,5 +1,7 @@
 //! The messages of Envoy's rate limit service as its definition has them, and a gateway that answers calls.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 
 use super::*;
@@ -62,6 +64,23 @@ pub(super) struct Answer {
     pub(super) request_headers_to_add: Vec<Field>,
     #[prost(string, tag = "5")]
     pub(super) raw_body: String,
+    #[prost(message, optional, tag = "6")]
+    pub(super) dynamic_metadata: Option<Metadata>,
+    #[prost(bytes = "vec", optional, tag = "7")]
+    pub(super) quota: Option<Vec<u8>>,
+}
+
+/// `google.protobuf.Struct` of texts.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Metadata {
+    #[prost(btree_map = "string, message", tag = "1")]
+    pub(super) fields: BTreeMap<String, Text>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Text {
+    #[prost(string, tag = "3")]
+    pub(super) text: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -74,6 +93,8 @@ pub(super) struct Status {
     pub(super) limit_remaining: u32,
     #[prost(message, optional, tag = "4")]
     pub(super) duration_until_reset: Option<Time>,
+    #[prost(bytes = "vec", optional, tag = "5")]
+    pub(super) quota: Option<Vec<u8>>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -185,5 +206,10 @@ impl Answer {
         let mut fields = self.response_headers_to_add.iter();
         let field = fields.find(|field| field.key == name)?;
         Some(&field.value)
+    }
+
+    pub(super) fn metadata(&self, name: &str) -> Option<&str> {
+        let metadata = self.dynamic_metadata.as_ref()?;
+        Some(&metadata.fields.get(name)?.text)
     }
 }
