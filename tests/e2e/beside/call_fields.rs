@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use prost::Message;
+use tokio::net::TcpStream;
+
 use super::call_messages::{
-    Call, Descriptor, Hits, OK, OVER_LIMIT, Override, about, ask, gateway_with, of,
+    Call, Descriptor, Hits, METHOD, OK, OVER_LIMIT, Override, about, ask, framed, gateway_with, of,
 };
 use super::*;
 
@@ -262,4 +265,53 @@ async fn an_answer_over_the_limit_has_metadata_and_none_has_a_quota() {
         (OVER_LIMIT, None)
     );
     assert_eq!(answer.metadata("outcome"), Some("responded"));
+}
+
+/// A leaky bucket in which one call waits.
+const SLOW: &str = r#"
+[limit.slow]
+key   = "query.tenant"
+on_missing = "refuse"
+rates = ["1 per 20s"]
+algorithm = "leaky-bucket"
+action = "delay"
+queue = 1
+max_wait = "30s"
+
+[[route]]
+path   = "/edge"
+query  = { tenant = "*" }
+limits = ["slow"]
+"#;
+
+#[tokio::test]
+async fn a_call_that_envoy_gives_up_stays_charged() {
+    // Goal: who resets its calls has no more of them admitted, since Envoy may forward the request of each. Method: a call that waits in a
+    // leaky bucket is reset, as Envoy does after its timeout, and the next ones find the bucket full.
+    let gateway = gateway_with(SLOW).await;
+    let call = about([tenant("a", None)]);
+    assert_eq!(ask(&gateway, &call).await.overall_code, OK);
+
+    let stream = TcpStream::connect(gateway.address()).await.unwrap();
+    let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let head = http::Request::post(format!("http://{}{METHOD}", gateway.address()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
+    let head = head.body(()).unwrap();
+    let (_answer, mut body) = (sender.ready().await.unwrap())
+        .send_request(head, false)
+        .unwrap();
+    body.send_data(framed(&call.encode_to_vec()).into(), true)
+        .unwrap();
+    eventually("the call waits", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum("sluicegate_requests_in_flight", &[]) == 1.0).then_some(())
+    })
+    .await;
+    body.send_reset(h2::Reason::CANCEL);
+    for _ in 0..20 {
+        assert_eq!(ask(&gateway, &call).await.overall_code, OVER_LIMIT);
+    }
+    connection.abort();
 }
