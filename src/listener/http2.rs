@@ -117,10 +117,18 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
         let tally = Arc::clone(&streams.tally);
         let serving = tally.begin();
         let streams = Arc::clone(streams);
-        tokio::spawn(async move {
-            CancelledStreams::scope(&tally, streams.serve(request, respond)).await;
-            drop((serving, permit));
-        });
+        // Two tasks: each has the size of its largest state, which is copied several times, and that of a request is the larger one.
+        if streams.facts.protocol == ListenerProtocol::RateLimitService {
+            tokio::spawn(async move {
+                CancelledStreams::scope(&tally, streams.serve_call(request, respond)).await;
+                drop((serving, permit));
+            });
+        } else {
+            tokio::spawn(async move {
+                CancelledStreams::scope(&tally, streams.serve(request, respond)).await;
+                drop((serving, permit));
+            });
+        }
     }
 }
 
@@ -219,11 +227,13 @@ impl ConnectionStreams {
         entered.inspect_err(tell).ok()
     }
 
+    /// Serves the call of one stream.
+    async fn serve_call(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        grpc::serve(&self.gateway, &self.facts, (request, respond)).await;
+    }
+
     /// Serves the request of one stream.
     async fn serve(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        if self.facts.protocol == ListenerProtocol::RateLimitService {
-            return grpc::serve(&self.gateway, &self.facts, (request, respond)).await;
-        }
         let (head, body) = request.into_parts();
         let head = RequestHeader::from(head);
         let decided = self

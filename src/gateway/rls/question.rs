@@ -50,7 +50,7 @@ pub(super) fn head(
         encode(&mut target, value, UNRESERVED);
     }
     let target = PathAndQuery::try_from(target).ok()?;
-    let mut head = RequestHeader::build(Method::GET, b"/", Some(1)).ok()?;
+    let mut head = RequestHeader::build_no_case(Method::GET, b"/", Some(2)).ok()?;
     head.set_uri(target.into());
     head.set_version(http::Version::HTTP_2);
     if let Some((name, value)) =
