@@ -41,6 +41,17 @@ pub(super) struct GuardedStream {
     stalled: WriteStall,
     /// The inspector of outgoing frames; `None` in HTTP/1.
     frames: Option<Box<OutgoingFrames>>,
+    /// The size up to which h2 gathers the bodies of frames in one write.
+    gathered: GatheredFrames,
+}
+
+/// The frames of HTTP/2 whose bodies h2 copies into the buffer of a write; each larger one ends that write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GatheredFrames {
+    /// Those of less than 256 bytes: larger ones, the pieces of bodies, are not copied.
+    Tiny,
+    /// Those of less than 1,024 bytes: the answers to calls that are ready together leave in one write.
+    Small,
 }
 
 /// The minimum rate and the timeout for a client that reads an answer.
@@ -79,13 +90,20 @@ impl GuardedStream {
                 rate: 0,
             }),
             frames: None,
+            gathered: GatheredFrames::Tiny,
         })
     }
 
     /// Returns a stream for HTTP/2, whose h2 crate bounds the bytes that it reads.
-    pub(super) fn with_frames(inner: Stream, frames: OutgoingFrames, pace: ReadPace) -> Box<Self> {
+    pub(super) fn with_frames(
+        inner: Stream,
+        frames: OutgoingFrames,
+        gathered: GatheredFrames,
+        pace: ReadPace,
+    ) -> Box<Self> {
         let mut watched = Self::new(inner).gathering();
         watched.frames = Some(Box::new(frames));
+        watched.gathered = gathered;
         watched.begin(pace);
         watched
     }
@@ -295,7 +313,8 @@ impl AsyncWrite for GuardedStream {
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
+        // By the answer h2 chooses the size up to which it gathers.
+        self.gathered == GatheredFrames::Tiny && self.inner.is_write_vectored()
     }
 }
 

@@ -31,7 +31,7 @@ use sluicegate_base::clock;
 
 use super::connection::read_pace;
 use super::grpc;
-use super::guarded_stream::GuardedStream;
+use super::guarded_stream::{GatheredFrames, GuardedStream};
 use super::http2_stream::Http2Stream;
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use crate::budgets::cancelled_streams::CancelledStreams;
@@ -66,7 +66,11 @@ pub(super) async fn serve(
         is_told: AtomicBool::new(false),
     });
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
-    let stream: Stream = GuardedStream::with_frames(stream, frames, pace);
+    let gathered = match facts.protocol {
+        ListenerProtocol::RateLimitService => GatheredFrames::Small,
+        ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => GatheredFrames::Tiny,
+    };
+    let stream: Stream = GuardedStream::with_frames(stream, frames, gathered, pace);
     let streams = Arc::new(ConnectionStreams {
         gateway: Gateway(Arc::clone(shared), address),
         facts,
