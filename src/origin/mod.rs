@@ -8,6 +8,7 @@ mod connect_error;
 mod connections;
 mod connector;
 mod dialer;
+mod due_time;
 mod failure;
 mod failure_log;
 mod field_changes;

@@ -7,7 +7,7 @@
 //! Requests load the set and never wait. Only the task that looks up names replaces it.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use tracing::warn;
 
 use super::balancer::{PickContext, ServerTier};
 use super::dialer;
+use super::due_time::DueTime;
 use super::failure::AttemptFailure;
 use super::failure_log::FailureLog;
 use super::idle::PoolGeneration;
@@ -538,41 +539,6 @@ impl ServerSet {
     fn tagged(&self, tag: u64, terms: &PickContext<'_>) -> Option<ServerPermit> {
         let server = self.all().find(|server| server.tag == Some(tag))?;
         terms.takes(server).then(|| server.hold())?
-    }
-}
-
-/// The time at which a background job of a pool is due.
-#[derive(Debug, Default)]
-pub(super) struct DueTime {
-    /// In nanoseconds since the Unix epoch.
-    next: AtomicU64,
-    running: AtomicBool,
-}
-
-impl DueTime {
-    fn at(next: Timestamp) -> Self {
-        Self {
-            next: AtomicU64::new(next.as_nanos()),
-            running: AtomicBool::new(false),
-        }
-    }
-
-    /// Returns whether the job is due at `now`; if so it counts as running until [`Self::done`].
-    pub(super) fn begin(&self, now: Timestamp) -> bool {
-        // Acquire: pairs with the release of `done`, so that the due time belongs to the latest run.
-        let due = !self.running.load(Ordering::Acquire)
-            && self.next.load(Ordering::Relaxed) <= now.as_nanos();
-        if due {
-            self.running.store(true, Ordering::Relaxed);
-        }
-        due
-    }
-
-    /// Ends the run; the next one is due at `next`.
-    pub(super) fn done(&self, next: Timestamp) {
-        // Release: a thread that sees the end of the run also sees the next due time.
-        self.next.store(next.as_nanos(), Ordering::Relaxed);
-        self.running.store(false, Ordering::Release);
     }
 }
 
