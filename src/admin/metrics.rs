@@ -7,7 +7,9 @@ use super::certificates::expiry;
 use super::configuration::ConfigurationView;
 use super::limit_view::{BansView, LimitView, PermitsView};
 use super::snapshot::{AdminSnapshot, ProcessTimes};
-use super::{AdminPage, acme, cache, connections, origins, pending_writes, replication, store};
+use super::{
+    AdminPage, acme, cache, connections, origin_metrics, pending_writes, replication, store,
+};
 use crate::record::families;
 use crate::state::DirectoryHealth;
 
@@ -33,7 +35,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(cache::families(sampled.cache));
     all.extend(acme::families(sampled.acme));
     all.push(expiry(&sampled.certificates, sampled.times.wall));
-    all.extend(origins::families(&sampled.origins));
+    all.extend(origin_metrics::families(&sampled.origins));
     families::text(all)
 }
 

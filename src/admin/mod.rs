@@ -38,6 +38,7 @@ mod key_edit;
 mod keys;
 mod limit_view;
 mod metrics;
+mod origin_metrics;
 mod origin_view;
 mod origins;
 mod pending_writes;
