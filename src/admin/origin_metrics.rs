@@ -1,8 +1,8 @@
 //! Makes the metrics of origins and their servers from samples.
 
-use sluicegate_telemetry::exposition::SampledFamily;
+use sluicegate_telemetry::exposition::{SampleValue, SampledFamily};
 
-use super::origin_view::{OriginView, ServerView};
+use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use crate::failure::FailureKind;
 use crate::origin::AttemptOutcome;
 
@@ -12,7 +12,7 @@ pub(super) fn families(origins: &[OriginView]) -> impl Iterator<Item = SampledFa
     servers.chain(origin_families(origins))
 }
 
-fn server_families(origins: &[OriginView]) -> [SampledFamily; 7] {
+fn server_families(origins: &[OriginView]) -> [SampledFamily; 10] {
     [
         of_servers(
             origins,
@@ -31,6 +31,30 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 7] {
             |server| u64::from(server.in_flight),
         ),
         connections(origins),
+        of_limits(
+            origins,
+            SampledFamily::gauge(
+                "sluicegate_origin_concurrency_limit",
+                "Requests that may wait for a response of a server, as adaptive_concurrency finds them.",
+            ),
+            |limit| Some(u64::from(limit.most)),
+        ),
+        of_limits(
+            origins,
+            SampledFamily::gauge(
+                "sluicegate_origin_concurrency_waiting",
+                "Requests that wait for a response of a server, where adaptive_concurrency limits them.",
+            ),
+            |limit| Some(u64::from(limit.waiting)),
+        ),
+        of_limits(
+            origins,
+            SampledFamily::gauge(
+                "sluicegate_origin_baseline_latency_seconds",
+                "Time to the head of a response of a server without a queue, by which adaptive_concurrency judges.",
+            ),
+            |limit| limit.baseline.map(|latency| latency.as_secs_f64()),
+        ),
         tries(origins),
         failures(origins),
         of_servers(
@@ -129,6 +153,24 @@ fn of_origins(
 ) -> SampledFamily {
     for origin in origins {
         family.push(&[("origin", &*origin.name)], value(origin));
+    }
+    family
+}
+
+/// Adds series for servers with an adaptive limit; others have none.
+fn of_limits<V: Into<SampleValue>>(
+    origins: &[OriginView],
+    mut family: SampledFamily,
+    value: fn(ConcurrencyView) -> Option<V>,
+) -> SampledFamily {
+    for origin in origins {
+        for server in &origin.servers {
+            if let Some(value) = server.limit.and_then(value) {
+                let address = server.address.to_string();
+                let labels = [("origin", &*origin.name), ("server", &*address)];
+                family.push(&labels, value);
+            }
+        }
     }
     family
 }

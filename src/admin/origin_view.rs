@@ -1,6 +1,7 @@
 //! Samples an origin and its servers for the admin pages.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
@@ -46,6 +47,8 @@ pub(super) struct ServerView {
     pub role: Role,
     /// Attempts that are under way.
     pub in_flight: u32,
+    /// The adaptive concurrency limit; `None` where its origin has none.
+    pub limit: Option<ConcurrencyView>,
     /// Connections that are open for requests; `None` where they have no bound.
     pub connections: Option<u32>,
     /// Attempts so far, in the order of [`AttemptOutcome::ALL`].
@@ -60,6 +63,17 @@ pub(super) struct ServerView {
     pub failures: [u64; FailureKind::ALL.len()],
     /// The latest failure without a response, with its cause.
     pub last_error: Option<LatestFailure>,
+}
+
+/// The adaptive concurrency limit of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConcurrencyView {
+    /// The limit in force.
+    pub most: u32,
+    /// Requests that wait for the head of their response.
+    pub waiting: u32,
+    /// The latency of the server without a queue; `None` before the first window.
+    pub baseline: Option<Duration>,
 }
 
 impl OriginView {
@@ -95,6 +109,11 @@ impl ServerView {
             weight: server.weight,
             role: server.role,
             in_flight: server_state.in_flight(),
+            limit: server.concurrency_limit().map(|most| ConcurrencyView {
+                most,
+                waiting: server.waiting().unwrap_or(0),
+                baseline: server.baseline(),
+            }),
             connections: server.open_connections(),
             outcomes: AttemptOutcome::ALL.map(|outcome| server_state.count(outcome)),
             ejections: server_state.ejections(),

@@ -5,6 +5,7 @@
 //! written anywhere, so a new process begins without one.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http::header::ALLOW;
 use http::request::Parts;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use sluicegate_base::clock;
 use tracing::info;
 
-use super::origin_view::{OriginView, ServerView};
+use super::origin_view::{ConcurrencyView, OriginView, ServerView};
 use super::{AdminPage, AdminTask, JSON, RequestSource, audit, token_of};
 use crate::config::rules::Role;
 use crate::origin::LatestFailure;
@@ -58,11 +59,20 @@ struct OriginServerSection {
     healthy: bool,
     state: &'static str,
     in_flight: u32,
+    limit: Option<ServerLimitSection>,
     connections: Option<u32>,
     weight: u16,
     backup: bool,
     last_failure: Option<LastFailure>,
     last_error: Option<LastError>,
+}
+
+/// The adaptive concurrency limit of a server.
+#[derive(Serialize)]
+struct ServerLimitSection {
+    requests: u32,
+    waiting: u32,
+    baseline_ms: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -105,6 +115,17 @@ impl OriginSection {
     }
 }
 
+impl ServerLimitSection {
+    fn of(view: ConcurrencyView) -> Self {
+        let millis = |latency: Duration| latency.as_micros() as f64 / 1000.0;
+        Self {
+            requests: view.most,
+            waiting: view.waiting,
+            baseline_ms: view.baseline.map(millis),
+        }
+    }
+}
+
 impl OriginServerSection {
     fn of(view: &ServerView) -> Self {
         Self {
@@ -112,6 +133,7 @@ impl OriginServerSection {
             healthy: view.state.is_asked(),
             state: view.state.as_str(),
             in_flight: view.in_flight,
+            limit: view.limit.map(ServerLimitSection::of),
             connections: view.connections,
             weight: view.weight.0.get(),
             backup: view.role == Role::Backup,
@@ -275,6 +297,11 @@ pub(super) mod tests {
             weight: Weight::default(),
             role: Role::Primary,
             in_flight: 3,
+            limit: (port == 3000).then_some(ConcurrencyView {
+                most: 17,
+                waiting: 4,
+                baseline: Some(Duration::from_micros(12_500)),
+            }),
             connections: (port == 3000).then_some(2),
             outcomes: [0, 90, 0, 0, 5, 0, 0, 0, 0],
             ejections: 2,
@@ -315,11 +342,12 @@ pub(super) mod tests {
             "servers": [
                 {
                     "address": "127.0.0.1:3000", "healthy": true, "state": "up", "in_flight": 3,
+                    "limit": { "requests": 17, "waiting": 4, "baseline_ms": 12.5 },
                     "connections": 2, "weight": 1,
                     "backup": false, "last_failure": null, "last_error": null,
                 },
                 {
-                    "address": "127.0.0.1:3001", "healthy": false, "state": "down", "in_flight": 3,
+                    "address": "127.0.0.1:3001", "healthy": false, "state": "down", "in_flight": 3, "limit": null,
                     "connections": null, "weight": 1,
                     "backup": false, "last_failure": { "at": "2026-11-21T07:10:38.000Z", "outcome": "timeout" },
                     "last_error": {

@@ -6,7 +6,9 @@ use sluicegate_base::path::PathCase;
 
 use super::shape;
 use super::text::{listed, span};
-use crate::config::rules::{CookieMeaning, Name, RouteAction, RouteCacheRules, RouteRules, Rules};
+use crate::config::rules::{
+    CookieMeaning, Name, OriginRules, RouteAction, RouteCacheRules, RouteRules, Rules,
+};
 use crate::config::{Action, SECRET};
 
 /// A route in plain words.
@@ -26,6 +28,9 @@ pub struct RouteExplained {
     pub shadow: Vec<String>,
     /// The destination of an admitted request.
     pub action: String,
+    /// The adaptive limit of the origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overload: Option<String>,
     /// The answers that are stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
@@ -84,6 +89,10 @@ impl RouteExplained {
                     format!("redirected with {}", redirect.status.as_u16())
                 }
             },
+            overload: match &route.action {
+                RouteAction::Forward(origin) => rules.origins.get(origin).and_then(overload),
+                RouteAction::Respond(_) | RouteAction::Redirect(_) => None,
+            },
             cache: route.cache.as_ref().map(stores),
             shape: route
                 .shape
@@ -121,10 +130,34 @@ impl RouteExplained {
             ));
         }
         lines.push(format!("Admitted requests are {}.", self.action));
+        lines.extend(self.overload.clone());
         lines.extend(self.cache.clone());
         lines.extend(self.shape.iter().cloned());
         lines
     }
+}
+
+/// Describes the adaptive limit of an origin; `None` where it has none.
+fn overload(origin: &OriginRules) -> Option<String> {
+    let adaptive = origin.adaptive_concurrency?;
+    let most = (origin.circuit_breaker)
+        .and_then(|circuit| circuit.max_requests)
+        .map_or(adaptive.max, |most| most.min(adaptive.max));
+    let queue = origin
+        .circuit_breaker
+        .filter(|circuit| circuit.max_pending > 0);
+    let beyond = match queue {
+        Some(circuit) => format!(
+            "beyond that up to {} wait for {:?}, and others get 503",
+            circuit.max_pending, circuit.pending_timeout
+        ),
+        None => "near that the clients with the most requests get 503 first".to_owned(),
+    };
+    Some(format!(
+        "Each server gets as many requests at once as its latency allows, {} to {most}, {} at first; {beyond}.",
+        adaptive.min,
+        adaptive.first_limit()
+    ))
 }
 
 /// Describes which answers of the route are stored.

@@ -41,11 +41,15 @@ pub enum FailureKind {
     CircuitFull,
     /// Every server was full for `pending_timeout`.
     PendingTimeout,
+    /// Every server is at its limit of `adaptive_concurrency`.
+    AdaptiveLimit,
+    /// Every server is near its limit of `adaptive_concurrency`, and the client has most of the requests.
+    HeavyClient,
 }
 
 impl FailureKind {
     /// Every kind, in the order of its discriminants.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Resolve,
         Self::Connect,
         Self::ConnectTimeout,
@@ -65,6 +69,8 @@ impl FailureKind {
         Self::NoServer,
         Self::CircuitFull,
         Self::PendingTimeout,
+        Self::AdaptiveLimit,
+        Self::HeavyClient,
     ];
 
     /// The name in log and metrics.
@@ -90,6 +96,8 @@ impl FailureKind {
             Self::NoServer => "no-server",
             Self::CircuitFull => "circuit-full",
             Self::PendingTimeout => "pending-timeout",
+            Self::AdaptiveLimit => "adaptive-limit",
+            Self::HeavyClient => "heavy-client",
         }
     }
 }

@@ -27,8 +27,8 @@ use crate::failure::{
     StreamFailure,
 };
 use crate::origin::{
-    AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit, PickRequest, PickResult,
-    ServerPool, cookie_for, tag_in,
+    AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit, LimitRefusal,
+    PickRequest, PickResult, ServerPool, UploadPart, cookie_for, tag_in,
 };
 use crate::process::SharedState;
 use crate::url_scheme::UrlScheme;
@@ -96,7 +96,9 @@ pub(super) async fn pick(request: AttemptRequest<'_>, context: &mut Context) -> 
         }
         PickResult::Full => {
             let queued_at = context.forwarded()?.attempt.queued_at;
-            let (kind, reason) = why_full(&pool, queued_at);
+            let (address, _) = context.client_or_unspecified();
+            let refusal = pool.limit_refusal(pool.client_tag(address), clock::now());
+            let (kind, reason) = why_full(&pool, queued_at, refusal);
             Err(unserved(OriginFailure::Full(kind, reason), context, &pool))
         }
         PickResult::None => {
@@ -107,20 +109,45 @@ pub(super) async fn pick(request: AttemptRequest<'_>, context: &mut Context) -> 
     }
 }
 
-/// Returns why every server is full to a request that has waited since `queued_at`.
-fn why_full(pool: &ServerPool, queued_at: Timestamp) -> (FailureKind, String) {
-    let Some(queue) = &pool.queue else {
-        let reason = "every server has as many requests as there are ports for";
-        return (FailureKind::CircuitFull, reason.to_owned());
-    };
-    let rules = &queue.rules;
-    if clock::since(queued_at) < rules.pending_timeout {
-        let waiting = queue.waiting();
-        let reason = format!("every server is full, and {waiting} requests wait");
-        (FailureKind::CircuitFull, reason)
-    } else {
-        let reason = format!("every server was full for {:?}", rules.pending_timeout);
-        (FailureKind::PendingTimeout, reason)
+/// Returns why every server is full to a request that has waited since `queued_at`; `refusal` is that of their adaptive limits.
+fn why_full(
+    pool: &ServerPool,
+    queued_at: Timestamp,
+    refusal: Option<LimitRefusal>,
+) -> (FailureKind, String) {
+    let adaptive = pool.rules.adaptive_concurrency;
+    if let Some(queue) = &pool.queue
+        && clock::since(queued_at) >= queue.rules.pending_timeout
+    {
+        let reason = format!(
+            "every server was full for {:?}",
+            queue.rules.pending_timeout
+        );
+        return (FailureKind::PendingTimeout, reason);
+    }
+    match (refusal, &pool.queue) {
+        (Some(LimitRefusal::Heavy(own)), _) => {
+            let reason = format!("the servers are busy, and {own} requests of this client wait");
+            (FailureKind::HeavyClient, reason)
+        }
+        (Some(LimitRefusal::Reached(most)), _) => {
+            let reason = format!("the servers are busy: at most {most} requests wait for each");
+            (FailureKind::AdaptiveLimit, reason)
+        }
+        (None, Some(queue)) => {
+            let waiting = queue.waiting();
+            let reason = format!("every server is full, and {waiting} requests wait");
+            (FailureKind::CircuitFull, reason)
+        }
+        // The place that was missing is free by now.
+        (None, None) if adaptive.is_some() => {
+            let reason = "every server was at its limit".to_owned();
+            (FailureKind::AdaptiveLimit, reason)
+        }
+        (None, None) => {
+            let reason = "every server has as many requests as there are ports for";
+            (FailureKind::CircuitFull, reason.to_owned())
+        }
     }
 }
 
@@ -245,9 +272,11 @@ fn client_of(context: &Context) -> AddressPrefix {
 
 fn pick_request(request: AttemptRequest<'_>, context: &Context) -> Result<PickRequest> {
     let forwarded = context.forwarded()?;
+    let (address, _) = context.client_or_unspecified();
     Ok(PickRequest {
         now: forwarded.attempt.started,
         tried: forwarded.tried.clone(),
+        client: forwarded.pool.client_tag(address),
         spread: context.located()?.spread,
         sticky: request.tag(&forwarded.pool),
     })
@@ -275,6 +304,14 @@ pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<bool> {
     attempt.wait = None;
     forwarded.is_sent = true;
     Ok(true)
+}
+
+/// Records that the server of an attempt waits for a part of the request's body, or has the last one.
+pub(super) fn uploads(context: &mut Context, part: UploadPart) -> Result<()> {
+    if let Some(permit) = &mut context.forwarded_mut()?.attempt.permit {
+        permit.uploads(part);
+    }
+    Ok(())
 }
 
 /// Records that an attempt has no connection.

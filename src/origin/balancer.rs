@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_limiter::Timestamp;
 
+use super::client_counts::ClientTag;
 use super::server::OriginServer;
 use super::server_state::ShareMille;
 use crate::config::rules::Balance;
@@ -29,6 +30,8 @@ pub(super) struct PickContext<'a> {
     pub(super) now: Timestamp,
     /// Servers that failed this request already.
     pub(super) tried: &'a [SocketAddr],
+    /// The client of the request.
+    pub(super) client: ClientTag,
     /// The value of the request's `hash_key`, hashed.
     pub(super) spread: Option<u64>,
     pub(super) turn: &'a AtomicU64,
@@ -152,7 +155,9 @@ impl PickContext<'_> {
     }
 
     pub(super) fn takes(&self, server: &OriginServer) -> bool {
-        server.is_usable(self.now) && server.has_room() && !self.tried.contains(&server.address)
+        server.is_usable(self.now)
+            && server.has_room(self.client)
+            && !self.tried.contains(&server.address)
     }
 
     fn share(&self, server: &OriginServer) -> ShareMille {

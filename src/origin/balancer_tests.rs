@@ -29,6 +29,7 @@ fn terms<'a>(balance: &'a Balance, turn: &'a AtomicU64, spread: Option<u64>) -> 
         balance,
         now: Timestamp::from_secs(1_800_000_000),
         tried: &[],
+        client: ClientTag::default(),
         spread,
         turn,
     }

@@ -1,8 +1,10 @@
 //! Implements stage 5, the origin: pools of servers, their health, the choice of a server, and the fields that describe the
 //! client to it.
 
+mod adaptive_limit;
 mod balancer;
 mod channel;
+mod client_counts;
 mod client_headers;
 mod connect_error;
 mod connections;
@@ -12,6 +14,7 @@ mod due_time;
 mod failure;
 mod failure_log;
 mod field_changes;
+mod gradient;
 mod header_edit;
 mod health;
 mod hops;
@@ -29,7 +32,9 @@ mod server_state;
 mod sticky;
 mod waiting_order;
 
+pub use adaptive_limit::LimitRefusal;
 pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
+pub use client_counts::ClientTag;
 pub use client_headers::{
     ClientHeaders, hop_by_hop, named_by_connection, set_client_headers, strip_hop_by_hop,
 };
@@ -44,6 +49,6 @@ pub use health::HealthChecks;
 pub use hops::{CDN_LOOP, HopName};
 pub use pending_queue::AttemptWait;
 pub use pool::{FailedServers, PickRequest, PickResult, ServerPool};
-pub use server::{OriginServer, ServerPermit};
+pub use server::{OriginServer, ServerPermit, UploadPart};
 pub use server_state::{ServerState, ServerStatus};
 pub use sticky::{ChannelSecurity, cookie_for, tag_in};

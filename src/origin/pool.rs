@@ -6,7 +6,7 @@
 //! # Concurrency
 //! Requests load the set and never wait. Only the task that looks up names replaces it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,12 +14,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use http::uri::Scheme;
 use pingora::upstreams::peer::Peer;
-use sluicegate_base::address::AddressPrefix;
+use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_base::bounds::{ORIGIN_STREAMS, POOL_SERVERS, RESOLVE_AGAIN, SERVER_REQUESTS};
 use sluicegate_limiter::Timestamp;
 use tracing::warn;
 
+use super::adaptive_limit::{HeavyClients, LimitRefusal, ServerLimit};
 use super::balancer::{PickContext, ServerTier};
+use super::client_counts::ClientTag;
 use super::dialer;
 use super::due_time::DueTime;
 use super::failure::AttemptFailure;
@@ -33,6 +35,9 @@ use super::server_state::{ServerState, ServerStatus};
 use crate::admission::{Admitted, KeySeed, RequestFacts};
 use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Protocol, Role};
 use crate::failure::FailureKind;
+
+/// The networks by which an adaptive limit counts clients: what a provider gives to one customer or less.
+const CLIENT_NETWORK: PrefixBits = PrefixBits { v4: 24, v6: 56 };
 
 /// The servers of one `[origin.NAME]`. A reload that leaves its rules alone keeps the pool; where they changed, the remaining servers keep
 /// their state.
@@ -77,6 +82,8 @@ pub struct PickRequest {
     pub now: Timestamp,
     /// Servers that failed the request already.
     pub tried: FailedServers,
+    /// The result of [`ServerPool::client_tag`] for the request.
+    pub client: ClientTag,
     /// The result of [`ServerPool::spread`] for the request.
     pub spread: Option<u64>,
     /// The tag that the client's sticky cookie has.
@@ -229,6 +236,15 @@ impl ServerPool {
             server_state.connections.relieve();
             Arc::clone(&server_state.connections)
         });
+        let heavy = match &self.rules.circuit_breaker {
+            Some(circuit) if circuit.max_pending > 0 => HeavyClients::Queued,
+            _ => HeavyClients::Rejected,
+        };
+        let adaptive = self.rules.adaptive_concurrency.map(|rules| ServerLimit {
+            rules,
+            limit: server_state.adaptive_limit(&rules),
+            heavy,
+        });
         let reuse_key = peer.reuse_hash();
         server_state.accept_only(Some(reuse_key), self.generation);
         Some(OriginServer {
@@ -243,6 +259,7 @@ impl ServerPool {
             queues: Arc::clone(&self.queues),
             slow_start: self.rules.slow_start,
             places: places(&self.rules),
+            adaptive,
             connections,
             peer,
             protocol: self.rules.transport.protocol,
@@ -335,6 +352,26 @@ impl ServerPool {
         }
     }
 
+    /// Returns the tag of the client at `address`: its network, in which many addresses are as easy to get as one. Only an adaptive limit
+    /// counts by it.
+    #[must_use]
+    pub fn client_tag(&self, address: IpAddr) -> ClientTag {
+        if self.rules.adaptive_concurrency.is_none() {
+            return ClientTag::default();
+        }
+        let network = prefix(address, CLIENT_NETWORK);
+        ClientTag(self.seed.tag([b"network", network.as_bytes()]))
+    }
+
+    /// Returns why the adaptive limits of all servers in service let no further request of `client` in; `None` where another bound is
+    /// reached.
+    #[must_use]
+    pub fn limit_refusal(&self, client: ClientTag, now: Timestamp) -> Option<LimitRefusal> {
+        let set = self.servers.load();
+        let mut usable = set.all().filter(|server| server.is_usable(now));
+        usable.find_map(|server| server.limit_refusal(client))
+    }
+
     /// Picks a server and takes a permit there.
     ///
     /// Requires the evidence that the request passed admission.
@@ -381,7 +418,7 @@ impl ServerPool {
     fn has_room(&self, now: Timestamp) -> bool {
         let set = self.servers.load();
         set.all()
-            .any(|server| server.is_usable(now) && server.has_room())
+            .any(|server| server.is_usable(now) && server.has_room(ClientTag::default()))
     }
 
     /// Picks a server as [`choose`](Self::choose) does, for a request that has waited already.
@@ -391,6 +428,7 @@ impl ServerPool {
             balance: &self.rules.balance,
             now: request.now,
             tried: &request.tried,
+            client: request.client,
             spread: request.spread,
             turn: &self.turn,
         };
@@ -403,7 +441,8 @@ impl ServerPool {
             for tier in [&set.primaries, &set.backups] {
                 // A place that another request took leaves one server fewer to find, unless it is released meanwhile.
                 for _ in 0..=tier.servers().len() {
-                    match tier.choose(&terms).map(OriginServer::hold) {
+                    let chosen = tier.choose(&terms);
+                    match chosen.map(|server| server.hold(request.client, request.now)) {
                         Some(Some(held)) => return PickResult::Server(held),
                         Some(None) => {}
                         None => break,
@@ -432,6 +471,7 @@ impl ServerPool {
     /// Records a failed attempt. Ejects the server for a while after too many failures, if enough others remain.
     pub fn failed(&self, held: &mut ServerPermit, failure: AttemptFailure, now: Timestamp) {
         held.outcome = Some(failure.into());
+        held.end_wait(failure, || now);
         let rules = self.rules.outlier_detection.as_ref();
         let counts = rules.filter(|rules| failure.is_among(&rules.on));
         let server_state = &held.server.server_state;
@@ -456,6 +496,7 @@ impl ServerPool {
             self.failed(held, answer, now());
         } else {
             held.outcome = Some(answer.into());
+            held.end_wait(answer, now);
         }
         if !counts {
             held.server.server_state.succeed();
@@ -538,7 +579,10 @@ impl ServerSet {
     /// another.
     fn tagged(&self, tag: u64, terms: &PickContext<'_>) -> Option<ServerPermit> {
         let server = self.all().find(|server| server.tag == Some(tag))?;
-        terms.takes(server).then(|| server.hold())?
+        let held = terms
+            .takes(server)
+            .then(|| server.hold(terms.client, terms.now));
+        held?
     }
 }
 

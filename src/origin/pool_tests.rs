@@ -106,7 +106,9 @@ fn fail(pool: &ServerPool, port: u16, failure: AttemptFailure, millis: u64) {
         .servers()
         .into_iter()
         .find(|server| server.address.port() == port);
-    let mut held = server.and_then(|server| server.hold()).expect("a place");
+    let mut held = server
+        .and_then(|server| server.hold(ClientTag::default(), at(0)))
+        .expect("a place");
     pool.failed(&mut held, failure, at(millis));
 }
 
@@ -418,7 +420,7 @@ fn answers_eject_as_the_rules_say() {
     let pool = pool(&format!("{}\n{ejection}", servers(2)));
     let answer = |status: u16| {
         let server = Arc::clone(&pool.servers()[0]);
-        let mut held = server.hold().expect("a place");
+        let mut held = server.hold(ClientTag::default(), at(0)).expect("a place");
         let status = http::StatusCode::from_u16(status).expect("a status");
         pool.answered(&mut held, status, || at(0));
     };

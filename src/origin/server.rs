@@ -9,8 +9,10 @@ use std::time::Duration;
 use pingora::upstreams::peer::HttpPeer;
 use sluicegate_limiter::{Seed, Timestamp};
 
+use super::adaptive_limit::{LimitPlace, LimitRefusal, ServerLimit};
+use super::client_counts::ClientTag;
 use super::connections::{ConnectionClosing, Connections, Group, Look, Use};
-use super::failure::AttemptOutcome;
+use super::failure::{AttemptFailure, AttemptOutcome};
 use super::idle::KeepPlace;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::server_state::{ServerState, ServerStatus, ShareMille};
@@ -37,6 +39,8 @@ pub struct OriginServer {
     pub(super) queues: Arc<OriginQueues>,
     /// Maximum number of requests in flight.
     pub(super) places: u32,
+    /// Its adaptive limit, where its origin has one.
+    pub(super) adaptive: Option<ServerLimit>,
     /// Its connections, where they have a bound.
     pub(super) connections: Option<Arc<Connections>>,
     pub(super) slow_start: Option<Duration>,
@@ -78,13 +82,37 @@ impl OriginServer {
         self.server_state.state(now, self.slow_start)
     }
 
-    /// Returns whether it has room for one more request.
-    pub(super) fn has_room(&self) -> bool {
+    /// Returns whether it has room for one more request of `client`.
+    pub(super) fn has_room(&self, client: ClientTag) -> bool {
         self.server_state.in_flight() < self.places
             && self
                 .connections
                 .as_ref()
                 .is_none_or(|connections| !connections.is_exhausted())
+            && self.limit_refusal(client).is_none()
+    }
+
+    /// Returns why its adaptive limit lets no further request of `client` in; `None` where it does, or there is none.
+    pub(super) fn limit_refusal(&self, client: ClientTag) -> Option<LimitRefusal> {
+        self.adaptive.as_ref()?.refusal(client)
+    }
+
+    /// Returns its adaptive limit; `None` where its origin has none.
+    #[must_use]
+    pub fn concurrency_limit(&self) -> Option<u32> {
+        self.adaptive.as_ref().map(ServerLimit::most)
+    }
+
+    /// Returns the number of requests that wait for the head of their response; `None` without an adaptive limit.
+    #[must_use]
+    pub fn waiting(&self) -> Option<u32> {
+        self.adaptive.as_ref().map(ServerLimit::waiting)
+    }
+
+    /// Returns its latency without a queue; `None` without an adaptive limit, or before its first window.
+    #[must_use]
+    pub fn baseline(&self) -> Option<Duration> {
+        self.adaptive.as_ref()?.baseline()
     }
 
     /// Returns the number of open connections for requests; `None` where they have no bound and are not counted.
@@ -121,13 +149,22 @@ impl OriginServer {
         self.server_state.share(now, self.slow_start)
     }
 
-    /// Takes a permit; `None` when another request took the last one meanwhile.
-    pub(super) fn hold(self: &Arc<Self>) -> Option<ServerPermit> {
+    /// Takes a permit for a request of `client` at `now`; `None` when another request took the last one meanwhile.
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        client: ClientTag,
+        now: Timestamp,
+    ) -> Option<ServerPermit> {
+        let place = match &self.adaptive {
+            Some(adaptive) => Some(Box::new(adaptive.enter(client, now)?)),
+            None => None,
+        };
         self.server_state.enter(self.places).then(|| ServerPermit {
             server: Arc::clone(self),
             outcome: Some(AttemptOutcome::Abandoned),
             connection: None,
             look: self.connections.as_ref().map(Connections::begin_look),
+            place,
         })
     }
 }
@@ -136,6 +173,15 @@ impl fmt::Debug for OriginServer {
     fn fmt(&self, into: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(into, "Server({})", self.address)
     }
+}
+
+/// A part of a body that a client sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UploadPart {
+    /// More is to come.
+    Begun,
+    /// The server has all of it.
+    Last,
 }
 
 /// A permit for one attempt at a server, which counts the attempt there. Dropping it releases the place, however the attempt ended.
@@ -149,6 +195,8 @@ pub struct ServerPermit {
     connection: Option<Use>,
     /// The attempt's wait for a connection.
     look: Option<Look>,
+    /// The place of the attempt in the adaptive limit, until the head of the response. Boxed, since most origins have no such limit.
+    place: Option<Box<LimitPlace>>,
 }
 
 impl ServerPermit {
@@ -185,8 +233,45 @@ impl ServerPermit {
             return false;
         };
         let end = wait.end(queue);
+        if let Some(place) = &mut self.place {
+            place.pause();
+        }
         self.look = connections.another_look(look, most, wait, end).await;
+        if let Some(place) = &mut self.place {
+            place.resume();
+        }
         self.look.is_some()
+    }
+
+    /// Records whether the client has still to send a part of the request's body.
+    pub fn uploads(&mut self, part: UploadPart) {
+        let Some(place) = &mut self.place else {
+            return;
+        };
+        match part {
+            UploadPart::Begun => {
+                place.pause();
+                self.server.queues.wake();
+            }
+            UploadPart::Last => place.resume(),
+        }
+    }
+
+    /// Records the outcome of the attempt at `now`: the place in the adaptive limit is left.
+    pub(super) fn end_wait(&mut self, outcome: AttemptFailure, now: impl Fn() -> Timestamp) {
+        let Some(mut place) = self.place.take() else {
+            return;
+        };
+        match outcome {
+            // What fails fast is not what the server can do.
+            AttemptFailure::Status(503) => place.failed(now()),
+            AttemptFailure::Status(500..) => place.leave(),
+            AttemptFailure::Status(_) => place.answered(now()),
+            AttemptFailure::Connect | AttemptFailure::Timeout | AttemptFailure::Reset => {
+                place.failed(now());
+            }
+        }
+        self.server.queues.wake();
     }
 
     /// Releases the permit without an outcome: the server has no connection for this attempt, nor for others.
@@ -199,6 +284,7 @@ impl Drop for ServerPermit {
     fn drop(&mut self) {
         let is_taken = self.connection.take().is_some_and(Use::end);
         self.look = None;
+        self.place = None;
         self.server.server_state.leave(self.outcome);
         // No other request is woken if this one sent nothing, or if another took its connection, which wakes the next in turn.
         if self.outcome.is_some() && !is_taken {

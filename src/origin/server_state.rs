@@ -8,18 +8,19 @@
 //! server's failure and is tried elsewhere. So all loads and stores are relaxed. The number in flight is exact all the same:
 //! only read-modify-writes change it, which no ordering makes more atomic.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sluicegate_limiter::Timestamp;
 
+use super::adaptive_limit::AdaptiveLimit;
 use super::connections::Connections;
 use super::failure::{AttemptFailure, AttemptOutcome};
 use super::failure_log::FailureLog;
 use super::http2_connections::Http2Connections;
 use super::idle::{IdleList, PoolGeneration};
-use crate::config::rules::{HealthRules, OutlierDetectionRules};
+use crate::config::rules::{AdaptiveConcurrencyRules, HealthRules, OutlierDetectionRules};
 
 /// The state of a server: health, load, failures.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct ServerState {
     pub(super) idle: Arc<IdleList>,
     /// Its connections of HTTP/2.
     pub(super) http2: Arc<Http2Connections>,
+    /// Its adaptive limit, since its origin first had one.
+    adaptive: OnceLock<Arc<AdaptiveLimit>>,
     in_flight: AtomicU32,
     up: AtomicBool,
     /// Check results in a row that contradict `up`.
@@ -115,6 +118,7 @@ impl Default for ServerState {
             connections: Arc::new(Connections::beside(&idle)),
             idle,
             http2: Arc::default(),
+            adaptive: OnceLock::new(),
             in_flight: AtomicU32::new(0),
             up: AtomicBool::new(true),
             streak: AtomicUsize::new(0),
@@ -194,6 +198,12 @@ impl ServerState {
     pub(super) fn accept_only(&self, key: Option<u64>, by: PoolGeneration) {
         self.idle.accept_only(key, by);
         self.http2.accept_only(key, by);
+    }
+
+    /// Returns its adaptive limit, which begins by these rules where there is none yet.
+    pub(super) fn adaptive_limit(&self, rules: &AdaptiveConcurrencyRules) -> Arc<AdaptiveLimit> {
+        let limit = || Arc::new(AdaptiveLimit::new(rules));
+        Arc::clone(self.adaptive.get_or_init(limit))
     }
 
     // ── in flight ──

@@ -62,9 +62,11 @@ export default function overview({ series }) {
     tiles.servers.value.className = up < servers.length ? 'bad' : '';
     say(tiles.servers.below, 'in service');
     renew(origins, table('Origins and their servers', [
-      { label: 'Origin' }, { label: 'Server' }, { label: 'State' }, { label: 'In flight', number: true }, { label: 'Latest failure' },
+      { label: 'Origin' }, { label: 'Server' }, { label: 'State' }, { label: 'In flight', number: true }, { label: 'Limit', number: true },
+      { label: 'Latest failure' },
     ], servers.map(({ origin, server }) => [origin.name, h('span.mono', {}, server.address),
       h('span', { class: server.healthy ? 'good' : 'bad' }, server.state + (server.backup ? ', backup' : '')), count(server.in_flight),
+      server.limit ? h('span', { title: `${server.limit.waiting} wait for a response` }, count(server.limit.requests)) : '–',
       server.last_error ? h('span', { title: server.last_error.reason }, `${server.last_error.failure} at ${clock(server.last_error.at)}`)
         : server.last_failure ? `${server.last_failure.outcome} at ${clock(server.last_failure.at)}` : '–']), 'No origin is configured.'));
     storeCard.hidden = !state.store;

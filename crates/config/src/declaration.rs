@@ -15,11 +15,11 @@ use super::form::{ValueConstraint, ValueKind};
 use super::problem::ParseError;
 use super::refusal::RefusalTable;
 use super::rules::{
-    AccountBinding, AcmeRules, AdminRules, CacheRules, ChallengeKeyRules, ChallengeRules,
-    CircuitBreakerRules, ClientRules, CompressRules, CorsRules, FixedResponse, GeoRules,
-    HealthRules, Http2Rules, ListRules, ListenerRules, LogRules, OriginRules, OriginTimeouts,
-    OriginTls, OtlpRules, OutlierDetectionRules, RetryRules, RouteCacheRules, ServerRules,
-    StickyRules, StoreRules, TlsRules, TracingRules,
+    AccountBinding, AcmeRules, AdaptiveConcurrencyRules, AdminRules, CacheRules, ChallengeKeyRules,
+    ChallengeRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules, FixedResponse,
+    GeoRules, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules, OriginRules,
+    OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules, RouteCacheRules,
+    ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
 };
 use super::section::TableSection;
 use super::tables::servers::ServerEntry;
@@ -346,6 +346,7 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
         OutlierDetectionRules::declaration(),
         RetryRules::declaration(),
         CircuitBreakerRules::declaration(),
+        AdaptiveConcurrencyRules::declaration(),
         StickyRules::declaration(),
     ]
 }

@@ -21,6 +21,7 @@ use super::written::WrittenConfig;
 
 pub use super::override_rows::{OverrideRows, TierIndex};
 pub use super::tables::acme::{AccountBinding, AcmeRules};
+pub use super::tables::adaptive_concurrency::AdaptiveConcurrencyRules;
 pub use super::tables::admin::AdminRules;
 pub use super::tables::balance::StickyRules;
 pub use super::tables::cache::{

@@ -7,9 +7,9 @@ use sluicegate_base::{bounds, clock};
 use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
 use crate::failure::{OriginFailure, OriginTimeout, Result};
-use crate::gateway::attempts::AttemptRequest;
+use crate::gateway::attempts::{self, AttemptRequest};
 use crate::gateway::context::Context;
-use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
+use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait, UploadPart};
 use crate::thread_buffer::WriteBuffer;
 
 /// An event of an attempt.
@@ -120,6 +120,10 @@ pub(super) async fn take_from_client<C: RequestClient>(
         }
         body.take(exchange.client.received(), &mut bytes, context)?;
     }
-    origin.send(&bytes, body.is_over()).await;
+    let is_over = body.is_over();
+    if is_over {
+        attempts::uploads(context, UploadPart::Last)?;
+    }
+    origin.send(&bytes, is_over).await;
     Ok(())
 }

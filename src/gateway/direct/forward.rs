@@ -25,8 +25,8 @@ use crate::gateway::attempts::AttemptBlame;
 use crate::gateway::context::Context;
 use crate::gateway::{Gateway, attempts, http_versions, replay_bytes};
 use crate::origin::{
-    FieldChanges, FieldEdit, OriginChannel, OriginEvent, OriginServer, ProtocolNeed, hop_by_hop,
-    strip_hop_by_hop,
+    FieldChanges, FieldEdit, OriginChannel, OriginEvent, OriginServer, ProtocolNeed, UploadPart,
+    hop_by_hop, strip_hop_by_hop,
 };
 use crate::thread_buffer::WriteBuffer;
 
@@ -148,7 +148,11 @@ impl Gateway {
         let body = &mut exchange.body;
         body.begin_attempt(framing, &mut bytes);
         body.take(exchange.client.received(), &mut bytes, context)?;
-        origin.send(&bytes, body.is_over()).await;
+        let is_over = body.is_over();
+        if !is_over {
+            attempts::uploads(context, UploadPart::Begun)?;
+        }
+        origin.send(&bytes, is_over).await;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::harness::*;
 
+mod adaptive;
 mod balance;
 mod circuit;
 mod connections;

@@ -60,3 +60,7 @@ pub const RESOLVE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Bytes of a number in the body of a response that says what a request cost: 20 digits and an exponent. A longer one is malformed.
 pub const COST_NUMBER_BYTES: usize = 32;
+
+/// Clients whose requests a server with `adaptive_concurrency` counts apart, in buckets of eight: 16 KiB a server. A client whose bucket is
+/// full of others counts as one without requests, so it is let in as long as the limit allows.
+pub const LIMITED_CLIENTS: usize = 2048;

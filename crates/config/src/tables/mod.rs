@@ -7,6 +7,7 @@
 )]
 
 pub(super) mod acme;
+pub(super) mod adaptive_concurrency;
 pub(super) mod admin;
 pub(super) mod balance;
 pub(super) mod cache;

@@ -11,18 +11,18 @@ use crate::form::ValueKind;
 use crate::host;
 use crate::problem::ParseError;
 use crate::rules::{
-    Balance, CircuitBreakerRules, HealthRules, OriginTimeouts, OriginTls, OutlierDetectionRules,
-    PoolServer, Protocol, RetryRules, StickyRules,
+    AdaptiveConcurrencyRules, Balance, CircuitBreakerRules, HealthRules, OriginTimeouts, OriginTls,
+    OutlierDetectionRules, PoolServer, Protocol, RetryRules, StickyRules,
 };
 use crate::section::TableSection;
 use crate::tables::balance::{self, BalanceTable};
-use crate::tables::{origin_tls, servers};
+use crate::tables::{adaptive_concurrency, origin_tls, servers};
 
 pub(crate) const EXAMPLE: &str = "with servers = [\"127.0.0.1:3000\"]";
 
 /// A pool of servers.
 #[derive(Clone, Debug, PartialEq, Table)]
-#[table(path = "origin.NAME")]
+#[table(path = "origin.NAME", check = review_queue)]
 pub struct OriginRules {
     /// Required. Addresses or names, with ports; each address of a name is a server, at most 512 in all. Instead of a string, a table:
     ///   { address = "10.0.0.7:3000", weight = 3, backup = true }
@@ -93,6 +93,9 @@ pub struct OriginRules {
     /// The bounds of what a server gets at once.
     #[key(example = "{ max_requests = 100 }", reader = TableOf(CircuitBreakerRules::read))]
     pub circuit_breaker: Option<CircuitBreakerRules>,
+    /// A limit on what a server gets at once that follows its latency.
+    #[key(example = "{ min = 4 }", reader = TableOf(AdaptiveConcurrencyRules::read))]
+    pub adaptive_concurrency: Option<AdaptiveConcurrencyRules>,
     /// The cookie that keeps a client with its server.
     #[key(example = "{ ttl = \"1h\" }", reader = TableOf(StickyRules::read))]
     pub sticky: Option<StickyRules>,
@@ -123,6 +126,13 @@ pub enum HostPolicy {
     Preserve,
     /// Always this value.
     Fixed(HeaderValue),
+}
+
+fn review_queue(keys: &OriginRulesKeys, section: &TableSection<'_>) -> Option<()> {
+    let adaptive = keys.adaptive_concurrency.as_ref()?.as_ref();
+    let circuit = keys.circuit_breaker.as_ref()?.as_ref();
+    adaptive_concurrency::review_queue(adaptive, circuit, section);
+    Some(())
 }
 
 fn transport(section: &TableSection<'_>) -> Option<OriginTransport> {

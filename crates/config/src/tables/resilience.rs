@@ -203,12 +203,23 @@ pub(super) fn statuses(
 
 /// `"20%"`
 fn percent(text: &str) -> Result<Percent, ParseError> {
+    percent_in(text, 0..=100, "a share of requests")
+}
+
+/// A whole percentage in a range, of which an error says `what` it is.
+pub(super) fn percent_in(
+    text: &str,
+    range: RangeInclusive<u8>,
+    what: &str,
+) -> Result<Percent, ParseError> {
     let number = text.strip_suffix('%').map(str::trim);
     match number.and_then(|number| number.parse().ok()) {
-        Some(share @ 0..=100) => Ok(Percent(share)),
+        Some(share) if range.contains(&share) => Ok(Percent(share)),
         _ => Err(ParseError::new(format!(
-            "{} is not a share of requests from 0% to 100%",
-            quoted(text)
+            "{} is not {what} from {}% to {}%",
+            quoted(text),
+            range.start(),
+            range.end()
         ))),
     }
 }

@@ -1,0 +1,339 @@
+//! How many requests a server gets at once with `adaptive_concurrency`, and whose are rejected first.
+//!
+//! [`Workers`] is a server that works on so many requests at a time. The controller itself is tested against a model with a time of its
+//! own; here it is seen that the real gateway measures, limits, counts clients and says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// A server that works on so many requests at a time and queues the others, as many as come.
+struct Workers {
+    address: SocketAddr,
+    /// Requests that have come and were not answered, and the most of them since it was last asked.
+    present: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    /// Milliseconds that a request takes.
+    service: Arc<AtomicU64>,
+}
+
+impl Workers {
+    async fn start(workers: usize, service: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Self {
+            address: listener.local_addr().unwrap(),
+            present: Arc::default(),
+            most: Arc::default(),
+            service: Arc::new(AtomicU64::new(service)),
+        };
+        let free = Arc::new(Semaphore::new(workers));
+        let (present, most) = (Arc::clone(&server.present), Arc::clone(&server.most));
+        let service = Arc::clone(&server.service);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (present, most) = (Arc::clone(&present), Arc::clone(&most));
+                let (free, service) = (Arc::clone(&free), Arc::clone(&service));
+                tokio::spawn(serve(stream, free, service, present, most));
+            }
+        });
+        server
+    }
+
+    /// Returns the most requests that were there since the last call.
+    fn most(&self) -> usize {
+        self.most.swap(0, Ordering::SeqCst)
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    free: Arc<Semaphore>,
+    service: Arc<AtomicU64>,
+    present: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+) {
+    let mut read = Vec::new();
+    loop {
+        while !read.windows(4).any(|end| end == b"\r\n\r\n") {
+            match stream.read_buf(&mut read).await {
+                Ok(1..) => {}
+                _ => return,
+            }
+        }
+        read.clear();
+        most.fetch_max(present.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let worker = free.acquire().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(service.load(Ordering::SeqCst))).await;
+        drop(worker);
+        present.fetch_sub(1, Ordering::SeqCst);
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        if stream.write_all(answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Clients that send their next request as soon as the last one was answered, until they are told to stop.
+struct Crowd {
+    stop: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<[u64; 2]>>,
+}
+
+impl Crowd {
+    /// So many clients at this address.
+    fn of(clients: usize, from: &'static str, gateway: &Gateway) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let to = gateway.address();
+        let client = |_| {
+            let stop = Arc::clone(&stop);
+            tokio::spawn(async move {
+                let mut client = Client::connect_from(from, to).await;
+                let mut answered = [0; 2];
+                while !stop.load(Ordering::SeqCst) {
+                    let is_rejected = client.get("/").await.status == 503;
+                    answered[usize::from(is_rejected)] += 1;
+                    if is_rejected {
+                        // Otherwise the test measures how fast rejections are.
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                }
+                answered
+            })
+        };
+        Self {
+            clients: (0..clients).map(client).collect(),
+            stop,
+        }
+    }
+
+    /// Stops them; returns how many requests were answered, and how many rejected.
+    async fn end(self) -> [u64; 2] {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut all = [0; 2];
+        for client in self.clients {
+            let answered = client.await.unwrap();
+            all = [all[0] + answered[0], all[1] + answered[1]];
+        }
+        all
+    }
+}
+
+async fn limited(server: SocketAddr, lines: &str) -> Gateway {
+    Setup::new()
+        .servers("app", &[server])
+        .origin_line(lines)
+        .rules(PASS)
+        .start()
+        .await
+}
+
+/// The limit in `/origins`.
+async fn limit(gateway: &Gateway) -> Value {
+    let origins = gateway.admin(get("/origins")).await.json();
+    origins["origins"][0]["servers"][0]["limit"].clone()
+}
+
+/// Waits until the limit is as `right` says.
+async fn limit_is(gateway: &Gateway, what: &str, right: impl Fn(u64) -> bool) -> u64 {
+    eventually(what, async || {
+        let most = limit(gateway).await["requests"].as_u64().unwrap();
+        right(most).then_some(most)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_overloaded_server_gets_no_more_than_it_can_work_on() {
+    // Goal: the limit comes down to what the server works on, from one that is far too large; requests beyond are rejected, and their cause
+    // is in metric and process log. Method: six workers of 20 ms, a hundred clients, and a limit that begins at eighty.
+    let server = Workers::start(6, 20).await;
+    let lines = "adaptive_concurrency = { min = 2, max = 200, initial = 80, window = \"50ms\" }";
+    let gateway = limited(server.address, lines).await;
+    // A few requests alone, so that the gateway knows the server without a queue.
+    for _ in 0..30 {
+        assert_eq!(gateway.get("/").await.status, 200);
+    }
+    assert_eq!(limit(&gateway).await["requests"], 80);
+    let baseline = limit(&gateway).await["baseline_ms"].as_f64().unwrap();
+    assert!(baseline >= 20.0, "{baseline}");
+    let crowd = Crowd::of(100, "127.0.0.2", &gateway);
+    let attempts = "sluicegate_origin_attempts_total";
+    eventually("the server has half of them at most", async || {
+        let before = gateway.metrics().await.sum(attempts, &[]);
+        server.most();
+        eventually("a hundred more are answered", async || {
+            (gateway.metrics().await.sum(attempts, &[]) > before + 100.0).then_some(())
+        })
+        .await;
+        // The machine may be busy for a while, which looks like a slower server.
+        (server.most() < 27 && limit(&gateway).await["requests"].as_u64() < Some(40)).then_some(())
+    })
+    .await;
+    let [answered, rejected] = crowd.end().await;
+    assert!(answered > 0 && rejected > 0, "{answered} and {rejected}");
+    let metrics = gateway.metrics().await;
+    let failures = "sluicegate_origin_failures_total";
+    let heavy = metrics.sum(failures, &[("failure", "heavy-client")]);
+    let full = metrics.sum(failures, &[("failure", "adaptive-limit")]);
+    assert_eq!((heavy + full) as u64, rejected);
+    assert!(metrics.sum("sluicegate_origin_concurrency_limit", &[("origin", "app")]) >= 2.0);
+    assert_eq!(
+        metrics.sum("sluicegate_origin_concurrency_waiting", &[]),
+        0.0
+    );
+    assert!(metrics.sum("sluicegate_origin_baseline_latency_seconds", &[]) > 0.01);
+    assert!(
+        gateway
+            .stderr()
+            .contains("heavy-client: the servers are busy")
+    );
+}
+
+#[tokio::test]
+async fn light_clients_get_in_beside_a_heavy_one() {
+    // Goal: a client with many requests is rejected before clients with few, and gains nothing by many addresses of one network. Method: a
+    // hundred connections from two addresses of one /24; clients of three other networks, each with one request at a time.
+    let server = Workers::start(8, 20).await;
+    let lines = "adaptive_concurrency = { initial = 12, window = \"100ms\" }";
+    let gateway = limited(server.address, lines).await;
+    let heavy = ["127.0.0.2", "127.0.0.3"].map(|from| Crowd::of(50, from, &gateway));
+    let rejected = "sluicegate_origin_failures_total";
+    eventually("the heavy client is rejected", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum(rejected, &[("failure", "heavy-client")]) > 100.0).then_some(())
+    })
+    .await;
+    let light = ["127.1.0.1", "127.2.0.1", "127.3.0.1"].map(|from| {
+        let to = gateway.address();
+        tokio::spawn(async move {
+            let mut client = Client::connect_from(from, to).await;
+            let mut rejected = 0;
+            for _ in 0..100 {
+                rejected += u32::from(client.get("/").await.status == 503);
+            }
+            rejected
+        })
+    });
+    let mut of_light = 0;
+    for client in light {
+        of_light += client.await.unwrap();
+    }
+    let mut of_heavy = [0; 2];
+    for crowd in heavy {
+        let answered = crowd.end().await;
+        of_heavy = [of_heavy[0] + answered[0], of_heavy[1] + answered[1]];
+    }
+    // The model asserts one in a hundred; a machine that pauses makes the server look slow.
+    assert!(
+        of_light <= 300 / 20,
+        "{of_light} of 300 light requests were rejected"
+    );
+    assert!(of_heavy[0] > 0 && of_heavy[1] > of_heavy[0], "{of_heavy:?}");
+}
+
+#[tokio::test]
+async fn requests_wait_in_turn_where_there_is_a_queue() {
+    // Goal: with a queue, requests beyond the limit wait in its order instead of being rejected. Method: a limit of two, a queue for fifty
+    // that takes clients in turn; twenty requests of one client and one of another, all of which are served.
+    let server = Workers::start(2, 20).await;
+    let lines = "adaptive_concurrency = { min = 2, max = 2 }\n\
+        circuit_breaker = { max_requests = 100, max_pending = 50, pending_timeout = \"1m\", queue_order = \"fair\" }";
+    let gateway = limited(server.address, lines).await;
+    let ask = |from: &'static str| {
+        let to = gateway.address();
+        tokio::spawn(async move { Client::connect_from(from, to).await.get("/").await.status })
+    };
+    let all: Vec<_> = (0..20)
+        .map(|_| ask("127.0.0.2"))
+        .chain([ask("127.1.0.1")])
+        .collect();
+    for one in all {
+        assert_eq!(one.await.unwrap(), 200);
+    }
+    assert!(server.most() <= 2);
+}
+
+#[tokio::test]
+async fn what_takes_long_after_its_head_takes_no_place() {
+    // Goal: WebSockets, downloads and slow uploads neither hold places nor count as latency. Method: a limit of one; while each of them is
+    // open, other requests are answered.
+    let origin = Origin::answering(|request| match request.target.as_str() {
+        "/socket" => Reply::WebSocket,
+        "/stream" => Reply::Drip {
+            piece: "more",
+            every: Duration::from_secs(1),
+            pieces: 1000,
+        },
+        _ => Answer::new(200).into(),
+    });
+    let lines = "adaptive_concurrency = { min = 1, max = 1 }";
+    let gateway = limited(origin.address(), lines).await;
+    let _socket = gateway.websocket().await;
+    let mut stream = gateway.raw().await;
+    stream
+        .write(b"GET /stream HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await;
+    assert_eq!(stream.read_response_to_head().await.status, 200);
+    let mut upload = gateway.raw().await;
+    upload
+        .write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n12345")
+        .await;
+    eventually("all three are there", async || {
+        let server = gateway.status().await["origins"][0]["servers"][0].clone();
+        (server["in_flight"] == 3 && server["limit"]["waiting"] == 0).then_some(())
+    })
+    .await;
+    for _ in 0..20 {
+        assert_eq!(gateway.get("/").await.status, 200);
+    }
+    let baseline = limit(&gateway).await["baseline_ms"].as_f64().unwrap();
+    assert!(baseline < 5_000.0, "{baseline}");
+}
+
+#[tokio::test]
+async fn a_limit_survives_reloads() {
+    // Goal: a reload that changes something else, or the limits of the limit, keeps what was learned. Method: a limit that has grown.
+    let server = Workers::start(50, 5).await;
+    let lines = "adaptive_concurrency = { min = 2, max = 40, initial = 4, window = \"20ms\" }";
+    let mut gateway = limited(server.address, lines).await;
+    let crowd = Crowd::of(60, "127.0.0.2", &gateway);
+    let grown = limit_is(&gateway, "the limit grows", |most| most >= 20).await;
+    crowd.end().await;
+    let before = limit(&gateway).await;
+    assert!(before["requests"].as_u64().unwrap() >= grown / 2);
+    gateway
+        .reload(&format!(
+            "{PASS}[[route]]\npath = \"/other\"\norigin = \"app\"\n"
+        ))
+        .await;
+    assert_eq!(limit(&gateway).await, before);
+}
+
+#[tokio::test]
+async fn explain_says_how_much_a_server_gets() {
+    // Goal: what an origin does under overload can be read before it happens. Method: an origin without a queue, and one with.
+    let origin = |name: &str, lines: &str| {
+        format!(
+            "[origin.{name}]\nservers = [\"127.0.0.1:9\"]\nadaptive_concurrency = {{ min = 8, initial = 12 }}\n{lines}\n\
+             [[route]]\nname = \"{name}\"\npath = \"/{name}\"\norigin = \"{name}\"\n"
+        )
+    };
+    let queue = "circuit_breaker = { max_requests = 100, max_pending = 9, pending_timeout = \"200ms\", queue_order = \"fair\" }";
+    let rules = origin("alone", "") + &origin("queue", queue);
+    let text = crate::explain::explained(&rules, &[], &[]).await;
+    let bounds = "Each server gets as many requests at once as its latency allows";
+    for sentence in [
+        "8 to 1000, 12 at first; near that the clients with the most requests get 503 first.",
+        "8 to 100, 12 at first; beyond that up to 9 wait for 200ms, and others get 503.",
+    ] {
+        let sentence = format!("{bounds}, {sentence}");
+        assert!(text.contains(&sentence), "{sentence}\n{text}");
+    }
+}
