@@ -4,10 +4,12 @@
 //! moment (so a stalled gateway cannot hide the requests that it kept from being sent), and what each client got is known:
 //! `peak` is the most that one client was admitted in any window of so many seconds.
 //!
-//! `paced --to ADDRESS[,ADDRESS…] [--path PATH] [--seconds N] [--connections N] [--rate N [--burst MILLIS]] [--clients N] [--window N]`
+//! `paced --to ADDRESS[,ADDRESS…] [--path PATH] [--seconds N] [--connections N] [--rate N [--burst MILLIS]] [--clients N] [--window N]
+//! [--network N] [--deadline MILLIS]`
 //!
 //! Without `--rate` every connection sends its next request when the last one is answered. With `--burst` each second's
-//! requests are sent in its first so many milliseconds. Clients are told apart by `X-Forwarded-For`.
+//! requests are sent in its first so many milliseconds. Clients are told apart by `X-Forwarded-For`; with `--network` each has a /24 of its
+//! own, and N is its first number. `in_time` counts what was admitted within `--deadline` of its moment.
 
 use std::collections::HashMap;
 use std::env;
@@ -31,6 +33,10 @@ struct Load {
     clients: u64,
     /// Seconds of the window that `peak` looks at.
     window: u64,
+    /// The first number of the clients' addresses.
+    network: Option<u8>,
+    /// Microseconds after its moment in which an answer is of use.
+    deadline: u64,
 }
 
 /// What one connection saw.
@@ -41,6 +47,7 @@ struct Seen {
     /// Client and moment of what was admitted, in microseconds since the start.
     admitted: Vec<(u64, u64)>,
     refused: u64,
+    in_time: u64,
     /// Answers that are neither, and requests without one.
     other: u64,
 }
@@ -62,6 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         all.latencies.extend(seen.latencies);
         all.admitted.extend(seen.admitted);
         all.refused += seen.refused;
+        all.in_time += seen.in_time;
         all.other += seen.other;
     }
     all.latencies.sort_unstable();
@@ -70,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         all.latencies.get(index).copied().unwrap_or(0)
     };
     let report = format!(
-        "sent {} admitted {} refused {} other {} p50_us {} p99_us {} max_us {} peak {}\n",
+        "sent {} admitted {} refused {} other {} p50_us {} p99_us {} max_us {} peak {} in_time {}\n",
         all.latencies.len() as u64 + all.other,
         all.admitted.len(),
         all.refused,
@@ -79,6 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         at(990),
         at(1000),
         peak(all.admitted, load.window * 1_000_000),
+        all.in_time,
     );
     std::io::stdout().write_all(report.as_bytes())?;
     Ok(())
@@ -95,6 +104,8 @@ impl Load {
             burst: 1000,
             clients: 1,
             window: 10,
+            network: None,
+            deadline: u64::MAX,
         };
         while let Some(name) = arguments.next() {
             let value = arguments
@@ -112,6 +123,8 @@ impl Load {
                 "--burst" => load.burst = value.parse()?,
                 "--clients" => load.clients = value.parse()?,
                 "--window" => load.window = value.parse()?,
+                "--network" => load.network = Some(value.parse()?),
+                "--deadline" => load.deadline = value.parse::<u64>()? * 1_000,
                 _ => return Err(format!("{name} is not known").into()),
             }
         }
@@ -148,9 +161,13 @@ impl Load {
             match self.ask(&mut connection, address, client) {
                 Ok(status) => {
                     let now = start.elapsed();
-                    seen.latencies.push(micros(now.saturating_sub(due)));
+                    let latency = micros(now.saturating_sub(due));
+                    seen.latencies.push(latency);
                     match status {
-                        200..=299 => seen.admitted.push((client, micros(now))),
+                        200..=299 => {
+                            seen.admitted.push((client, micros(now)));
+                            seen.in_time += u64::from(latency <= self.deadline);
+                        }
                         429 => seen.refused += 1,
                         _ => seen.other += 1,
                     }
@@ -182,8 +199,12 @@ impl Load {
             }
         };
         let [.., high, middle, low] = client.to_be_bytes();
+        let address = match self.network {
+            Some(network) => format!("{network}.{middle}.{low}.1"),
+            None => format!("10.{high}.{middle}.{low}"),
+        };
         let request = format!(
-            "GET {} HTTP/1.1\r\nhost: fleet.test\r\nx-forwarded-for: 10.{high}.{middle}.{low}\r\n\r\n",
+            "GET {} HTTP/1.1\r\nhost: fleet.test\r\nx-forwarded-for: {address}\r\n\r\n",
             self.path,
         );
         stream.get_mut().write_all(request.as_bytes())?;
