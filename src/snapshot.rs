@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate_base::crawler::CrawlerRegistry;
 use sluicegate_base::geo::GeoDatabases;
 use sluicegate_limiter::{Seed, Timestamp};
 
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub compiled_at: Timestamp,
     /// The databases that say where clients are.
     pub geo: GeoDatabases,
+    /// The crawlers with their proofs.
+    pub crawlers: CrawlerRegistry,
     /// Finds the index of a request's route in [`Self::routes`].
     pub router: RouteTable,
     /// The routes in file order.
@@ -212,6 +215,7 @@ impl Snapshot {
             .collect();
         Self {
             geo: geo_databases(&rules),
+            crawlers: crawlers(&rules),
             router: RouteTable::compile(&rules.routes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
@@ -250,6 +254,12 @@ fn geo_databases(rules: &Rules) -> GeoDatabases {
     GeoDatabases::new(databases, &rules.geo_fields())
 }
 
+fn crawlers(rules: &Rules) -> CrawlerRegistry {
+    let crawlers = rules.crawlers.iter();
+    let crawlers = crawlers.map(|(name, rules)| rules.crawler(name));
+    CrawlerRegistry::new(crawlers, rules.client.signed_hosts.clone())
+}
+
 fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     let forwarded = match &rules.client.client_ip_header {
         ForwardedSource::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
@@ -278,6 +288,9 @@ fn fields_read(rules: &Rules) -> Vec<HeaderName> {
         });
     let mut fields: Vec<_> = matched.chain(counted).chain([forwarded]).collect();
     fields.extend(rules.client.request_id.clone());
+    if rules.reads_crawlers() {
+        fields.push(http::header::USER_AGENT);
+    }
     if rules.tracing.is_some() {
         fields.push(TRACEPARENT.clone());
     }
@@ -472,6 +485,7 @@ fn lists_of(route: &RouteRules, rules: &Rules) -> ClientLists {
                 lists.add(name, effect, blocks);
             }
             lists.add_places(name, effect, list.places());
+            lists.add_crawlers(name, effect, &list.crawlers);
         }
     }
     lists

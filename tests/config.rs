@@ -22,8 +22,16 @@ use sluicegate::config::rules::{Rules, Segment};
 use sluicegate::config::{Environment, Loaded, Problems, Severity, known_keys, load, parse_in};
 use sluicegate::route::review;
 
+#[path = "config/reference.rs"]
+mod reference;
 #[path = "config/watched.rs"]
 mod watched;
+
+use self::reference::{reference, whole_reference};
+
+/// The public key of Ed25519 of RFC 9421 appendix B.1.4.
+const CRAWLER_KEYS: &str =
+    r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}]}"#;
 
 /// A machine that knows two names and one token.
 struct Still;
@@ -51,6 +59,14 @@ impl Environment for Still {
         match path.to_str().unwrap() {
             "admin-token" => Ok("0123456789abcdef\n".to_owned()),
             "bad.txt" => Ok("# from a feed\r\n192.0.2.0/24 ; SBL1\n2001:db8::1\n\n".to_owned()),
+            "googlebot.json" => {
+                Ok(include_str!("../conf/examples/crawlers/googlebot.json").to_owned())
+            }
+            "crawler.jwks.json" => Ok(CRAWLER_KEYS.to_owned()),
+            "broken.jwks.json" => Ok(CRAWLER_KEYS[..40].to_owned()),
+            "broken-ranges.json" => {
+                Ok("{\"prefixes\":[{\"ipv4Prefix\":\"192.0.2.0/24\"}".to_owned())
+            }
             "broken.txt" => {
                 Ok("10.0.0.0/8\n10.0.0.1/8\n# x\nhost.test\n10.0.0.0/33\n1\n2\n3\n4\n".to_owned())
             }
@@ -142,104 +158,6 @@ fn files(directory: &str) -> Vec<PathBuf> {
     files.sort();
     assert!(!files.is_empty(), "nothing in {directory}");
     files
-}
-
-fn reference() -> String {
-    std::fs::read_to_string(root().join("conf/reference.toml")).unwrap()
-}
-
-/// The reference with the keys that are commented out in it, of two that exclude each other the first.
-fn whole_reference() -> String {
-    let mut whole = reference();
-    for key in [
-        "in",
-        "queue_order",
-        "retry_jitter",
-        "state_dir",
-        "upgrade_socket",
-        "overrides",
-        "to",
-        "file",
-        "[listener.tls]",
-        "certificates",
-        "min",
-        "client_ca_file",
-        "client_auth",
-        "unknown_sni",
-        "hsts",
-        "[challenge]",
-        "key_file = \"challenge.key\"",
-        "[geo]",
-        "databases",
-        "countries",
-        "cities",
-        "asns",
-        "[jwt]",
-        "algorithms",
-        "jwks_file",
-        "issuer",
-        "audience",
-        "leeway",
-        "[store]",
-        "url",
-        "user",
-        "password_file",
-        "tls",
-        "prefix",
-        "timeout",
-        "connect_timeout",
-        "sync_interval",
-        "secret_file",
-        "required_for_ready",
-        "slow_start",
-        "[origin.app.tls]",
-        "cert_file",
-        "key_file = \"origin.key\"",
-        "server_name",
-        "verify",
-        "[origin.app.outlier_detection]",
-        "consecutive_failures",
-        "on ",
-        "base_ejection_time",
-        "max_ejection_time",
-        "max_percent",
-        "[origin.app.retry]",
-        "budget",
-        "deadline",
-        "[origin.app.circuit_breaker]",
-        "max_requests",
-        "max_connections",
-        "max_pending",
-        "pending_timeout",
-        "[origin.app.adaptive_concurrency]",
-        "max =",
-        "window",
-        "[origin.app.sticky]",
-        "cookie",
-        "ttl",
-        "[tracing.otlp]",
-        "endpoint",
-        "headers = { x-tenant",
-        "service_name",
-        "attributes",
-        "[acme]",
-        "accept_terms",
-        "directory",
-        "contact",
-        "ca_file",
-        "challenge",
-        "renew_before",
-        "dir =",
-        "acme =",
-        "eab",
-        "store",
-        "on_store_failure",
-    ] {
-        let uncommented = whole.replace(&format!("\n#{key}"), &format!("\n{key}"));
-        assert_ne!(uncommented, whole, "{key}");
-        whole = uncommented;
-    }
-    whole
 }
 
 /// Goal: what ships works as it is. Method: read it from disk, without a problem of any kind.
@@ -582,7 +500,9 @@ fn written_keys(text: &str) -> BTreeSet<String> {
 fn collect(table: &toml::de::DeTable<'_>, path: &str, keys: &mut BTreeSet<String>) {
     for (key, value) in table {
         let key = match path {
-            "limit" | "list" | "origin" | "error_pages" | "route[].error_pages" => "NAME",
+            "limit" | "list" | "origin" | "crawler" | "error_pages" | "route[].error_pages" => {
+                "NAME"
+            }
             _ => key.get_ref(),
         };
         let path = format!("{path}.{key}");

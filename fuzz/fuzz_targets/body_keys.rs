@@ -18,6 +18,7 @@ use serde_json::Value as Json;
 use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, body_kind, normal_value};
 use sluicegate_base::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate::client::PeerTrust;
+use sluicegate_base::crawler::{ClientCrawler, CrawlerRequest, CrawlerRegistry};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
@@ -86,12 +87,13 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         source: source.clone(),
         normalizers: Vec::new(),
     };
-    let databases = GeoDatabases::default();
+    let (databases, crawlers) = (GeoDatabases::default(), CrawlerRegistry::default());
     let facts = RequestFacts {
         segments: "/",
         secured: None,
         client: CLIENT,
         place: &ClientPlace::new(&databases, CLIENT),
+        crawler: &ClientCrawler::new(&crawlers, CrawlerRequest::without_target(CLIENT, headers)),
         hop: PeerTrust::Stranger,
         host: "",
         path: "/",

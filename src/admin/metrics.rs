@@ -196,7 +196,7 @@ fn configuration(configuration: &ConfigurationView) -> [SampledFamily; 3] {
     let success = last_reload.is_none_or(|report| report.error.is_none());
     let mut broken = SampledFamily::gauge(
         "sluicegate_config_file_broken",
-        "1 for each list, limit with overrides, [jwt] or database of [geo] whose file is broken.",
+        "1 for each list, limit with overrides, crawler, [jwt] or database of [geo] whose file is broken.",
     );
     for file in &configuration.broken_files {
         let content = file.state.as_str();

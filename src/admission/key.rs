@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 
 use http::{HeaderMap, Method};
 use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_base::crawler::ClientCrawler;
 use sluicegate_base::geo::ClientPlace;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
@@ -26,6 +27,8 @@ pub struct RequestFacts<'a> {
     pub client: IpAddr,
     /// Its place, looked up when it is read first.
     pub place: &'a ClientPlace<'a>,
+    /// The crawler that it is, found when it is read first.
+    pub crawler: &'a ClientCrawler<'a>,
     /// The trust in the other end of the connection.
     pub hop: PeerTrust,
     /// Host, lower case, without port; empty when absent.
@@ -177,6 +180,7 @@ fn fill_in<'t>(
             KeyPart::Path => hasher.part(in_lower_case(facts.path).as_bytes()),
             KeyPart::Method => hasher.part(in_upper_case(facts.method).as_bytes()),
             KeyPart::Place(field) => hasher.part(facts.place.get().text(*field).as_bytes()),
+            KeyPart::Crawler => hasher.part(facts.crawler.get().value().as_bytes()),
             KeyPart::Global => &mut *hasher,
             KeyPart::Value(part) => {
                 let found = normal_value(part, facts).map_err(|why| MissingPart {
@@ -214,6 +218,7 @@ fn substitute(hasher: &mut KeyHasher, template: &KeyTemplate, by: KeySubstitute,
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
+    use sluicegate_base::crawler::{CrawlerRegistry, CrawlerRequest};
     use sluicegate_base::geo::{GeoDatabases, GeoField};
 
     use super::*;
@@ -256,10 +261,12 @@ mod tests {
             &'a self,
             token: &'a PresentedToken<'a>,
             place: &'a ClientPlace<'a>,
+            crawler: &'a ClientCrawler<'a>,
         ) -> RequestFacts<'a> {
             RequestFacts {
                 client: self.client.parse().expect("an address"),
                 place,
+                crawler,
                 hop: PeerTrust::Stranger,
                 host: "example.com",
                 path: self.path,
@@ -283,8 +290,11 @@ mod tests {
             let databases = GeoDatabases::default();
             let client = self.client.parse().expect("an address");
             let place = ClientPlace::new(&databases, client);
+            let (crawlers, headers) = (CrawlerRegistry::default(), &self.headers);
+            let crawler =
+                ClientCrawler::new(&crawlers, CrawlerRequest::without_target(client, headers));
             seed()
-                .hash(&template, &self.facts(&token, &place))
+                .hash(&template, &self.facts(&token, &place, &crawler))
                 .map_err(|lack| lack.why)
         }
     }

@@ -5,7 +5,7 @@
 //! * of an address the network: /24 of IPv4, /48 of IPv6, or the network of the key where that is larger;
 //! * of an e-mail address the first two characters and the domain;
 //! * of any other value at most the first six and the last two characters, and never more than half of it;
-//! * country, city and ASN as they are: they name no person, and are fields of the line too;
+//! * country, city, ASN and crawler as they are: they name no person, and are fields of the line too;
 //! * host, path and method as they are: `host`, `target` and `method` of the line have them too.
 
 use sluicegate_base::address::{PrefixBits, prefix};
@@ -56,6 +56,7 @@ fn value(part: &KeyPart, facts: &RequestFacts<'_>, shown: LoggedKeys) -> Option<
         KeyPart::Path => in_lower_case(facts.path).into_owned(),
         KeyPart::Method => facts.method.as_str().to_owned(),
         KeyPart::Place(field) => facts.place.get().text(*field).into_owned(),
+        KeyPart::Crawler => facts.crawler.get().value().to_owned(),
         KeyPart::Global => return None,
         KeyPart::Value(part) => {
             let value = normal_value(part, facts).ok()?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::clock;
+use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
@@ -97,6 +98,10 @@ impl Bench {
             place: &ClientPlace::new(
                 &GeoDatabases::default(),
                 std::net::Ipv4Addr::LOCALHOST.into(),
+            ),
+            crawler: &ClientCrawler::new(
+                &CrawlerRegistry::default(),
+                CrawlerRequest::without_target(std::net::Ipv4Addr::LOCALHOST.into(), &self.headers),
             ),
             hop: self.hop,
             host: "",

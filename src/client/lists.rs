@@ -4,13 +4,15 @@
 //! one that blocks. So a block list of networks and an allow list of single addresses in them combine as expected, and a mistake
 //! errs towards rejecting.
 //!
-//! A country, a city or a network (ASN) counts as wider than every block, so that single addresses can be exceptions from it; of these a
-//! network counts as the narrowest, since it is named one by one, and a country as the widest.
+//! A country, a city or a network (ASN) counts as wider than every block, so that single addresses can be exceptions from it; of these
+//! a network counts as the narrowest, since it is named one by one, and a country as the widest. A crawler counts as narrower than all
+//! of them: it is named one by one too, and proved.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluicegate_base::address::{CidrSet, PrefixLength};
+use sluicegate_base::crawler::ClientCrawler;
 use sluicegate_base::geo::{ClientPlace, GeoField, PlaceSet};
 
 use crate::config::rules::Name;
@@ -20,6 +22,7 @@ use crate::config::rules::Name;
 pub struct ClientLists {
     blocks: Vec<(Name, ListEffect, Arc<CidrSet>)>,
     places: Vec<(Name, ListEffect, PlaceSet)>,
+    crawlers: Vec<(Name, ListEffect, Vec<Name>)>,
 }
 
 /// The part of a list that contains a client, the narrower last.
@@ -28,6 +31,7 @@ enum ListEntry {
     Country,
     City,
     Asn,
+    Crawler,
     Block(PrefixLength),
 }
 
@@ -65,10 +69,23 @@ impl ClientLists {
         }
     }
 
-    /// Matches `client` with the lists. Costs a binary search a list, and nothing where there is none. The place is looked up only if a
-    /// list names places, and no block decides.
+    /// Adds the crawlers of a list.
+    pub fn add_crawlers(&mut self, name: &Name, effect: ListEffect, crawlers: &[Name]) {
+        if !crawlers.is_empty() {
+            self.crawlers
+                .push((Arc::clone(name), effect, crawlers.to_vec()));
+        }
+    }
+
+    /// Matches `client` with the lists. Costs a binary search a list, and nothing where there is none. Place and crawler are looked up
+    /// only if a list names some, and no narrower entry decides.
     #[must_use]
-    pub fn standing(&self, client: IpAddr, place: &ClientPlace<'_>) -> ListMatch<'_> {
+    pub fn standing(
+        &self,
+        client: IpAddr,
+        place: &ClientPlace<'_>,
+        crawler: &ClientCrawler<'_>,
+    ) -> ListMatch<'_> {
         let of_blocks = self.blocks.iter().filter_map(|(name, effect, blocks)| {
             let length = blocks.longest(client)?;
             Some((ListEntry::Block(length), *effect, name))
@@ -80,7 +97,15 @@ impl ClientLists {
             });
             hits.max_by_key(|(entry, effect, _)| (*entry, *effect))
         };
-        match strongest.or_else(of_places) {
+        let of_crawlers = || {
+            let hits = self.crawlers.iter().filter_map(|(name, effect, crawlers)| {
+                let mut crawlers = crawlers.iter();
+                let is_there = crawlers.any(|name| crawler.get().is_named(name));
+                is_there.then_some((ListEntry::Crawler, *effect, name))
+            });
+            hits.max_by_key(|(_, effect, _)| *effect)
+        };
+        match strongest.or_else(of_crawlers).or_else(of_places) {
             None => ListMatch::Ordinary,
             Some((_, ListEffect::Allow, name)) => ListMatch::Allowed(name),
             Some((_, ListEffect::Block, name)) => ListMatch::Blocked(name),
@@ -115,13 +140,79 @@ impl<'l> ListMatch<'l> {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_base::geo::GeoDatabases;
+    use http::HeaderMap;
+    use sluicegate_base::crawler::{
+        CrawlerIdentity, CrawlerRegistry, CrawlerRequest, CrawlerStatus, KnownCrawler, SignedHosts,
+        UnverifiedReason,
+    };
+    use sluicegate_base::geo::{CountryCode, GeoDatabases, GeoPlace};
 
     use super::*;
 
     fn standing_of<'l>(lists: &'l ClientLists, client: &str, geo: &GeoDatabases) -> ListMatch<'l> {
         let client = client.parse().unwrap();
-        lists.standing(client, &ClientPlace::new(geo, client))
+        let (crawlers, headers) = (CrawlerRegistry::default(), HeaderMap::new());
+        let headers = &headers;
+        let crawler =
+            ClientCrawler::new(&crawlers, CrawlerRequest::without_target(client, headers));
+        lists.standing(client, &ClientPlace::new(geo, client), &crawler)
+    }
+
+    /// Goal: a verified crawler passes a blocked country, and an address that is blocked by itself does not. Method: three lists, with a
+    /// crawler, one who claims to be it, and others of the same country.
+    #[test]
+    fn a_crawler_is_narrower_than_its_country_and_wider_than_a_block() {
+        let [allowed, blocked, liars] = ["search", "blocked", "liars"].map(Name::from);
+        let country = CountryCode::new("US");
+        let mut lists = ClientLists::default();
+        lists.add_crawlers(&allowed, ListEffect::Allow, &["search".into()]);
+        lists.add_crawlers(&liars, ListEffect::Block, &["unverified".into()]);
+        let places = PlaceSet {
+            countries: vec![country],
+            ..PlaceSet::default()
+        };
+        lists.add_places(&blocked, ListEffect::Block, places);
+        let block = "192.0.2.7/32".parse().unwrap();
+        lists.add(
+            &blocked,
+            ListEffect::Block,
+            &Arc::new(CidrSet::new([block])),
+        );
+        let identity = CrawlerIdentity {
+            name: "google".into(),
+            group: Some("search".into()),
+        };
+        let ranges = Arc::new(CidrSet::new(["192.0.2.0/24".parse().unwrap()]));
+        let crawler = KnownCrawler::new(identity, &[]).with_ranges([&ranges]);
+        let (crawlers, headers) = (
+            CrawlerRegistry::new([crawler], SignedHosts::default()),
+            HeaderMap::new(),
+        );
+        let databases = GeoDatabases::default();
+        for (client, status, standing) in [
+            ("192.0.2.1", None, ListMatch::Allowed(&allowed)),
+            ("192.0.2.7", None, ListMatch::Blocked(&blocked)),
+            ("203.0.113.1", None, ListMatch::Blocked(&blocked)),
+            (
+                "203.0.113.1",
+                Some(CrawlerStatus::Unverified(None, UnverifiedReason::NoProof)),
+                ListMatch::Blocked(&liars),
+            ),
+        ] {
+            let client: IpAddr = client.parse().unwrap();
+            let place = ClientPlace::new(&databases, client).with(Some(GeoPlace {
+                country,
+                ..GeoPlace::default()
+            }));
+            let headers = &headers;
+            let request = CrawlerRequest::without_target(client, headers);
+            let crawler = ClientCrawler::new(&crawlers, request).with(status);
+            assert_eq!(
+                lists.standing(client, &place, &crawler),
+                standing,
+                "{client}"
+            );
+        }
     }
 
     /// Goal: the longest block decides, equal ones block. Method: an allow list and a block list that nest both ways.

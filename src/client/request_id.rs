@@ -43,6 +43,7 @@ mod tests {
     fn only_a_trusted_hop_names_a_request() {
         let name = HeaderName::from_static("x-request-id");
         let rules = ClientRules {
+            signed_hosts: sluicegate_base::crawler::SignedHosts::default(),
             trusted_proxies: vec!["10.0.0.0/8".parse().expect("a block")],
             client_ip_header: ForwardedSource::XForwardedFor,
             trusted_headers: Vec::new(),

@@ -8,6 +8,7 @@ use super::*;
 
 fn rules(trusted: &[&str], forwarded: ForwardedSource) -> ClientRules {
     ClientRules {
+        signed_hosts: sluicegate_base::crawler::SignedHosts::default(),
         request_id: None,
         lists: crate::config::rules::ListUse::default(),
         trusted_proxies: trusted.iter().map(|net| net.parse().unwrap()).collect(),

@@ -18,6 +18,7 @@ pub(super) fn shown(template: &KeyTemplate, facts: &RequestFacts<'_>) -> String 
         KeyPart::Path => format!("path = {}", facts.path),
         KeyPart::Method => format!("method = {}", in_upper_case(facts.method)),
         KeyPart::Place(field) => format!("{field} = {}", facts.place.get().text(*field)),
+        KeyPart::Crawler => format!("client.crawler = {}", facts.crawler.get().value()),
         KeyPart::Global => "one key for all".to_owned(),
         KeyPart::Value(value) if value.source.is_in_body() => {
             format!("{value} of its body, which is not part of the question")

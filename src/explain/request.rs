@@ -8,6 +8,9 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 use sluicegate_base::clock;
+use sluicegate_base::crawler::{
+    ClientCrawler, CrawlerProof, CrawlerRequest, CrawlerStatus, UnverifiedReason,
+};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases, GeoField};
 use sluicegate_base::host;
 use sluicegate_base::path::NormalPath;
@@ -20,7 +23,7 @@ use crate::client::{
 };
 use crate::config::Action;
 use crate::config::rules::{Name, Tier};
-use crate::gateway::{Located, RequestHead, locate};
+use crate::gateway::{Located, RequestHead, crawler_request, locate};
 use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::rfc3339;
@@ -49,6 +52,9 @@ pub struct RequestExplained {
     /// The values that databases have for that address, each with the database.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub place: Vec<String>,
+    /// The crawler that it is or claims to be, and what proves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crawler: Option<String>,
     /// The fields that are removed before any stage reads them, each with the reason.
     pub removed: Vec<String>,
     /// The path that routes and keys see.
@@ -144,11 +150,14 @@ impl RequestExplained {
         let removed = removed(snapshot, &mut question);
         let head = question.head();
         let client = identify(question.peer, head.headers, &snapshot.rules.client);
+        let (peer, now) = (ConnectionPeer::plain(question.peer), clock::now());
+        let crawler = crawler_request(client.address, peer, &head, now);
         let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
-        let candidates = candidates(snapshot, &head, &path, client.address)?;
+        let candidates = candidates(snapshot, &head, &path, &crawler)?;
         let mut explained = Self {
             client: client_text(client),
             place: place_text(snapshot, client.address),
+            crawler: crawler_text(snapshot, &crawler),
             removed,
             path: path.as_str().to_owned(),
             route: None,
@@ -157,7 +166,7 @@ impl RequestExplained {
             limits: Vec::new(),
             outcome: String::new(),
         };
-        match locate(snapshot, ConnectionPeer::plain(question.peer), &head) {
+        match locate(snapshot, peer, &head, now) {
             Ok(located) => explained.add_route(snapshot, seed, &located),
             Err(problem) => explained.outcome = rejected(problem),
         }
@@ -214,9 +223,11 @@ fn candidates(
     snapshot: &Snapshot,
     head: &RequestHead<'_>,
     path: &NormalPath<'_>,
-    client: IpAddr,
+    crawler: &CrawlerRequest<'_>,
 ) -> Result<Vec<RouteCandidate>, BadRequest> {
+    let client = crawler.client;
     let place = ClientPlace::new(&snapshot.geo, client);
+    let crawler = ClientCrawler::new(&snapshot.crawlers, *crawler);
     let host = match head.host() {
         "" => "".into(),
         host => host::normalize(host).map_err(|error| BadRequest(error.to_string()))?,
@@ -227,6 +238,7 @@ fn candidates(
         query: head.query(),
         client,
         place: Some(&place),
+        crawler: Some(&crawler),
     };
     Ok(snapshot.router.candidates(&host, path, &fields))
 }
@@ -263,6 +275,33 @@ fn place_text(snapshot: &Snapshot, client: IpAddr) -> Vec<String> {
         }
     };
     GeoField::ALL.into_iter().filter(has).map(line).collect()
+}
+
+/// Returns the crawler of a request with its proof; `None` where no crawler is defined.
+fn crawler_text(snapshot: &Snapshot, request: &CrawlerRequest<'_>) -> Option<String> {
+    if snapshot.rules.crawlers.is_empty() {
+        return None;
+    }
+    let status = snapshot.crawlers.identify(request);
+    let why = match &status {
+        CrawlerStatus::None => "it claims to be none".to_owned(),
+        CrawlerStatus::Unverified(claimed, reason) => {
+            let name = claimed.as_ref().map_or("one", |claimed| &claimed.name);
+            match reason {
+                UnverifiedReason::NoProof => {
+                    format!("its user agent is that of {name}, and nothing proves it")
+                }
+                other => format!("it claims to be {name}: {}", other.as_str()),
+            }
+        }
+        CrawlerStatus::Verified(crawler, CrawlerProof::Signature) => {
+            format!("{} has signed it", crawler.name)
+        }
+        CrawlerStatus::Verified(crawler, CrawlerProof::Ranges) => {
+            format!("its address is in the ranges of {}", crawler.name)
+        }
+    };
+    Some(format!("client.crawler = {}, {why}", status.value()))
 }
 
 fn list_text(list: ListMatch<'_>) -> Option<String> {
@@ -369,6 +408,7 @@ fn reasons(snapshot: &Snapshot, candidates: &[RouteCandidate]) -> Vec<String> {
                     RouteCondition::Methods => "does not match the method",
                     RouteCondition::Client => "does not match the client",
                     RouteCondition::Place => "does not match the client's country, city or network",
+                    RouteCondition::Crawler => "does not match the client's crawler",
                     RouteCondition::Headers => "requires other headers",
                     RouteCondition::Query => "requires another query",
                 };
@@ -399,6 +439,7 @@ fn criterion(criterion: RankCriterion) -> &'static str {
         RankCriterion::Path => "its path is less specific",
         RankCriterion::Client => "its condition on the client is wider",
         RankCriterion::Place => "it has fewer conditions on country, city or network",
+        RankCriterion::Crawler => "it has no condition on crawlers",
         RankCriterion::Headers => "it requires fewer headers",
         RankCriterion::Query => "it requires fewer query parameters",
         RankCriterion::Methods => "its condition on the method is less specific",

@@ -213,6 +213,9 @@ fn conditions(route: &RouteRules, values: HeaderValues) -> Vec<String> {
     if !matches.place.is_any() {
         all.push(format!("clients of {}", matches.place));
     }
+    if !matches.crawler.is_any() {
+        all.push(format!("clients of {}", matches.crawler));
+    }
     let headers = matches.headers.iter();
     all.extend(headers.map(|(name, value)| match values {
         HeaderValues::Shown => format!("the header {name}: {}", value.as_bytes().escape_ascii()),

@@ -11,7 +11,7 @@ impl fmt::Display for ConfigExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(request) = &self.request {
             writeln!(f, "client   {}", request.client)?;
-            for line in &request.place {
+            for line in request.place.iter().chain(&request.crawler) {
                 writeln!(f, "           {line}")?;
             }
             for field in &request.removed {

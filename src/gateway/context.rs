@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::clock;
-use sluicegate_base::geo::GeoPlace;
 use sluicegate_base::reported_cost::CostReader;
 use sluicegate_limiter::Timestamp;
 
@@ -16,7 +15,7 @@ use super::cause::Cause;
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::direct::CacheTransaction;
 use super::forward_auth::ForwardAuthAnswer;
-use super::locate::Located;
+use super::locate::{KnownClient, Located};
 use super::min_body_rate::Pace;
 use crate::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
@@ -79,8 +78,8 @@ pub struct Context {
     pub(super) charging: ChargeTiming,
     /// The client's address, and where it was read from.
     pub client: Option<(IpAddr, AddressSource)>,
-    /// The place of the client; `None` where nothing has read it.
-    pub(super) place: Option<GeoPlace>,
+    /// The facts of the client that were looked up, as far as something has read them.
+    pub(super) known: KnownClient,
     /// The trace that the request belongs to; `None` without tracing.
     pub(super) trace: Option<TraceContext>,
     /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
@@ -129,7 +128,7 @@ impl Context {
             hits: 1,
             charging: ChargeTiming::AtOnce,
             client: None,
-            place: None,
+            known: KnownClient::default(),
             trace: None,
             located: None,
             decision: None,

@@ -62,10 +62,11 @@ impl Gateway {
             address: peer,
             secured,
         };
-        let mut located = locate(snapshot, told, &RequestHead::from(head)).map_err(Step::Reject)?;
+        let mut located = locate(snapshot, told, &RequestHead::from(head), context.decided_at)
+            .map_err(Step::Reject)?;
         located.hits = context.judged_hits();
         context.client = Some((located.client.address, located.client.source));
-        context.place = located.place.known().cloned();
+        context.known = located.known_client();
         let own = context.located.insert(RequestRoute::from(&located));
         if let ListMatch::Blocked(_) = located.standing {
             return Err(Step::Reject(GatewayProblem::Blocked));
@@ -114,7 +115,7 @@ impl Gateway {
             ChargeTiming::AtOnce => admit(limits, &facts, seed, now, missing),
             ChargeTiming::Held => admit_as(ChargeTiming::Held, limits, &facts, seed, now, missing),
         };
-        context.place = located.place.known().cloned();
+        context.known = located.known_client();
         self.conclude(admission, located.route, head, context)
     }
 
@@ -206,8 +207,14 @@ impl Gateway {
             address,
             secured: secured.as_deref(),
         };
-        let place = context.place.take();
-        let (route, plan) = match relocate(&snapshot, peer, &RequestHead::from(head), place) {
+        let known = std::mem::take(&mut context.known);
+        let (route, plan) = match relocate(
+            &snapshot,
+            peer,
+            &RequestHead::from(head),
+            context.decided_at,
+            known,
+        ) {
             Ok(mut located) => {
                 located.hits = context.judged_hits();
                 let body = context.body.as_ref();
@@ -215,7 +222,7 @@ impl Gateway {
                 let facts = located.facts(body, context.decided_at);
                 let limits = &located.route.limits;
                 let plan = plan(limits, &facts, &self.0.seed, &mut context.missing_keys);
-                context.place = located.place.known().cloned();
+                context.known = located.known_client();
                 (located.route, plan)
             }
             // The first call for this request succeeded.

@@ -3,6 +3,7 @@
 //! The path of requests, `explain` and `replay` call it, so all find the same client, route and key.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -10,11 +11,13 @@ use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use pingora::http::RequestHeader;
+use sluicegate_base::crawler::{ClientCrawler, CrawlerRequest, CrawlerStatus, SignedRequest};
 use sluicegate_base::geo::{ClientPlace, GeoPlace};
 use sluicegate_base::host;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::path;
 use sluicegate_base::path::NormalPath;
+use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
@@ -27,6 +30,7 @@ use crate::response::template::{self, TemplateValues};
 use crate::response::{GatewayProblem, cors};
 use crate::route::RequestFields;
 use crate::snapshot::{ActiveRoute, Snapshot};
+use crate::url_scheme::UrlScheme;
 
 /// The parts of a request's head that the stages up to admission read.
 #[derive(Clone, Copy)]
@@ -101,6 +105,15 @@ impl<'a> RequestHead<'a> {
     }
 }
 
+/// The facts of a client that are known before its request is located: by an earlier call for the request, or by a log.
+#[derive(Clone, Debug, Default)]
+pub struct KnownClient {
+    /// Its place.
+    pub place: Option<GeoPlace>,
+    /// The crawler that it is.
+    pub crawler: Option<CrawlerStatus>,
+}
+
 /// A request with its client and route.
 pub struct Located<'a> {
     /// The client's address.
@@ -111,6 +124,8 @@ pub struct Located<'a> {
     pub preflight: Option<Method>,
     /// The place of the client, looked up when it is read first.
     pub place: ClientPlace<'a>,
+    /// The crawler that the client is, found when it is read first.
+    pub crawler: ClientCrawler<'a>,
     /// The lists of the route that contain the client.
     pub standing: ListMatch<'a>,
     /// The number of requests that it counts as: one, where nobody says otherwise.
@@ -126,6 +141,15 @@ pub struct Located<'a> {
 }
 
 impl Located<'_> {
+    /// Returns what was found out of the client.
+    #[must_use]
+    pub fn known_client(&self) -> KnownClient {
+        KnownClient {
+            place: self.place.known().cloned(),
+            crawler: self.crawler.known().cloned(),
+        }
+    }
+
     /// Returns the limits that apply: none for a client on an allow list.
     #[must_use]
     pub fn limits(&self) -> &RouteLimits {
@@ -163,6 +187,7 @@ impl Located<'_> {
         RequestFacts {
             client: self.client.address,
             place: &self.place,
+            crawler: &self.crawler,
             hop: self.hop,
             host: &self.host,
             path: self.path.key(),
@@ -181,6 +206,33 @@ impl Located<'_> {
     }
 }
 
+/// Returns what says which crawler `client` is. The scheme is that which the client used: a trusted hop names it, and what others say of it
+/// was removed.
+pub(crate) fn crawler_request<'a>(
+    client: IpAddr,
+    peer: ConnectionPeer<'_>,
+    head: &RequestHead<'a>,
+    now: Timestamp,
+) -> CrawlerRequest<'a> {
+    let scheme = match field_lookup::first(head.headers, &X_FORWARDED_PROTO) {
+        Some(told) if told == "https" => UrlScheme::Https,
+        Some(_) => UrlScheme::Http,
+        None if peer.secured.is_some() => UrlScheme::Https,
+        None => UrlScheme::Http,
+    };
+    CrawlerRequest {
+        client,
+        message: SignedRequest {
+            method: head.method.as_str(),
+            scheme: scheme.as_str(),
+            authority: head.host(),
+            target: head.target,
+            headers: head.headers,
+        },
+        now: now.as_nanos() / 1_000_000_000,
+    }
+}
+
 /// Finds the client and the route of a request.
 ///
 /// # Errors
@@ -189,19 +241,21 @@ pub fn locate<'a>(
     snapshot: &'a Snapshot,
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
+    now: Timestamp,
 ) -> Result<Located<'a>, GatewayProblem> {
-    relocate(snapshot, peer, head, None)
+    relocate(snapshot, peer, head, now, KnownClient::default())
 }
 
-/// Finds the client and the route of a request as [`locate`] does; `place` is the client's where an earlier call has looked it up.
+/// Finds the client and the route of a request as [`locate`] does, without looking up what is `known` of the client.
 ///
 /// # Errors
 /// Those of [`locate`].
-pub(super) fn relocate<'a>(
+pub fn relocate<'a>(
     snapshot: &'a Snapshot,
     peer: ConnectionPeer<'a>,
     head: &RequestHead<'a>,
-    place: Option<GeoPlace>,
+    now: Timestamp,
+    known: KnownClient,
 ) -> Result<Located<'a>, GatewayProblem> {
     check_caps(snapshot, head)?;
     let announced = announced_length(head.headers)?;
@@ -217,17 +271,20 @@ pub(super) fn relocate<'a>(
     if path.as_str().len() > snapshot.router.longest_path() {
         return Err(GatewayProblem::HeadTooLarge);
     }
-    let place = ClientPlace::new(&snapshot.geo, client.address).with(place);
+    let place = ClientPlace::new(&snapshot.geo, client.address).with(known.place);
+    let request = crawler_request(client.address, peer, head, now);
+    let crawler = ClientCrawler::new(&snapshot.crawlers, request).with(known.crawler);
     let asked = RequestFields {
         method: head.method,
         headers: head.headers,
         query: head.query(),
         client: client.address,
         place: Some(&place),
+        crawler: Some(&crawler),
     };
     let (index, preflight) = find_route(snapshot, &host, &path, &asked)?;
     let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
-    let standing = route.lists.standing(client.address, &place);
+    let standing = route.lists.standing(client.address, &place, &crawler);
     if !matches!(standing, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
@@ -247,6 +304,7 @@ pub(super) fn relocate<'a>(
         client,
         route,
         place,
+        crawler,
         standing,
         hits: NonZeroU32::MIN,
         secured: peer.secured,

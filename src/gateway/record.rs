@@ -57,7 +57,8 @@ impl Gateway {
             replay: replay.as_ref(),
             trace: context.trace,
             client: context.client.map(|(address, _)| address),
-            place: context.place.as_ref(),
+            place: context.known.place.as_ref(),
+            crawler: context.known.crawler.as_ref(),
             place_fields: context.snapshot.geo.fields(),
             peer: context.peer.map(|peer| peer.ip()),
             secured: context.secured.as_deref(),
@@ -109,7 +110,8 @@ fn locate_again<'a>(head: RequestHead<'a>, context: &'a Context) -> Option<Locat
         address: context.peer_address(),
         secured: context.secured.as_deref(),
     };
-    relocate(&context.snapshot, peer, &head, context.place.clone()).ok()
+    let (now, known) = (context.decided_at, context.known.clone());
+    relocate(&context.snapshot, peer, &head, now, known).ok()
 }
 
 /// Returns the part of the body that was read for keys.

@@ -29,6 +29,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     all.push(recorder.metrics.untrusted_forwarding.family());
     all.push(recorder.metrics.descriptor_fields.family());
     all.push(recorder.metrics.geo_lookups.family());
+    all.push(recorder.metrics.crawler_requests.family());
     all.extend(access_log(recorder));
     #[cfg(feature = "otlp")]
     all.extend(super::spans::families(&recorder.spans));

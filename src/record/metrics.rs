@@ -17,6 +17,7 @@ use sluicegate_limiter::Outcome as Answer;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
 
+use super::crawler_requests::CrawlerRequestCounts;
 use super::descriptor_fields::IgnoredFields;
 use super::geo_lookups::GeoLookupCounts;
 use super::handshakes::HandshakeCounts;
@@ -65,6 +66,8 @@ pub struct RequestMetrics {
     pub handshakes: HandshakeCounts,
     /// Counts look-ups of clients' places.
     pub(super) geo_lookups: GeoLookupCounts,
+    /// Counts requests of crawlers.
+    pub(super) crawler_requests: CrawlerRequestCounts,
     /// Counts requests that untrusted peers forward.
     pub untrusted_forwarding: UntrustedForwarding,
     /// Counts fields of descriptors that have no effect.
@@ -191,6 +194,7 @@ impl RequestMetrics {
     /// Counts a request that ended.
     pub fn record(&self, outcome: &Outcome<'_>) {
         self.geo_lookups.record(outcome);
+        self.crawler_requests.record(outcome);
         let cells = outcome
             .route
             .map_or(&self.unmatched, |route| &*route.cells)

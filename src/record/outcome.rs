@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::HeaderMap;
+use sluicegate_base::crawler::CrawlerStatus;
 use sluicegate_base::geo::{GeoField, GeoPlace};
 use sluicegate_limiter::{KeyHash, KeyPlacement, Timestamp, Verdict};
 
@@ -32,6 +33,8 @@ pub struct Outcome<'a> {
     pub place: Option<&'a GeoPlace>,
     /// The fields of the place that the configuration reads.
     pub place_fields: &'a [GeoField],
+    /// The crawler that the client is; `None` where nothing has read it.
+    pub crawler: Option<&'a CrawlerStatus>,
     /// The other end of the connection.
     pub peer: Option<IpAddr>,
     /// The facts of the connection's TLS handshake; `None` in clear text.
@@ -99,6 +102,7 @@ impl Outcome<'_> {
             client: None,
             place: None,
             place_fields: &[],
+            crawler: None,
             peer: None,
             secured: None,
             method: b"",

@@ -79,6 +79,13 @@ impl LogCoverage {
             .iter()
             .filter_map(|route| unmatched(route, facts, has_host));
         coverage.notes.extend(notes);
+        if !knows_crawlers(facts) {
+            for (name, list) in &rules.lists {
+                if !list.crawlers.is_empty() {
+                    coverage.notes.push(format!("list {name}: {NO_CRAWLER}"));
+                }
+            }
+        }
         coverage
     }
 
@@ -143,6 +150,18 @@ impl LogCoverage {
     }
 }
 
+/// The note about what a log without crawlers does not decide.
+const NO_CRAWLER: &str = "its crawlers are not judged, since the log has neither crawlers nor user agents; \
+     [log] fields = [\"user-agent\"] records these";
+
+/// Returns whether lines say which crawler a client is or claims to be.
+fn knows_crawlers(facts: &LogFacts) -> bool {
+    facts.has_crawler
+        || facts
+            .request_fields
+            .contains(http::header::USER_AGENT.as_str())
+}
+
 /// Returns what a cost is measured by, where no log has it.
 fn unknown_cost(cost: &MeasuredCost, facts: &LogFacts) -> Option<String> {
     match &cost.source {
@@ -180,6 +199,11 @@ fn missing_part(limit: &LimitRules, facts: &LogFacts, has_host: bool) -> Option<
         KeyPart::Host if !has_host => Some(
             "it counts by the host, which the log does not have; name the host of all requests by --host".to_owned(),
         ),
+        KeyPart::Crawler if !knows_crawlers(facts) => Some(
+            "it counts by client.crawler, and the log has neither crawlers nor user agents; \
+             [log] fields = [\"user-agent\"] records these"
+                .to_owned(),
+        ),
         KeyPart::Value(value) => {
             let missing = missing_value(&value.source, facts)?;
             Some(format!(
@@ -216,6 +240,9 @@ fn unmatched(route: &RouteRules, facts: &LogFacts, has_host: bool) -> Option<Str
         return Some(format!(
             "route {name:?} takes no request, since the log has no hosts; name the host of all requests by --host"
         ));
+    }
+    if !route.matches.crawler.is_any() && !knows_crawlers(facts) {
+        return Some(format!("route {name:?}: {NO_CRAWLER}"));
     }
     let mut headers = route.matches.headers.iter();
     let (field, _) = headers.find(|(field, _)| !facts.request_fields.contains(field.as_str()))?;

@@ -13,6 +13,7 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
 use super::limit_counts::{CountedDecision, LimitDecision, LimitTally};
+use super::logged_client::locate_logged;
 use super::logged_head::LoggedHeads;
 use super::recorded_templates::RecordedTemplates;
 use crate::admission::{
@@ -20,9 +21,9 @@ use crate::admission::{
     MAX_LIMIT_KEYS, RequestEnd, RequestFacts, ResponseSource, RouteLimits, admit, admit_as,
     key_values, limit_keys,
 };
-use crate::client::{AddressSource, ConnectionPeer, ListMatch, PeerTrust, hop};
+use crate::client::{AddressSource, ListMatch, PeerTrust, hop};
 use crate::config::rules::{LoggedKeys, Name, Rules};
-use crate::gateway::{Located, locate};
+use crate::gateway::Located;
 use crate::record::{RequestDisposition, RequestMetrics};
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 use crate::response::GatewayProblem;
@@ -238,8 +239,7 @@ impl ReplayEngine {
             return rejected(RequestDisposition::Rejected);
         };
         let head = logged.as_request();
-        let peer = ConnectionPeer::plain(logged.peer);
-        let located = match locate(&self.snapshot, peer, &head) {
+        let located = match locate_logged(&self.snapshot, request, &logged, &head) {
             Ok(located) => located,
             Err(GatewayProblem::NoRoute) => return rejected(RequestDisposition::NoRoute),
             Err(_) => return rejected(RequestDisposition::Rejected),

@@ -18,6 +18,7 @@ mod html;
 mod in_flight;
 mod key_counts;
 mod limit_counts;
+mod logged_client;
 mod logged_head;
 mod recorded_templates;
 mod report;

@@ -1,5 +1,6 @@
 //! Compiles the conditions of a route that are neither host, path nor method. Its rank counts them, and its entries check them.
 
+use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::PlaceCondition;
 
 use super::client::ClientMatch;
@@ -12,6 +13,7 @@ use crate::config::rules::RouteMatch;
 pub(super) struct RouteConditions {
     pub(super) client: ClientMatch,
     pub(super) place: PlaceCondition,
+    pub(super) crawler: CrawlerCondition,
     pub(super) headers: HeaderMatch,
     pub(super) query: QueryMatch,
 }
@@ -21,6 +23,7 @@ impl RouteConditions {
         Self {
             client: ClientMatch::compile(&matches.client),
             place: matches.place.clone(),
+            crawler: matches.crawler.clone(),
             headers: HeaderMatch::compile(&matches.headers),
             query: QueryMatch::compile(&matches.query),
         }

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, Method};
+use sluicegate_base::crawler::ClientCrawler;
 use sluicegate_base::geo::ClientPlace;
 
 use super::conditions::RouteConditions;
@@ -26,6 +27,8 @@ pub struct RequestFields<'a> {
     pub client: IpAddr,
     /// Its place; `None` for a request that stands for those of every place that a route takes.
     pub place: Option<&'a ClientPlace<'a>>,
+    /// The crawler that it is; `None` for a request that stands for all that a route takes.
+    pub crawler: Option<&'a ClientCrawler<'a>>,
 }
 
 /// A condition of a route.
@@ -37,6 +40,8 @@ pub enum RouteCondition {
     Client,
     /// `countries`, `cities` or `asns`
     Place,
+    /// `crawlers`
+    Crawler,
     /// `headers`
     Headers,
     /// `query`
@@ -96,6 +101,12 @@ impl RouteEntry {
             && !conditions.place.takes(place.get())
         {
             return Some(RouteCondition::Place);
+        }
+        if !conditions.crawler.is_any()
+            && let Some(crawler) = asked.crawler
+            && !conditions.crawler.takes(crawler.get())
+        {
+            return Some(RouteCondition::Crawler);
         }
         if !conditions.headers.takes(asked.headers) {
             return Some(RouteCondition::Headers);

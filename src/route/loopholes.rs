@@ -138,6 +138,7 @@ impl Probe<'_> {
             query: &sample.query,
             client: sample.client,
             place: None,
+            crawler: None,
         };
         self.compiled.find(&sample.host, &path, &asked).ok()?
     }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use http::{HeaderName, HeaderValue, Method};
 use sluicegate_base::bounds::PATH_REGEXES;
+use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::PlaceCondition;
 use sluicegate_base::path::{PathCase, PathRegex};
 
@@ -30,6 +31,7 @@ struct Shape<'r> {
     regex: Option<&'r PathRegex>,
     client: &'r ClientCondition,
     place: &'r PlaceCondition,
+    crawler: &'r CrawlerCondition,
     query: &'r [QueryCondition],
     headers: Vec<(&'r HeaderName, &'r HeaderValue)>,
     takes_any_method: bool,
@@ -162,6 +164,7 @@ fn shape(matches: &RouteMatch) -> Shape<'_> {
         regex: matches.regex.as_ref(),
         client: &matches.client,
         place: &matches.place,
+        crawler: &matches.crawler,
         query: &matches.query,
         headers: matches
             .headers

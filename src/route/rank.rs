@@ -1,7 +1,7 @@
 //! Decides precedence: of two routes that match a request, the one with the greater rank wins.
 //!
 //! The order of the fields is the order of the criteria, so the derived `Ord` is the whole rule. Criteria that the client cannot
-//! choose precede those that it can: its address and what databases say of that, then headers, then the query.
+//! choose precede those that it can: its address, what databases say of that and what it proves, then headers, then the query.
 
 use std::cmp::Reverse;
 
@@ -23,6 +23,8 @@ pub(super) struct RouteRank {
     client: ClientRank,
     /// Number of fields of the client's place that it names.
     place: usize,
+    /// True if it names crawlers.
+    crawler: bool,
     headers: usize,
     query: usize,
     methods: MethodRank,
@@ -62,6 +64,8 @@ pub enum RankCriterion {
     Client,
     /// It has more conditions on the client's country, city and network.
     Place,
+    /// It has a condition on the client's crawler.
+    Crawler,
     /// It has more conditions on headers.
     Headers,
     /// It has more conditions on the query.
@@ -85,6 +89,7 @@ impl RouteRank {
             keeps_case: matches.case == PathCase::Kept,
             client: conditions.client.rank(),
             place: conditions.place.fields().count(),
+            crawler: !conditions.crawler.is_any(),
             headers: conditions.headers.len(),
             query: conditions.query.len(),
             methods: methods.rank(),
@@ -102,6 +107,7 @@ impl RouteRank {
             ),
             (self.client != other.client, RankCriterion::Client),
             (self.place != other.place, RankCriterion::Place),
+            (self.crawler != other.crawler, RankCriterion::Crawler),
             (self.headers != other.headers, RankCriterion::Headers),
             (self.query != other.query, RankCriterion::Query),
             (self.methods != other.methods, RankCriterion::Methods),

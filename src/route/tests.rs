@@ -5,6 +5,7 @@ mod spellings;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
+use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::PlaceCondition;
 use sluicegate_base::path::{PathCase, PathRegex};
 
@@ -31,6 +32,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
             methods: methods.to_vec(),
             client: ClientCondition::default(),
             place: PlaceCondition::default(),
+            crawler: CrawlerCondition::default(),
             headers: Vec::new(),
             query: Vec::new(),
         },
@@ -52,6 +54,7 @@ fn asked<'a>(method: &'a Method, headers: &'a HeaderMap) -> RequestFields<'a> {
         query: "",
         client: "192.0.2.1".parse().unwrap(),
         place: None,
+        crawler: None,
     }
 }
 
@@ -294,6 +297,7 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
         query: "page=2",
         client: client.parse().unwrap(),
         place: None,
+        crawler: None,
         ..asked(&Method::GET, &headers)
     };
     assert_eq!(routes.find("", &path, &from("10.1.0.1")), Ok(Some(3)));

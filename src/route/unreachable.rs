@@ -6,8 +6,8 @@
 //! possible where two paths are the same pattern, or where an expression matches everything with some prefix (`^/api/.*$`);
 //! other expressions are not analyzed.
 //!
-//! Which places there are, databases say: a route with a condition on the place is compared with those of the same condition and those
-//! without one.
+//! Which places there are, databases say, and which crawlers, their proofs: a route with a condition on the place or the crawler is
+//! compared with those of the same condition and those without one.
 //!
 //! # Limits
 //! Routes are compared with those of the same host whose paths cover theirs, at most [`MOST`]: larger groups are not checked.
@@ -110,7 +110,7 @@ impl HostScope<'_> {
                     .filter_map(|(_, other)| self.alike.get(other));
                 let mut others: Vec<&ComparedRoute<'_>> = wider.flatten().collect();
                 others.extend(alike.iter().filter(|other| route.is_within(other)));
-                others.retain(|other| route.is_of_place(other));
+                others.retain(|other| route.is_of_place(other) && route.is_of_crawler(other));
                 if others.len() <= MOST
                     && let Some(why) = route.why_dead(&others)
                 {
@@ -161,6 +161,11 @@ impl<'r> ComparedRoute<'r> {
         other.matches.place.is_any() || other.matches.place == self.matches.place
     }
 
+    /// Returns whether each crawler that it takes is one of `other`'s, as far as that is known without proofs.
+    fn is_of_crawler(&self, other: &Self) -> bool {
+        other.matches.crawler.is_any() || other.matches.crawler == self.matches.crawler
+    }
+
     /// Returns whether each of its paths begins with this text in lower case, whatever its own case.
     fn begins_with(&self, beginning: &str) -> bool {
         match &self.path {
@@ -193,6 +198,7 @@ impl<'r> ComparedRoute<'r> {
                         query: &query,
                         client: *client,
                         place: None,
+                        crawler: None,
                     };
                     let mut ways = others
                         .iter()

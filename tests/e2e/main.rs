@@ -33,6 +33,7 @@ mod clients;
 mod command_line;
 mod concurrency;
 mod costs;
+mod crawlers;
 mod delays;
 mod demonstration;
 mod descriptors;

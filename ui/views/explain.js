@@ -16,9 +16,9 @@ export default function explain({ query }) {
 
   async function look() {
     try {
-      const { client: whom, place = [], removed, path, route, why, list, limits, outcome } = await read(`explain?${query}`.replaceAll('+', '%20'));
+      const { client: whom, place = [], crawler, removed, path, route, why, list, limits, outcome } = await read(`explain?${query}`.replaceAll('+', '%20'));
       fill(found, card('Result', h('p.verdict', {}, outcome[0].toUpperCase() + outcome.slice(1) + '.'),
-        facts([['Route', route], ['Path', h('code', {}, path)], ['Client', whom], ['List', list]]),
+        facts([['Route', route], ['Path', h('code', {}, path)], ['Client', whom], ['Crawler', crawler], ['List', list]]),
       place.length > 0 && h('ul.plain', {}, place.map((line) => h('li', {}, line)))),
       card('Limits', limits.length ? h('ul.plain', {}, limits.map((line) => h('li', {}, line))) : h('p.quiet', {}, 'None apply.')),
       card('Why this route', h('ul.plain', {}, why.map((line) => h('li', {}, line)))),

@@ -83,6 +83,8 @@ pub enum FieldKind {
     KeyHash,
     /// The units that a request was charged, by the name of the limit.
     Cost,
+    /// A value about the crawler of the client, by the name of its field: `crawler`, `crawler_proof`.
+    Crawler,
 }
 
 impl<'a> ParsedLine<'a> {

@@ -105,6 +105,8 @@ pub struct LogFacts {
     pub has_duration: bool,
     /// Set if some line has a status.
     pub has_status: bool,
+    /// Set if some line says which crawler a client is.
+    pub has_crawler: bool,
     /// The request fields, by name in lower case.
     pub request_fields: BTreeSet<String>,
     /// The templates of keys of which lines have hashes.
@@ -326,6 +328,7 @@ impl LogFacts {
                         .insert(name.to_ascii_lowercase().replace('_', "-")),
                     FieldKind::KeyHash => self.key_templates.insert(name),
                     FieldKind::Cost => self.costs.insert(name),
+                    FieldKind::Crawler => std::mem::replace(&mut self.has_crawler, true),
                 };
             }
         }

@@ -17,6 +17,16 @@ pub(super) fn read(field: &KeyField<'_>) -> Option<IpNet> {
 /// An expression that blocks match: digits, colons and dots as in an address, and a length.
 pub(super) const EXPRESSION: &str = "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$";
 
+/// Returns the entries of a file with one block a line, each with its line from 1; `#` and `;` begin a comment, as in the lists that are
+/// published.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.trim_start_matches('\u{feff}').lines().enumerate();
+    lines.filter_map(|(at, line)| {
+        let entry = line.split(['#', ';']).next().unwrap_or_default().trim();
+        (!entry.is_empty()).then_some((at + 1, entry))
+    })
+}
+
 /// A block of addresses, or one address.
 pub(super) fn block(text: &str) -> Result<IpNet, ParseError> {
     if let Ok(address) = text.parse() {

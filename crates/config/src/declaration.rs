@@ -16,10 +16,10 @@ use super::problem::ParseError;
 use super::refusal::RefusalTable;
 use super::rules::{
     AccountBinding, AcmeRules, AdaptiveConcurrencyRules, AdminRules, CacheRules, ChallengeKeyRules,
-    ChallengeRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules, FixedResponse,
-    GeoRules, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules, OriginRules,
-    OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules, RouteCacheRules,
-    ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
+    ChallengeRules, CircuitBreakerRules, ClientRules, CompressRules, CorsRules, CrawlerRules,
+    FixedResponse, GeoRules, HealthRules, Http2Rules, ListRules, ListenerRules, LogRules,
+    OriginRules, OriginTimeouts, OriginTls, OtlpRules, OutlierDetectionRules, RetryRules,
+    RouteCacheRules, ServerRules, StickyRules, StoreRules, TlsRules, TracingRules,
 };
 use super::section::TableSection;
 use super::tables::servers::ServerEntry;
@@ -329,6 +329,7 @@ pub(super) fn declared_tables() -> Vec<TableDeclaration> {
         AccountBinding::declaration(),
         ClientRules::declaration(),
         GeoRules::declaration(),
+        CrawlerRules::declaration(),
         ListRules::declaration(),
         CacheRules::declaration(),
         RouteCacheRules::declaration(),

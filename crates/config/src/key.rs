@@ -22,11 +22,12 @@ const MOST: usize = 8;
 const LONGEST_NAME: usize = 128;
 
 /// The parts that exist.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 9] = [
     "client.ip",
     "client.country",
     "client.city",
     "client.asn",
+    "client.crawler",
     "host",
     "path",
     "method",
@@ -144,6 +145,7 @@ fn source_part(text: &str) -> Result<KeyPart, ParseError> {
         "client.country" => return Ok(KeyPart::Place(GeoField::Country)),
         "client.city" => return Ok(KeyPart::Place(GeoField::City)),
         "client.asn" => return Ok(KeyPart::Place(GeoField::Asn)),
+        "client.crawler" => return Ok(KeyPart::Crawler),
         "global" => return Ok(KeyPart::Global),
         "client.ip" => return Ok(KeyPart::ClientIp { v4: 32, v6: 64 }),
         "tls.client.subject" => return Ok(plain_value(ValueSource::CertificateSubject)),
@@ -278,7 +280,8 @@ fn header_source(name: &str) -> Result<ValueSource, ParseError> {
 
 fn unknown(text: &str) -> ParseError {
     let parts = format!(
-        "the parts are client.ip, client.ip/24,/56, client.country, client.city, client.asn, host, path, method, global, {}",
+        "the parts are client.ip, client.ip/24,/56, client.country, client.city, client.asn, client.crawler, host, path, method, \
+         global, {}",
         VALUES.join(", ")
     );
     let message = format!("{} is not a part of a key", quoted(text));
@@ -352,7 +355,7 @@ fn name(part: &KeyPart) -> String {
 fn once(part: &KeyPart) -> &'static str {
     match part {
         KeyPart::Value(_) => "write it once, with the normal form you want",
-        KeyPart::Place(_) => "write it once",
+        KeyPart::Place(_) | KeyPart::Crawler => "write it once",
         _ => "write it once, with the prefixes you want",
     }
 }

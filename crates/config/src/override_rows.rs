@@ -11,7 +11,7 @@ use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
 use sluicegate_base::path::NormalPath;
 
 use super::rules::KeyPart;
-use super::tables::geo;
+use super::tables::{crawler, geo};
 
 use super::field::quoted;
 use super::problem::ParseError;
@@ -135,6 +135,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, ParseErr
                 )
             }),
         KeyPart::Place(field) => geo::counted_by(text, *field),
+        KeyPart::Crawler => crawler::counted_by(text),
         KeyPart::Value(part) => normal_form::of_text(text, &part.normalizers).ok_or_else(|| {
             ParseError::with_advice(
                 format!("{} is no value of {part}", quoted(text)),

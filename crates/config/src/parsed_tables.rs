@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use sluicegate_base::crawler::CrawlerStatus;
 
 use super::cycle;
 use super::fallback_limit::FallbackLimits;
@@ -16,16 +17,16 @@ use super::references::{self, DefinedNames};
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::route_review::{RouteReport, RouteReview};
 use super::rules::{
-    AcmeRules, AdminRules, CacheRules, ChallengeKeyRules, ClientRules, GeoRules, JwtRules,
-    LimitRules, ListRules, ListenerRules, LogRules, Name, OriginRules, Rules, ServerRules,
-    ShapeRules, StoreRules, TracingRules,
+    AcmeRules, AdminRules, CacheRules, ChallengeKeyRules, ClientRules, CrawlerRules, GeoRules,
+    JwtRules, KeyPart, LimitRules, ListRules, ListenerRules, LogRules, Name, OriginRules, Rules,
+    ServerRules, ShapeRules, StoreRules, TracingRules,
 };
 use super::section::TableSection;
 use super::shared;
 use super::tables::route::{ParsedRoute, RouteDefaults};
 use super::tables::{
-    acme, admin, cache, challenge, client, geo, jwt, limit, list, listener, listener_tls, log,
-    origin, route, store, transform,
+    acme, admin, cache, challenge, client, crawler, geo, jwt, limit, list, listener, listener_tls,
+    log, origin, route, store, transform,
 };
 
 /// The tables of a file, each as far as it can be read.
@@ -34,6 +35,9 @@ pub(super) struct ParsedTables {
     listeners: Vec<PlacedValue<ListenerRules>>,
     client: Option<ClientRules>,
     geo: Option<GeoRules>,
+    crawlers: BTreeMap<Name, CrawlerRules>,
+    /// The place of `signed_hosts` in `[client]`.
+    signed_hosts: KeyPlace,
     /// The block of `[client]` that trusts every address.
     everyone: Option<PlacedValue<IpNet>>,
     admin: Option<PlacedValue<AdminRules>>,
@@ -73,8 +77,10 @@ impl ParsedTables {
         let listeners = listener::read(root.repeated("listener", listener::EXAMPLE));
         let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
         let everyone = client::everyone(&client);
+        let signed_hosts = client.place_of("signed_hosts");
         let client = ClientRules::read(client);
         let geo = GeoRules::read(root.section("geo", geo::EXAMPLE));
+        let crawlers = root.named("crawler", crawler::EXAMPLE);
         let admin = admin::read(root.section("admin", "{ address = \"127.0.0.1:9180\" }"));
         let log = root.section("log", "{ access = \"stdout\" }");
         let log_filter = log.place_of("only");
@@ -93,12 +99,14 @@ impl ParsedTables {
         let lists = root.named("list", list::EXAMPLE);
         let defined = DefinedNames {
             lists: places(&lists),
+            crawlers: places(&crawlers),
             limits: places(&limits),
             origins: places(&origins),
         };
         let origins = read_named(origins, OriginRules::read);
         let limits = ParsedLimits::read(limits);
         let lists = read_named(lists, ListRules::read);
+        let crawlers = read_named(crawlers, CrawlerRules::read);
         let shape = transform::of_all(&root);
         let tracing = TracingRules::read(root.section("tracing", "{ propagate = true }"));
         let routes = root.repeated("route", route::EXAMPLE).into_iter();
@@ -116,6 +124,8 @@ impl ParsedTables {
             listeners,
             client,
             geo,
+            crawlers,
+            signed_hosts,
             everyone,
             admin,
             log,
@@ -162,6 +172,7 @@ impl ParsedTables {
         let store = self.store.as_ref().map(|store| &store.place);
         shared::check(store, &self.limits.in_store, report);
         self.check_places(report);
+        self.check_crawlers(report);
         cache::check(self.cache.as_ref(), routes, report);
         let operator = self.admin.as_ref().and_then(|admin| admin.value.address);
         cycle::check(&self.origins, &defined.origins, listeners, operator, report);
@@ -211,9 +222,54 @@ impl ParsedTables {
         geo::check(databases, limits.chain(routes).chain(lists), report);
     }
 
+    /// Checks the crawlers, and that limits, routes and lists name those that there are.
+    fn check_crawlers(&self, report: &ProblemReport<'_>) {
+        let defined = &self.defined.crawlers;
+        crawler::check_names(defined, self.crawlers.iter(), report);
+        let counting = self.limits.rules.iter().filter_map(|(name, limit)| {
+            let place = self.defined.limits.get(name)?;
+            limit.key.reads_crawler().then_some(place)
+        });
+        crawler::check_keys(defined.len(), counting, report);
+        if let Some(client) = &self.client {
+            let signing = self
+                .crawlers
+                .iter()
+                .filter(|(_, rules)| rules.jwks_file.is_some());
+            let signing = signing.filter_map(|(name, _)| defined.get(name));
+            crawler::check_signed_hosts(client, signing, &self.signed_hosts, report);
+        }
+        let routes = self.routes.iter().filter_map(|route| route.rules.as_ref());
+        let counts_others = |name: &Name| {
+            let mut routes = routes.clone();
+            routes.any(|route| {
+                route.limits.contains(name) && route.matches.crawler.takes(&CrawlerStatus::None)
+            })
+        };
+        for (name, limit) in &self.limits.rules {
+            let by_crawler = limit.key.0.iter().all(|part| *part == KeyPart::Crawler);
+            if let Some(place) = self.defined.limits.get(name)
+                && by_crawler
+                && limit.overrides.is_none()
+                && counts_others(name)
+            {
+                report.warning(
+                    place,
+                    "all clients that are no crawlers share one counter of it, as the value \"none\"",
+                    "name crawlers in its routes, as crawlers = [\"!none\"], or add \"client.ip\" to the key",
+                );
+            }
+        }
+    }
+
     /// Warns of definitions that nothing uses. It is asked only of a file without errors: what uses them may be what is wrong.
     pub(super) fn check_used(&self, report: &ProblemReport<'_>) {
         references::check_used(&self.routes, &self.limits.fallbacks, &self.defined, report);
+        let are_read = || {
+            let mut limits = self.limits.rules.values();
+            !report.used_crawlers().is_empty() || limits.any(|limit| limit.key.reads_crawler())
+        };
+        crawler::check_used(&self.defined.crawlers, are_read, report);
     }
 
     /// Makes the rules; `None` where a table could not be read, which was reported then.
@@ -225,6 +281,7 @@ impl ParsedTables {
             listeners: listeners.map(|listener| listener.value).collect(),
             client: self.client?,
             geo: self.geo?,
+            crawlers: self.crawlers,
             admin: self.admin?.value,
             log: self.log?,
             jwt: optional(self.jwt)?,

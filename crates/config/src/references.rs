@@ -26,6 +26,7 @@ pub(super) struct DefinedNames {
     pub(super) limits: BTreeMap<Name, KeyPlace>,
     pub(super) lists: BTreeMap<Name, KeyPlace>,
     pub(super) origins: BTreeMap<Name, KeyPlace>,
+    pub(super) crawlers: BTreeMap<Name, KeyPlace>,
 }
 
 /// Reports names that routes or `[client]` use and nobody defines.

@@ -63,6 +63,8 @@ pub(super) struct ProblemReport<'t> {
     old_names: RefCell<BTreeMap<usize, &'static str>>,
     /// The uses of lists, in the order in which they were read.
     used_lists: RefCell<Vec<PlacedValue<Name>>>,
+    /// The crawlers that routes and lists name, in the order in which they were read.
+    used_crawlers: RefCell<Vec<PlacedValue<Name>>>,
     /// The forms of values; `None` where they are not collected.
     forms: Option<RefCell<KeyConstraints>>,
 }
@@ -116,6 +118,7 @@ impl<'t> ProblemReport<'t> {
             required: RefCell::default(),
             old_names: RefCell::default(),
             used_lists: RefCell::default(),
+            used_crawlers: RefCell::default(),
             forms: None,
         }
     }
@@ -244,6 +247,16 @@ impl<'t> ProblemReport<'t> {
     /// Remembers that `[client]` or a route uses lists.
     pub(super) fn note_lists<'n>(&self, names: impl Iterator<Item = &'n PlacedValue<Name>>) {
         self.used_lists.borrow_mut().extend(names.cloned());
+    }
+
+    /// Remembers that a route or a list names a crawler.
+    pub(super) fn note_crawler(&self, name: PlacedValue<Name>) {
+        self.used_crawlers.borrow_mut().push(name);
+    }
+
+    /// Returns the crawlers that routes and lists name.
+    pub(super) fn used_crawlers(&self) -> Vec<PlacedValue<Name>> {
+        self.used_crawlers.borrow().clone()
     }
 
     /// Returns the uses of lists.

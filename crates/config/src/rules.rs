@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use ipnet::IpNet;
+use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::{GeoField, PlaceCondition};
 use sluicegate_base::jwt::TokenVerifier;
 use sluicegate_base::path::{PathCase, PathRegex};
@@ -31,6 +32,7 @@ pub use super::tables::challenge::{ChallengeKeyRules, ChallengeMethods, Challeng
 pub use super::tables::client::{ClientRules, ForwardedSource};
 pub use super::tables::compress::{CompressRules, CompressionLevel, ContentCoding};
 pub use super::tables::cors::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
+pub use super::tables::crawler::{CrawlerKeys, CrawlerRules, RangeFile};
 pub use super::tables::defence::{DefenceRules, OverrideFields, UnderscoreFields};
 pub use super::tables::geo::{GeoFile, GeoRules};
 pub use super::tables::list::{ListFile, ListRules, ListUse};
@@ -99,6 +101,8 @@ pub struct Rules {
     pub client: ClientRules,
     /// `[geo]`
     pub geo: GeoRules,
+    /// `[crawler.NAME]`, by name.
+    pub crawlers: BTreeMap<Name, CrawlerRules>,
     /// `[admin]`
     pub admin: AdminRules,
     /// `[log]`
@@ -302,6 +306,8 @@ pub struct RouteMatch {
     pub client: ClientCondition,
     /// `countries`, `cities` and `asns`.
     pub place: PlaceCondition,
+    /// `crawlers`
+    pub crawler: CrawlerCondition,
     /// `query = { page = "2" }`, by name.
     pub query: Vec<QueryCondition>,
     /// `methods`, by name; any when empty.
@@ -414,6 +420,17 @@ impl Rules {
         fields.sort_unstable();
         fields.dedup();
         fields
+    }
+
+    /// Returns whether something reads the crawlers of clients: a key of a limit, a condition of a route, a list.
+    #[must_use]
+    pub fn reads_crawlers(&self) -> bool {
+        let mut limits = self.limits.values();
+        let mut lists = self.lists.values();
+        let mut routes = self.routes.iter();
+        limits.any(|limit| limit.key.reads_crawler())
+            || routes.any(|route| !route.matches.crawler.is_any())
+            || lists.any(|list| !list.crawlers.is_empty())
     }
 
     /// The files beside the configuration whose change is a change of it, each once.

@@ -104,6 +104,7 @@ mod tests {
     /// The rules of a gateway that finds its clients in X-Forwarded-For.
     fn rules() -> ClientRules {
         ClientRules {
+            signed_hosts: sluicegate_base::crawler::SignedHosts::default(),
             request_id: None,
             lists: ListUse::default(),
             trusted_proxies: Vec::new(),

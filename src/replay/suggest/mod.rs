@@ -17,13 +17,12 @@ use sluicegate_access_log::{LogReader, LoggedRequest};
 use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
 use super::coverage::LogCoverage;
+use super::logged_client::locate_logged;
 use super::logged_head::LoggedHeads;
 use super::recorded_templates::RecordedTemplates;
 use crate::admission::{KeySeed, KnownBody, RequestFacts, key_values, limit_keys};
-use crate::client::ConnectionPeer;
 use crate::config;
 use crate::config::rules::{LoggedKeys, Rules};
-use crate::gateway::locate;
 use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
@@ -202,7 +201,7 @@ fn add(
         return false;
     };
     let head = logged.as_request();
-    let Ok(located) = locate(snapshot, ConnectionPeer::plain(logged.peer), &head) else {
+    let Ok(located) = locate_logged(snapshot, request, &logged, &head) else {
         return false;
     };
     let keys = recorded.keys(request);

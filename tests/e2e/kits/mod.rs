@@ -8,6 +8,7 @@ use crate::harness::*;
 mod around;
 mod basics;
 mod chat_streams;
+mod crawlers;
 mod login;
 mod rollout;
 mod search;
@@ -68,6 +69,7 @@ fn every_example_has_a_test() {
     let tests = [
         include_str!("basics.rs"),
         include_str!("chat_streams.rs"),
+        include_str!("crawlers.rs"),
         include_str!("login.rs"),
         include_str!("rollout.rs"),
         include_str!("search.rs"),

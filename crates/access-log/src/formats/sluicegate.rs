@@ -32,6 +32,9 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
             b"origin_ttfb_ms" | b"wait_ms" => into.first_byte = time::millis(raw),
             b"delay_ms" => delay = time::millis(raw).unwrap_or(0),
             b"hits" => into.hits = time::number(raw).and_then(|hits| u32::try_from(hits).ok()),
+            b"crawler" | b"crawler_proof" => {
+                into.add(FieldKind::Crawler, name, value.text().unwrap_or_default());
+            }
             b"left_out" => into.left_out = time::number(raw).unwrap_or(0),
             b"route" => has_route = true,
             b"outcome" => {

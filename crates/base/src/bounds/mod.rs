@@ -6,6 +6,7 @@
 //! all of them.
 
 mod connections;
+mod crawlers;
 mod limits;
 mod operators;
 mod origins;
@@ -14,6 +15,7 @@ mod requests;
 mod responses;
 
 pub use connections::*;
+pub use crawlers::*;
 pub use limits::*;
 pub use operators::*;
 pub use origins::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Rules;
+use super::{CrawlerRules, Rules};
 
 impl Rules {
     /// The differences to `before`, a sentence each; none where both are the same.
@@ -10,6 +10,7 @@ impl Rules {
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let mut changes = self.written.changes_since(&before.written);
         self.add_lists(before, &mut changes);
+        self.add_proofs(before, &mut changes);
         self.add_overrides(before, &mut changes);
         self.add_databases(before, &mut changes);
         self.add_servers(before, &mut changes);
@@ -48,6 +49,30 @@ impl Rules {
             {
                 let (had, has) = (known.blocks.len(), file.blocks.len());
                 changes.push(format!("list {name}: {had} blocks → {has} in its file"));
+            }
+        }
+    }
+
+    fn add_proofs(&self, before: &Self, changes: &mut Vec<String>) {
+        for (name, crawler) in &self.crawlers {
+            let keys = |rules: &CrawlerRules| rules.jwks_file.as_ref().map(|file| file.keys.len());
+            let known = before.crawlers.get(name);
+            if let Some(had) = known.and_then(keys)
+                && let Some(has) = keys(crawler)
+                && known.map(|known| &known.jwks_file) != Some(&crawler.jwks_file)
+            {
+                changes.push(format!("crawler {name}: {had} keys → {has} in its file"));
+            }
+            let known = known.into_iter();
+            let known: Vec<_> = known.flat_map(|known| &known.ranges).collect();
+            for file in &crawler.ranges {
+                if let Some(known) = known.iter().find(|known| known.path == file.path)
+                    && (&file.blocks, file.state) != (&known.blocks, known.state)
+                {
+                    let (had, has) = (known.blocks.len(), file.blocks.len());
+                    let path = file.path.display();
+                    changes.push(format!("crawler {name}: {had} blocks → {has} in {path}"));
+                }
             }
         }
     }

@@ -32,6 +32,8 @@ pub enum KeyPart {
     Method,
     /// `client.country`, `client.city`, `client.asn`: never absent, since an unknown one is a value too.
     Place(GeoField),
+    /// `client.crawler`: never absent, since clients that are no crawlers have a value too.
+    Crawler,
     /// `global`: one counter for all.
     Global,
     /// A value that the client sends: `header.x-api-key | lower`.
@@ -116,8 +118,10 @@ impl KeyTemplate {
     #[must_use]
     pub fn can_be_invented(&self) -> bool {
         self.0.iter().any(|part| match part {
-            // A place belongs to an address, and there are as many as databases have.
-            KeyPart::ClientIp { .. } | KeyPart::Place(_) | KeyPart::Global => false,
+            // A place belongs to an address, and there are as many as databases have. Crawlers are those of the configuration.
+            KeyPart::ClientIp { .. } | KeyPart::Place(_) | KeyPart::Crawler | KeyPart::Global => {
+                false
+            }
             KeyPart::Host | KeyPart::Path | KeyPart::Method => true,
             KeyPart::Value(value) => value.source.can_be_invented(),
         })
@@ -129,6 +133,12 @@ impl KeyTemplate {
             KeyPart::Place(field) => Some(*field),
             _ => None,
         })
+    }
+
+    /// Returns whether it counts by the client's crawler.
+    #[must_use]
+    pub fn reads_crawler(&self) -> bool {
+        self.0.contains(&KeyPart::Crawler)
     }
 
     /// The parts that are values of the request.
@@ -188,6 +198,7 @@ impl fmt::Display for KeyPart {
             Self::Path => f.write_str("path"),
             Self::Method => f.write_str("method"),
             Self::Place(field) => field.fmt(f),
+            Self::Crawler => f.write_str("client.crawler"),
             Self::Global => f.write_str("global"),
             Self::Value(value) => value.fmt(f),
         }

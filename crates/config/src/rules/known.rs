@@ -63,6 +63,9 @@ impl std::fmt::Display for BrokenFile {
             (FileState::Lost, "limit") => {
                 "no content before that is known: the rates of the limit hold for every key"
             }
+            (FileState::Lost, "crawler") => {
+                "no content before that is known: it proves nobody to be this crawler"
+            }
             (FileState::Lost, _) => "no content before that is known: no token is believed",
         })
     }
@@ -97,7 +100,16 @@ impl Rules {
             .databases
             .iter()
             .filter_map(|file| broken("geo", &"".into(), &file.path, file.state));
-        lists.chain(limits).chain(keys).chain(databases).collect()
+        let ranges = self.crawlers.iter().flat_map(|(name, crawler)| {
+            let files = crawler.ranges.iter();
+            files.filter_map(move |file| broken("crawler", name, &file.path, file.state))
+        });
+        let signing = self.crawlers.iter().filter_map(|(name, crawler)| {
+            let file = crawler.jwks_file.as_ref()?;
+            broken("crawler", name, &file.path, file.state)
+        });
+        let tables = lists.chain(limits).chain(ranges).chain(signing);
+        tables.chain(keys).chain(databases).collect()
     }
 
     /// Takes over from the configuration in force what the files say that are broken now.
@@ -115,6 +127,7 @@ impl Rules {
                 file.state = FileState::Kept;
             }
         }
+        self.keep_proofs(before);
         for (name, limit) in &mut self.limits {
             let Some(known) = before.limits.get(name) else {
                 continue;
@@ -152,6 +165,32 @@ impl Rules {
             jwt.state = FileState::Kept;
         }
         Ok(())
+    }
+
+    /// Takes over the proofs of crawlers whose files are broken now.
+    fn keep_proofs(&mut self, before: &Self) {
+        for (name, crawler) in &mut self.crawlers {
+            let Some(known) = before.crawlers.get(name) else {
+                continue;
+            };
+            if let (Some(file), Some(former)) = (&mut crawler.jwks_file, &known.jwks_file)
+                && is_kept(file.state, former.state)
+                && file.path == former.path
+            {
+                file.keys = Arc::clone(&former.keys);
+                file.state = FileState::Kept;
+            }
+            for file in &mut crawler.ranges {
+                let mut former = known
+                    .ranges
+                    .iter()
+                    .filter(|former| former.path == file.path);
+                if let Some(former) = former.find(|former| is_kept(file.state, former.state)) {
+                    file.blocks = Arc::clone(&former.blocks);
+                    file.state = FileState::Kept;
+                }
+            }
+        }
     }
 }
 

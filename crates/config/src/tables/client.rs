@@ -2,6 +2,8 @@
 
 use http::{HeaderName, header};
 use ipnet::IpNet;
+use sluicegate_base::bounds::SIGNED_HOSTS;
+use sluicegate_base::crawler::SignedHosts;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_config_derive::Table;
 use toml::de::DeValue;
@@ -10,9 +12,10 @@ use super::list::{self, ListNames, ListUse};
 use crate::cidr;
 use crate::declaration::{ListBy, ParsedText, TEXT};
 use crate::field::{KeyField, all, quoted};
+use crate::host;
 use crate::problem::ParseError;
 use crate::report::PlacedValue;
-use crate::rules::TrustedHeader;
+use crate::rules::{HostMatch, TrustedHeader};
 use crate::section::TableSection;
 
 /// Fields that frame a request.
@@ -27,6 +30,10 @@ const FRAMING: [HeaderName; 5] = [
 const PROXIES: &str = "[\"10.0.0.0/8\"]";
 
 /// The proxies in front of the gateway, and the lists that apply to every route.
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the reference has tables in brackets"
+)]
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(path = "client", check = warn_of_untrusted_fields)]
 pub struct ClientRules {
@@ -63,9 +70,34 @@ pub struct ClientRules {
     /// none, the gateway makes an id for every request.
     #[key(example = "\"x-request-id\"", reader = ParsedText(id_field))]
     pub request_id: Option<HeaderName>,
+    /// The hosts for which signatures of crawlers are accepted, or "*.example.com" for all names under one: a signature that a crawler made
+    /// for another site is not accepted here. Required if a [crawler.NAME] has `jwks_file`. Default: none.
+    #[key(
+        example = "[\"www.example.com\"]",
+        default = SignedHosts::default(),
+        reader = ListBy(signed_hosts, TEXT)
+    )]
+    pub signed_hosts: SignedHosts,
     /// The lists that apply to every route.
     #[part(read = list::uses, keys = ListNames::keys)]
     pub lists: ListUse,
+}
+
+fn signed_hosts(field: &KeyField<'_>) -> Option<SignedHosts> {
+    let elements = field.elements()?;
+    if elements.len() > SIGNED_HOSTS {
+        let message = format!("{} hosts are too many", elements.len());
+        return field.refuse(message, format!("keep at most {SIGNED_HOSTS}"));
+    }
+    let read = elements.iter().map(|element| element.parsed(host::matched));
+    let mut hosts = SignedHosts::default();
+    for host in all(read.collect::<Vec<_>>())? {
+        match host {
+            HostMatch::Exact(name) => hosts.exact.push(name),
+            HostMatch::Under(parent) => hosts.under.push(parent),
+        }
+    }
+    Some(hosts)
 }
 
 /// The header that trusted hops use to tell the client's address.

@@ -18,7 +18,7 @@ use crate::report::PlacedValue;
 use crate::rules::{FileState, Name};
 use crate::section::TableSection;
 
-use super::geo;
+use super::{crawler, geo};
 
 pub(crate) const EXAMPLE: &str = "with cidrs = [\"192.0.2.0/24\"] or file = \"bad.txt\"";
 
@@ -52,6 +52,10 @@ pub struct ListRules {
     /// Networks by the number of their autonomous system. Default: none.
     #[key(example = "[64496]", default = Vec::new(), reader = ListBy(asns, NUMBER_OR_TEXT))]
     pub asns: Vec<Option<u32>>,
+    /// Crawlers by name or group; "unverified" is a client that claims to be a crawler without proof, "none" any other. Needs
+    /// [crawler.NAME]. Default: none.
+    #[key(example = "[\"search\"]", default = Vec::new(), reader = ListBy(crawlers, TEXT))]
+    pub crawlers: Vec<Name>,
     /// A file with one block or address per line; comments begin with # or ;. It is read again when it changes; a broken file keeps the
     /// previous list, and at the start its valid lines are the list. At most 4194304 blocks, of 10 bytes (IPv4) or 34 (IPv6). Default:
     /// none.
@@ -95,7 +99,7 @@ impl ListRules {
     /// Returns whether it names nobody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.places().is_empty()
+        self.len() == 0 && self.places().is_empty() && self.crawlers.is_empty()
     }
 
     /// Returns its memory, in bytes.
@@ -128,13 +132,14 @@ pub(crate) struct ListNames {
 }
 
 fn warn_of_empty_list(keys: &ListRulesKeys, section: &TableSection<'_>) -> Option<()> {
-    let names_places = [
+    let names = [
         keys.countries.as_ref().map(Vec::len),
         keys.cities.as_ref().map(Vec::len),
         keys.asns.as_ref().map(Vec::len),
+        keys.crawlers.as_ref().map(Vec::len),
     ];
     let names_nobody = keys.cidrs.as_ref().is_some_and(|cidrs| cidrs.is_empty())
-        && names_places.iter().all(|places| *places == Some(0));
+        && names.iter().all(|names| *names == Some(0));
     if !section.has("file") && names_nobody {
         section.report.warning(
             &section.place,
@@ -160,8 +165,18 @@ fn asns(field: &KeyField<'_>) -> Option<Vec<Option<u32>>> {
 /// Reads the places of a list, which has no exceptions: `allow` and `block` of other lists are those.
 fn named(field: &KeyField<'_>, geo: GeoField) -> Option<PlaceSet> {
     let named = geo::places(field, geo)?;
-    if named.except.is_empty() {
-        return Some(named.of);
+    without_exceptions(field, named.except.is_empty(), named.of)
+}
+
+fn crawlers(field: &KeyField<'_>) -> Option<Vec<Name>> {
+    let named = crawler::named(field)?;
+    without_exceptions(field, named.except.is_empty(), named.of)
+}
+
+/// Refuses exceptions in a list.
+fn without_exceptions<T>(field: &KeyField<'_>, has_none: bool, named: T) -> Option<T> {
+    if has_none {
+        return Some(named);
     }
     field.refuse(
         "a list has no exceptions",
@@ -223,18 +238,13 @@ fn names(field: &KeyField<'_>) -> Option<Vec<PlacedValue<Name>>> {
         .collect::<Vec<_>>())
 }
 
-/// One block or address a line; `#` and `;` begin a comment, as in the lists that are published. Lines that are none are left out, and
-/// mark the file as broken.
+/// One block or address a line, as [`cidr::lines`] reads them. Lines that are none are left out, and mark the file as broken.
 fn file(field: &KeyField<'_>) -> Option<ListFile> {
     let (path, text) = text_or_warning(field)?;
     let shown = quoted(&path.display().to_string());
     let (mut blocks, mut wrong) = (Vec::new(), usize::from(text.is_none()));
     let text = text.unwrap_or_default();
-    for (at, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        let entry = line.split(['#', ';']).next().unwrap_or_default().trim();
-        if entry.is_empty() {
-            continue;
-        }
+    for (line, entry) in cidr::lines(&text) {
         if blocks.len() == LIST_BLOCKS {
             return field.refuse(
                 format!("{shown} has more than {LIST_BLOCKS} blocks"),
@@ -246,7 +256,7 @@ fn file(field: &KeyField<'_>) -> Option<ListFile> {
             Err(mistake) => {
                 wrong += 1;
                 if wrong <= TOLD {
-                    let message = format!("{shown}, line {}: {}", at + 1, mistake.message);
+                    let message = format!("{shown}, line {line}: {}", mistake.message);
                     field.warn(message, mistake.advice.unwrap_or_default());
                 }
             }

@@ -16,6 +16,7 @@ pub(super) mod client;
 pub(super) mod compress;
 mod conditions;
 pub(super) mod cors;
+pub(super) mod crawler;
 pub(super) mod defence;
 pub(super) mod error_pages;
 pub(super) mod geo;

@@ -4,12 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method, header};
+use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::{GeoField, PlaceCondition, PlaceSet};
 use sluicegate_base::path::{PathCase, PathRegex};
 use sluicegate_limiter::Seed;
 use toml::de::DeValue;
 
 use super::conditions;
+use super::crawler;
 use super::geo::{self, NamedPlaces};
 use super::list;
 use super::respond;
@@ -170,6 +172,15 @@ fn matches(
         conditions::client,
     );
     let place = places(section);
+    let crawler = section.or(
+        "crawlers",
+        "[\"search\"]",
+        CrawlerCondition::default(),
+        |field| {
+            let crawler::NamedCrawlers { of, except } = crawler::named(field)?;
+            Some(CrawlerCondition { of, except })
+        },
+    );
     let query = section.or("query", "{ page = \"2\" }", Vec::new(), conditions::query);
     let matches = || {
         let (path, regex) = path.clone()?;
@@ -181,6 +192,7 @@ fn matches(
             methods: methods?,
             client: client?,
             place: place?,
+            crawler: crawler?,
             headers: headers?,
             query: query?,
         })
@@ -287,6 +299,9 @@ fn described(matches: &RouteMatch) -> Name {
     }
     if !matches.place.is_any() {
         name.push_str(&format!(" {}", matches.place));
+    }
+    if !matches.crawler.is_any() {
+        name.push_str(&format!(" {}", matches.crawler));
     }
     for (header, value) in &matches.headers {
         let mut hasher = Seed::from_bytes(*b"sluicegate route").hasher();

@@ -1,0 +1,121 @@
+//! Owns the answer for one request, and its one text, which keys, conditions and logs share.
+
+use std::sync::Arc;
+
+use sluicegate_message_signatures::SignatureFault;
+
+/// The value of clients that claim to be no crawler.
+pub const NONE: &str = "none";
+/// The value of clients that claim to be a crawler and do not prove it.
+pub const UNVERIFIED: &str = "unverified";
+
+/// A crawler by its names, neither of which is [`NONE`] or [`UNVERIFIED`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CrawlerIdentity {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The name that it shares with other crawlers; `None` where it stands for itself.
+    pub group: Option<Arc<str>>,
+}
+
+/// The proof that a client is a crawler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrawlerProof {
+    /// Its address is in a block that the crawler's operator publishes.
+    Ranges,
+    /// The request has a signature by a key of the crawler (Web Bot Auth).
+    Signature,
+}
+
+/// The reason why a claim is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnverifiedReason {
+    /// Nothing of the request proves it.
+    NoProof,
+    /// A signature names a key of the crawler, and this is wrong with it.
+    Signature(SignatureFault),
+    /// A signature is for a host that is not one of this gateway.
+    SignatureAuthority,
+    /// Too many signatures from the client's network failed lately.
+    SignatureThrottled,
+}
+
+/// The answer for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CrawlerStatus {
+    /// It claims to be no crawler.
+    None,
+    /// It claims to be a crawler, this one where that is known, and this is why it is not believed.
+    Unverified(Option<Arc<CrawlerIdentity>>, UnverifiedReason),
+    /// It is this crawler.
+    Verified(Arc<CrawlerIdentity>, CrawlerProof),
+}
+
+impl CrawlerIdentity {
+    /// Returns the name by which keys count it: that of its group, or its own.
+    #[must_use]
+    pub fn counted_as(&self) -> &str {
+        self.group.as_deref().unwrap_or(&self.name)
+    }
+}
+
+impl CrawlerProof {
+    /// Every proof.
+    pub const ALL: [Self; 2] = [Self::Ranges, Self::Signature];
+
+    /// Returns its name in logs and labels of metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ranges => "ranges",
+            Self::Signature => "signature",
+        }
+    }
+}
+
+impl UnverifiedReason {
+    /// Returns its name in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoProof => "no-proof",
+            Self::Signature(fault) => fault.as_str(),
+            Self::SignatureAuthority => "signature-authority",
+            Self::SignatureThrottled => "signature-throttled",
+        }
+    }
+}
+
+impl CrawlerStatus {
+    /// Returns the value by which keys count the client.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        match self {
+            Self::None => NONE,
+            Self::Unverified(..) => UNVERIFIED,
+            Self::Verified(crawler, _) => crawler.counted_as(),
+        }
+    }
+
+    /// Returns whether `name` stands for the client: a crawler's name, a group's, [`UNVERIFIED`] or [`NONE`].
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        match self {
+            Self::None => name == NONE,
+            Self::Unverified(..) => name == UNVERIFIED,
+            Self::Verified(crawler, _) => {
+                *crawler.name == *name || crawler.group.as_deref() == Some(name)
+            }
+        }
+    }
+
+    /// Returns the crawler that the client is, or claims to be.
+    #[must_use]
+    pub fn crawler(&self) -> Option<&Arc<CrawlerIdentity>> {
+        match self {
+            Self::None => None,
+            Self::Unverified(claimed, _) => claimed.as_ref(),
+            Self::Verified(crawler, _) => Some(crawler),
+        }
+    }
+}

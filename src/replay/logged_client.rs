@@ -1,0 +1,67 @@
+//! Finds client and route of a logged request, with the crawler that the gateway found when it logged the request.
+//!
+//! A log has what was proved then, also by what no log has. A crawler that was verified and is still configured stays that crawler. Where
+//! nothing was proved, address and user agent are judged by the configuration of the replay, which may know more crawlers.
+
+use sluicegate_access_log::{FieldKind, LoggedRequest};
+use sluicegate_base::crawler::{
+    CrawlerProof, CrawlerRequest, CrawlerStatus, UNVERIFIED, UnverifiedReason,
+};
+use sluicegate_limiter::Timestamp;
+
+use super::logged_head::LoggedHead;
+use crate::client::ConnectionPeer;
+use crate::gateway::{KnownClient, Located, RequestHead, relocate};
+use crate::response::GatewayProblem;
+use crate::snapshot::Snapshot;
+
+/// Finds client and route of `request`, whose head is `head`.
+///
+/// # Errors
+/// The problem by which a gateway would answer.
+pub(super) fn locate_logged<'a>(
+    snapshot: &'a Snapshot,
+    request: &LoggedRequest<'_>,
+    logged: &LoggedHead<'_>,
+    head: &RequestHead<'a>,
+) -> Result<Located<'a>, GatewayProblem> {
+    let known = KnownClient {
+        place: None,
+        crawler: recorded(snapshot, request, head),
+    };
+    let (peer, now) = (
+        ConnectionPeer::plain(logged.peer),
+        Timestamp::from_nanos(request.time),
+    );
+    relocate(snapshot, peer, head, now, known)
+}
+
+/// Returns the crawler that the line has; `None` where address and user agent decide.
+fn recorded(
+    snapshot: &Snapshot,
+    request: &LoggedRequest<'_>,
+    head: &RequestHead<'_>,
+) -> Option<CrawlerStatus> {
+    let text = |name: &str| {
+        let mut fields = request.fields.iter();
+        let field = fields
+            .find(|field| field.kind == FieldKind::Crawler && field.name == name.as_bytes())?;
+        std::str::from_utf8(field.value).ok()
+    };
+    let name = text("crawler")?;
+    let proof = text("crawler_proof");
+    let mut proofs = CrawlerProof::ALL.into_iter();
+    if let Some(proof) = proofs.find(|known| proof == Some(known.as_str()))
+        && let Some(crawler) = snapshot.crawlers.named(name)
+    {
+        return Some(CrawlerStatus::Verified(crawler.clone(), proof));
+    }
+    if name != UNVERIFIED {
+        return None;
+    }
+    let asked = CrawlerRequest::without_target(request.client, head.headers);
+    match snapshot.crawlers.identify(&asked) {
+        CrawlerStatus::None => Some(CrawlerStatus::Unverified(None, UnverifiedReason::NoProof)),
+        found => Some(found),
+    }
+}
