@@ -28,6 +28,7 @@ mod joint;
 mod peaks;
 #[cfg(feature = "mmap")]
 mod persist;
+mod rates_at;
 mod top_keys;
 
 pub(crate) use joint::JointDecisions;
@@ -372,39 +373,6 @@ impl Limit {
         }
     }
 
-    /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
-    /// same periods.
-    #[inline(always)]
-    fn rates_at<const K: usize>(&self, now: Timestamp) -> [RateAt; K] {
-        let mut rates_at = std::array::from_fn(|rate| self.compiled_rates[rate].at(now));
-        if let CompiledRate::Window(..) = self.compiled_rates[0] {
-            self.align(&mut rates_at, now);
-        }
-        rates_at
-    }
-
-    /// The rates at `now` of a limit whose first meter is this one. All meters of a limit are of one algorithm; so said, the compiler
-    /// provides for no other under one rate and two. Under more it tells them apart all the same.
-    #[inline(always)]
-    fn sliding_rates_at<const K: usize>(
-        &self,
-        first: sliding_window::SlidingRate,
-        now: Timestamp,
-    ) -> [RateAt; K] {
-        std::array::from_fn(|rate| {
-            let compiled = match rate {
-                0 => first,
-                _ => self.compiled_rates[rate].sliding().unwrap_or(first),
-            };
-            RateAt::Sliding(compiled.at(now))
-        })
-    }
-
-    /// The judges of all rates; behind the last, the last again.
-    fn four_rates_at(&self, now: Timestamp) -> [RateAt; MAX_RATES] {
-        self.rates_at(now)
-    }
-
     /// Makes a charge here and in all that came after, which was made in the counters before these.
     #[cold]
     fn follow(&self, key: KeyHash, placement: KeyPlacement, cost: Cost, now: Timestamp) {
@@ -423,27 +391,6 @@ impl Limit {
         match self.compiled_rates[0] {
             CompiledRate::Window(..) => Decision::new(now, finding, rates, &self.meters_at(now)),
             _ => Decision::new(now, finding, rates, &self.compiled_rates),
-        }
-    }
-
-    /// Puts the windows of `now` into judges whose windows follow a calendar.
-    #[inline(never)]
-    fn align(&self, rates_at: &mut [RateAt], now: Timestamp) {
-        for (rate_at, compiled) in rates_at.iter_mut().zip(self.meters_at(now)) {
-            *rate_at = compiled.at(now);
-        }
-    }
-
-    /// The meters with the windows of now.
-    #[inline(never)]
-    fn meters_at(&self, now: Timestamp) -> [CompiledRate; MAX_RATES] {
-        match self.policy.calendar() {
-            None => self.compiled_rates,
-            Some((zone, unit)) => {
-                let shape = zone.window(unit, now);
-                self.compiled_rates
-                    .map(|compiled| compiled.in_window(shape))
-            }
         }
     }
 }
