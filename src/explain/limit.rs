@@ -170,6 +170,9 @@ fn judged(policy: &Policy) -> String {
         Algorithm::FixedWindow(Alignment::FirstRequest) => {
             "Algorithm: fixed windows that begin with a key's first request.".to_owned()
         }
+        Algorithm::FixedWindow(Alignment::Key) => {
+            "Algorithm: fixed windows that begin at an offset of each key, derived from its secret hash.".to_owned()
+        }
         Algorithm::FixedWindow(Alignment::Calendar { .. }) => {
             "Algorithm: fixed windows, the days, weeks or months of a time zone.".to_owned()
         }
@@ -215,6 +218,7 @@ fn worst_case(algorithm: &Algorithm, rate: &Rate) -> String {
         Algorithm::SlidingWindow => by_timing(2 * n, &format!("{period} aligned to the clock")),
         Algorithm::Exact => format!("Worst case: never more than {} in any {period}.", count(n)),
         Algorithm::FixedWindow(Alignment::FirstRequest) => by_timing(2 * n - 1, "a window"),
+        Algorithm::FixedWindow(Alignment::Key) => by_timing(2 * n, "a window of its key"),
         Algorithm::FixedWindow(Alignment::Epoch | Alignment::Calendar { .. }) => {
             by_timing(2 * n, "a window")
         }

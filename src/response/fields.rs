@@ -190,7 +190,7 @@ pub(super) mod tests {
         #[test]
         fn no_standing_is_longer_than_its_window(
             numbers in proptest::collection::btree_map(1u32..200, 1u32..40, 1..=3),
-            algorithm in 0usize..6,
+            algorithm in 0usize..7,
             units in 1u32..4,
             start in 1_000_000_000_000_000_000u64..1_000_000_900_000_000_000,
             pause in 0u64..3_000_000_000,
@@ -202,6 +202,7 @@ pub(super) mod tests {
                 Algorithm::SlidingWindow,
                 Algorithm::FixedWindow(Alignment::Epoch),
                 Algorithm::FixedWindow(Alignment::FirstRequest),
+                Algorithm::FixedWindow(Alignment::Key),
                 Algorithm::TokenBucket { burst: None, refill: Refill::Greedy },
                 Algorithm::Gcra { burst: None },
             ][algorithm].clone();

@@ -9,7 +9,7 @@
 -- Keys
 --   A hash for words: a field for each rate, named by the kind of its algorithm and its period ("s60"), of three decimals:
 --     s  sliding window   second of the latest charge, counted in the window before that second's, counted in that second's
---     w  fixed window     start in ms, count, 0          f  from the first request     c  of a calendar
+--     w  fixed window     start in ms, count, 0          f  from the first request     c  of a calendar     k  by key
 --     i  interval bucket  start of its period in ms, tokens missing then, 0
 --     d  debt             ms at which the debt ends, ticks of 1/count ms beyond it, generation of undos
 --   A list for a log (exact): a unit an entry, its moment in ms, the latest first. Beside it, only while there is something to
@@ -162,6 +162,10 @@ local function window(read, align)
   }
 end
 kinds.w = window(function() end, function(r) r.start, r.length = now - now % r.millis, r.millis end)
+-- Later than those of w by an offset that belongs to the key; it comes worked out, and is less than a period.
+kinds.k = window(function(r) r.offset = number() end, function(r)
+  r.start, r.length = now - (now - r.offset) % r.millis, r.millis
+end)
 kinds.f = window(function() end, function(r) r.start, r.length = now, r.millis end)
 kinds.c = window(function(r)
   r.spans = {}
@@ -284,7 +288,7 @@ local function convert(ask)
   local mine, others, all = {}, {}, get(ask, 'HGETALL', ask.key)
   for _, r in ipairs(ask.rates) do mine[r.field] = true end
   for index = 1, #all, 2 do
-    local kind, period = string.match(all[index], '^([swfcid])(%d+)$')
+    local kind, period = string.match(all[index], '^([swfckid])(%d+)$')
     period = tonumber(period)
     if period and period >= 1 and period <= 2678400 and not mine[all[index]] then
       local raw = fields(all[index + 1])

@@ -21,7 +21,7 @@ mod call;
 use std::fmt::Write;
 use std::time::Duration;
 
-use sluicegate_limiter::{Cost, KeyHash, Policy, RemoteState, Settle, Timestamp};
+use sluicegate_limiter::{Cost, KeyHash, Policy, PolicyTerms, RemoteState, Settle, Timestamp};
 
 pub use answer::{AskResult, ChargeResult, ScriptAnswer, ScriptResult, UnreadableAnswer, read};
 pub use call::{decide, force, forget, guarded, peek, push, restore, settle};
@@ -36,24 +36,32 @@ pub const PUSH_MEMORY: Duration = Duration::from_secs(60);
 
 /// The name of a counter in the store: a key and a limit. Names with the same key hash lie in one slot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeyName(String);
+pub struct KeyName {
+    text: String,
+    key: KeyHash,
+}
 
 impl KeyName {
     /// Makes `PREFIX{KEY}:LIMIT`; the text in braces is the tag, which decides the slot. The hash is made under the store's seed, not the
     /// process's.
     #[must_use]
     pub fn new(prefix: &str, key: KeyHash, limit: &str) -> Self {
-        let mut name = String::with_capacity(prefix.len() + 16 + 3 + limit.len());
-        name.push_str(prefix);
+        let mut text = String::with_capacity(prefix.len() + 16 + 3 + limit.len());
+        text.push_str(prefix);
         // A string takes whatever is written to it.
-        let _ = write!(name, "{{{:016x}}}:{limit}", key.bits());
-        Self(name)
+        let _ = write!(text, "{{{:016x}}}:{limit}", key.bits());
+        Self { text, key }
     }
 
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// The key, by whose hash its windows may begin.
+    fn key(&self) -> KeyHash {
+        self.key
     }
 }
 
@@ -66,6 +74,13 @@ pub struct Ask<'a> {
     pub name: &'a KeyName,
     /// The cost.
     pub cost: Cost,
+}
+
+impl Ask<'_> {
+    /// The terms by which the script judges it near a moment.
+    fn terms(&self, near: Timestamp) -> PolicyTerms {
+        self.policy.terms(self.name.key(), self.cost, near)
+    }
 }
 
 /// Returns the units that a charge of `cost` comes to when it is settled; zero where it is refunded.

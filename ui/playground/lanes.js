@@ -2,6 +2,7 @@
 //
 // A lane says how it decides a request of a key, how full it is for the picture, and what its state is in words.
 
+import { keyPhase, phaseMillis } from './engine/key-phase.js';
 import { decide, makeLimit, unusedState } from './engine/limit.js';
 import { decideMarked } from './engine/mark.js';
 
@@ -82,6 +83,28 @@ function fixedWindow(settings, align) {
       count === 0 ? 'count 0' : `count ${count}, starts again in ${seconds(start + length - at)}`,
     ],
   });
+}
+
+// A hash of a key, FNV-1a. That of a gateway depends on a secret; for a picture any will do.
+function hashOf(key) {
+  let hash = 0xcbf29ce484222325n;
+  for (const letter of `c:${key}`) hash = BigInt.asUintN(64, (hash ^ BigInt(letter.codePointAt(0))) * 0x100000001b3n);
+  return hash;
+}
+
+// Windows that begin by key: each key has a limit of its own, which differs from the others in where windows begin.
+function windowsByKey(settings) {
+  const lanes = new Map();
+  const laneOf = (key) => {
+    if (!lanes.has(key)) lanes.set(key, fixedWindow(settings, { phase: keyPhase(hashOf(key)) }));
+    return lanes.get(key);
+  };
+  return {
+    // A state has the start of its window, so what it counts does not depend on the key.
+    ...fixedWindow(settings, 'first-request'),
+    decide: (state, now, cost, key) => laneOf(key).decide(state, now, cost),
+    windows: (key) => phaseMillis(keyPhase(hashOf(key)), settings.period),
+  };
 }
 
 function exact(settings) {
@@ -167,6 +190,7 @@ export const LANES = {
     toml: 'algorithm = "fixed-window", align = "first-request"',
     make: (settings) => fixedWindow(settings, 'first-request'),
   },
+  'by-key': { title: 'fixed-window, by key', toml: 'algorithm = "fixed-window", align = "key"', make: windowsByKey },
   'token-bucket': {
     title: 'token-bucket',
     toml: 'algorithm = "token-bucket", burst',

@@ -18,7 +18,7 @@ export function decideUntil(run, requests, at) {
   while (run.outcomes.length < requests.length && requests[run.outcomes.length].at <= at) {
     const request = requests[run.outcomes.length];
     const key = keyOf(run, request.client);
-    const made = run.lane.decide(latest(run, key), moment(request.at), request.cost);
+    const made = run.lane.decide(latest(run, key), moment(request.at), request.cost, key);
     run.states.set(key, made.state);
     const { admitted } = made.decision;
     const leaves = admitted ? request.at + delayOf(made.decision) : null;
@@ -27,7 +27,10 @@ export function decideUntil(run, requests, at) {
 }
 
 /** What a request of a client would get at a time after all outcomes; charges nothing. */
-export const nextOutcome = (run, client, at, cost) => run.lane.decide(latest(run, keyOf(run, client)), moment(at), cost);
+export function nextOutcome(run, client, at, cost) {
+  const key = keyOf(run, client);
+  return run.lane.decide(latest(run, key), moment(at), cost, key);
+}
 
 /** The state of a client's key at a time, as its lane views it, and how many of its requests wait. */
 export function stateAt(run, client, at) {
@@ -64,14 +67,15 @@ export function mostInAnyPeriod(run, at, period = run.period) {
 export function windowStarts(run, from, to) {
   const { windows } = run.lane;
   if (!windows) return [];
+  const first = run.outcomes[0]?.key;
   if (windows === 'first-request') {
-    const first = run.outcomes[0]?.key;
     const own = run.outcomes.filter((one) => one.admitted && one.key === first);
     const starts = own.map((one) => one.state[0].start - START_MILLIS);
     return [...new Set(starts)].filter((start) => start >= from && start <= to);
   }
   const starts = [];
-  for (let start = windowEnd(from - 1, run.period); start <= to; start += run.period) starts.push(start);
+  const offset = typeof windows === 'function' && first !== undefined ? windows(first) : 0;
+  for (let start = windowEnd(from - 1 - offset, run.period) + offset; start <= to; start += run.period) starts.push(start);
   return starts;
 }
 

@@ -21,6 +21,11 @@ export const SCENES = {
     look: 'The window begins with a first request. One request, nine at its end and ten when the next begins: nineteen in ten seconds, and no edge that all clients share.',
     page: { lanes: 'exact,first-request,fixed-window', requests: '3000,12300x9-60,13050x10-50', span: 30000 },
   },
+  herd: {
+    title: 'A herd that comes back apart',
+    look: 'Two clients ask again as soon as they may. Windows of the clock begin at once for both, so both come back in the same second, as would a million. By key, a window of one begins while that of the other lasts.',
+    page: { lanes: 'by-key,fixed-window', requests: '500x60-500,b600x60-500', span: 31000 },
+  },
   'token-bucket': {
     title: 'Tokens that come back',
     look: 'A full bucket lets a burst through at once. Then a token comes back each second, or all of them when a period ends.',

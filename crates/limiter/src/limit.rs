@@ -236,7 +236,7 @@ impl Limit {
     ) -> Decision {
         let account = self.account(payer, now);
         let finding = with_table!(&self.counters.table, table => {
-            let rates_at = self.rates_at(now);
+            let rates_at = self.rates_of(key, now);
             refused(&table.peek(key, &rates_at, account), &rates_at, cost)
         }, logs => {
             return Decision::of_log(logs.peek_for(key, self.rates(), cost, now, account));
@@ -343,7 +343,7 @@ impl Limit {
         now: Timestamp,
     ) -> Verdict {
         let finding = with_table!(&self.counters.table, table => {
-            let rates_at = self.rates_at(now);
+            let rates_at = self.rates_of(key, now);
             match table.charge(key, &rates_at, cost, self.account(payer, now)) {
                 ChargeOutcome::Refused(state) => refused(&state, &rates_at, cost),
                 ChargeOutcome::Admitted(state, slot_ref) => {

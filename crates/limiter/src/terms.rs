@@ -62,6 +62,11 @@ pub enum WindowStart {
     Epoch,
     /// At a key's first request after its last window ended.
     First,
+    /// At multiples of the period since the Unix epoch, and so much later.
+    Key {
+        /// In milliseconds; less than the period.
+        millis: u64,
+    },
     /// At these windows of a calendar: the one before, the one that the moment lies in, the one after.
     Calendar([CalendarWindow; 3]),
 }

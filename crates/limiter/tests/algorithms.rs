@@ -30,6 +30,7 @@ fn any_word_algorithm() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
         Just(Algorithm::FixedWindow(Alignment::Epoch)),
         Just(Algorithm::FixedWindow(Alignment::FirstRequest)),
+        Just(Algorithm::FixedWindow(Alignment::Key)),
         (
             burst(),
             prop_oneof![Just(Refill::Greedy), Just(Refill::Interval)]
@@ -89,7 +90,8 @@ struct Side {
 impl Side {
     fn new(policy: Policy) -> Self {
         let states = policy.rates().iter();
-        let states = states.map(|rate| Obvious::new(policy.algorithm(), rate).expect("an oracle"));
+        let states =
+            states.map(|rate| Obvious::new(policy.algorithm(), rate, key(1)).expect("an oracle"));
         Self {
             limit: Limit::new(policy.clone(), capacity(10)),
             states: states.collect(),
@@ -233,6 +235,7 @@ fn one_of_each() -> Vec<Algorithm> {
         Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         Algorithm::FixedWindow(Alignment::Calendar {
             zone: Arc::new(CalendarZone::utc()),
             unit: CalendarUnit::Day,

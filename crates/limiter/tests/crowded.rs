@@ -41,6 +41,7 @@ fn any_algorithm() -> impl Strategy<Value = Algorithm> {
         Just(Algorithm::SlidingWindow),
         Just(Algorithm::Exact),
         Just(Algorithm::FixedWindow(Alignment::Epoch)),
+        Just(Algorithm::FixedWindow(Alignment::Key)),
         (proptest::option::of(5..20_u32), any::<bool>()).prop_map(|(burst, greedy)| {
             let refill = if greedy {
                 Refill::Greedy

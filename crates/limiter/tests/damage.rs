@@ -37,6 +37,7 @@ fn policies() -> Vec<Policy> {
         Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         token_bucket(Refill::Interval),
         token_bucket(Refill::Greedy),
         Algorithm::Gcra { burst: None },

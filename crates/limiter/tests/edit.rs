@@ -98,6 +98,7 @@ fn an_edit_takes_the_overflow_along_and_relieves_the_others() {
         Algorithm::SlidingWindow,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         Algorithm::Gcra { burst: None },
         Algorithm::Exact,
     ] {

@@ -155,6 +155,7 @@ fn a_flood_resets_nobody_whatever_the_algorithm() {
         Algorithm::SlidingWindow,
         Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         Algorithm::TokenBucket {
             burst,
             refill: Refill::Interval,

@@ -19,6 +19,7 @@ fn one_of_each() -> Vec<Algorithm> {
         Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         Algorithm::FixedWindow(Alignment::Calendar {
             zone: Arc::new(CalendarZone::utc()),
             unit: CalendarUnit::Day,

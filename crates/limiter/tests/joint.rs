@@ -29,6 +29,7 @@ fn others(units: u32) -> Vec<Algorithm> {
         Algorithm::SlidingWindow,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         Algorithm::TokenBucket {
             burst: None,
             refill: Refill::Greedy,

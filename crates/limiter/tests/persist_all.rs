@@ -46,6 +46,7 @@ fn policies() -> Vec<Policy> {
         Algorithm::Exact,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         token_bucket(Refill::Interval),
         Algorithm::LeakyBucket {
             queue: 4,

@@ -25,6 +25,7 @@ fn policies() -> Vec<Policy> {
         Algorithm::SlidingWindow,
         Algorithm::FixedWindow(Alignment::Epoch),
         Algorithm::FixedWindow(Alignment::FirstRequest),
+        Algorithm::FixedWindow(Alignment::Key),
         bucket(Refill::Interval),
         bucket(Refill::Greedy),
         Algorithm::LeakyBucket {

@@ -62,6 +62,7 @@ assets! {
     "playground/engine/exact.js", JS, "playground/engine/exact.js";
     "playground/engine/fixed-window.js", JS, "playground/engine/fixed-window.js";
     "playground/engine/gcra.js", JS, "playground/engine/gcra.js";
+    "playground/engine/key-phase.js", JS, "playground/engine/key-phase.js";
     "playground/engine/leaky-bucket.js", JS, "playground/engine/leaky-bucket.js";
     "playground/engine/limit.js", JS, "playground/engine/limit.js";
     "playground/engine/mark.js", JS, "playground/engine/mark.js";

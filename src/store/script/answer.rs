@@ -150,7 +150,7 @@ fn ask_result(
 ) -> Option<AskResult> {
     let (refusing, mut fields) = row.split_first()?;
     let mut states = Vec::with_capacity(ask.policy.rates().len());
-    for terms in ask.policy.terms(ask.cost, now).iter() {
+    for terms in ask.terms(now).iter() {
         let (state, read): (RateState, usize) = state_of(terms, fields)?;
         states.push(state);
         fields = &fields[read..];

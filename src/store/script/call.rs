@@ -61,7 +61,7 @@ pub fn forget(name: &KeyName) -> Call {
 pub fn restore(ask: &Ask<'_>, state: &RemoteState, near: Timestamp) -> Call {
     let mut call = CallBuilder::of("restore");
     call.ask(ask);
-    for (rate, terms) in ask.policy.terms(ask.cost, near).iter().enumerate() {
+    for (rate, terms) in ask.terms(near).iter().enumerate() {
         call.rate(terms);
         match (terms, state.rates().get(rate)) {
             (RateTerms::Log { .. }, state) => call.runs(state),
@@ -168,7 +168,7 @@ impl CallBuilder {
     }
 
     fn terms(&mut self, ask: &Ask<'_>, near: Timestamp, left: Option<&RemoteState>) {
-        for (rate, terms) in ask.policy.terms(ask.cost, near).iter().enumerate() {
+        for (rate, terms) in ask.terms(near).iter().enumerate() {
             self.rate(terms);
             if let Some(left) = left {
                 self.left(left.rates().get(rate));
@@ -190,6 +190,10 @@ impl CallBuilder {
                 begins: WindowStart::Epoch | WindowStart::First,
                 ..
             } => {}
+            RateTerms::Window {
+                begins: WindowStart::Key { millis },
+                ..
+            } => self.number(*millis),
             RateTerms::Window {
                 begins: WindowStart::Calendar(spans),
                 ..
@@ -273,6 +277,7 @@ fn kind_of(terms: &RateTerms) -> &'static str {
         RateTerms::Window { begins, .. } => match begins {
             WindowStart::Epoch => "w",
             WindowStart::First => "f",
+            WindowStart::Key { .. } => "k",
             WindowStart::Calendar(_) => "c",
         },
         RateTerms::Interval { .. } => "i",

@@ -13,7 +13,7 @@ use sluicegate_limiter::{
 };
 
 use super::server::Server;
-use super::{cost, name, rates, said};
+use super::{cost, rates, said};
 
 const LIMITS: usize = 3;
 const KEYS: u64 = 2;
@@ -70,6 +70,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         3 => Just(Algorithm::SlidingWindow),
         1 => Just(Algorithm::FixedWindow(Alignment::Epoch)),
         1 => Just(Algorithm::FixedWindow(Alignment::FirstRequest)),
+        1 => Just(Algorithm::FixedWindow(Alignment::Key)),
         1 => burst().prop_map(|burst| Algorithm::TokenBucket { burst, refill: Refill::Interval }),
         1 => burst().prop_map(|burst| Algorithm::TokenBucket { burst, refill: Refill::Greedy }),
         1 => burst().prop_map(|burst| Algorithm::Gcra { burst }),
@@ -193,7 +194,7 @@ struct Bench<'s> {
 }
 
 fn named(limit: usize, key: u64) -> KeyName {
-    name(key, &limit.to_string())
+    KeyName::new("test", key_of(key), &limit.to_string())
 }
 
 fn key_of(number: u64) -> KeyHash {

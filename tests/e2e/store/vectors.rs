@@ -3,9 +3,8 @@
 #[path = "../../../crates/limiter/tests/vectors/reading.rs"]
 mod reading;
 
-use sluicegate::store::script::Ask;
+use sluicegate::store::script::{Ask, KeyName};
 
-use super::name;
 use super::server::Server;
 
 /// Goal: the same algorithms locally and in the store. Method: the local core's vectors, every ask's answer against its line.
@@ -14,7 +13,7 @@ fn the_script_agrees_with_the_vectors() {
     let mut server = Server::start();
     let mut wrong = String::new();
     for section in reading::sections() {
-        let name = name(1, &section.line.to_string());
+        let name = KeyName::new("test", reading::KEY, &section.line.to_string());
         for step in section.steps {
             let ask = Ask {
                 policy: &section.policy,

@@ -1,17 +1,23 @@
 // The fixed window: a count that starts again when the next window begins.
 //
-// Windows are aligned to the clock, to a calendar, or to a key's first request. Port of crates/limiter/src/algorithm/fixed_window.rs.
+// Windows are aligned to the clock, to a calendar, to a key's first request, or to an offset from the clock that belongs to a key. Port
+// of crates/limiter/src/algorithm/fixed_window.rs.
 
 import { begunAt } from './begun-window.js';
-import { NEVER, until, wholeMillis } from './time.js';
+import { phaseMillis } from './key-phase.js';
+import { NEVER, modulo, until, wholeMillis } from './time.js';
 
-/** `align` is absent for windows at multiples of the period, "first-request", or a function from milliseconds to `{ start, length }`. */
+/**
+ * `align` is absent for windows at multiples of the period, "first-request", `{ phase }` for the windows of a key (`keyPhase`), or a
+ * function from milliseconds to `{ start, length }`.
+ */
 export function fixedWindow({ count, period }, { align } = {}) {
   const fromFirst = align === 'first-request';
+  const offset = align?.phase === undefined ? 0 : phaseMillis(align.phase, period);
   function gridAt(millis) {
     if (typeof align === 'function') return align(millis);
     const length = period * 1000;
-    return { start: fromFirst ? millis : millis - (millis % length), length };
+    return { start: fromFirst ? millis : millis - modulo(millis - offset, length), length };
   }
 
   // The part of the state that counts now.

@@ -43,6 +43,7 @@ enum Choice {
     SlidingWindow,
     Epoch,
     FirstRequest,
+    Key,
     Greedy(Option<u8>),
     Interval(Option<u8>),
     Gcra(Option<u8>),
@@ -83,6 +84,7 @@ impl Demand {
             Choice::SlidingWindow => Algorithm::SlidingWindow,
             Choice::Epoch => Algorithm::FixedWindow(Alignment::Epoch),
             Choice::FirstRequest => Algorithm::FixedWindow(Alignment::FirstRequest),
+            Choice::Key => Algorithm::FixedWindow(Alignment::Key),
             Choice::Greedy(units) => Algorithm::TokenBucket {
                 burst: burst(units),
                 refill: Refill::Greedy,
@@ -114,12 +116,14 @@ impl Demand {
 impl Side {
     fn new(policy: Policy) -> Self {
         let rates = policy.rates().clone();
-        let states: Option<Vec<Obvious>> = rates
-            .iter()
-            .map(|rate| Obvious::new(policy.algorithm(), rate))
-            .collect();
-        let truth = match states {
-            Some(states) => Truth::Obvious(vec![states; KEYS as usize]),
+        let states_of = |key| -> Option<Vec<Obvious>> {
+            let states = rates.iter();
+            states
+                .map(|rate| Obvious::new(policy.algorithm(), rate, hash(key)))
+                .collect()
+        };
+        let truth = match (0..KEYS).map(states_of).collect() {
+            Some(keys) => Truth::Obvious(keys),
             None => Truth::Window(SlidingWindow::new(rates.iter().copied())),
         };
         let capacity = Capacity::new(64).expect("64 is a capacity");

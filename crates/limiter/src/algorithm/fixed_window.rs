@@ -1,7 +1,7 @@
 //! Judges by windows that do not slide: a count that starts again when the next window begins.
 //!
 //! Windows are aligned to the Unix epoch, or to days, weeks or months somewhere (`calendar`), or each key's window starts
-//! with its first request.
+//! with its first request, or so much later than a multiple of the period as follows from the key (`key_phase`).
 //!
 //! # The word
 //! The start of the latest charge's window, and what was counted in it (`begun_window`). The start of a slot's word grows
@@ -11,7 +11,8 @@
 //! *No window of the chosen alignment admits more than count.* Any other window of the same length overlaps two of them,
 //! so it holds at most 2 · count: a client that sends all of one at its end and all of the next at its beginning gets
 //! that. With windows from the first request, two bursts of one count are at least one window apart, but a first request
-//! alone, then count − 1 at the end, then count at the next begin still come to 2 · count − 1.
+//! alone, then count − 1 at the end, then count at the next begin still come to 2 · count − 1. With windows by key the guarantee holds
+//! for the windows of each key, also where its counts were shared with others: such a word ends no earlier than the key's own window.
 //!
 //! # Clocks
 //! A start up to a day ahead is a clock that stepped back: the word is judged in its own window, which ends when it would
@@ -20,10 +21,11 @@
 use std::time::Duration;
 
 use super::begun_window::{BegunWindow, CountsSince, MOST, millis};
+use super::key_phase::KeyPhase;
 use super::peak::RatePeak;
 use super::{RateCharge, Word};
 use crate::cost::Cost;
-use crate::rate::Rate;
+use crate::rate::{Period, Rate};
 use crate::status::{NEVER, RateStatus};
 use crate::terms::{CalendarWindow, WindowStart};
 use crate::time::Timestamp;
@@ -38,6 +40,9 @@ pub(crate) enum WindowGrid {
     Epoch,
     /// At a key's first request.
     First,
+    /// At an offset in each period that belongs to the key. Where no key is named, a word is judged in its own window, as it is for its
+    /// key too, and a window that begins does so now: it ends no earlier than that of any key.
+    Key(Option<KeyPhase>),
     /// The window that now is in begins at this second and is so long.
     Span {
         /// Seconds since the epoch; a window's begin may lie before it.
@@ -48,12 +53,15 @@ pub(crate) enum WindowGrid {
 }
 
 impl WindowGrid {
-    /// The alignment as a store receives it. A calendar window is sent with its neighbors, by the caller that knows
-    /// the calendar.
-    pub(crate) fn begins(self) -> WindowStart {
+    /// The alignment as a store receives it, for windows of a period. A calendar window is sent with its neighbors, by the caller
+    /// that knows the calendar.
+    pub(crate) fn begins(self, period: Period) -> WindowStart {
         match self {
             Self::Epoch => WindowStart::Epoch,
-            Self::First => WindowStart::First,
+            Self::First | Self::Key(None) => WindowStart::First,
+            Self::Key(Some(phase)) => WindowStart::Key {
+                millis: phase.millis(period),
+            },
             Self::Span { start, length } => WindowStart::Calendar(
                 [CalendarWindow {
                     begin: start,
@@ -66,7 +74,7 @@ impl WindowGrid {
     /// The window itself, where it is known.
     pub(crate) fn span(self) -> Option<CalendarWindow> {
         match self {
-            Self::Epoch | Self::First => None,
+            Self::Epoch | Self::First | Self::Key(_) => None,
             Self::Span { start, length } => Some(CalendarWindow {
                 begin: start,
                 length,
@@ -93,7 +101,12 @@ impl FixedWindowAt {
         let period = i64::from(rate.period().as_secs()) * MILLIS_PER_SECOND;
         let (start, length) = match shape {
             WindowGrid::Epoch => (millis - millis % period, period),
-            WindowGrid::First => (millis, period),
+            WindowGrid::First | WindowGrid::Key(None) => (millis, period),
+            WindowGrid::Key(Some(phase)) => {
+                // Less than a period, which is below 2^32.
+                let offset = phase.millis(rate.period()) as i64;
+                (millis - (millis - offset).rem_euclid(period), period)
+            }
             WindowGrid::Span { start, length } => (
                 start * MILLIS_PER_SECOND,
                 i64::from(length) * MILLIS_PER_SECOND,
@@ -123,7 +136,7 @@ impl FixedWindowAt {
 
     fn counts(&self, start: i64) -> bool {
         match self.shape {
-            WindowGrid::First => millis(self.now) < start + self.length,
+            WindowGrid::First | WindowGrid::Key(_) => millis(self.now) < start + self.length,
             WindowGrid::Epoch | WindowGrid::Span { .. } => start >= self.start,
         }
     }
@@ -146,15 +159,29 @@ impl FixedWindowAt {
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> Option<Word> {
         let begun = self.begun(word);
         self.has_room(begun.count, cost)
-            .then(|| begun.plus(cost.get()).word())
+            .then(|| self.after(begun, cost).word())
     }
 
     pub(crate) fn charge_unchecked(&self, word: Word, cost: Cost) -> Word {
-        self.begun(word).plus(cost.get()).word()
+        self.after(self.begun(word), cost).word()
+    }
+
+    /// The window after a charge.
+    fn after(&self, begun: BegunWindow, cost: Cost) -> BegunWindow {
+        let start = match self.shape {
+            // It may have begun elsewhere: shared with other keys, or under another alignment. What the key takes now counts to the end
+            // of its own window.
+            WindowGrid::Key(_) => begun.start.max(self.start),
+            _ => begun.start,
+        };
+        BegunWindow {
+            start,
+            ..begun.plus(cost.get())
+        }
     }
 
     /// Charges a word that several keys share. Where each key would have a window of its own, the shared window
-    /// begins again with every charge: it ends no earlier than any of theirs.
+    /// begins no earlier than that of the latest charge: it ends no earlier than any of theirs.
     pub(crate) fn charge_shared(&self, word: Word, cost: Cost) -> Word {
         let begun = self.begun(word).plus(cost.get());
         let start = begun.start.max(self.start);
@@ -178,6 +205,13 @@ impl FixedWindowAt {
                     || self.shape == WindowGrid::First && self.counts(begun.start) =>
             {
                 told
+            }
+            // The slot may have held a window that others began: its start is another key's, so it does not go back.
+            (Some(before), Some(begun))
+                if matches!(self.shape, WindowGrid::Key(_)) && self.counts(begun.start) =>
+            {
+                let start = before.start;
+                BegunWindow { start, ..begun }.word()
             }
             (Some(before), _) => BegunWindow { count: 0, ..before }.word(),
         }

@@ -9,6 +9,7 @@ mod calendar;
 mod drain;
 mod fixed_window;
 mod gcra;
+mod key_phase;
 mod leaky_bucket;
 mod peak;
 mod policy;
@@ -20,12 +21,15 @@ mod token_bucket;
 use std::time::Duration;
 
 use crate::cost::Cost;
+use crate::key::KeyHash;
 use crate::rate::{Period, Rate};
 use crate::status::RateStatus;
 use crate::time::Timestamp;
 
 use begun_window::CountsSince;
 pub use calendar::{CalendarUnit, CalendarZone, ZoneError};
+use fixed_window::WindowGrid;
+use key_phase::KeyPhase;
 pub use policy::{Algorithm, Alignment, Policy, PolicyError, Refill};
 
 /// The packed state of one rate for one key; what its bits mean is its algorithm's business.
@@ -60,7 +64,7 @@ pub(crate) struct RateCharge {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CompiledRate {
     Sliding(sliding_window::SlidingRate),
-    Window(Rate, fixed_window::WindowGrid),
+    Window(Rate, WindowGrid),
     Interval(Rate, u32),
     Drain(Rate, drain::DrainBounds),
 }
@@ -110,8 +114,18 @@ impl CompiledRate {
         }
     }
 
+    /// The same rate with the windows of a key, if windows begin by key and no key is named yet.
+    pub(crate) fn for_key(self, key: KeyHash) -> Self {
+        match self {
+            Self::Window(rate, WindowGrid::Key(None)) => {
+                Self::Window(rate, WindowGrid::Key(Some(KeyPhase::of(key))))
+            }
+            other => other,
+        }
+    }
+
     /// The same rate in this window, if it follows windows that are given.
-    pub(crate) fn in_window(self, shape: fixed_window::WindowGrid) -> Self {
+    pub(crate) fn in_window(self, shape: WindowGrid) -> Self {
         match self {
             Self::Window(rate, _) => Self::Window(rate, shape),
             other => other,

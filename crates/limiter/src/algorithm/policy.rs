@@ -51,6 +51,9 @@ pub enum Alignment {
     Epoch,
     /// Begin with a key's first request after its last window ended.
     FirstRequest,
+    /// At multiples of the period since the Unix epoch, and later by a part of the period that follows from the hash of the key: each
+    /// key has its own, and they are spread evenly.
+    Key,
     /// Begin with the days, weeks or months of a place.
     Calendar {
         /// The place.
@@ -86,7 +89,9 @@ impl Policy {
         for rate in &rates {
             match &algorithm {
                 Algorithm::SlidingWindow
-                | Algorithm::FixedWindow(Alignment::Epoch | Alignment::FirstRequest) => {}
+                | Algorithm::FixedWindow(
+                    Alignment::Epoch | Alignment::FirstRequest | Alignment::Key,
+                ) => {}
                 Algorithm::Exact => {
                     if rate.count() as usize > MAX_ENTRIES {
                         return Err(PolicyError::Count { rate: *rate });
@@ -167,6 +172,9 @@ impl Policy {
             }
             Algorithm::FixedWindow(Alignment::FirstRequest) => {
                 CompiledRate::Window(rate, fixed_window::WindowGrid::First)
+            }
+            Algorithm::FixedWindow(Alignment::Key) => {
+                CompiledRate::Window(rate, fixed_window::WindowGrid::Key(None))
             }
             // Of what moment does not matter: the judgement puts its own in its place.
             Algorithm::FixedWindow(Alignment::Calendar { zone, unit }) => {

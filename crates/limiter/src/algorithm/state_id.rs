@@ -43,6 +43,7 @@ fn name(algorithm: &Algorithm) -> &'static [u8] {
         Algorithm::Exact => b"exact",
         Algorithm::FixedWindow(Alignment::Epoch) => b"fixed-window:epoch",
         Algorithm::FixedWindow(Alignment::FirstRequest) => b"fixed-window:first-request",
+        Algorithm::FixedWindow(Alignment::Key) => b"fixed-window:key",
         Algorithm::FixedWindow(Alignment::Calendar { .. }) => b"fixed-window:calendar:",
         Algorithm::TokenBucket {
             refill: Refill::Interval,
@@ -83,6 +84,7 @@ mod tests {
         let alignment = prop_oneof![
             Just(Alignment::Epoch),
             Just(Alignment::FirstRequest),
+            Just(Alignment::Key),
             zone.prop_map(|zone| Alignment::Calendar {
                 zone: Arc::new(zone),
                 unit: CalendarUnit::Day

@@ -34,7 +34,7 @@ impl Limit {
         let mut limit = self;
         loop {
             let placement = with_table!(&limit.counters.table, table => {
-                table.set(key, &limit.rates_at(now), used)
+                table.set(key, &limit.rates_of(key, now), used)
             }, logs => match used {
                 Some(used) => logs.set(key, limit.rates(), used, now),
                 None => logs.forget(key, limit.rates(), now),
@@ -56,14 +56,14 @@ impl Limit {
     ) -> KeyPlacement {
         with_table!(&self.counters.table, table => {
             let words = std::array::from_fn(|rate| words[rate]);
-            table.adopt(key, &self.rates_at(now), &words)
+            table.adopt(key, &self.rates_of(key, now), &words)
         }, logs => logs.adopt(key, self.rates(), state, now))
     }
 
     /// Units that `key` has used of the rate of which it has used most, where these are words.
     pub(crate) fn used_in_words(&self, key: KeyHash, now: Timestamp) -> Option<u64> {
         with_table!(&self.counters.table, table => {
-            let rates_at = self.rates_at(now);
+            let rates_at = self.rates_of(key, now);
             let state = table.peek(key, &rates_at, None);
             let used = |(rate, rate_at): (usize, &RateAt)| {
                 rate_at.used_units(match &state {
@@ -84,7 +84,7 @@ impl Limit {
         now: Timestamp,
     ) -> ChargeReceipt {
         let (placement, receipt) = with_table!(&self.counters.table, table => {
-            match table.change(key, &self.rates_at(now), WordChange::ChargeUnchecked(cost)) {
+            match table.change(key, &self.rates_of(key, now), WordChange::ChargeUnchecked(cost)) {
                 ChargeOutcome::Admitted(state, slot_ref) => {
                     let (left, made) = (state.left(), now);
                     (slot_ref.placement(), ChargeReceipt::Words { slot_ref, left, made })
@@ -144,7 +144,7 @@ impl Limit {
                 words,
             ) => with_table!(words, table => {
                 let made = MadeCharge { left: std::array::from_fn(|rate| left[rate]), at: *made };
-                table.undo(key, *slot_ref, &self.rates_at(now), &made, cost);
+                table.undo(key, *slot_ref, &self.rates_of(key, now), &made, cost);
             }, _logs => {}),
             // A table gives receipts of its own kind.
             (ChargeReceipt::Log(_), _) => {}
@@ -173,7 +173,7 @@ impl Limit {
             }
             (ChargeReceipt::Words { left, made, .. }, words) => with_table!(words, table => {
                 let left = std::array::from_fn(|rate| left[rate]);
-                table.undo_taken_over(key, &self.rates_at(now), &MadeCharge { left, at: *made }, cost);
+                table.undo_taken_over(key, &self.rates_of(key, now), &MadeCharge { left, at: *made }, cost);
             }, _logs => {}),
             (ChargeReceipt::Log(_), _) => {}
         }
@@ -195,7 +195,7 @@ impl Limit {
             // Moments are kept.
             (ChargeReceipt::Log(_), AnyTable::Log(_)) => Some(receipt.clone()),
             (ChargeReceipt::Log(receipt), _) => {
-                let rates_at_moment = |made| self.four_rates_at(made);
+                let rates_at_moment = |made| self.rates_of::<MAX_RATES>(key, made);
                 let (made, left) = receipt.in_words(rates_at_moment, from.rates(), now)?;
                 let (left, slot_ref) = (left.map(|word| [word; 2]), NOWHERE);
                 Some(ChargeReceipt::Words {

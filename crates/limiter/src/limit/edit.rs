@@ -149,7 +149,7 @@ impl Limit {
         now: Timestamp,
     ) -> KeyPlacement {
         with_table!(&self.counters.table, table => {
-            let rates_at = self.rates_at(now);
+            let rates_at = self.rates_of(key, now);
             match placement {
                 KeyPlacement::OwnSlot | KeyPlacement::OverShare => match table.change(key, &rates_at, WordChange::ChargeUnchecked(cost)) {
                     // Force is never refused.

@@ -119,7 +119,7 @@ impl Limit {
         joint: &mut JointDecisions,
     ) {
         with_table!(&self.counters.table, table => {
-            if let Some(view) = table.see(key, &self.rates_at(now), cost) {
+            if let Some(view) = table.see(key, &self.rates_of(key, now), cost) {
                 return joint.add(self.decision(view.finding(cost), now), view.receipt(now));
             }
         }, _logs => {});
@@ -143,7 +143,7 @@ impl Limit {
         let words = decision.words_mut()?;
         with_table!(&self.counters.table, table => {
             let change = [from_fn(|rate| words[rate]), from_fn(|rate| left[rate][0])];
-            let made = table.charge_seen(key, *slot_ref, change, || self.rates_at(now), cost)?;
+            let made = table.charge_seen(key, *slot_ref, change, || self.rates_of(key, now), cost)?;
             for (rate, word) in made.into_iter().enumerate() {
                 (words[rate], left[rate]) = (word, [word; 2]);
             }
@@ -163,7 +163,7 @@ impl Limit {
         now: Timestamp,
     ) -> (Decision, Option<ChargeReceipt>) {
         let (finding, receipt) = with_table!(&self.counters.table, table => {
-            let rates_at = self.rates_at(now);
+            let rates_at = self.rates_of(key, now);
             match table.charge(key, &rates_at, cost, self.account(payer, now)) {
                 ChargeOutcome::Refused(state) => (refused(&state, &rates_at, cost), None),
                 ChargeOutcome::Admitted(state, slot_ref) => {

@@ -1,19 +1,42 @@
 //! Makes the judges of a limit's rates at a moment.
 
-use crate::algorithm::{CompiledRate, RateAt, sliding_window};
+use crate::algorithm::{Algorithm, Alignment, CompiledRate, RateAt, sliding_window};
+use crate::key::KeyHash;
 use crate::rate::MAX_RATES;
 use crate::time::Timestamp;
 
 use super::Limit;
 
 impl Limit {
-    /// The rates at `now`. A table is made for as many rates as its limit has, and every limit that shares it has the
-    /// same periods.
+    /// A handle of the same counters whose windows begin where those of `other` begin, whatever the key: for a key that has another hash
+    /// elsewhere, by which its windows begin everywhere. `None` where windows do not begin by key.
+    #[must_use]
+    pub fn aligned_to(&self, other: KeyHash) -> Option<Self> {
+        let by_key = Algorithm::FixedWindow(Alignment::Key);
+        (*self.policy.algorithm() == by_key).then(|| Self {
+            compiled_rates: self.compiled_rates.map(|compiled| compiled.for_key(other)),
+            ..self.clone()
+        })
+    }
+
+    /// The rates at `now` for a charge of `key`. A table is made for as many rates as its limit has, and every limit that shares it has
+    /// the same periods.
+    #[inline(always)]
+    pub(super) fn rates_of<const K: usize>(&self, key: KeyHash, now: Timestamp) -> [RateAt; K] {
+        self.judges(Some(key), now)
+    }
+
+    /// The rates at `now` for words of any keys: what each counts, and until when.
     #[inline(always)]
     pub(super) fn rates_at<const K: usize>(&self, now: Timestamp) -> [RateAt; K] {
+        self.judges(None, now)
+    }
+
+    #[inline(always)]
+    fn judges<const K: usize>(&self, key: Option<KeyHash>, now: Timestamp) -> [RateAt; K] {
         let mut rates_at = std::array::from_fn(|rate| self.compiled_rates[rate].at(now));
         if let CompiledRate::Window(..) = self.compiled_rates[0] {
-            self.align(&mut rates_at, now);
+            self.align(&mut rates_at, key, now);
         }
         rates_at
     }
@@ -40,11 +63,11 @@ impl Limit {
         self.rates_at(now)
     }
 
-    /// Puts the windows of `now` into judges whose windows follow a calendar.
+    /// Puts the windows of `now` into judges whose windows follow a calendar, and those of `key` into judges whose windows begin by key.
     #[inline(never)]
-    fn align(&self, rates_at: &mut [RateAt], now: Timestamp) {
+    fn align(&self, rates_at: &mut [RateAt], key: Option<KeyHash>, now: Timestamp) {
         for (rate_at, compiled) in rates_at.iter_mut().zip(self.meters_at(now)) {
-            *rate_at = compiled.at(now);
+            *rate_at = key.map_or(compiled, |key| compiled.for_key(key)).at(now);
         }
     }
 

@@ -6,13 +6,14 @@
 use crate::algorithm::{CompiledRate, Policy};
 use crate::cost::Cost;
 use crate::exact::LogTable;
+use crate::key::KeyHash;
 use crate::terms::{CalendarWindow, PolicyTerms, RateTerms, WindowStart};
 use crate::time::Timestamp;
 
 impl Policy {
-    /// The terms by which `cost` is judged near a moment: of a calendar they hold for the windows beside that moment's too.
+    /// The terms by which `cost` of `key` is judged near a moment: of a calendar they hold for the windows beside that moment's too.
     #[must_use]
-    pub fn terms(&self, cost: Cost, near: Timestamp) -> PolicyTerms {
+    pub fn terms(&self, key: KeyHash, cost: Cost, near: Timestamp) -> PolicyTerms {
         let rates = self.rates().as_slice();
         let is_log = self.log_entries().is_some();
         let terms = self
@@ -23,13 +24,13 @@ impl Policy {
                 if is_log {
                     return RateTerms::Log { rate: *rate };
                 }
-                match compiled {
+                match compiled.for_key(key) {
                     CompiledRate::Sliding(_) => RateTerms::Sliding { rate: *rate },
                     CompiledRate::Window(rate, shape) => RateTerms::Window {
                         rate,
                         begins: self
                             .spans(near)
-                            .map_or_else(|| shape.begins(), WindowStart::Calendar),
+                            .map_or_else(|| shape.begins(rate.period()), WindowStart::Calendar),
                     },
                     CompiledRate::Interval(rate, burst) => RateTerms::Interval { rate, burst },
                     CompiledRate::Drain(rate, shape) => shape.terms(rate, cost),

@@ -1,12 +1,16 @@
 //! The other algorithms, obvious and sequential: each knows one key and one rate, in whole milliseconds.
 
-use sluicegate_limiter::{Algorithm, Alignment, Rate, Refill, Timestamp};
+use sluicegate_limiter::{Algorithm, Alignment, KeyHash, Rate, Refill, Timestamp};
 
 /// One key under one rate.
 #[derive(Clone, Debug)]
 pub(crate) enum Obvious {
     /// A count and when its window began.
-    Window { first: bool, start: i64, count: u64 },
+    Window {
+        begins: Begins,
+        start: i64,
+        count: u64,
+    },
     /// Missing tokens and the index of the period that they were counted in.
     Interval {
         burst: u64,
@@ -24,9 +28,29 @@ pub(crate) enum Obvious {
     },
 }
 
+/// When windows begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Begins {
+    /// At multiples of the period, and so many milliseconds later.
+    Every(i64),
+    /// With a first request.
+    First,
+}
+
+/// The milliseconds by which the windows of a key begin later than those of the clock: the hash without its lowest bit goes through the
+/// finalizer of SplitMix64, and its upper half is the part of 2^32 of the period.
+fn offset(key: KeyHash, rate: &Rate) -> i64 {
+    let round = 1_u128 << 64;
+    let mut hash = u128::from(key.bits() / 2);
+    hash = (hash ^ (hash / (1 << 30))) * 0xBF58_476D_1CE4_E5B9 % round;
+    hash = (hash ^ (hash / (1 << 27))) * 0x94D0_49BB_1331_11EB % round;
+    hash ^= hash / (1 << 31);
+    (hash / (1 << 32) * u128::from(rate.period().as_secs()) * 1_000 / (1 << 32)) as i64
+}
+
 impl Obvious {
-    /// `None` for algorithms that have an oracle of their own.
-    pub(crate) fn new(algorithm: &Algorithm, rate: &Rate) -> Option<Self> {
+    /// The state of `key`; `None` for algorithms that have an oracle of their own.
+    pub(crate) fn new(algorithm: &Algorithm, rate: &Rate, key: KeyHash) -> Option<Self> {
         let leak = |burst: u32, most_wait: u64| Self::Leak {
             burst: u64::from(burst),
             most_wait,
@@ -36,7 +60,11 @@ impl Obvious {
         match algorithm {
             Algorithm::Exact => Some(Self::Log(Vec::new())),
             Algorithm::FixedWindow(alignment) => Some(Self::Window {
-                first: *alignment == Alignment::FirstRequest,
+                begins: match alignment {
+                    Alignment::FirstRequest => Begins::First,
+                    Alignment::Key => Begins::Every(offset(key, rate)),
+                    _ => Begins::Every(0),
+                },
                 start: i64::MIN / 2,
                 count: 0,
             }),
@@ -68,12 +96,15 @@ impl Obvious {
         let mut seen = self.clone();
         match &mut seen {
             Self::Window {
-                first,
+                begins,
                 start,
                 count,
             } => {
                 if now >= *start + period {
-                    *start = if *first { now } else { now / period * period };
+                    *start = match begins {
+                        Begins::First => now,
+                        Begins::Every(offset) => (now - *offset) / period * period + *offset,
+                    };
                     *count = 0;
                 }
             }

@@ -1,6 +1,6 @@
 // Decides the asks on standard input by the engine of the playground, one line of output an ask.
 //
-//   limit ALGORITHM rates=COUNT/SECONDS,… [burst=N] [refill=interval] [align=…] [queue=N] [max_wait=MILLISECONDS]
+//   limit ALGORITHM rates=COUNT/SECONDS,… [burst=N] [refill=interval] [align=…] [key=HASH] [queue=N] [max_wait=MILLISECONDS]
 //   ask NANOSECONDS COST PROBE_NANOSECONDS PROBE_COST
 //
 // An ask charges the key of the latest limit. The answer has the decision, its delay, the share that the state says is used in thousandths,
@@ -8,6 +8,7 @@
 
 import { readFileSync } from 'node:fs';
 
+import { keyPhase } from '../../../../ui/playground/engine/key-phase.js';
 import { decide, makeLimit, peek, unusedState } from '../../../../ui/playground/engine/limit.js';
 
 // Days in Berlin around the transitions of 2027, as the vectors have them.
@@ -30,6 +31,8 @@ function limitOf(algorithm, words) {
       });
     } else if (name === 'align') {
       settings.align = value === 'berlin-days' ? berlinDay : value;
+    } else if (name === 'key') {
+      settings.align = { phase: keyPhase(BigInt(value)) };
     } else if (name === 'refill') {
       settings.refill = value;
     } else {

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use schedule::{Asked, Random, Schedule};
 use sluicegate_limiter::{
-    Algorithm, Alignment, Ask, Capacity, Cost, Decision, KeyHash, Limit, NEVER, Policy, Refill,
-    Timestamp, decide, peek,
+    Algorithm, Alignment, Ask, Capacity, Cost, Decision, Limit, NEVER, Policy, Refill, Timestamp,
+    decide, peek,
 };
 
 /// Seeds that every run has; one more is fresh.
@@ -37,6 +37,9 @@ fn spell_limit(policy: &Policy) -> String {
         Algorithm::FixedWindow(Alignment::Epoch) => "fixed-window".to_owned(),
         Algorithm::FixedWindow(Alignment::FirstRequest) => {
             "fixed-window align=first-request".to_owned()
+        }
+        Algorithm::FixedWindow(Alignment::Key) => {
+            format!("fixed-window key={}", reading::KEY.bits())
         }
         // The vectors have no other calendar.
         Algorithm::FixedWindow(Alignment::Calendar { .. }) => {
@@ -105,7 +108,7 @@ fn port(asks: &str) -> Vec<String> {
 fn expected(limit: &Limit, asked: &Asked) -> String {
     let ask = |cost| Ask {
         limit,
-        key: KeyHash::from_bits(1 << 40),
+        key: reading::KEY,
         cost,
         payer: None,
     };

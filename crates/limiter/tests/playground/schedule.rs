@@ -7,7 +7,7 @@ use sluicegate_limiter::{
 };
 
 /// Kinds of algorithm: each with its alignment or refill.
-pub(crate) const KINDS: usize = 8;
+pub(crate) const KINDS: usize = 9;
 /// Asks of a schedule.
 const ASKS: usize = 100;
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -128,6 +128,7 @@ fn algorithm(kind: usize, rates: &Rates, random: &mut Random) -> Algorithm {
             refill: Refill::Interval,
         },
         6 => Algorithm::Gcra { burst },
+        7 => Algorithm::FixedWindow(Alignment::Key),
         _ => Algorithm::LeakyBucket {
             queue: units(random) - 1,
             max_wait: Duration::from_micros(random.within(0, 20_000_000)),

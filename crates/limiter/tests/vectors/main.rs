@@ -2,7 +2,7 @@
 
 mod reading;
 
-use sluicegate_limiter::{Ask, Capacity, KeyHash, Limit, decide};
+use sluicegate_limiter::{Ask, Capacity, Limit, decide};
 
 /// Goal: what each algorithm says, in numbers that a reader can follow. Method: each section on a new limit, every ask's answer
 /// against its line.
@@ -21,7 +21,7 @@ fn the_local_core_says_what_the_vectors_say() {
         for step in section.steps {
             let ask = Ask {
                 limit: &limit,
-                key: KeyHash::from_bits(1 << 40),
+                key: reading::KEY,
                 cost: step.cost,
                 payer: None,
             };

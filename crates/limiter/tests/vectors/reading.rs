@@ -6,9 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_limiter::{
-    Algorithm, Alignment, CalendarUnit, CalendarZone, Cost, Decision, NEVER, Period, Policy, Rate,
-    Rates, Refill, Timestamp,
+    Algorithm, Alignment, CalendarUnit, CalendarZone, Cost, Decision, KeyHash, NEVER, Period,
+    Policy, Rate, Rates, Refill, Timestamp,
 };
+
+/// The key that the vectors ask for, where windows begin by key.
+pub(crate) const KEY: KeyHash = KeyHash::from_bits(0x9E37_79B9_7F4A_7C15);
 
 /// The vectors.
 pub(crate) const TEXT: &str = include_str!("vectors.txt");
@@ -124,6 +127,7 @@ fn policy(words: &[&str]) -> Policy {
         "fixed-window" => Algorithm::FixedWindow(match setting("align") {
             None => Alignment::Epoch,
             Some("first-request") => Alignment::FirstRequest,
+            Some("key") => Alignment::Key,
             Some("berlin-days") => Alignment::Calendar {
                 zone: berlin(),
                 unit: CalendarUnit::Day,
