@@ -91,4 +91,5 @@ mod unread;
 mod upgrade;
 mod usage;
 mod watching;
+mod windows_by_key;
 mod wire;

@@ -153,22 +153,33 @@ impl<'d> AlgorithmKeys<'d> {
             let words = [
                 ("clock", Alignment::Epoch),
                 ("first-request", Alignment::FirstRequest),
+                ("key", Alignment::Key),
             ];
             field.choice(&words, |other| {
                 ParseError::with_advice(
                     format!("there is no alignment {}", quoted(other)),
-                    "write \"clock\" or \"first-request\"",
+                    "write \"clock\", \"first-request\" or \"key\"",
                 )
             })
         });
         let Some(field) = &self.timezone else {
             return align.unwrap_or(Some(Alignment::Epoch));
         };
-        if let Some(Some(Alignment::FirstRequest)) = align {
-            return field.refuse(
-                "windows that start with a request follow no calendar",
-                "leave out either timezone or align = \"first-request\"",
-            );
+        match align {
+            Some(Some(Alignment::FirstRequest)) => {
+                return field.refuse(
+                    "windows that start with a request follow no calendar",
+                    "leave out either timezone or align = \"first-request\"",
+                );
+            }
+            Some(Some(Alignment::Key)) => {
+                return field.refuse(
+                    "a day of a calendar begins at midnight for every key",
+                    "leave out timezone: windows of a day then begin at a time of the day that belongs to the key; or keep it, leave out \
+                     align, and write retry_jitter = \"10m\", so that rejected clients come back apart",
+                );
+            }
+            _ => {}
         }
         let zone = field.parsed(zone::zone)?;
         // A limit has no period twice, so a second rate would have another unit.
