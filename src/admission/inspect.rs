@@ -161,7 +161,7 @@ impl ActiveLimit {
             active.bans.lift(key, now);
         }
         // The store has the count, which this node does not know before its next answer.
-        _ = self.set_here(key, None, now);
+        _ = self.set_here((key, Some(remote)), None, now);
     }
 
     /// Returns the state of the key, for a shared limit by a call to the store where that is possible.
@@ -209,12 +209,22 @@ impl ActiveLimit {
             Some(store_key) => store_key.set(limit.policy(), used, change, now).await,
             None => Ok(()),
         };
-        let counted = self.set_here(key, used, now);
+        let counted = self.set_here((key, self.hash_remote(named)), used, now);
         remote.map(|()| counted)
     }
 
-    /// Sets the counts of the key in this gateway to zero or to this number.
-    fn set_here(&self, key: KeyHash, used: Option<Cost>, now: Timestamp) -> KeyPlacement {
+    /// Sets the counts of the key in this gateway to zero or to this number. Where windows begin by key, they begin by its hash in the
+    /// store, `remote`.
+    fn set_here(
+        &self,
+        (key, remote): (KeyHash, Option<KeyHash>),
+        used: Option<Cost>,
+        now: Timestamp,
+    ) -> KeyPlacement {
+        let set = |limit: &Limit, key, used, now| {
+            let aligned = remote.and_then(|remote| limit.aligned_to(remote));
+            set(aligned.as_ref().unwrap_or(limit), key, used, now)
+        };
         let limit = self.judged(key).unwrap_or(&self.limit);
         let counted = set(limit, key, used, self.moment(now));
         match &self.backend {

@@ -100,6 +100,12 @@ impl<B> StoreCheck<'_, B> {
         Ask { limit, ..self.ask }
     }
 
+    /// Returns a handle of a table of this node in which windows begin as they do in the store, where they begin by the hash of the key: it
+    /// has another one there, which all nodes share. `None` where they do not, or before the seed of the store is known.
+    pub(super) fn aligned(&self, table: &Limit) -> Option<Limit> {
+        table.aligned_to(self.remote_key?)
+    }
+
     /// Returns the decision about a key that has no counts but this request, at a moment of the table that decides.
     pub(super) fn decision_alone(&self, at: Timestamp) -> Decision {
         let none = RemoteState::default();
@@ -122,7 +128,8 @@ impl<B> StoreCheck<'_, B> {
             OnStoreFailure::Open => Ok(None),
             OnStoreFailure::Local => {
                 let share = self.ask.limit.policy().share(store.nodes());
-                Ok(Some(with_policy(own, share)))
+                let own = with_policy(own, share);
+                Ok(Some(self.aligned(&own).unwrap_or(own)))
             }
         }
     }

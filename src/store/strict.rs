@@ -170,6 +170,7 @@ impl RemoteCheck<'_> {
     /// Charges this node's own counters, whether that fits or not.
     pub(super) fn charge_own(&self, now: Timestamp) -> Reservation {
         let own = with_policy(&self.backend.own, self.ask.limit.policy().clone());
+        let own = self.aligned(&own).unwrap_or(own);
         charge_unchecked(&[self.ask_of(&own)], now)
     }
 }

@@ -146,16 +146,18 @@ impl ReplicatedCheck<'_> {
         limit.peek(key, cost, at.store)
     }
 
-    /// Returns the tables of the limit, or the same with the policy of the key.
+    /// Returns the tables of the limit, or the same with the policy and the windows of the key.
     fn replicated(&self) -> Arc<ReplicatedLimit> {
         let (replicated, view) = (&self.backend.replicated, self.ask.limit);
-        if view.policy() == replicated.view.policy() {
+        let aligned = self.aligned(view);
+        if aligned.is_none() && view.policy() == replicated.view.policy() {
             return Arc::clone(replicated);
         }
+        let own = with_policy(&replicated.own, view.policy().clone());
         Arc::new(ReplicatedLimit {
             registered: Arc::clone(&replicated.registered),
-            view: view.clone(),
-            own: with_policy(&replicated.own, view.policy().clone()),
+            view: aligned.unwrap_or_else(|| view.clone()),
+            own: self.aligned(&own).unwrap_or(own),
         })
     }
 
@@ -236,15 +238,19 @@ impl TableDecider<'_> {
             DecidingTables::Both => self.charge_own_then_view(at),
             DecidingTables::OwnShare(share) => {
                 let (decision, own) = reserve_one(&self.check.ask_of(share), at.here);
-                let view = || charge_unchecked(&[self.check.ask], at.store);
+                let view = || self.charge_view_unchecked(at);
                 (decision, own.map(|own| (own, view())))
             }
             DecidingTables::None => {
                 let own = charge_unchecked(&[self.check.ask_of(&self.replicated.own)], at.here);
-                let view = charge_unchecked(&[self.check.ask], at.store);
+                let view = self.charge_view_unchecked(at);
                 (self.check.decision_alone(at.store), Some((own, view)))
             }
         }
+    }
+
+    fn charge_view_unchecked(&self, at: ClockPair) -> Reservation {
+        charge_unchecked(&[self.check.ask_of(&self.replicated.view)], at.store)
     }
 
     fn charge_own_then_view(&self, at: ClockPair) -> (Decision, Option<TableCharges>) {
@@ -252,7 +258,7 @@ impl TableDecider<'_> {
         let Some(own) = own else {
             return (decision, None);
         };
-        let (decision, view) = reserve_one(&self.check.ask, at.store);
+        let (decision, view) = reserve_one(&self.check.ask_of(&self.replicated.view), at.store);
         let Some(view) = view else {
             own.release(at.here);
             return (decision, None);

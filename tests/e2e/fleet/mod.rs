@@ -1,5 +1,6 @@
 //! Several gateways that share a store.
 
+mod by_key;
 mod changes;
 mod cluster;
 mod emptied;
