@@ -1,4 +1,4 @@
-//! Finds the tier that a request names: a claim of its verified token, or a field that a trusted hop wrote.
+//! Finds the tier of a request by what names it: a claim of its verified token, a field that a trusted hop wrote, or its client's place.
 //!
 //! A request that names no tier, an unknown tier, or one in a way that is not trusted, is in none: it has the limit's own rates. A client
 //! that spoils the name thus has the rates of an anonymous one.
@@ -7,12 +7,12 @@ use ahash::HashMap;
 
 use super::key::{RequestFacts, normal_value};
 use crate::client::PeerTrust;
-use crate::config::rules::{Name, TierIndex, TierRules, ValuePart, ValueSource};
+use crate::config::rules::{Name, TierIndex, TierRules, TierSource, ValueSource};
 
 /// The tiers of a limit that requests name.
 #[derive(Debug)]
 pub(super) struct NamedTiers {
-    named_by: ValuePart,
+    named_by: TierSource,
     /// The tiers by the value in requests, in its normal form.
     tiers: HashMap<Box<[u8]>, (TierIndex, Name)>,
 }
@@ -32,12 +32,16 @@ impl NamedTiers {
 
     /// Returns the tier that a request names.
     pub(super) fn of(&self, facts: &RequestFacts<'_>) -> Option<(TierIndex, &Name)> {
-        let is_anybodys = matches!(self.named_by.source, ValueSource::Header(_));
-        if is_anybodys && facts.hop == PeerTrust::Stranger {
-            return None;
-        }
-        let said = normal_value(&self.named_by, facts).ok()?;
-        let (index, name) = self.tiers.get(&*said)?;
+        let (index, name) = match &self.named_by {
+            TierSource::Value(value) => {
+                let is_anybodys = matches!(value.source, ValueSource::Header(_));
+                if is_anybodys && facts.hop == PeerTrust::Stranger {
+                    return None;
+                }
+                self.tiers.get(&*normal_value(value, facts).ok()?)
+            }
+            TierSource::Place(field) => self.tiers.get(facts.place.get().text(*field).as_bytes()),
+        }?;
         Some((*index, name))
     }
 }

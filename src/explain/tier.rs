@@ -42,8 +42,9 @@ pub(super) fn named(limit: &LimitRules) -> Option<String> {
         Tier::Unlimited => format!("{:?} is unlimited", named.name),
         Tier::Blocked => format!("{:?} is rejected with 403", named.name),
     });
-    let believed = match named_by.source {
-        ValueSource::Header(_) => " The field is used only from trusted proxies.",
+    let source = named_by.value().map(|value| &value.source);
+    let believed = match source {
+        Some(ValueSource::Header(_)) => " The field is used only from trusted proxies.",
         _ => "",
     };
     let before = match limit.overrides {

@@ -135,7 +135,8 @@ impl LogCoverage {
         }
         let hashed = is_recorded(limit, facts);
         if let Some(tier) = &limit.tier
-            && let Some(part) = missing_value(&tier.named_by.source, facts)
+            && let Some(named_by) = tier.named_by.value()
+            && let Some(part) = missing_value(&named_by.source, facts)
         {
             limit.tier = None;
             self.notes.push(format!(

@@ -85,6 +85,126 @@ async fn clients_of_one_country_or_network_share_a_counter() {
     }
 }
 
+/// Three limits that read cities: as a key, and as the name of a tier; and a route and a list that do.
+const CITIES: &str = r#"
+[client]
+trusted_proxies = ["127.0.0.0/8"]
+[geo]
+databases = ["../place.mmdb"]
+[limit.city]
+key = "client.city"
+rates = ["2 per 1h"]
+overrides = "../rows.csv"
+[limit.each]
+key = "client.ip"
+rates = ["2 per 1h"]
+tier = "client.city"
+[limit.each.tiers]
+"GB-ENG/London" = "5 per 1h"
+unknown = "1 per 1h"
+"SE-E/Link\u00f6ping" = "blocked"
+[list.far]
+cities = ["US-WA/Milton"]
+[[route]]
+path = "/city"
+limits = ["city"]
+respond = { status = 200 }
+[[route]]
+path = "/tier"
+limits = ["each"]
+respond = { status = 200 }
+[[route]]
+path = "/shop"
+cities = ["GB-ENG/London", "unknown"]
+block = ["far"]
+respond = { status = 201 }
+[[route]]
+path = "/shop"
+block = ["far"]
+respond = { status = 202 }
+"#;
+
+/// A gateway with [`CITIES`], whose database has cities.
+async fn start_with_cities() -> Gateway {
+    let directory = tempfile::tempdir().unwrap().keep();
+    fs::copy(database("City"), directory.join("place.mmdb")).unwrap();
+    fs::write(
+        directory.join("rows.csv"),
+        "client.city,rates\nUS-WA/Milton,1 per 1h\n",
+    )
+    .unwrap();
+    Gateway::start(&CITIES.replace("../", &format!("{}/", directory.display()))).await
+}
+
+#[tokio::test]
+async fn clients_of_one_city_share_a_counter() {
+    // Goal: `client.city` as key, in an override, a route and a list, from the database to the answer. Method: clients of cities that the
+    // publisher's test database names, in IPv4, IPv6 and IPv4 within IPv6, of a country without a city, and of no place.
+    let gateway = start_with_cities().await;
+    let mut client = gateway.client().await;
+    for (path, address, wanted) in [
+        ("/city", "81.2.69.142", 200),
+        ("/city", "::ffff:81.2.69.160", 200),
+        ("/city", "81.2.69.192", 429),
+        // Another city of the same country.
+        ("/city", "2.125.160.216", 200),
+        ("/city", "89.160.20.112", 200),
+        ("/city", "89.160.20.128", 200),
+        ("/city", "89.160.20.113", 429),
+        // A row has one for this city.
+        ("/city", "216.160.83.56", 200),
+        ("/city", "216.160.83.57", 429),
+        // Japan without a city, and no place at all: one value.
+        ("/city", "2001:218::1", 200),
+        ("/city", "10.0.0.1", 200),
+        ("/city", "192.168.0.1", 429),
+        ("/shop", "81.2.69.142", 201),
+        ("/shop", "10.0.0.1", 201),
+        ("/shop", "2.125.160.216", 202),
+        ("/shop", "216.160.83.56", 403),
+    ] {
+        let status = status(&mut client, path, address).await;
+        assert_eq!(status, wanted, "{path} {address}");
+    }
+    let answer = client.send(get("/city").forwarded_for("81.2.69.142")).await;
+    let line = gateway.lines_of(&[answer]).await.remove(0);
+    assert_eq!(line["city"], "GB-ENG/London");
+    let metrics = gateway.metrics().await;
+    let looked_up = |result| {
+        let labels = [("field", "city"), ("result", result)];
+        metrics.sum("sluicegate_geo_lookups_total", &labels)
+    };
+    assert_eq!((looked_up("known"), looked_up("unknown")), (13.0, 4.0));
+}
+
+#[tokio::test]
+async fn the_place_of_a_client_names_its_tier() {
+    // Goal: each client has a counter, at the rates of its place, and no field can name another. Method: two clients of a city with a tier,
+    // one of another city, an unknown one and a blocked one, with fields that claim a place.
+    let gateway = start_with_cities().await;
+    for (address, admitted, tier) in [
+        ("81.2.69.142", 5, Some("GB-ENG/London")),
+        ("81.2.69.160", 5, Some("GB-ENG/London")),
+        ("2.125.160.216", 2, None),
+        ("10.0.0.1", 1, Some("unknown")),
+        ("89.160.20.112", 0, Some("SE-E/Link\u{f6}ping")),
+    ] {
+        let mut client = gateway.client().await;
+        let mut answers = Vec::new();
+        for _ in 0..7 {
+            let asked = get("/tier").forwarded_for(address);
+            let asked = asked.header("x-geo-city", "GB-ENG/London");
+            answers.push(client.send(asked).await);
+        }
+        let passed = answers.iter().filter(|answer| answer.status == 200);
+        assert_eq!(passed.count(), admitted, "{address}");
+        let refused = if admitted == 0 { 403 } else { 429 };
+        assert_eq!(answers[6].status, refused, "{address}");
+        let line = gateway.lines_of(&answers[..1]).await.remove(0);
+        assert_eq!(line["tier"]["each"].as_str(), tier, "{line}");
+    }
+}
+
 #[tokio::test]
 async fn log_and_metrics_tell_the_place_of_a_client_where_a_route_reads_it() {
     // Goal: the line has the values that decided, and a route that reads none looks nothing up. Method: a known client, an unknown one and

@@ -203,8 +203,7 @@ impl ParsedTables {
         let limits = self.limits.rules.iter().flat_map(|(name, limit)| {
             let place = self.defined.limits.get(name);
             limit
-                .key
-                .places()
+                .places_read()
                 .filter_map(move |field| Some((field, place?)))
         });
         let routes = self.routes.iter().flat_map(|route| {

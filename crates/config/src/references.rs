@@ -235,7 +235,7 @@ pub(super) fn check_tier_fields(
 
 /// The field that names the tier, where one does.
 fn tier_field(limit: &LimitRules) -> Option<&ValueSource> {
-    let source = &limit.tier.as_ref()?.named_by.source;
+    let source = &limit.tier.as_ref()?.named_by.value()?.source;
     matches!(source, ValueSource::Header(_)).then_some(source)
 }
 

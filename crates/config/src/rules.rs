@@ -84,7 +84,7 @@ pub use self::store::{
     HostPort, Login, OnStoreFailure, Password, ReadyWhen, SharedMode, SharedRules, StorePlace,
     StoreSeed, Topology,
 };
-pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules};
+pub use self::tier::{NamedTier, OverrideRules, Tier, TierRules, TierSource};
 pub use self::wire::{Certificate, Identity, Protocol, Verify};
 
 /// The name of a limit, an origin or a route: 1–64 of `a-z A-Z 0-9 _ - .`, or for a route without a name its pattern.
@@ -409,7 +409,7 @@ impl Rules {
     /// Returns the fields of clients' places that something reads: keys of limits, conditions of routes, lists.
     #[must_use]
     pub fn geo_fields(&self) -> Vec<GeoField> {
-        let limits = self.limits.values().flat_map(|limit| limit.key.places());
+        let limits = self.limits.values().flat_map(LimitRules::places_read);
         let routes = self.routes.iter();
         let routes = routes.flat_map(|route| route.matches.place.fields());
         let lists = self

@@ -1,7 +1,7 @@
 //! Owns how tiers are written: `tier`, what names the tier of a request, and `tiers`, what each of them may do.
 //!
-//! A tier is a plan that somebody has paid for, so only who may be believed can name it: the issuer of a verified token, or a trusted
-//! hop in a header field. Everything else that clients send would be a plan for free, and is refused here.
+//! A tier is a plan that somebody has paid for, so only who may be believed can name it: the issuer of a verified token, a trusted
+//! hop in a header field, or the databases of places. Everything else that clients send would be a plan for free, and is refused here.
 
 use std::ops::Range;
 
@@ -13,10 +13,12 @@ use toml::de::DeValue;
 use super::field::{KeyField, all, quoted};
 use super::key;
 use super::overrides::{self, OverriddenLimit};
+use super::problem::ParseError;
 use super::report::PlacedValue;
-use super::rules::{KeyPart, Name, NamedTier, Tier, TierRules, ValuePart, ValueSource};
+use super::rules::{KeyPart, Name, NamedTier, Tier, TierRules, TierSource, ValueSource};
 use super::section::{TableSection, step};
 use super::suggest;
+use super::tables::geo;
 
 const EXAMPLE: &str = "{ pro = [\"600 per 1m\"] }";
 
@@ -61,24 +63,45 @@ impl<'d> TierKeys<'d> {
 }
 
 /// Reads the part of a request that names its tier.
-fn named_by(field: &KeyField<'_>) -> Option<ValuePart> {
+fn named_by(field: &KeyField<'_>) -> Option<TierSource> {
     match field.parsed(key::part)? {
         KeyPart::Value(value)
             if matches!(value.source, ValueSource::Claim(_) | ValueSource::Header(_)) =>
         {
-            Some(value)
+            Some(TierSource::Value(value))
         }
+        KeyPart::Place(place) => Some(TierSource::Place(place)),
         other => field.refuse(
-            format!("\"{other}\" cannot name a tier, only a verified token or a trusted proxy can"),
-            "write a claim, \"jwt.plan\", or a field that the proxy writes, \"header.x-plan\"",
+            format!(
+                "\"{other}\" cannot name a tier, only a verified token, a trusted proxy or a database of places can"
+            ),
+            "write a claim, \"jwt.plan\", a field that the proxy writes, \"header.x-plan\", or \"client.country\"",
         ),
+    }
+}
+
+/// Returns the bytes of a value of `part` that is written as `name`.
+///
+/// # Errors
+/// What to write instead of a value that no request has.
+fn said(part: &TierSource, name: &str) -> Result<Vec<u8>, ParseError> {
+    match part {
+        TierSource::Place(place) => geo::counted_by(name, *place),
+        TierSource::Value(value) => normal_form::of_text(name, &value.normalizers)
+            .filter(|said| !said.is_empty())
+            .ok_or_else(|| {
+                ParseError::with_advice(
+                    format!("\"{part}\" is never {}", quoted(name)),
+                    "write what requests say of their tier, as in pro",
+                )
+            }),
     }
 }
 
 /// Every tier of `[limit.NAME.tiers]`.
 fn all_of(
     field: &KeyField<'_>,
-    named_by: Option<&ValuePart>,
+    named_by: Option<&TierSource>,
     about: Option<&OverriddenLimit<'_>>,
 ) -> Option<Vec<NamedTier>> {
     let section = field.section()?;
@@ -113,7 +136,7 @@ fn all_of(
 fn one<'d>(
     of: &KeyField<'d>,
     (name, span, value): (&'d str, Range<usize>, &'d Spanned<DeValue<'d>>),
-    named_by: Option<&ValuePart>,
+    named_by: Option<&TierSource>,
     about: Option<&OverriddenLimit<'_>>,
 ) -> Option<PlacedValue<NamedTier>> {
     let field = KeyField {
@@ -125,14 +148,13 @@ fn one<'d>(
         value: value.get_ref(),
     };
     let said = named_by.map(|part| {
-        let said = normal_form::of_text(name, &part.normalizers).filter(|said| !said.is_empty());
-        if said.is_none() {
+        let said = said(part, name);
+        said.map_err(|error| {
             let place = of.place.inside(&step(name), Some(span));
-            let message = format!("\"{part}\" is never {}", quoted(name));
-            let advice = "write what requests say of their tier, as in pro";
-            of.report.error(&place, message, advice);
-        }
-        said
+            of.report
+                .error(&place, error.message, error.advice.unwrap_or_default());
+        })
+        .ok()
     });
     let tier = tier(&field, about);
     Some(field.placed(NamedTier {

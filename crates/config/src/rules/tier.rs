@@ -1,8 +1,10 @@
 //! Owns what sets some requests of a limit apart from the others: rows that name keys, and tiers that requests name.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sluicegate_base::geo::GeoField;
 use sluicegate_limiter::{Algorithm, Policy};
 
 use super::{FileState, LimitRules, Name, OverrideRows, TierIndex, ValuePart};
@@ -34,10 +36,19 @@ pub enum Tier {
 /// `tier` and `tiers`: requests that name a tier have its rates, whatever their key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierRules {
-    /// The part that names the tier: a claim, or a field that only a trusted hop may write.
-    pub named_by: ValuePart,
+    /// The part that names the tier.
+    pub named_by: TierSource,
     /// The tiers by name, at least one.
     pub tiers: Vec<NamedTier>,
+}
+
+/// The part of a request that names its tier.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TierSource {
+    /// A claim, or a field that only a trusted hop may write.
+    Value(ValuePart),
+    /// The place of its client.
+    Place(GeoField),
 }
 
 /// One of `tiers`.
@@ -67,8 +78,17 @@ impl LimitRules {
 
     /// Every value of a request that the limit reads: those of its key, and what names the tier.
     pub fn values_read(&self) -> impl Iterator<Item = &ValuePart> {
-        let named_by = self.tier.iter().map(|tier| &tier.named_by);
+        let named_by = self.tier.iter().filter_map(|tier| tier.named_by.value());
         self.key.values().chain(named_by)
+    }
+
+    /// The fields of the client's place that the limit reads: those of its key, and what names the tier.
+    pub fn places_read(&self) -> impl Iterator<Item = GeoField> {
+        let named_by = self.tier.iter().filter_map(|tier| match tier.named_by {
+            TierSource::Value(_) => None,
+            TierSource::Place(field) => Some(field),
+        });
+        self.key.places().chain(named_by)
     }
 
     /// The policy that counters are made for: that of the limit; of logs the one with the largest counts of all tiers, since their
@@ -87,6 +107,26 @@ impl LimitRules {
                 .unwrap_or(&self.policy)
                 .clone(),
             _ => self.policy.clone(),
+        }
+    }
+}
+
+impl TierSource {
+    /// The value of the request that names the tier, where one does.
+    #[must_use]
+    pub fn value(&self) -> Option<&ValuePart> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Place(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for TierSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(value) => value.fmt(f),
+            Self::Place(field) => field.fmt(f),
         }
     }
 }
