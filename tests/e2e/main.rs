@@ -64,6 +64,7 @@ mod overrides;
 mod packaging;
 mod page;
 mod playground;
+mod prefixes;
 mod pressure;
 mod process_log;
 mod proxy_protocol;

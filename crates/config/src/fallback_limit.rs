@@ -32,6 +32,11 @@ impl FallbackLimits {
         self.0.get(limit)
     }
 
+    /// Every second limit.
+    pub(super) fn all(&self) -> impl Iterator<Item = &PlacedValue<Name>> {
+        self.0.values()
+    }
+
     /// Reports those that nobody defines, that cannot refuse, and that a route asks anyway.
     pub(super) fn check(
         &self,

@@ -5,12 +5,13 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use toml::Spanned;
 use toml::de::{DeInteger, DeValue};
 
 use super::form::ValueConstraint;
 use super::problem::ParseError;
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
-use super::section::TableSection;
+use super::section::{TableSection, step};
 use super::suggest;
 use super::units::{self, ShownDuration, ShownSize};
 
@@ -55,6 +56,18 @@ impl<'d> KeyField<'d> {
     /// Returns the advice where nothing better is known.
     pub(super) fn advice(&self) -> String {
         format!("write {} = {}", self.key, self.example)
+    }
+
+    /// The value of an entry `name` of this table, whose names the operator chooses.
+    pub(super) fn entry(&self, name: &str, value: &'d Spanned<DeValue<'d>>) -> Self {
+        Self {
+            report: self.report,
+            place: self.place.inside(&step(name), Some(value.span())),
+            generic: format!("{}.NAME", self.generic),
+            key: self.key,
+            example: self.example,
+            value: value.get_ref(),
+        }
     }
 
     /// The value with its place.

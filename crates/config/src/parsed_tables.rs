@@ -13,6 +13,7 @@ use super::cycle;
 use super::fallback_limit::FallbackLimits;
 use super::field::all;
 use super::forward_auth;
+use super::limit_levels::LimitLevels;
 use super::references::{self, DefinedNames};
 use super::report::{KeyPlace, PlacedValue, ProblemReport};
 use super::route_review::{RouteReport, RouteReview};
@@ -65,6 +66,7 @@ struct ParsedLimits {
     fallbacks: FallbackLimits,
     /// The places at which limits say that they count in the store.
     in_store: Vec<KeyPlace>,
+    levels: LimitLevels,
 }
 
 impl ParsedTables {
@@ -97,14 +99,14 @@ impl ParsedTables {
         let origins = root.named("origin", origin::EXAMPLE);
         let limits = root.named("limit", limit::EXAMPLE);
         let lists = root.named("list", list::EXAMPLE);
-        let defined = DefinedNames {
+        let mut defined = DefinedNames {
             lists: places(&lists),
             crawlers: places(&crawlers),
             limits: places(&limits),
             origins: places(&origins),
         };
         let origins = read_named(origins, OriginRules::read);
-        let limits = ParsedLimits::read(limits);
+        let limits = ParsedLimits::read(limits, &mut defined.limits, root.report);
         let lists = read_named(lists, ListRules::read);
         let crawlers = read_named(crawlers, CrawlerRules::read);
         let shape = transform::of_all(&root);
@@ -115,7 +117,8 @@ impl ParsedTables {
             action: listener::only_decide(&listeners).then(forward_auth::admitting),
         };
         let routes = routes.map(|section| route::read(section, &of_all));
-        let routes = routes.collect();
+        let mut routes: Vec<_> = routes.collect();
+        limits.levels.extend_routes(&mut routes, root.report);
         require_one(&root, "listener", listener::EXAMPLE);
         require_one(&root, "route", route::EXAMPLE);
         root.finish();
@@ -161,6 +164,9 @@ impl ParsedTables {
         }
         references::check_defined(routes, defined, report);
         self.limits.fallbacks.check(limits, defined, routes, report);
+        self.limits
+            .levels
+            .check_fallbacks(&self.limits.fallbacks, report);
         references::check_route_names(routes, report);
         references::check_parameters(limits, routes, report);
         // Offline a listener with a certificate is not made.
@@ -305,12 +311,19 @@ impl ParsedTables {
 }
 
 impl ParsedLimits {
-    fn read(sections: Vec<(Name, TableSection<'_>)>) -> Self {
+    /// Reads every table, and adds the limits that prefixes make to those that are `defined`.
+    fn read(
+        sections: Vec<(Name, TableSection<'_>)>,
+        defined: &mut BTreeMap<Name, KeyPlace>,
+        report: &ProblemReport<'_>,
+    ) -> Self {
         let mut limits = Self::default();
         for (name, section) in sections {
             if let Some(limit) = limit::read(section) {
                 limits.fallbacks.add(&name, limit.then);
                 limits.in_store.extend(limit.shared);
+                let levels = limits.levels.add(&name, limit.levels, defined, report);
+                limits.rules.extend(levels);
                 limits.rules.insert(name, limit.rules);
             }
         }

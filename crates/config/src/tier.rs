@@ -139,14 +139,7 @@ fn one<'d>(
     named_by: Option<&TierSource>,
     about: Option<&OverriddenLimit<'_>>,
 ) -> Option<PlacedValue<NamedTier>> {
-    let field = KeyField {
-        report: of.report,
-        place: of.place.inside(&step(name), Some(value.span())),
-        generic: format!("{}.NAME", of.generic),
-        key: of.key,
-        example: of.example,
-        value: value.get_ref(),
-    };
+    let field = of.entry(name, value);
     let said = named_by.map(|part| {
         let said = said(part, name);
         said.map_err(|error| {

@@ -43,6 +43,9 @@ pub const OVERRIDE_ROWS: usize = 2_000_000;
 /// Distinct rates in a file of overrides: tiers are plans that people have names for. More are refused when the configuration is read.
 pub const OVERRIDE_TIERS: usize = 64;
 
+/// Wider prefixes of a limit, each a limit of its own on every route that asks it, of which a route has eight.
+pub const PREFIX_LEVELS: usize = 4;
+
 /// Requests of the process that leaky buckets delay at the same time. Each takes a connection and the state of its request;
 /// queues bound them by key, this one in all. At the bound a request that would have to wait is answered with 503, and nothing
 /// is charged.

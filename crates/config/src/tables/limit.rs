@@ -13,6 +13,7 @@ use crate::cost;
 use crate::field::KeyField;
 use crate::key;
 use crate::overrides::{self, OverriddenLimit};
+use crate::prefixes::{PrefixKeys, PrefixLevel};
 use crate::rates;
 use crate::refusal;
 use crate::report::{KeyPlace, PlacedValue, ProblemReport};
@@ -38,6 +39,8 @@ pub(crate) struct ParsedLimit {
     pub(crate) then: Option<PlacedValue<Name>>,
     /// That it counts in the store.
     pub(crate) shared: Option<KeyPlace>,
+    /// The limits of wider networks that its `prefixes` make.
+    pub(crate) levels: Vec<PrefixLevel>,
 }
 
 /// Reads the table.
@@ -82,6 +85,7 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
         overrides::read(field, about.as_ref()?)
     });
     let tier = tier::TierKeys::of(&section).read(about.as_ref());
+    let prefixes = PrefixKeys::of(&section);
     let (report, place) = (section.report, section.place.clone());
     section.finish();
     let (actions, bans, shared) = (actions?, bans?, shared?);
@@ -108,6 +112,7 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     let place = capacity_field.as_ref().map_or(&place, |field| &field.place);
     check_memory(&rules, place, report);
     Some(ParsedLimit {
+        levels: prefixes.levels(&rules)?,
         rules,
         then: actions.then,
         shared: shared.map(|shared| shared.place),

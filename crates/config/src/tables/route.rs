@@ -31,7 +31,7 @@ use crate::section::{TableSection, is_name, step};
 use crate::suggest;
 
 /// Most limits of a route.
-const MOST_LIMITS: usize = 8;
+pub(crate) const MOST_LIMITS: usize = 8;
 /// Methods that are known: RFC 9110, PATCH, QUERY, WebDAV and what caches use. Others are taken with a warning.
 const METHODS: [&str; 24] = [
     "GET",
