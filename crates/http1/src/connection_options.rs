@@ -109,9 +109,8 @@ impl ConnectionOptions {
 /// Returns the options of all `Connection` fields, in order.
 fn listed<'a>(fields: &FieldLines, read: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     fields
-        .iter(read)
-        .filter(|field| field.known() == KnownField::Connection)
-        .flat_map(|field| field.value.split(|&byte| byte == b','))
+        .values(read, KnownField::Connection)
+        .flat_map(|value| value.split(|&byte| byte == b','))
         .map(<[u8]>::trim_ascii)
         .filter(|option| !option.is_empty())
 }

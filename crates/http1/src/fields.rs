@@ -120,6 +120,16 @@ impl FieldLines {
         self.ranges.iter().map(|range| range.field(read))
     }
 
+    /// Returns the values of the fields of the head in `read` that are this one, in order.
+    pub(crate) fn values<'a>(
+        &self,
+        read: &'a [u8],
+        known: KnownField,
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let named = self.ranges.iter().filter(move |range| range.known == known);
+        named.map(|range| range.value.of_bytes(read))
+    }
+
     /// Returns the lines of the fields that `keep` accepts, with their line ends, in order. Consecutive lines are one item, so that a
     /// head is written with few copies. `keep` is called once a field.
     ///

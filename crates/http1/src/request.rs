@@ -88,6 +88,10 @@ impl RequestHead {
     /// # Errors
     /// [`HeadError`]; the head begins anew then. A broken rule comes before a size, as far as the bytes are here.
     pub fn parse(&mut self, read: &[u8], limits: &HeadLimits) -> Result<HeadProgress, HeadError> {
+        if read.is_empty() {
+            // Mostly a head is looked for before its first byte is here.
+            return Ok(HeadProgress::Partial);
+        }
         let parsed = self.parse_lines(read, limits.fields);
         let progress = parsed.map_err(HeadError::Rule);
         let checked = progress.and_then(|progress| self.check(read, progress, limits));

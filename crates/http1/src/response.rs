@@ -82,6 +82,10 @@ impl ResponseHead {
     /// [`HeadError`], but [`HeadError::TargetTooLong`]; the head begins anew then. A broken rule comes before a size, as far as the
     /// bytes are here.
     pub fn parse(&mut self, read: &[u8], limits: &HeadLimits) -> Result<HeadProgress, HeadError> {
+        if read.is_empty() {
+            // Mostly a head is looked for before its first byte is here.
+            return Ok(HeadProgress::Partial);
+        }
         let parsed = self.parse_lines(read, limits.fields);
         let checked = parsed.map_err(HeadError::Rule).and_then(|progress| {
             limits.check(read, progress, self.fields.len())?;
