@@ -63,26 +63,55 @@ pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
     if host.len() > bounds::HOST_BYTES {
         return Err(HostError::TooLong { length: host.len() });
     }
-    let mut previous = b'.';
-    let mut upper = false;
+    // Without a branch for each byte: nearly all hosts are lower case and valid.
+    let (mut classes, mut previous) = (0, b'.');
     for byte in host.bytes() {
-        match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {}
-            b'A'..=b'Z' => upper = true,
-            b'.' if previous != b'.' => {}
-            b'.' => return Err(HostError::Empty),
-            _ => return Err(HostError::Byte(byte)),
-        }
+        let is_empty_label = byte == b'.' && previous == b'.';
+        classes |= CLASSES[usize::from(byte)] | (u8::from(is_empty_label) * INVALID);
         previous = byte;
     }
-    if previous == b'.' {
-        return Err(HostError::Empty);
+    if classes & INVALID != 0 || previous == b'.' {
+        return Err(first_error(host));
     }
-    Ok(if upper {
+    Ok(if classes & UPPER != 0 {
         Cow::Owned(host.to_ascii_lowercase())
     } else {
         Cow::Borrowed(host)
     })
+}
+
+/// The class of an upper-case letter.
+const UPPER: u8 = 1;
+/// The class of a byte that is invalid in names.
+const INVALID: u8 = 2;
+
+/// The class of each byte; 0 for those that a normal form may contain.
+const CLASSES: [u8; 256] = {
+    let mut classes = [INVALID; 256];
+    let mut byte = 0;
+    while byte < classes.len() {
+        match byte as u8 {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' | b'.' => classes[byte] = 0,
+            b'A'..=b'Z' => classes[byte] = UPPER,
+            _ => {}
+        }
+        byte += 1;
+    }
+    classes
+};
+
+/// Returns the error of an invalid name at its first invalid place.
+#[cold]
+fn first_error(host: &str) -> HostError {
+    let mut previous = b'.';
+    for byte in host.bytes() {
+        match byte {
+            b'.' if previous == b'.' => return HostError::Empty,
+            _ if CLASSES[usize::from(byte)] == INVALID => return HostError::Byte(byte),
+            _ => previous = byte,
+        }
+    }
+    HostError::Empty
 }
 
 /// Returns the normal form of a host that a route names; the parser rejects one without, and stored unchanged, it matches no
