@@ -35,9 +35,14 @@ pub(super) enum NextHead {
     Head(usize),
     /// A head that is answered with a problem, after which the connection ends.
     Problem(GatewayProblem),
-    /// The client has left, or was idle for too long.
+    /// No head for now: the client has sent nothing of it for [`IDLE_AFTER`].
+    Idle,
+    /// The client has left.
     End,
 }
+
+/// Time without bytes of a client after which its connection counts as idle, and gives the memory back in which it serves requests.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The result of one read.
 enum Wait {
@@ -74,14 +79,10 @@ impl Http1Connection {
         }
     }
 
-    /// Returns the next head. Checks bytes that are already here before it waits for others.
+    /// Returns the next head, if it comes soon. Checks bytes that are already here before it waits for others.
     pub(super) async fn next(&mut self, rules: &ServerRules) -> NextHead {
         let limits = head_limits(rules);
         let mut began = None;
-        if self.read.is_empty() {
-            // An idle connection holds no memory for bytes.
-            self.read = BytesMut::new();
-        }
         self.stream.begin(read_pace(rules));
         loop {
             match self.head.parse(&self.read, &limits) {
@@ -95,7 +96,7 @@ impl Http1Connection {
             // An empty line after the previous request does not begin the next one, which may never come.
             let is_idle = leading_line_end(&self.read) == self.read.len();
             let patience = if is_idle {
-                rules.keepalive_timeout
+                IDLE_AFTER.min(rules.keepalive_timeout)
             } else {
                 // The whole head has one deadline, so that a field every few seconds does not hold a connection forever.
                 let began = *began.get_or_insert_with(clock::now);
@@ -106,10 +107,21 @@ impl Http1Connection {
             match self.read_more(patience).await {
                 Wait::Read => {}
                 Wait::Gone => return NextHead::End,
-                Wait::Over if is_idle => return NextHead::End,
+                Wait::Over if is_idle => return NextHead::Idle,
                 Wait::Over => return NextHead::Problem(GatewayProblem::HeadTimeout),
             }
         }
+    }
+
+    /// Waits for bytes of the next request of an idle connection, for what is left of the time that it may be idle. Returns whether they
+    /// came.
+    pub(super) async fn await_request(&mut self, keepalive_timeout: Duration) -> bool {
+        if self.read.is_empty() {
+            // An idle connection holds no memory for bytes.
+            self.read = BytesMut::new();
+        }
+        let left = keepalive_timeout.saturating_sub(IDLE_AFTER);
+        matches!(self.read_more(left).await, Wait::Read)
     }
 
     /// Rewrites the head of so many bytes into its canonical form, and returns its new length.

@@ -155,26 +155,57 @@ impl Intake {
     ) -> Option<()> {
         let mut connection = Http1Connection::new(stream, facts.account.clone());
         loop {
+            // Boxed, so that an idle connection does not hold the room for a request. Requests in close succession use the same room.
+            let served = Box::pin(self.serve_requests(&mut connection, &facts, shutdown)).await?;
+            match served {
+                RequestsEnd::Idle => {
+                    let timeout = self.shared.snapshot().rules.server.keepalive_timeout;
+                    if !connection.await_request(timeout).await {
+                        connection.end().await;
+                        return None;
+                    }
+                }
+                RequestsEnd::Problem(problem) => {
+                    Box::pin(connection.end_with(problem, &self.shared)).await;
+                    return None;
+                }
+                RequestsEnd::Ended => {
+                    connection.send_answers().await.ok()?;
+                    connection.end().await;
+                    return None;
+                }
+                RequestsEnd::Lingering => {
+                    connection.send_answers().await.ok()?;
+                    Box::pin(connection.linger()).await;
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Serves requests that follow each other closely. `None` where the connection broke.
+    async fn serve_requests(
+        &self,
+        connection: &mut Http1Connection,
+        facts: &ConnectionFacts,
+        shutdown: &ShutdownWatch,
+    ) -> Option<RequestsEnd> {
+        loop {
             let snapshot = self.shared.snapshot();
             let next = connection.next(&snapshot.rules.server).await;
             drop(snapshot);
             let head_bytes = match next {
                 NextHead::Head(bytes) => bytes,
-                NextHead::Problem(problem) => {
-                    Box::pin(connection.end_with(problem, &self.shared)).await;
-                    return None;
-                }
-                NextHead::End => {
-                    connection.end().await;
-                    return None;
-                }
+                NextHead::Problem(problem) => return Some(RequestsEnd::Problem(problem)),
+                NextHead::Idle => return Some(RequestsEnd::Idle),
+                NextHead::End => return Some(RequestsEnd::Ended),
             };
             let head = connection.split_head(head_bytes);
             let decided = match facts.protocol {
                 // Calls are streams of HTTP/2.
                 ListenerProtocol::RateLimitService => None,
                 ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
-                    (self.gateway).decide_direct(&connection.head, &head, &facts)
+                    (self.gateway).decide_direct(&connection.head, &head, facts)
                 }
             };
             let Some(decided) = decided else {
@@ -185,13 +216,12 @@ impl Intake {
                     }
                 };
                 let problem = GatewayProblem::BadRequest(violation);
-                Box::pin(connection.end_with(problem, &self.shared)).await;
-                return None;
+                return Some(RequestsEnd::Problem(problem));
             };
             connection.begin_body(decided.server_rules());
             let mut answers = connection.take_answers();
             let answered =
-                (self.gateway).answer_at_once(decided, &mut connection, shutdown, &mut answers);
+                (self.gateway).answer_at_once(decided, connection, shutdown, &mut answers);
             connection.queue_answers(answers);
             let state = match answered {
                 Ok(state) => {
@@ -202,26 +232,30 @@ impl Intake {
                 }
                 Err(decided) => {
                     connection.send_answers().await.ok()?;
-                    let served = (self.gateway).serve_direct(decided, &mut connection, shutdown);
-                    // Boxed, so that an idle connection does not hold the room for a request.
-                    Box::pin(served).await
+                    (self.gateway)
+                        .serve_direct(decided, connection, shutdown)
+                        .await
                 }
             };
             match state {
                 ConnectionState::Reusable => {}
-                ConnectionState::Ended => {
-                    connection.send_answers().await.ok()?;
-                    connection.end().await;
-                    return None;
-                }
-                ConnectionState::Lingering => {
-                    connection.send_answers().await.ok()?;
-                    Box::pin(connection.linger()).await;
-                    return None;
-                }
+                ConnectionState::Ended => return Some(RequestsEnd::Ended),
+                ConnectionState::Lingering => return Some(RequestsEnd::Lingering),
             }
         }
     }
+}
+
+/// The state of a connection of HTTP/1 after requests that followed each other closely.
+enum RequestsEnd {
+    /// It waits for its next request.
+    Idle,
+    /// It ends with this answer to a head that cannot be served.
+    Problem(GatewayProblem),
+    /// It ends.
+    Ended,
+    /// It ends after unread bytes of the client are dropped.
+    Lingering,
 }
 
 #[async_trait]

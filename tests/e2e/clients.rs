@@ -45,6 +45,32 @@ async fn an_idle_connection_is_closed_after_its_time() {
 }
 
 #[tokio::test]
+async fn a_connection_that_was_idle_serves_its_next_request() {
+    // Goal: a connection that has given its memory back serves further requests, and ends only after `keepalive_timeout`. Method: requests
+    // a second and a half apart, the second one in pieces; then silence.
+    const APART: Duration = Duration::from_millis(1500);
+    let gateway = Gateway::start(&format!("[server]\nkeepalive_timeout = \"3s\"\n{RESPOND}")).await;
+    let mut raw = gateway.raw().await;
+    let whole = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let mut last = Instant::now();
+    for pieces in [
+        &[whole][..],
+        &["\r\n", "GET / HT", "TP/1.1\r\nHost: a.test\r\n\r\n"],
+    ] {
+        for piece in pieces {
+            raw.write(piece).await;
+        }
+        assert_eq!(raw.read_response().await.text(), "ok");
+        last = Instant::now();
+        let pause = Duration::from_millis(100);
+        at_a_pace(pause, async || (last.elapsed() > APART).then_some(())).await;
+    }
+    assert_eq!(raw.read_to_end().await, b"");
+    let idle = last.elapsed();
+    assert!(idle > Duration::from_millis(2800), "{idle:?}");
+}
+
+#[tokio::test]
 async fn a_silent_connection_is_closed_at_its_timeout() {
     // Goal: idle connections are closed. Method: connect and send nothing; send half a preface of HTTP/2.
     let settings = "[server]\nkeepalive_timeout = \"1s\"\nclient_read_timeout = \"1s\"\n";
