@@ -85,7 +85,7 @@ pub struct Context {
     /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
     pub(super) located: Option<RequestRoute>,
     /// The decision, and the way to the origin; `None` where the request was rejected before admission.
-    pub(super) decision: Option<RequestDecision>,
+    pub(super) decision: Option<Box<RequestDecision>>,
     /// The key parts that the request lacks.
     pub missing_keys: MissingKeys,
     /// The part of the body that was read before the decision; `None` where no key needs it.
@@ -189,7 +189,7 @@ impl Context {
     /// # Errors
     /// There is no decision: the gateway failed.
     pub(super) fn decision_mut(&mut self) -> Result<&mut RequestDecision> {
-        (self.decision.as_mut()).ok_or_else(|| missing("decision"))
+        (self.decision.as_deref_mut()).ok_or_else(|| missing("decision"))
     }
 
     /// Returns the forwarded request in a phase that only such a request reaches.
@@ -206,7 +206,11 @@ impl Context {
     /// # Errors
     /// The request was not admitted, or is answered here: the gateway failed.
     pub(super) fn forwarded_mut(&mut self) -> Result<&mut ForwardedRequest> {
-        match self.decision.as_mut().map(|decision| &mut decision.result) {
+        match self
+            .decision
+            .as_deref_mut()
+            .map(|decision| &mut decision.result)
+        {
             Some(DecisionResult::Forwarded(request)) => Ok(request),
             _ => Err(missing("way to an origin")),
         }
@@ -240,7 +244,7 @@ impl Context {
 
     /// Returns the decisions of the limits; `None` where no limit decided.
     pub(super) fn report(&self) -> Option<&AdmissionReport> {
-        self.decision.as_ref()?.report.as_deref()
+        self.decision.as_ref()?.report.as_ref()
     }
 
     /// Returns the reason of a rejection by admission.
@@ -255,12 +259,12 @@ impl Context {
     pub(super) fn decision_end(&self) -> Timestamp {
         let spent = |decision: &RequestDecision| decision.duration.saturating_add(decision.delay);
         self.decided_at
-            .saturating_add(self.decision.as_ref().map_or(Duration::ZERO, spent))
+            .saturating_add(self.decision.as_deref().map_or(Duration::ZERO, spent))
     }
 
     /// Returns whether the request holds concurrency permits, so that others may wait for its end.
     pub(super) fn holds_permits(&self) -> bool {
-        let decision = self.decision.as_ref();
+        let decision = self.decision.as_deref();
         decision
             .and_then(RequestDecision::admitted)
             .is_some_and(Admitted::holds_permits)
@@ -309,7 +313,7 @@ impl Context {
 
     /// Settles the charges that wait for the end of the request, of whose response so many bytes were sent.
     pub(super) fn settle_at_end(&mut self, sent: u64) {
-        let admitted = self.decision.as_ref().and_then(RequestDecision::admitted);
+        let admitted = self.decision.as_deref().and_then(RequestDecision::admitted);
         if !admitted.is_some_and(Admitted::is_pending) {
             return;
         }

@@ -186,12 +186,12 @@ impl Gateway {
             }
             Admission::NeedsStore => return Step::AskStore,
         };
-        context.decision = Some(RequestDecision {
+        context.decision = Some(Box::new(RequestDecision {
             result,
-            report: report.map(Box::new),
+            report,
             duration,
             delay,
-        });
+        }));
         step
     }
 

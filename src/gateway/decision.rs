@@ -23,7 +23,7 @@ pub(super) struct RequestDecision {
     /// The result for the request.
     pub(super) result: DecisionResult,
     /// The decisions of the limits; `None` where no limit decided.
-    pub(super) report: Option<Box<AdmissionReport>>,
+    pub(super) report: Option<AdmissionReport>,
     /// Duration of the decision.
     pub(super) duration: Duration,
     /// The delay that the limits impose.
@@ -76,7 +76,7 @@ impl RequestDecision {
             DecisionResult::AnsweredHere(admitted) => admitted,
             DecisionResult::Rejected(_) | DecisionResult::Withdrawn => return None,
         };
-        Some((admitted, self.report.as_deref_mut()))
+        Some((admitted, self.report.as_mut()))
     }
 }
 

@@ -62,7 +62,7 @@ impl Gateway {
         own.located = Some(located.clone());
         let pool = Arc::clone(&forwarded.pool);
         let request = ForwardedRequest::new(Admitted::exempt(), pool, own.decided_at);
-        own.decision = Some(RequestDecision::exempt(request));
+        own.decision = Some(Box::new(RequestDecision::exempt(request)));
         let wish = RequestCacheControl::default();
         let mut refresh = CacheTransaction::new(transaction.asker, wish);
         refresh.sender = RequestSender::Gateway;
