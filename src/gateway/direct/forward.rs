@@ -17,7 +17,7 @@ use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::relay::AfterAttempt;
-use super::response_head::{FinalHead, status_of};
+use super::response_head::{FinalHead, LentHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
 use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result};
@@ -164,7 +164,7 @@ impl Gateway {
         context: &mut Context,
     ) -> Result<FinalHead> {
         let limits = head_limits(context)?;
-        let mut head = ResponseHead::new();
+        let mut head = LentHead::take();
         loop {
             match head.parse(&origin.read, &limits) {
                 Ok(HeadProgress::Whole(bytes)) if is_final(&head, exchange) => {

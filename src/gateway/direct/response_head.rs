@@ -1,6 +1,8 @@
 //! Gives the stages one view of the final head of a response, whose version may be HTTP/1.1 or HTTP/2.
 
+use std::cell::RefCell;
 use std::mem;
+use std::ops::{Deref, DerefMut};
 
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{StatusCode, response};
@@ -10,10 +12,55 @@ use super::response_split::{MappedFields, mapped_fields, write_others};
 use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
 
+/// Heads that a thread keeps.
+const SPARE_HEADS: usize = 16;
+
+thread_local! {
+    static SPARE: RefCell<Vec<ResponseHead>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A head to be parsed, which goes back to its thread with its memory for fields.
+pub(super) struct LentHead(ResponseHead);
+
+impl LentHead {
+    /// Returns a head of which nothing has been parsed.
+    pub(super) fn take() -> Self {
+        Self(SPARE.with_borrow_mut(Vec::pop).unwrap_or_default())
+    }
+}
+
+impl Deref for LentHead {
+    type Target = ResponseHead;
+
+    fn deref(&self) -> &ResponseHead {
+        &self.0
+    }
+}
+
+impl DerefMut for LentHead {
+    fn deref_mut(&mut self) -> &mut ResponseHead {
+        &mut self.0
+    }
+}
+
+impl Drop for LentHead {
+    fn drop(&mut self) {
+        let mut head = mem::take(&mut self.0);
+        head.clear();
+        // While its thread ends, it is freed.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_HEADS {
+                spare.push(head);
+            }
+        });
+    }
+}
+
 /// The final head of a response.
 pub(super) enum FinalHead {
     /// A parsed head of HTTP/1.1, and its length in the bytes that were read.
-    Http1(ResponseHead, usize),
+    Http1(LentHead, usize),
     /// A head of HTTP/2, and whether the response ends with it.
     Http2(Box<response::Parts>, bool),
 }
