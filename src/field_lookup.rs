@@ -10,6 +10,10 @@ pub(crate) fn first<'a>(fields: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
     if fields.len() > FEW {
         return fields.get(name);
     }
+    // Most fields that are looked for are not there, and a look at names alone costs least.
+    if !fields.keys().any(|own| own == name) {
+        return None;
+    }
     let mut all = fields.iter();
     all.find(|(own, _)| *own == name).map(|(_, value)| value)
 }

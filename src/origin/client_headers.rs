@@ -10,7 +10,6 @@ use std::net::{IpAddr, SocketAddr};
 use arrayvec::ArrayString;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE,
 };
 use sluicegate_base::address::address_text;
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
@@ -139,40 +138,36 @@ fn forwarded_element(values: &ClientHeaders<'_>) -> HeaderValue {
     HeaderValue::from_str(&element).expect("an address, brackets and quotes are visible ASCII")
 }
 
-/// Returns the hop-by-hop fields of a request, RFC 9110 §7.6.1, but `Connection`: those that it names and those that always are.
-pub fn hop_by_hop(fields: &HeaderMap) -> impl Iterator<Item = HeaderName> {
-    const HOP_BY_HOP: [HeaderName; 8] = [
-        HeaderName::from_static("keep-alive"),
-        HeaderName::from_static("proxy-connection"),
-        HeaderName::from_static("http2-settings"),
-        PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION,
-        TE,
-        TRAILER,
-        UPGRADE,
-    ];
+/// Removes the hop-by-hop fields of the `received` ones from a request, RFC 9110 §7.6.1: those that `Connection` names and those that
+/// always are. `Connection` is written anew.
+pub fn remove_hop_by_hop(fields: &mut dyn FieldEdit, received: &HeaderMap) {
     // Without a look-up: most requests have none of them.
-    fields.iter().flat_map(|(name, value)| {
-        let named = (name == CONNECTION).then(|| named_by(value));
-        let always = HOP_BY_HOP.contains(name).then(|| name.clone());
-        always.into_iter().chain(named.into_iter().flatten())
-    })
+    for (name, value) in received {
+        match name.as_str() {
+            "connection" => named_by(value).for_each(|name| fields.remove(&name)),
+            "keep-alive"
+            | "proxy-connection"
+            | "http2-settings"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "upgrade" => fields.remove(name),
+            _ => {}
+        }
+    }
 }
 
 /// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.
 /// `Connection` is written anew.
 pub fn strip_hop_by_hop(fields: &mut HeaderMap) {
-    const HOP_BY_HOP: [HeaderName; 2] = [
-        HeaderName::from_static("keep-alive"),
-        HeaderName::from_static("proxy-connection"),
-    ];
     // Most responses have none, so one pass looks for them before anything is hashed.
     let mut doomed: Vec<HeaderName> = Vec::new();
     for (name, value) in &*fields {
-        if HOP_BY_HOP.contains(name) {
-            doomed.push(name.clone());
-        } else if name == CONNECTION {
-            doomed.extend(named_by(value));
+        match name.as_str() {
+            "keep-alive" | "proxy-connection" => doomed.push(name.clone()),
+            "connection" => doomed.extend(named_by(value)),
+            _ => {}
         }
     }
     for name in &doomed {

@@ -12,10 +12,12 @@ const MOSTLY_ADDED: usize = 8;
 pub struct FieldChanges<'a> {
     received: &'a HeaderMap,
     /// Has the bit of each length that a received name has, since most names that are looked for were not received.
-    lengths: u64,
+    received_lengths: u64,
     /// Names of received fields that are not passed on.
     removed: Vec<HeaderName>,
     added: Vec<(HeaderName, HeaderValue)>,
+    /// Has the bit of each length that an added name has.
+    added_lengths: u64,
 }
 
 impl<'a> FieldChanges<'a> {
@@ -24,18 +26,29 @@ impl<'a> FieldChanges<'a> {
     pub fn of(received: &'a HeaderMap) -> Self {
         Self {
             received,
-            lengths: (received.keys()).fold(0, |lengths, name| lengths | length_bit(name)),
+            received_lengths: (received.keys()).fold(0, |lengths, name| lengths | length_bit(name)),
             removed: Vec::new(),
             added: Vec::with_capacity(MOSTLY_ADDED),
+            added_lengths: 0,
         }
     }
 
     /// Returns the first value of a received field.
     fn received(&self, name: &HeaderName) -> Option<&'a HeaderValue> {
-        if self.lengths & length_bit(name) == 0 {
+        if self.received_lengths & length_bit(name) == 0 {
             return None;
         }
         field_lookup::first(self.received, name)
+    }
+
+    /// Returns whether a field may have been added under this name.
+    fn may_have_added(&self, name: &HeaderName) -> bool {
+        self.added_lengths & length_bit(name) != 0
+    }
+
+    fn add(&mut self, name: HeaderName, value: HeaderValue) {
+        self.added_lengths |= length_bit(&name);
+        self.added.push((name, value));
     }
 
     /// Returns the fields: the received ones that are left, then the added ones. Those of one name are in order.
@@ -53,6 +66,9 @@ impl FieldEdit for FieldChanges<'_> {
         self.received(name)
             .filter(|_| !self.removed.contains(name))
             .or_else(|| {
+                if !self.may_have_added(name) {
+                    return None;
+                }
                 let added = self.added.iter().find(|(added, _)| added == name)?;
                 Some(&added.1)
             })
@@ -60,15 +76,17 @@ impl FieldEdit for FieldChanges<'_> {
 
     fn insert(&mut self, name: HeaderName, value: HeaderValue) {
         self.remove(&name);
-        self.added.push((name, value));
+        self.add(name, value);
     }
 
     fn append(&mut self, name: HeaderName, value: HeaderValue) {
-        self.added.push((name, value));
+        self.add(name, value);
     }
 
     fn remove(&mut self, name: &HeaderName) {
-        self.added.retain(|(added, _)| added != name);
+        if self.may_have_added(name) {
+            self.added.retain(|(added, _)| added != name);
+        }
         if self.received(name).is_some() && !self.removed.contains(name) {
             self.removed.push(name.clone());
         }

@@ -26,7 +26,7 @@ use crate::gateway::context::Context;
 use crate::gateway::{Gateway, attempts, http_versions, replay_bytes};
 use crate::origin::{
     FieldChanges, FieldEdit, OriginChannel, OriginEvent, OriginServer, ProtocolNeed, UploadPart,
-    hop_by_hop, strip_hop_by_hop,
+    remove_hop_by_hop, strip_hop_by_hop,
 };
 use crate::thread_buffer::WriteBuffer;
 
@@ -114,9 +114,7 @@ impl Gateway {
     ) -> Result<()> {
         let received = &exchange.head.headers;
         let mut fields = FieldChanges::of(received);
-        for name in hop_by_hop(received) {
-            fields.remove(&name);
-        }
+        remove_hop_by_hop(&mut fields, received);
         cached::ask_for_whole(&mut fields, context);
         http_versions::name_host(exchange.head, &mut fields)?;
         http_versions::join_cookies(exchange.head, &mut fields)?;

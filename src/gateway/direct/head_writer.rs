@@ -185,8 +185,9 @@ fn write_fields<'f>(
     fields: impl IntoIterator<Item = (&'f HeaderName, &'f HeaderValue)>,
 ) {
     for (name, value) in fields {
-        if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name) {
-            write_field(into, name.as_str().as_bytes(), value.as_bytes());
+        let name = name.as_str();
+        if !matches!(name, "content-length" | "transfer-encoding" | "connection") {
+            write_field(into, name.as_bytes(), value.as_bytes());
         }
     }
 }
