@@ -122,7 +122,8 @@ fn known_body(context: &Context) -> KnownBody<'_> {
 
 /// Returns `a.test:80` and `[::1]:80` without their port.
 fn without_port(host: &[u8]) -> &[u8] {
-    match memchr::memrchr2(b':', b']', host) {
+    // Hosts are short.
+    match (host.iter()).rposition(|byte| matches!(byte, b':' | b']')) {
         Some(colon) if host[colon] == b':' => &host[..colon],
         _ => host,
     }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sluicegate_limiter::Outcome as Answer;
+use sluicegate_telemetry::escape::escape;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
 
@@ -81,6 +82,8 @@ type RouteAndLimit = (Name, Name);
 #[derive(Clone, Debug)]
 pub struct RouteMetrics {
     name: Name,
+    /// The name as the log writes it, escaped.
+    logged_name: Arc<[u8]>,
     limits: Box<[Name]>,
     cells: Arc<PerThread<RouteCells>>,
     limit_cells: Box<[Arc<PerThread<LimitCells>>]>,
@@ -151,8 +154,11 @@ impl RequestMetrics {
                 )
             })
             .collect();
+        let mut logged_name = Vec::new();
+        escape(&mut logged_name, name.as_bytes());
         RouteMetrics {
             name: Arc::clone(name),
+            logged_name: logged_name.into(),
             limits: limits.into(),
             cells,
             limit_cells,
@@ -309,6 +315,11 @@ impl RouteMetrics {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the route's name as the log writes it, escaped.
+    pub(super) fn logged_name(&self) -> &[u8] {
+        &self.logged_name
     }
 
     /// Returns the route's name, shared.
