@@ -21,11 +21,21 @@ use crate::response::{
     GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
     RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge, rate_limit,
 };
+use crate::thread_buffer::WriteBuffer;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Fields for which an answer has room from the beginning: most have no more.
 const USUAL_FIELDS: usize = 12;
+
+/// The form of the fields of an answer that its receiver takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldForm {
+    /// Lines of HTTP/1.1, or a map.
+    Lines,
+    /// A map.
+    Map,
+}
 
 /// An answer that the gateway writes itself.
 pub(super) struct OwnAnswer {
@@ -33,6 +43,8 @@ pub(super) struct OwnAnswer {
     pub(super) status: StatusCode,
     /// Its fields, without those that frame it.
     pub(super) fields: HeaderMap,
+    /// The lines of HTTP/1.1 of further fields, none of which is in the map or is `Date`.
+    pub(super) lines: Option<WriteBuffer>,
     /// Its body, which a request with HEAD does not get.
     pub(super) body: Bytes,
 }
@@ -48,7 +60,18 @@ impl OwnAnswer {
         Self {
             status,
             fields,
+            lines: None,
             body: Bytes::new(),
+        }
+    }
+
+    /// Returns an answer with this status and body, whose fields are these lines.
+    fn of_lines(status: StatusCode, lines: WriteBuffer, body: Bytes) -> Self {
+        Self {
+            status,
+            fields: HeaderMap::new(),
+            lines: Some(lines),
+            body,
         }
     }
 
@@ -81,10 +104,21 @@ pub(super) fn refusal(
     request: &RequestHeader,
     context: &Context,
     refusal: &RefusalResponse,
+    form: FieldForm,
 ) -> OwnAnswer {
+    let is_unedited = context.shape().is_none() && context.forward_auth.is_none();
+    if form == FieldForm::Lines && is_unedited && refusal.has_distinct_fields() {
+        let mut lines = WriteBuffer::take();
+        write_fields_of_each(&mut lines, context);
+        refusal.each_field(|name, value| write_field(&mut lines, name.as_str().as_bytes(), value));
+        return OwnAnswer::of_lines(refusal.status, lines, refusal.body.clone());
+    }
     let mut answer = OwnAnswer::with_status(refusal.status, context);
     refusal.each_field(|name, value| {
-        answer.fields.insert(name, value);
+        // Values of the program, of names and numbers, and of the operator's wording, are valid.
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            answer.fields.insert(name.clone(), value);
+        }
     });
     answer.body = refusal.body.clone();
     let mut answer = answer.edited(Kind::Failure, request, context);
@@ -268,9 +302,18 @@ pub(super) fn write_own_fields(into: &mut Vec<u8>, context: &Context) {
             write(name, itoa::Buffer::new().format(number).as_bytes());
         }
     }
-    write(&X_REQUEST_ID, context.request_id.text().as_bytes());
+    write_fields_of_each(into, context);
+}
+
+/// Appends the lines of the fields that each answer has.
+fn write_fields_of_each(into: &mut Vec<u8>, context: &Context) {
+    into.extend_from_slice(X_REQUEST_ID.as_str().as_bytes());
+    into.extend_from_slice(b": ");
+    context.request_id.write(into);
+    into.extend_from_slice(b"\r\n");
     if let Some(value) = strict_transport(context) {
-        write(&STRICT_TRANSPORT_SECURITY, value.as_bytes());
+        let name = STRICT_TRANSPORT_SECURITY.as_str();
+        write_field(into, name.as_bytes(), value.as_bytes());
     }
 }
 

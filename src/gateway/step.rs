@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderValue, StatusCode};
 use pingora::http::RequestHeader;
 
-use super::answer::{self, OwnAnswer};
+use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
 use crate::client::AddressSource;
@@ -40,11 +40,12 @@ pub(super) enum Step {
     Prove(Arc<str>),
 }
 
-/// Settles a request that ends with `step`, and returns its answer.
+/// Settles a request that ends with `step`, and returns its answer, with fields of this form.
 pub(super) fn answer_to(
     step: Step,
     request: &RequestHeader,
     context: &mut Context,
+    form: FieldForm,
 ) -> Result<OwnAnswer> {
     Ok(match step {
         Step::Prove(proof) => {
@@ -83,7 +84,7 @@ pub(super) fn answer_to(
             answer::preflight(request, context)
         }
         // Admission has set the disposition of what it rejects.
-        Step::Refuse(refusal) => answer::refusal(request, context, &refusal),
+        Step::Refuse(refusal) => answer::refusal(request, context, &refusal, form),
         Step::Incomplete => answer::missing_key(request, context),
         Step::Reject(problem) => {
             (context.disposition).get_or_insert_with(|| disposition_of(problem));

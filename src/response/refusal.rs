@@ -129,42 +129,51 @@ impl RefusalResponse {
         }
     }
 
+    /// Returns whether each field is written once, and none is protected from edits.
+    #[must_use]
+    pub fn has_distinct_fields(&self) -> bool {
+        match &self.content {
+            RefusalContent::Body(_, rules) => {
+                (rules.as_ref()).is_none_or(|rules| rules.headers.is_empty())
+            }
+            RefusalContent::Page(_) => false,
+            RefusalContent::Grpc(_) => true,
+        }
+    }
+
     /// Calls `write` with every field of the answer but its length, in order.
-    pub fn each_field(&self, mut write: impl FnMut(HeaderName, HeaderValue)) {
-        write(RETRY_AFTER, HeaderValue::from(self.retry_after));
+    pub fn each_field(&self, mut write: impl FnMut(&HeaderName, &[u8])) {
+        let mut number = itoa::Buffer::new();
+        write(&RETRY_AFTER, number.format(self.retry_after).as_bytes());
         if let Some(policy) = &self.fields.policy {
-            write(RATE_LIMIT_POLICY.clone(), policy.clone());
+            write(&RATE_LIMIT_POLICY, policy.as_bytes());
         }
         if let Some(standing) = &self.fields.standing {
-            write(RATE_LIMIT.clone(), standing.clone());
+            write(&RATE_LIMIT, standing.as_bytes());
         }
-        for (name, number) in self.fields.x.into_iter().flat_map(XRateLimit::named) {
-            write(name.clone(), HeaderValue::from(number));
+        for (name, value) in self.fields.x.into_iter().flat_map(XRateLimit::named) {
+            write(name, number.format(value).as_bytes());
         }
         match &self.content {
             RefusalContent::Body(content_type, rules) => {
                 for (name, value) in rules.iter().flat_map(|rules| &rules.headers) {
-                    write(name.clone(), value.clone());
+                    write(name, value.as_bytes());
                 }
                 if rules.as_ref().is_some_and(|rules| varies(rules)) {
-                    write(VARY, HeaderValue::from_static("accept"));
+                    write(&VARY, b"accept");
                 }
-                write(CONTENT_TYPE, content_type.clone());
+                write(&CONTENT_TYPE, content_type.as_bytes());
             }
             RefusalContent::Page(cookie) => {
-                let varies = HeaderValue::from_static("accept, cookie, sec-fetch-dest");
-                write(VARY, varies);
-                write(
-                    CONTENT_TYPE,
-                    HeaderValue::from_static("text/html; charset=utf-8"),
-                );
+                write(&VARY, b"accept, cookie, sec-fetch-dest");
+                write(&CONTENT_TYPE, b"text/html; charset=utf-8");
                 if let Some(cookie) = cookie {
-                    write(SET_COOKIE, cookie.clone());
+                    write(&SET_COOKIE, cookie.as_bytes());
                 }
             }
             RefusalContent::Grpc(fields) => {
                 for (name, value) in fields {
-                    write(name.clone(), value.clone());
+                    write(name, value.as_bytes());
                 }
             }
         }

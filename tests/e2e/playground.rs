@@ -52,7 +52,7 @@ fn written(items: &PolicyItems, verdict: &Verdict) -> String {
             };
             let response = RefusalResponse::new(&rejection, Some(items), fields, &context);
             response.each_field(|name, value| {
-                lines.push(format!("{name}: {}", value.to_str().unwrap()));
+                lines.push(format!("{name}: {}", String::from_utf8_lossy(value)));
             });
         }
     }

@@ -24,7 +24,7 @@ use super::request_body::RequestBody;
 use crate::admission::body_is_read;
 use crate::budgets::ClientAccount;
 use crate::failure::{ClientFailure, Result};
-use crate::gateway::answer::OwnAnswer;
+use crate::gateway::answer::{FieldForm, OwnAnswer};
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
 use crate::gateway::key_body;
@@ -125,6 +125,14 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 BodyFraming::UntilClose
             }
             BodyFraming::Chunked | BodyFraming::UntilClose => BodyFraming::Chunked,
+        }
+    }
+
+    /// Returns the form of the fields of an answer of the gateway's own.
+    pub(super) fn field_form(&self) -> FieldForm {
+        match self.is_http2() {
+            true => FieldForm::Map,
+            false => FieldForm::Lines,
         }
     }
 
@@ -318,7 +326,11 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 .as_bytes(),
             fields: &answer.fields,
         };
-        self.begin_answer(into, head, answer.framing(), NO_OTHERS)?;
+        let write_lines = |into: &mut Vec<u8>| {
+            into.extend_from_slice(answer.lines.as_deref().map_or(&[][..], Vec::as_slice));
+            false
+        };
+        self.begin_answer(into, head, answer.framing(), &write_lines)?;
         if let Some(body) = answer.body_for(&self.method) {
             into.extend_from_slice(body);
             self.body_bytes = body.len() as u64;

@@ -224,7 +224,7 @@ impl Gateway {
         let (mut context, step, head) = (request.context, request.step, &request.head);
         let mut exchange = ClientExchange::new(client, head, request.wire, shutdown, &context);
         let answered = exchange.discard_received().and_then(|()| {
-            let answer = answer_to(step, head, &mut context)?;
+            let answer = answer_to(step, head, &mut context, exchange.field_form())?;
             exchange.append_answer(into, &answer)
         });
         if let Err(failure) = answered
@@ -309,7 +309,7 @@ impl Gateway {
             }
             return self.forward(exchange, context).await;
         }
-        let answer = answer_to(step, exchange.head, context)?;
+        let answer = answer_to(step, exchange.head, context, exchange.field_form())?;
         Box::pin(exchange.answer(answer)).await
     }
 

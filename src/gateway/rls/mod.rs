@@ -20,7 +20,7 @@ use prost::Message;
 use self::answer::CallAnswer;
 use self::messages::{RateLimitDescriptor, RateLimitRequest};
 use super::Gateway;
-use super::answer::OwnAnswer;
+use super::answer::{FieldForm, OwnAnswer};
 use super::body::Prefix;
 use super::context::Context;
 use super::direct::ConnectionFacts;
@@ -250,7 +250,7 @@ impl Gateway {
             }
         }
         let is_unlimited = matches!(step, Step::Reject(GatewayProblem::NoRoute));
-        let own = answer_to(step, &head, &mut context);
+        let own = answer_to(step, &head, &mut context, FieldForm::Map);
         let status = own
             .as_ref()
             .map_or(StatusCode::INTERNAL_SERVER_ERROR, |own| own.status);
