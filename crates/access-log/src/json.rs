@@ -4,6 +4,7 @@
 //! nothing: a nested value is skipped by counting its brackets.
 
 use crate::line::LineError;
+use crate::scan;
 use crate::text::{EscapeSyntax, RawText};
 
 /// The value of a member.
@@ -104,15 +105,15 @@ impl<'a> JsonCursor<'a> {
     }
 
     /// Returns the string that begins here.
-    #[inline]
+    #[inline(always)]
     fn string(self) -> Result<(RawText<'a>, Self), LineError> {
         let inside = self.expect(b'"')?.0;
         let mut escapes = EscapeSyntax::None;
         let mut from = 0;
         loop {
             let rest = inside.get(from..).unwrap_or_default();
-            let at = from + memchr::memchr2(b'"', b'\\', rest).ok_or(MALFORMED)?;
-            if inside[at] == b'"' {
+            let at = from + scan::quote_or_backslash(rest).ok_or(MALFORMED)?;
+            if inside.get(at) == Some(&b'"') {
                 let (text, rest) = inside.split_at(at);
                 let rest = rest.get(1..).unwrap_or_default();
                 return Ok((RawText::new(text, escapes), Self(rest)));
@@ -123,7 +124,7 @@ impl<'a> JsonCursor<'a> {
     }
 
     /// Returns the value that begins here.
-    #[inline]
+    #[inline(always)]
     fn value(self) -> Result<(JsonValue<'a>, Self), LineError> {
         match self.0.first() {
             Some(b'"') => {
@@ -134,19 +135,30 @@ impl<'a> JsonCursor<'a> {
                 let (nested, rest) = self.0.split_at(self.nested_end()?);
                 Ok((JsonValue::Nested(nested), Self(rest)))
             }
-            Some(first) => {
-                let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r');
-                let end = self.0.iter().position(ends).unwrap_or(self.0.len());
-                let (bare, rest) = self.0.split_at(end);
-                let value = match first {
-                    b'-' | b'0'..=b'9' if bare.iter().all(is_in_number) => JsonValue::Number(bare),
-                    _ if matches!(bare, b"true" | b"false" | b"null") => JsonValue::Literal(bare),
-                    _ => return Err(MALFORMED),
-                };
-                Ok((value, Self(rest)))
+            Some(b'-' | b'0'..=b'9') => {
+                let (number, rest) = self.split(is_in_number);
+                let is_ended = rest.0.first().is_none_or(ends_value);
+                is_ended
+                    .then_some((JsonValue::Number(number), rest))
+                    .ok_or(MALFORMED)
+            }
+            Some(_) => {
+                let (bare, rest) = self.split(|byte| !ends_value(byte));
+                let is_literal = matches!(bare, b"true" | b"false" | b"null");
+                is_literal
+                    .then_some((JsonValue::Literal(bare), rest))
+                    .ok_or(MALFORMED)
             }
             None => Err(MALFORMED),
         }
+    }
+
+    /// Splits behind the first bytes that are `inside`.
+    #[inline]
+    fn split(self, inside: impl Fn(&u8) -> bool) -> (&'a [u8], Self) {
+        let end = self.0.iter().position(|byte| !inside(byte));
+        let (before, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
+        (before, Self(rest))
     }
 
     /// Returns the length of the object or array that begins here.
@@ -177,6 +189,10 @@ impl<'a> JsonCursor<'a> {
 
 fn is_in_number(byte: &u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
+}
+
+fn ends_value(byte: &u8) -> bool {
+    matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r')
 }
 
 #[cfg(test)]

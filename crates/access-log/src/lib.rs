@@ -39,6 +39,7 @@ mod lines;
 mod reader;
 mod reorder;
 mod request;
+mod scan;
 mod source;
 mod text;
 mod time;
