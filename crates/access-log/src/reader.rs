@@ -215,14 +215,27 @@ impl LogReader {
 
     /// Returns the next request in the order of time; `None` at the end of all logs.
     pub fn next_request(&mut self) -> Option<LoggedRequest<'_>> {
+        self.read_on()?;
+        self.buffer.take(1).next()
+    }
+
+    /// Returns the next requests in the order of time: at least one, at most `most`, as far as they are of the same second; `None` at the
+    /// end of all logs.
+    pub fn next_batch(&mut self, most: usize) -> Option<Vec<LoggedRequest<'_>>> {
+        self.read_on()?;
+        let mut batch = Vec::with_capacity(most);
+        batch.extend(self.buffer.take(most));
+        Some(batch)
+    }
+
+    /// Reads lines until the next request is known; `None` at the end of all logs.
+    fn read_on(&mut self) -> Option<()> {
         while !self.buffer.advance(self.complete_until()) {
             let behind = self.logs.iter_mut().filter(|log| log.reached.is_some());
-            match behind.min_by_key(|log| log.reached) {
-                Some(log) => log.read_line(&mut self.buffer, &mut self.stats),
-                None => return None,
-            }
+            let log = behind.min_by_key(|log| log.reached)?;
+            log.read_line(&mut self.buffer, &mut self.stats);
         }
-        self.buffer.request()
+        Some(())
     }
 
     /// Returns the time up to which no line comes any more.
@@ -448,6 +461,23 @@ mod tests {
         let (found, _) = read(&[text], &options);
         let times: Vec<u64> = found.iter().map(|(time, _)| *time).collect();
         assert_eq!(times, [7_000, 7_250, 7_500, 7_750, 8_000]);
+    }
+
+    /// Goal: a batch has the next requests of one second, no more than asked for. Method: five lines in one second, two in the next, out of
+    /// order.
+    #[test]
+    fn batches_are_of_one_second() {
+        let lines = [line(8, 6), line(7, 1), line(7, 2), line(7, 3), line(7, 4)];
+        let text = [lines.concat(), line(7, 5), line(8, 7)].concat();
+        let stream: Box<dyn Read> = Box::new(io::Cursor::new(text));
+        let streams = vec![("log".to_owned(), stream)];
+        let mut reader = LogReader::from_streams(streams, &ReadOptions::default()).unwrap();
+        let mut batches = Vec::new();
+        while let Some(batch) = reader.next_batch(3) {
+            let targets = batch.iter().map(|request| request.target.to_vec());
+            batches.push(String::from_utf8(targets.collect::<Vec<_>>().concat()).unwrap());
+        }
+        assert_eq!(batches, ["/1/2/3", "/4/5", "/6/7"]);
     }
 
     proptest! {

@@ -119,10 +119,10 @@ impl ReorderBuffer {
         self.held_bytes += bucket.held() - before;
     }
 
-    /// Returns whether [`Self::advance`] finds a request although lines of later times than `until` may still come.
+    /// Returns whether there are requests to return although lines of later times than `until` may still come. Those that were returned
+    /// are dropped.
     pub(crate) fn advance(&mut self, until: u64) -> bool {
         if self.returned < self.current.order.len() {
-            self.returned += 1;
             return true;
         }
         let Some(oldest) = self.buckets.front() else {
@@ -145,13 +145,16 @@ impl ReorderBuffer {
         if self.spare.len() < SPARE_BUCKETS {
             self.spare.push(last);
         }
-        self.returned = 1;
-        true
+        self.returned = 0;
+        !self.current.order.is_empty()
     }
 
-    /// Returns the request that [`Self::advance`] found.
-    pub(crate) fn request(&self) -> Option<LoggedRequest<'_>> {
-        self.current.request(self.returned.checked_sub(1)?)
+    /// Returns the next requests that [`Self::advance`] found, at most `most`.
+    pub(crate) fn take(&mut self, most: usize) -> impl Iterator<Item = LoggedRequest<'_>> {
+        let begin = self.returned;
+        self.returned = self.current.order.len().min(begin.saturating_add(most));
+        let bucket = &self.current;
+        (begin..self.returned).filter_map(|turn| bucket.request(turn))
     }
 
     /// Returns the index of the bucket of a second, which is made if there is none.
