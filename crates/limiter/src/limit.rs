@@ -219,6 +219,13 @@ impl Limit {
         with_table!(&self.counters.table, table => table.prefetch(key), logs => logs.prefetch(key));
     }
 
+    /// Says the same of a `key` that may have no counter yet: also the lines on which a new one is looked for are on their way. For callers
+    /// that decide over many keys, of which most are new, and know them all beforehand.
+    #[inline]
+    pub fn prefetch_insertion(&self, key: KeyHash) {
+        with_table!(&self.counters.table, table => table.prefetch_insertion(key), logs => logs.prefetch(key));
+    }
+
     /// Returns the decision that `key` would get for `cost` now. Writes nothing.
     #[must_use]
     pub fn peek(&self, key: KeyHash, cost: Cost, now: Timestamp) -> Decision {

@@ -151,6 +151,7 @@ fn to_fetch_a_counter_ahead_changes_nothing() {
         for key in ends.into_iter().chain([key(1), key(2)]) {
             let before = limit.peek(key, Cost::ONE, now);
             limit.prefetch(key);
+            limit.prefetch_insertion(key);
             assert_eq!(limit.peek(key, Cost::ONE, now), before);
         }
         assert_eq!(limit.occupancy(now), occupancy);

@@ -397,6 +397,18 @@ impl<const K: usize> Table<K> {
             .ahead(near);
     }
 
+    /// Asks for the lines of both buckets of `key`, and for those of the filter that its insertion reads.
+    pub(crate) fn prefetch_insertion(&self, key: KeyHash) {
+        let tag = Tag::of(key);
+        for index in self.memory.candidate_buckets(tag) {
+            let bucket = self.memory.bucket(index);
+            for half in Bucket::<K>::halves(tag) {
+                bucket.ahead(half);
+            }
+        }
+        OverflowFilter::ahead(self.memory.filter(), tag);
+    }
+
     /// The slot `slot` of the bucket `bucket_index`.
     #[inline(always)]
     fn place(&self, bucket_index: usize, slot: usize) -> SlotPlace<'_, K> {

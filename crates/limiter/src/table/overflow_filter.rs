@@ -39,6 +39,7 @@
 //! begin with overflow words in which they never were.
 
 use crate::capacity::Capacity;
+use crate::prefetch::ahead;
 use crate::rate::Period;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
@@ -103,6 +104,14 @@ impl<'t> OverflowFilter<'t> {
         // SeqCst, here and below: what the copy to a successor misses is told to it (`limit::edit`).
         now.as_secs() < self.words[0].load(Ordering::SeqCst)
             || self.parts_of(tag).all(|part| self.is_marked(part, stamp))
+    }
+
+    /// Asks for the first of `words` that [`contains`](Self::contains) reads for this key: in most filters it is not marked, and no other
+    /// is read.
+    pub(crate) fn ahead(words: &'t [AtomicU64], tag: Tag) {
+        let parts = (words.len() - HEADER_WORDS) / 2 * MARKS;
+        let [point, _] = tag.points();
+        ahead(&words[HEADER_WORDS + scale(point, parts) / MARKS * 2]);
     }
 
     /// Finds this key until then.
