@@ -1,6 +1,5 @@
 //! Computes the keys by which all limits of a route count a request, for those that report about keys.
 
-use arrayvec::ArrayVec;
 use sluicegate_limiter::{KeyHash, MAX_ASKS};
 
 use super::key::{KeySeed, RequestFacts};
@@ -12,17 +11,15 @@ use crate::rejection::MissingKeys;
 pub const MAX_LIMIT_KEYS: usize = 2 * MAX_ASKS;
 
 /// Returns the key of a request for each of `limits`, in the order of the route; `None` where a limit does not count it.
-#[must_use]
 pub fn limit_keys(
     limits: &RouteLimits,
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
-) -> ArrayVec<Option<KeyHash>, MAX_LIMIT_KEYS> {
+) -> impl Iterator<Item = Option<KeyHash>> {
     let mut missing = MissingKeys::default();
     let each = limits.iter().enumerate().take(MAX_LIMIT_KEYS);
-    each.map(|(index, active)| {
+    each.map(move |(index, active)| {
         let key = request_key(index, active, facts, seed, &mut missing)?;
         Some(key.key)
     })
-    .collect()
 }

@@ -140,7 +140,7 @@ pub struct Located<'a> {
     token: PresentedToken<'a>,
 }
 
-impl Located<'_> {
+impl<'a> Located<'a> {
     /// Returns what was found out of the client.
     #[must_use]
     pub fn known_client(&self) -> KnownClient {
@@ -152,7 +152,7 @@ impl Located<'_> {
 
     /// Returns the limits that apply: none for a client on an allow list.
     #[must_use]
-    pub fn limits(&self) -> &RouteLimits {
+    pub fn limits(&self) -> &'a RouteLimits {
         match self.standing {
             ListMatch::Allowed(_) => RouteLimits::none(),
             ListMatch::Ordinary | ListMatch::Blocked(_) => &self.route.limits,

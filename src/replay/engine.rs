@@ -1,10 +1,8 @@
 //! Runs logged requests through the stages of one configuration, and counts what becomes of them.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::mem;
 use std::time::Duration;
 
-use ahash::AHashMap;
 use arrayvec::ArrayVec;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest, LoggedTreatment};
@@ -13,25 +11,24 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
 use super::limit_counts::{CountedDecision, LimitDecision, LimitTally};
-use super::logged_client::locate_logged;
-use super::logged_head::LoggedHeads;
-use super::recorded_templates::RecordedTemplates;
+use super::prepare::{LocatedRequest, MAX_BATCH, PreparedRequest, RequestStages};
 use crate::admission::{
-    Admission, AdmissionReport, ChargeTiming, KeySeed, KnownBody, LimitEvent, LimitNote,
+    Admission, AdmissionReport, Admitted, ChargeTiming, KeySeed, LimitEvent, LimitNote,
     MAX_LIMIT_KEYS, RequestEnd, RequestFacts, ResponseSource, RouteLimits, admit, admit_as,
-    key_values, limit_keys,
+    key_values,
 };
-use crate::client::{AddressSource, ListMatch, PeerTrust, hop};
+use crate::client::ListMatch;
 use crate::config::rules::{LoggedKeys, Name, Rules};
-use crate::gateway::Located;
 use crate::record::{RequestDisposition, RequestMetrics};
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
-use crate::response::GatewayProblem;
 use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::state::CounterStorage;
 
 /// The decisions of all limits of a route over one request, by their index on the route.
 type RouteDecisions = ArrayVec<LimitDecision, MAX_LIMIT_KEYS>;
+
+/// The result of each request of a batch.
+pub(super) type BatchOutcomes = ArrayVec<ReplayOutcome, MAX_BATCH>;
 
 /// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,18 +62,20 @@ pub(super) struct OutcomeCounts {
 
 /// One configuration with the state of its limits.
 pub(super) struct ReplayEngine {
-    snapshot: Snapshot,
-    seed: KeySeed,
-    heads: LoggedHeads,
+    stages: RequestStages,
     pub(super) coverage: LogCoverage,
-    /// Each limit with its counts.
-    pub(super) limits: Vec<(Name, LimitTally)>,
-    recorded: RecordedTemplates,
-    routes: Vec<RouteTally>,
-    /// Indexes of `routes`, by the address of the route.
-    route_indexes: AHashMap<usize, usize>,
-    in_flight: RequestsInFlight,
     pub(super) counts: OutcomeCounts,
+    tallies: RouteTallies,
+    in_flight: RequestsInFlight,
+    /// The room for the keys of a batch.
+    keys: Vec<Option<KeyHash>>,
+}
+
+/// The counts of all limits and routes.
+struct RouteTallies {
+    /// Each limit with its counts.
+    limits: Vec<(Name, LimitTally)>,
+    routes: Vec<RouteTally>,
 }
 
 /// The counts of one route.
@@ -114,7 +113,6 @@ impl ReplayEngine {
             limits: indexes(route),
         });
         let routes: Vec<RouteTally> = routes.collect();
-        let addresses = snapshot.routes.iter().map(address);
         let used = |name: &Name| {
             let index = names.iter().position(|other| other == name);
             routes
@@ -135,48 +133,52 @@ impl ReplayEngine {
                     .push(format!("limit {name}: no route has it"));
             }
         }
+        let limits = names
+            .iter()
+            .map(|name| (name.clone(), LimitTally::new(start)));
         Self {
-            heads: LoggedHeads::new(&snapshot, facts, host),
-            recorded: RecordedTemplates::new(&snapshot.rules, facts),
-            seed: seed.clone(),
+            tallies: RouteTallies {
+                limits: limits.collect(),
+                routes,
+            },
+            stages: RequestStages::new(snapshot, seed, facts, host),
             coverage,
-            limits: names
-                .iter()
-                .map(|name| (name.clone(), LimitTally::new(start)))
-                .collect(),
-            route_indexes: addresses.zip(0..).collect(),
-            routes,
-            snapshot,
             in_flight: RequestsInFlight::default(),
+            keys: Vec::new(),
             counts: OutcomeCounts::default(),
         }
     }
 
     /// Returns the request fields that must be read from the log.
     pub(super) fn wanted_fields(&self) -> impl Iterator<Item = &str> {
-        self.heads.wanted()
+        self.stages.wanted_fields()
     }
 
     /// Returns the rules, as far as they are judged.
     pub(super) fn rules(&self) -> &Rules {
-        &self.snapshot.rules
+        &self.stages.snapshot.rules
     }
 
     /// Returns the routes with their counts.
     pub(super) fn routes(&self) -> &[RouteTally] {
-        &self.routes
+        &self.tallies.routes
+    }
+
+    /// Returns each limit with its counts.
+    pub(super) fn limits(&self) -> &[(Name, LimitTally)] {
+        &self.tallies.limits
     }
 
     /// Returns the counts of the limit with this name.
     pub(super) fn counts_of(&self, name: &str) -> Option<&LimitTally> {
-        let mut limits = self.limits.iter();
+        let mut limits = self.limits().iter();
         let (_, counts) = limits.find(|(other, _)| **other == *name)?;
         Some(counts)
     }
 
     /// Returns the name of the limit at this index.
     pub(super) fn limit_name(&self, index: usize) -> &str {
-        self.limits.get(index).map_or("", |(name, _)| name)
+        self.limits().get(index).map_or("", |(name, _)| name)
     }
 
     /// Returns the number of requests whose end came early, since too many were in flight.
@@ -184,15 +186,101 @@ impl ReplayEngine {
         self.in_flight.settled_early
     }
 
-    /// Decides over a request. Requests come in the order of time.
-    pub(super) fn replay(&mut self, request: &LoggedRequest<'_>) -> ReplayOutcome {
-        self.settle_until(Timestamp::from_nanos(request.time));
+    /// Decides over at most [`MAX_BATCH`] requests, and returns the result of each. Requests come in the order of time.
+    pub(super) fn replay(&mut self, requests: &[LoggedRequest<'_>]) -> BatchOutcomes {
+        let heads = self.stages.heads(requests);
+        let mut keys = mem::take(&mut self.keys);
+        keys.clear();
+        let each = requests.iter().zip(&heads);
+        let prepared: Vec<PreparedRequest<'_>> = each
+            .map(|(request, head)| self.stages.prepare(request, head.as_ref(), &mut keys))
+            .collect();
+        for request in &prepared {
+            self.tallies.fetch(request, &keys);
+        }
+        let mut decider = RequestDecider {
+            seed: &self.stages.seed,
+            keys: &keys,
+            tallies: &mut self.tallies,
+            in_flight: &mut self.in_flight,
+            counts: &mut self.counts,
+        };
+        let each = requests.iter().zip(&prepared).take(MAX_BATCH);
+        let outcomes = each.map(|(request, prepared)| decider.replay(request, prepared));
+        let outcomes = outcomes.collect();
+        self.keys = keys;
+        outcomes
+    }
+
+    /// Settles all requests that are still in flight.
+    pub(super) fn finish(&mut self) {
+        let end = Timestamp::from_nanos(u64::MAX);
+        self.tallies.settle_until(end, &mut self.in_flight);
+    }
+}
+
+impl RouteTallies {
+    /// Fetches the counts of the keys of a request.
+    fn fetch(&self, request: &PreparedRequest<'_>, keys: &[Option<KeyHash>]) {
+        let PreparedRequest::Located(request) = request else {
+            return;
+        };
+        let keys = request.keys(keys).iter();
+        for (key, index) in keys.zip(self.indexes(request.route)) {
+            if let (Some(key), Some((_, counts))) = (key, self.limits.get(*index)) {
+                counts.keys.fetch(key.bits());
+            }
+        }
+    }
+
+    /// Returns the indexes of the limits of a route.
+    fn indexes(&self, route: usize) -> &[usize] {
+        self.routes.get(route).map_or(&[], |route| &route.limits)
+    }
+
+    fn settle_until(&mut self, now: Timestamp, in_flight: &mut RequestsInFlight) {
+        while let Some((route, notes)) = in_flight.settle_due(now) {
+            self.count_notes(route, &notes);
+        }
+    }
+
+    fn count_notes(&mut self, route: usize, notes: &[LimitNote]) {
+        for note in notes {
+            let index = self.indexes(route).get(usize::from(note.limit)).copied();
+            if note.event == LimitEvent::Released
+                && let Some((_, counts)) = index.and_then(|index| self.limits.get_mut(index))
+            {
+                counts.refunded += 1;
+            }
+        }
+    }
+}
+
+/// Decides over prepared requests.
+struct RequestDecider<'e> {
+    seed: &'e KeySeed,
+    /// The keys of the batch.
+    keys: &'e [Option<KeyHash>],
+    tallies: &'e mut RouteTallies,
+    in_flight: &'e mut RequestsInFlight,
+    counts: &'e mut OutcomeCounts,
+}
+
+impl RequestDecider<'_> {
+    fn replay(
+        &mut self,
+        request: &LoggedRequest<'_>,
+        prepared: &PreparedRequest<'_>,
+    ) -> ReplayOutcome {
+        let now = Timestamp::from_nanos(request.time);
+        self.tallies.settle_until(now, self.in_flight);
         let limited_before = request.treatment == LoggedTreatment::Limited;
         self.counts.limited_when_logged += u64::from(limited_before);
         self.counts.requests += 1;
-        let outcome = match request.treatment {
-            LoggedTreatment::Malformed => ReplayOutcome::NotReplayed,
-            _ => self.decide(request),
+        let outcome = match prepared {
+            PreparedRequest::NotReplayed => ReplayOutcome::NotReplayed,
+            PreparedRequest::Rejected(disposition) => ReplayOutcome::Rejected(*disposition, None),
+            PreparedRequest::Located(located) => self.decide(request, located, now),
         };
         let count = match outcome {
             ReplayOutcome::Admitted => &mut self.counts.admitted,
@@ -208,175 +296,117 @@ impl ReplayEngine {
         outcome
     }
 
-    /// Settles all requests that are still in flight.
-    pub(super) fn finish(&mut self) {
-        self.settle_until(Timestamp::from_nanos(u64::MAX));
-    }
-
-    fn settle_until(&mut self, now: Timestamp) {
-        while let Some((route, notes)) = self.in_flight.settle_due(now) {
-            self.count_notes(route, &notes);
-        }
-    }
-
-    fn count_notes(&mut self, route: usize, notes: &[LimitNote]) {
-        for note in notes {
-            let index = self
-                .routes
-                .get(route)
-                .and_then(|route| route.limits.get(usize::from(note.limit)));
-            if note.event == LimitEvent::Released
-                && let Some((_, counts)) = index.and_then(|index| self.limits.get_mut(*index))
-            {
-                counts.refunded += 1;
-            }
-        }
-    }
-
-    fn decide(&mut self, request: &LoggedRequest<'_>) -> ReplayOutcome {
-        let rejected = |disposition| ReplayOutcome::Rejected(disposition, None);
-        let Some(logged) = self.heads.head(&self.snapshot, request) else {
-            return rejected(RequestDisposition::Rejected);
+    fn decide(
+        &mut self,
+        request: &LoggedRequest<'_>,
+        prepared: &LocatedRequest<'_>,
+        now: Timestamp,
+    ) -> ReplayOutcome {
+        self.counts.hidden_clients += u64::from(prepared.is_hidden);
+        let RouteTallies { limits, routes } = &mut *self.tallies;
+        let route = routes.get_mut(prepared.route);
+        let Some(route) = route else {
+            return ReplayOutcome::Admitted;
         };
-        let head = logged.as_request();
-        let located = match locate_logged(&self.snapshot, request, &logged, &head) {
-            Ok(located) => located,
-            Err(GatewayProblem::NoRoute) => return rejected(RequestDisposition::NoRoute),
-            Err(_) => return rejected(RequestDisposition::Rejected),
-        };
-        let is_hidden = located.client.source == AddressSource::Connection
-            && hop(logged.peer, &self.snapshot.rules.client) == PeerTrust::Trusted;
-        self.counts.hidden_clients += u64::from(is_hidden);
-        let route = self
-            .route_indexes
-            .get(&address(located.route))
-            .copied()
-            .unwrap_or(0);
-        if let Some(counts) = self.routes.get_mut(route) {
-            counts.requests += 1;
+        route.requests += 1;
+        if let ListMatch::Blocked(_) = prepared.located.standing {
+            return ReplayOutcome::Rejected(RequestDisposition::Blocked, None);
         }
-        if let ListMatch::Blocked(_) = located.standing {
-            return rejected(RequestDisposition::Blocked);
-        }
-        if located.preflight.is_some() {
-            // A gateway answers it before any limit.
+        if !prepared.is_limited() {
             return ReplayOutcome::Admitted;
         }
-        let now = Timestamp::from_nanos(request.time);
-        let recorded = self.recorded.keys(request);
-        let facts = RequestFacts {
-            recorded: &recorded,
-            hits: judged_hits(request),
-            ..located.facts(KnownBody::Unread, now)
-        };
-        let limits = located.limits();
-        let keys = limit_keys(limits, &facts, &self.seed);
         let mut missing = MissingKeys::default();
+        let facts = prepared.facts();
+        let (asked, seed) = (prepared.limits(), self.seed);
         let charging = match request.hits {
             Some(0) => ChargeTiming::Held,
             _ => ChargeTiming::AtOnce,
         };
         let admission = match charging {
-            ChargeTiming::AtOnce => admit(limits, &facts, &self.seed, now, &mut missing),
-            ChargeTiming::Held => admit_as(charging, limits, &facts, &self.seed, now, &mut missing),
+            ChargeTiming::AtOnce => admit(asked, &facts, seed, now, &mut missing),
+            ChargeTiming::Held => admit_as(charging, asked, &facts, seed, now, &mut missing),
         };
         let mut decisions = RouteDecisions::new();
-        decisions.extend(
-            limits
-                .iter()
-                .map(|_| LimitDecision::NotEvaluated)
-                .take(MAX_LIMIT_KEYS),
-        );
-        let indexes = self
-            .routes
-            .get(route)
-            .map_or(&[][..], |route| &route.limits);
+        let undecided = prepared
+            .limits()
+            .iter()
+            .map(|_| LimitDecision::NotEvaluated);
+        decisions.extend(undecided.take(MAX_LIMIT_KEYS));
+        let report = match &admission {
+            Admission::Admitted(_, report) | Admission::Rejected(_, report) => report.as_ref(),
+            Admission::NeedsStore => None,
+        };
+        if let Some(report) = report {
+            read_report(report, &mut decisions);
+            count_report(report, &route.limits, limits);
+        }
         let mut refunds = Vec::new();
         let (outcome, pending) = match admission {
             Admission::Admitted(mut admitted, report) => {
-                let delay = report
-                    .as_ref()
-                    .map_or(Duration::ZERO, |report| report.verdict.delay());
-                if let Some(report) = &report {
-                    read_report(report, &mut decisions);
-                    count_report(report, indexes, &mut self.limits);
-                }
                 if charging == ChargeTiming::Held {
                     refunds = admitted.settle(None, now);
                     admitted.finish_response();
                 }
                 let is_held = admitted.is_pending() || admitted.holds_permits();
                 let flight = is_held.then(|| {
-                    let begun = now.saturating_add(delay);
-                    let after = |nanos: Option<u64>| {
-                        begun.saturating_add(Duration::from_nanos(nanos.unwrap_or(0)))
-                    };
-                    InFlightRequest {
-                        admitted,
-                        answered: after(request.first_byte.or(request.duration)),
-                        ended: after(request.duration),
-                        response: response(request),
-                        fields: cost_fields(limits, request),
-                        end: RequestEnd {
-                            sent: request.bytes,
-                            received: None,
-                            duration: request.duration.map(Duration::from_nanos),
-                            ..RequestEnd::default()
-                        },
-                        route,
-                    }
+                    let delay = report.map_or(Duration::ZERO, |report| report.verdict.delay());
+                    in_flight(admitted, request, prepared, now.saturating_add(delay))
                 });
                 (ReplayOutcome::Admitted, flight)
             }
-            Admission::Rejected(rejection, report) => {
-                if let Some(report) = &report {
-                    read_report(report, &mut decisions);
-                    count_report(report, indexes, &mut self.limits);
-                }
+            Admission::Rejected(rejection, _) => {
                 let by = read_rejection(&rejection, &missing, &mut decisions);
-                let by = by.and_then(|limit| indexes.get(limit)).copied();
-                (
-                    ReplayOutcome::Rejected(RequestDisposition::rejected(&rejection), by),
-                    None,
-                )
+                let by = by.and_then(|limit| route.limits.get(limit)).copied();
+                let disposition = RequestDisposition::rejected(&rejection);
+                (ReplayOutcome::Rejected(disposition, by), None)
             }
             // No limit has a store here.
-            Admission::NeedsStore => (rejected(RequestDisposition::RefusedStoreAway), None),
+            Admission::NeedsStore => {
+                let disposition = RequestDisposition::RefusedStoreAway;
+                (ReplayOutcome::Rejected(disposition, None), None)
+            }
         };
-        // An allowed request has the status of the decision, not that of a response.
-        let is_answered =
-            request.treatment != LoggedTreatment::Allowed && (200..300).contains(&request.status);
+        let keys = prepared.keys(self.keys);
         count_decisions(
-            &located,
-            &facts,
+            request,
+            (prepared, &facts, keys),
             &decisions,
-            &keys,
-            is_answered,
-            indexes,
-            &mut self.limits,
+            &route.limits,
+            limits,
         );
-        if let ReplayOutcome::Rejected(..) = outcome
-            && let Some(counts) = self.routes.get_mut(route)
-        {
-            counts.limited += 1;
+        if let ReplayOutcome::Rejected(..) = outcome {
+            route.limited += 1;
         }
-        self.count_notes(route, &refunds);
+        self.tallies.count_notes(prepared.route, &refunds);
         if let Some((route, notes)) = pending.and_then(|pending| self.in_flight.add(pending)) {
-            self.count_notes(route, &notes);
+            self.tallies.count_notes(route, &notes);
         }
         outcome
     }
 }
 
-/// Returns the number of requests that the limits judge: a question whether there is room is judged as one request.
-fn judged_hits(request: &LoggedRequest<'_>) -> NonZeroU32 {
-    let hits = request.hits.and_then(NonZeroU32::new);
-    hits.unwrap_or(NonZeroU32::MIN)
-}
-
-/// Returns the address by which a route is known.
-fn address(route: &Arc<ActiveRoute>) -> usize {
-    Arc::as_ptr(route).addr()
+/// Returns an admitted request that waits for its response and its end, whose turn comes at `begun`.
+fn in_flight(
+    admitted: Admitted,
+    request: &LoggedRequest<'_>,
+    prepared: &LocatedRequest<'_>,
+    begun: Timestamp,
+) -> InFlightRequest {
+    let after = |nanos: Option<u64>| begun.saturating_add(Duration::from_nanos(nanos.unwrap_or(0)));
+    InFlightRequest {
+        admitted,
+        answered: after(request.first_byte.or(request.duration)),
+        ended: after(request.duration),
+        response: response(request),
+        fields: cost_fields(prepared.limits(), request),
+        end: RequestEnd {
+            sent: request.bytes,
+            received: None,
+            duration: request.duration.map(Duration::from_nanos),
+            ..RequestEnd::default()
+        },
+        route: prepared.route,
+    }
 }
 
 /// Enters the decisions of a report.
@@ -475,19 +505,20 @@ fn count_report(report: &AdmissionReport, indexes: &[usize], limits: &mut [(Name
 
 /// Counts the decision of each limit over a request.
 fn count_decisions(
-    located: &Located<'_>,
-    facts: &RequestFacts<'_>,
+    request: &LoggedRequest<'_>,
+    (prepared, facts, keys): (&LocatedRequest<'_>, &RequestFacts<'_>, &[Option<KeyHash>]),
     decisions: &RouteDecisions,
-    keys: &[Option<KeyHash>],
-    is_answered: bool,
     indexes: &[usize],
     limits: &mut [(Name, LimitTally)],
 ) {
+    // An allowed request has the status of the decision, not that of a response.
+    let is_answered =
+        request.treatment != LoggedTreatment::Allowed && (200..300).contains(&request.status);
     let each = decisions
         .iter()
         .zip(keys)
         .zip(indexes)
-        .zip(located.limits().iter());
+        .zip(prepared.limits().iter());
     for (((decision, key), index), active) in each {
         let counted = CountedDecision {
             now: facts.now,

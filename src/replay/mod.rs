@@ -20,6 +20,7 @@ mod key_counts;
 mod limit_counts;
 mod logged_client;
 mod logged_head;
+mod prepare;
 mod recorded_templates;
 mod report;
 mod run;

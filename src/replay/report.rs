@@ -193,7 +193,7 @@ impl ReplayReport {
             let mut unjudged = engine.coverage.not_judged.iter();
             !unjudged.any(|limit| limit.limit == name)
         };
-        let limits = engine.limits.iter().filter(|(name, _)| is_judged(name));
+        let limits = engine.limits().iter().filter(|(name, _)| is_judged(name));
         let limits = limits.filter_map(|(name, counts)| {
             let report = LimitReport::of(rules.limits.get(name)?, counts);
             Some((name.to_string(), report))

@@ -8,6 +8,7 @@ use sluicegate_limiter::{Seed, Timestamp};
 use super::compare::{ConfigComparison, RequestChanges};
 use super::decision_log::DecisionLog;
 use super::engine::ReplayEngine;
+use super::prepare::MAX_BATCH;
 use super::report::{LogSummary, ReplayReport, ReplayedSpan};
 use crate::admission::KeySeed;
 use crate::config::rules::Rules;
@@ -86,19 +87,24 @@ impl ReplayRun {
     ) -> io::Result<ReplayReport> {
         let mut span = ReplayedSpan::default();
         let mut replayed = 0_u64;
-        while let Some(request) = self.reader.next_request() {
-            let time = Timestamp::from_nanos(request.time);
-            span.ends = Some((span.ends.map_or(time, |(first, _)| first), time));
-            let outcome = self.engine.replay(&request);
+        while let Some(batch) = self.reader.next_batch(MAX_BATCH) {
+            let outcomes = self.engine.replay(&batch);
             if let Some(compared) = &mut self.against {
-                let before = compared.engine.replay(&request);
-                compared.changes.add(before, outcome);
+                let before = compared.engine.replay(&batch);
+                for (before, outcome) in before.iter().zip(&outcomes) {
+                    compared.changes.add(*before, *outcome);
+                }
             }
-            if let Some(decisions) = &mut self.decisions {
-                decisions.write(&request, outcome, &self.engine)?;
+            for (request, outcome) in batch.iter().zip(&outcomes) {
+                let time = Timestamp::from_nanos(request.time);
+                span.ends = Some((span.ends.map_or(time, |(first, _)| first), time));
+                if let Some(decisions) = &mut self.decisions {
+                    decisions.write(request, *outcome, &self.engine)?;
+                }
             }
-            replayed += 1;
-            if replayed.is_multiple_of(PROGRESS_STEP) {
+            let before = replayed / PROGRESS_STEP;
+            replayed += outcomes.len() as u64;
+            if replayed / PROGRESS_STEP > before {
                 progress(replayed, self.reader.progress());
             }
         }

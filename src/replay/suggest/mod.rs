@@ -210,7 +210,7 @@ fn add(
         ..located.facts(KnownBody::Unread, Timestamp::from_nanos(request.time))
     };
     let limits = &located.route.limits;
-    let Some(Some(key)) = limit_keys(limits, &facts, seed).first().copied() else {
+    let Some(Some(key)) = limit_keys(limits, &facts, seed).next() else {
         return false;
     };
     let hits = HitsAt {
