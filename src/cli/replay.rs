@@ -19,7 +19,7 @@ pub(super) struct ReplayCommand {
     /// The logs, plain, gzip or zstd, in any order; - is the standard input.
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
-    /// The configuration to judge the requests by.
+    /// The configuration to judge the requests by; without listeners and origins it is enough, as `suggest` prints it.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// A configuration to compare with: which requests and keys only one of both rejects.
@@ -71,7 +71,7 @@ impl ReplayCommand {
         let format =
             format.map_err(|message| fails(USAGE, &format_args!("--format: {message}")))?;
         let load = |path: &Path| {
-            let loaded = config::load(path, route::review);
+            let loaded = config::load_part(path, route::review);
             let loaded = loaded.map_err(|problems| fails(USAGE, &problems));
             loaded.map(|loaded| loaded.rules)
         };

@@ -13,6 +13,7 @@ use super::environment::{BoundedEnvironment, Environment, OfflineEnvironment};
 use super::form::KeyConstraints;
 use super::include::IncludedTexts;
 use super::parsed_tables::ParsedTables;
+use super::part;
 use super::problem::{Problem, Problems, Severity};
 use super::renamed_keys;
 use super::report::ProblemReport;
@@ -31,6 +32,15 @@ pub struct Loaded {
     pub warnings: Problems,
 }
 
+/// The extent of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConfigExtent {
+    /// All that a gateway needs.
+    Whole,
+    /// It may lack what only a gateway needs.
+    Part,
+}
+
 /// Reads a configuration file; `review` checks its routes together.
 ///
 /// Relative paths in it begin at its directory. Names of servers are resolved now, which blocks for some seconds at most; one that does not
@@ -42,6 +52,17 @@ pub struct Loaded {
 pub fn load(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
     let (name, text) = text_of(path)?;
     parse_in(&name, &text, &BoundedEnvironment::default(), review)
+}
+
+/// Reads a configuration file as [`load`] does, for a command that opens no port: the file may lack listeners, and its routes then need not
+/// say where requests go.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, or why it cannot be read.
+pub fn load_part(path: &Path, review: RouteReview) -> Result<Loaded, Problems> {
+    let (name, text) = text_of(path)?;
+    parse_part_in(&name, &text, &BoundedEnvironment::default(), review)
 }
 
 /// Reads a configuration file as [`load`] does, while `in_force` is the configuration in force: its databases need not be verified again
@@ -71,7 +92,13 @@ pub fn load_offline(path: &Path, review: RouteReview) -> Problems {
 /// Checks a text like [`load_offline`] checks a file.
 #[must_use]
 pub fn parse_offline(file_name: &str, text: &str, review: RouteReview) -> Problems {
-    let (_, problems) = read_in(file_name, text, &OfflineEnvironment, review);
+    let (_, problems) = read_in(
+        file_name,
+        text,
+        &OfflineEnvironment,
+        review,
+        ConfigExtent::Whole,
+    );
     problems
 }
 
@@ -152,7 +179,36 @@ pub fn parse_in(
     environment: &dyn Environment,
     review: RouteReview,
 ) -> Result<Loaded, Problems> {
-    let (rules, problems) = read_in(file_name, text, environment, review);
+    loaded(read_in(
+        file_name,
+        text,
+        environment,
+        review,
+        ConfigExtent::Whole,
+    ))
+}
+
+/// Reads a configuration as [`load_part`] does, on a machine that answers as `environment` does.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub(super) fn parse_part_in(
+    file_name: &str,
+    text: &str,
+    environment: &dyn Environment,
+    review: RouteReview,
+) -> Result<Loaded, Problems> {
+    loaded(read_in(
+        file_name,
+        text,
+        environment,
+        review,
+        ConfigExtent::Part,
+    ))
+}
+
+fn loaded((rules, problems): (Option<Rules>, Problems)) -> Result<Loaded, Problems> {
     match rules {
         Some(rules) if problems.count(Severity::Error) == 0 => Ok(Loaded {
             rules,
@@ -168,11 +224,15 @@ fn read_in(
     text: &str,
     environment: &dyn Environment,
     review: RouteReview,
+    extent: ConfigExtent,
 ) -> (Option<Rules>, Problems) {
     let texts = IncludedTexts::gather(file_name, text, environment);
     let report = ProblemReport::new(texts.source(), environment, file_name);
     let (mut table, faults) = texts.tree(&report);
     renamed_keys::apply(&mut table, &report);
+    if extent == ConfigExtent::Part {
+        part::complete(&mut table);
+    }
     let written = Arc::new(WrittenConfig::of(&table));
     env_variables::fill(&mut table, &report);
     let rules = walk(&table, &report, review).map(|rules| Rules {

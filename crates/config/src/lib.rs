@@ -55,6 +55,7 @@ mod normalizer;
 mod override_rows;
 mod overrides;
 mod parsed_tables;
+mod part;
 mod pattern;
 mod prefixes;
 mod problem;
@@ -84,7 +85,7 @@ pub use self::algorithm::algorithm_name;
 pub use self::condition::Condition;
 pub use self::environment::{Environment, NoEnvironment, SystemEnvironment, matching};
 pub use self::file::{
-    Loaded, known_keys, load, load_again, load_offline, parse, parse_in, parse_offline,
+    Loaded, known_keys, load, load_again, load_offline, load_part, parse, parse_in, parse_offline,
 };
 pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
 pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};

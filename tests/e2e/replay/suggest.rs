@@ -71,14 +71,8 @@ async fn a_suggestion_spares_ordinary_clients_and_names_the_robot() {
         text.contains("action = \"shadow\"") && text.contains("What replay says of it"),
         "{text}"
     );
-    // It can be pasted: behind a listener, with an answer for its route.
-    let config = files.config(
-        "suggested.toml",
-        &format!(
-            "{}respond = {{ status = 200 }}\n",
-            spared["config"].as_str().unwrap()
-        ),
-    );
+    // The output is a configuration that replay takes, although it has no listener.
+    let config = files.write("suggested.toml", text);
     let report = report(&[&log, "--config", &config]).await;
     let limit = &report["limits"]["suggested"];
     assert_eq!(
