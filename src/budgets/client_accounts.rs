@@ -12,6 +12,7 @@
 //! # Limits
 //! An account exists while a connection, a request or a charge refers to it, so there are no more accounts than of those.
 
+use std::mem;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -41,6 +42,8 @@ pub enum Resource {
     KeyBodyBytes,
     /// Bytes of bodies that are kept for another attempt.
     ReplayBytes,
+    /// Bytes of heads that are not whole, and of bodies that were sent ahead.
+    ReceivedBytes,
 }
 
 /// The accounts of the clients that hold something.
@@ -83,7 +86,7 @@ struct AccountShards {
 }
 
 impl Resource {
-    const COUNT: usize = Self::ReplayBytes as usize + 1;
+    const COUNT: usize = Self::ReceivedBytes as usize + 1;
 }
 
 impl Default for ClientAccounts {
@@ -147,6 +150,11 @@ impl AccountCharge {
     /// Returns the account.
     pub(super) fn account(&self) -> &ClientAccount {
         &self.account
+    }
+
+    /// Adds another charge of the same account and resource.
+    pub(super) fn absorb(&mut self, other: &mut Self) {
+        self.amount += mem::take(&mut other.amount);
     }
 
     /// Returns so much of the charge.

@@ -1,11 +1,12 @@
 //! Bounds the bytes that the process holds for its clients: a maximum in all, and for one client no more than is left.
 //!
-//! There are three budgets. An origin sends faster than a client reads, and the bytes between them are in the gateway's memory: each answer
-//! reserves the maximum that it may hold (`crate::gateway::unread` decides when, and how much). A body from which a limit takes its key is
-//! read before the request is decided, as slowly as its client sends it: the request reserves the maximum of that
-//! (`crate::gateway::key_body`). A body that is kept for another attempt reserves what is kept (`crate::gateway::replay_bytes`). Each holds
-//! little, but a client may have a thousand of them, and there are many clients. What finds no room is counted, and answered with 503, cut
-//! off, or not kept.
+//! There are four budgets. An origin sends faster than a client reads, and the bytes between them are in the gateway's memory: each
+//! answer reserves the maximum that it may hold (`crate::gateway::unread` decides when, and how much). A body from which a limit takes
+//! its key is read before the request is decided, as slowly as its client sends it: the request reserves the maximum of that
+//! (`crate::gateway::key_body`). A body that is kept for another attempt reserves what is kept (`crate::gateway::replay_bytes`). What the
+//! listener holds before the gateway passes it on, heads and frames that are not whole and bodies that are sent ahead over HTTP/2, is
+//! reserved while it waits (`crate::listener`). Each holds little, but a client may have a thousand of them, and there are many clients.
+//! What finds no room is counted, and answered with 503, cut off, or not kept.
 //!
 //! One client may reserve as much as is left. So one alone has half of the budget, two have a third each, and a new client
 //! always finds room: no share per client has to be configured. A trusted proxy that names no client has no bound of its own.
@@ -13,6 +14,7 @@
 //! # Concurrency
 //! Two clients that enter at the same time may both be admitted beyond their bounds, by one reservation each.
 
+use std::mem;
 use std::sync::Arc;
 
 use super::client_accounts::{AccountCharge, ClientAccount, Resource};
@@ -77,6 +79,29 @@ impl ClientBytes {
         })
     }
 
+    /// Extends `held` to at least so many bytes of the client with this account, as [`enter`](Self::enter) reserves them.
+    ///
+    /// # Errors
+    /// There is no room for the rest. It is counted, and `held` stays as it is.
+    pub fn extend(
+        self: &Arc<Self>,
+        held: &mut Option<BytesPermit>,
+        account: &ClientAccount,
+        bytes: u64,
+        configured: Option<u64>,
+    ) -> Result<(), BudgetCap> {
+        let more = bytes.saturating_sub(held.as_ref().map_or(0, |held| held.bytes));
+        if more == 0 {
+            return Ok(());
+        }
+        let more = self.enter(account, more, configured)?;
+        match held {
+            Some(held) => held.absorb(more),
+            None => *held = Some(more),
+        }
+        Ok(())
+    }
+
     /// Returns the statistics.
     #[must_use]
     pub fn tallies(&self) -> BudgetTallies {
@@ -89,6 +114,12 @@ impl BytesPermit {
     pub fn shrink(&mut self, to: u64) {
         let surplus = self.bytes.saturating_sub(to);
         self.release(surplus);
+    }
+
+    /// Adds a permit of the same budget and client.
+    fn absorb(&mut self, mut other: Self) {
+        self.bytes += mem::take(&mut other.bytes);
+        self.of_client.absorb(&mut other.of_client);
     }
 
     fn release(&mut self, bytes: u64) {
@@ -180,6 +211,23 @@ mod tests {
     fn one_piece_is_always_admitted() {
         let mut kept = Vec::new();
         assert_eq!(Room::of(0, "").fill("192.0.2.1", &mut kept), 1);
+    }
+
+    /// Goal: a permit grows as long as there is room, keeps what it has where there is none, and is released whole. Method: a permit that
+    /// is extended in steps.
+    #[test]
+    fn a_permit_grows() {
+        let room = Room::of(10, "");
+        let account = room.1.find("192.0.2.1".parse().unwrap(), &room.2.client);
+        let mut held = None;
+        for (pieces, fits) in [(1, true), (4, true), (2, true), (6, false), (5, true)] {
+            let extended = room.0.extend(&mut held, &account, pieces * PIECE, None);
+            assert_eq!(extended.is_ok(), fits, "{pieces}");
+        }
+        assert_eq!(room.0.tallies().held, 5 * PIECE);
+        drop(held);
+        assert_eq!(room.0.tallies().held, 0);
+        assert_eq!(room.fill("192.0.2.1", &mut Vec::new()), 5);
     }
 
     /// Goal: what is released before the end makes room, and is released once. Method: pieces that shrink to a tenth, and more.

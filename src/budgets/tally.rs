@@ -36,6 +36,15 @@ impl BudgetCap {
     /// Every cap.
     pub const ALL: [Self; 2] = [Self::All, Self::Client];
 
+    /// Returns the clients whose bytes reached it.
+    #[must_use]
+    pub const fn clients(self) -> &'static str {
+        match self {
+            Self::All => "all clients",
+            Self::Client => "this client",
+        }
+    }
+
     /// Returns its name in metrics, for budgets whose caps have no key each.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -49,14 +49,14 @@ impl fmt::Display for GatewayFailure {
                 write!(f, "{} = {most}", OriginRequests::KEYS[*cap as usize])
             }
             Self::UnreadAnswers(cap, most) => {
-                let whose = clients_of(*cap);
+                let whose = cap.clients();
                 write!(
                     f,
                     "answers wait for {whose} to read them; max_unread_bytes = {most}"
                 )
             }
             Self::KeyBodies(cap, most) => {
-                let whose = clients_of(*cap);
+                let whose = cap.clients();
                 write!(
                     f,
                     "bodies of {whose} are read for keys; max_key_bodies_bytes = {most}"
@@ -64,13 +64,5 @@ impl fmt::Display for GatewayFailure {
             }
             Self::Internal(cause) => cause.fmt(f),
         }
-    }
-}
-
-/// Returns the clients whose bytes reached a cap.
-fn clients_of(cap: BudgetCap) -> &'static str {
-    match cap {
-        BudgetCap::All => "all clients",
-        BudgetCap::Client => "this client",
     }
 }
