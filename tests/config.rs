@@ -190,6 +190,7 @@ fn every_key_occurs_in_the_reference() {
         "max_unread_bytes",
         "max_key_bodies_bytes",
         "max_replay_bytes",
+        "max_received_bytes",
     ];
     let all = all.iter().fold(text.clone(), |text, key| {
         text.replace(&format!("\n#{key}"), &format!("\n{key}"))

@@ -36,6 +36,10 @@ pub(super) struct ConnectionsView {
     pub replays: BudgetTallies,
     /// The cap on those bytes.
     pub most_replays: u64,
+    /// The counts of bytes of heads that are not whole, and of bodies that were sent ahead.
+    pub received: BudgetTallies,
+    /// The cap on those bytes.
+    pub most_received: u64,
 }
 
 impl ConnectionsView {
@@ -54,6 +58,8 @@ impl ConnectionsView {
             most_key_bodies: (shared.key_bodies).most(rules.server.defence.max_key_bodies_bytes),
             replays: shared.replays.tallies(),
             most_replays: (shared.replays).most(rules.server.defence.max_replay_bytes),
+            received: shared.received.tallies(),
+            most_received: (shared.received).most(rules.server.defence.max_received_bytes),
         }
     }
 }
@@ -63,7 +69,7 @@ pub(super) fn families(view: &ConnectionsView) -> impl Iterator<Item = SampledFa
     let families = of_connections(view).into_iter();
     let families = families.chain(of_requests(view)).chain(of_unread(view));
     let families = families.chain(of_key_bodies(view)).chain(of_replays(view));
-    families.chain(of_streams(view))
+    families.chain(of_received(view)).chain(of_streams(view))
 }
 
 fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
@@ -190,6 +196,29 @@ fn of_replays(view: &ConnectionsView) -> [SampledFamily; 3] {
             ),
             BudgetCap::ALL.map(BudgetCap::as_str),
             view.replays.refused,
+        ),
+    ]
+}
+
+fn of_received(view: &ConnectionsView) -> [SampledFamily; 3] {
+    [
+        SampledFamily::gauge(
+            "sluicegate_received_bytes",
+            "Bytes of memory that heads and frames which are not whole, and bodies that are sent ahead, may come to hold.",
+        )
+        .series(&[], view.received.held),
+        SampledFamily::gauge(
+            "sluicegate_received_max_bytes",
+            "Bytes of memory that they may hold.",
+        )
+        .series(&[], view.most_received),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_received_refused_total",
+                "Heads, streams and connections that were refused since there was no room for what their client sends ahead, by cap.",
+            ),
+            BudgetCap::ALL.map(BudgetCap::as_str),
+            view.received.refused,
         ),
     ]
 }

@@ -3,9 +3,11 @@
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use futures_util::FutureExt;
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{GetSocketDigest, Ssl, Stream};
@@ -18,7 +20,7 @@ use sluicegate_http1::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
-use crate::budgets::ClientAccount;
+use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
 use crate::config::rules::ServerRules;
 use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, CHUNK_LIMITS, RequestClient, connection_closed};
@@ -53,6 +55,15 @@ enum Wait {
     Over,
 }
 
+impl Wait {
+    fn of(read: io::Result<usize>) -> Self {
+        match read {
+            Ok(0) | Err(_) => Self::Gone,
+            Ok(_) => Self::Read,
+        }
+    }
+}
+
 /// One HTTP/1 connection between two requests.
 pub(super) struct Http1Connection {
     pub(super) stream: Box<GuardedStream>,
@@ -79,10 +90,16 @@ impl Http1Connection {
         }
     }
 
-    /// Returns the next head, if it comes soon. Checks bytes that are already here before it waits for others.
-    pub(super) async fn next(&mut self, rules: &ServerRules) -> NextHead {
+    /// Returns the next head, if it comes soon. Checks bytes that are already here before it waits for others. While a head is not whole,
+    /// `received` counts its bytes.
+    pub(super) async fn next(
+        &mut self,
+        rules: &ServerRules,
+        received: &Arc<ClientBytes>,
+    ) -> NextHead {
         let limits = head_limits(rules);
         let mut began = None;
+        let mut held = None;
         self.stream.begin(read_pace(rules));
         loop {
             match self.head.parse(&self.read, &limits) {
@@ -104,6 +121,17 @@ impl Http1Connection {
                     .client_header_timeout
                     .saturating_sub(clock::since(began))
             };
+            if !is_idle {
+                // What has come is read first: only a head whose rest has not come is held back.
+                match self.read_now() {
+                    Some(Wait::Read) => continue,
+                    Some(Wait::Gone | Wait::Over) => return NextHead::End,
+                    None => {}
+                }
+                if self.hold(&mut held, rules, received).is_err() {
+                    return NextHead::Problem(GatewayProblem::PartialHeads);
+                }
+            }
             match self.read_more(patience).await {
                 Wait::Read => {}
                 Wait::Gone => return NextHead::End,
@@ -122,6 +150,18 @@ impl Http1Connection {
         }
         let left = keepalive_timeout.saturating_sub(IDLE_AFTER);
         matches!(self.read_more(left).await, Wait::Read)
+    }
+
+    /// Reserves the memory of a head that is not whole.
+    fn hold(
+        &self,
+        held: &mut Option<BytesPermit>,
+        rules: &ServerRules,
+        received: &Arc<ClientBytes>,
+    ) -> Result<(), BudgetCap> {
+        let bytes = self.read.len().next_multiple_of(bounds::HEAD_READ) as u64;
+        let configured = rules.defence.max_received_bytes;
+        received.extend(held, &self.account, bytes, configured)
     }
 
     /// Rewrites the head of so many bytes into its canonical form, and returns its new length.
@@ -166,11 +206,14 @@ impl Http1Connection {
         // A body that was sent along comes with its head.
         let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
         let read = pin!(read);
-        match self.vigil.over(read, patience).await {
-            Some(Ok(0) | Err(_)) => Wait::Gone,
-            Some(Ok(_)) => Wait::Read,
-            None => Wait::Over,
-        }
+        let read = self.vigil.over(read, patience).await;
+        read.map_or(Wait::Over, Wait::of)
+    }
+
+    /// Reads once what has come; `None` where nothing has.
+    fn read_now(&mut self) -> Option<Wait> {
+        let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
+        read.now_or_never().map(Wait::of)
     }
 
     /// Takes the bytes of the head; those behind it stay.
@@ -239,12 +282,15 @@ impl Http1Connection {
             let value = secured.strict_transport.as_ref()?.to_str().ok()?;
             Some(format!("\r\nstrict-transport-security: {value}"))
         });
+        let retry_after = problem.retry_after();
+        let retry_after = retry_after.map(|seconds| format!("\r\nretry-after: {seconds}"));
         let head = format!(
             "HTTP/1.1 {status}\r\nx-request-id: {request_id}\r\ncontent-type: application/problem+json\r\n\
-             content-length: {length}\r\ndate: {date}{hsts}\r\nconnection: close\r\n\r\n",
+             content-length: {length}\r\ndate: {date}{hsts}{retry_after}\r\nconnection: close\r\n\r\n",
             status = problem.status(),
             date = String::from_utf8_lossy(super::http_date().as_bytes()),
             hsts = hsts.unwrap_or_default(),
+            retry_after = retry_after.unwrap_or_default(),
         );
         let patience = shared.snapshot().rules.server.client_write_timeout;
         let answer = [&answers, head.as_bytes(), &body].concat();
@@ -273,6 +319,8 @@ impl Http1Connection {
     /// Reads and drops some bytes before it closes: a close with unread bytes makes the kernel send a reset that can overtake
     /// the answer.
     pub(super) async fn linger(mut self) {
+        // A client that held back a head would have it kept for as long as it lingers.
+        self.read = BytesMut::new();
         // The client may have left; then there is nothing to wait for.
         let _ = self.stream.shutdown().await;
         let mut scrap = BytesMut::with_capacity(bounds::HEAD_READ);

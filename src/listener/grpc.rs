@@ -12,6 +12,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::http2_stream::Http2Stream;
+use super::receive_window::BodyWindow;
 use crate::failure::ClientFailure;
 use crate::gateway::{BodyEnd, ConnectionFacts, Gateway, RequestClient};
 use crate::response::{GrpcDialect, GrpcStatus};
@@ -44,7 +45,7 @@ impl CallEnd {
 pub(super) async fn serve(
     gateway: &Gateway,
     facts: &ConnectionFacts,
-    (request, respond): (Request<RecvStream>, SendResponse<Bytes>),
+    (request, respond, window): (Request<RecvStream>, SendResponse<Bytes>, Option<BodyWindow>),
 ) {
     let (head, body) = request.into_parts();
     let (read_timeout, write_timeout) = {
@@ -52,7 +53,7 @@ pub(super) async fn serve(
         (rules.client_read_timeout, rules.client_write_timeout)
     };
     let account = facts.account.clone();
-    let mut stream = Http2Stream::new((body, respond), account, None, write_timeout);
+    let mut stream = Http2Stream::new((body, respond, window), account, None, write_timeout);
     // Nobody is left to be told of an answer that cannot be sent.
     let _ = if GrpcDialect::of(&head.headers) == Some(GrpcDialect::Http2) {
         match answer(gateway, facts, head.uri.path(), &mut stream, read_timeout).await {

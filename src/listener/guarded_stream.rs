@@ -31,6 +31,7 @@ use sluicegate_base::clock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::incoming::IncomingFrames;
 use super::outgoing::OutgoingFrames;
 use crate::gateway::worth;
 
@@ -43,6 +44,8 @@ pub(super) struct GuardedStream {
     frames: Option<Box<OutgoingFrames>>,
     /// The size up to which h2 gathers the bodies of frames in one write.
     gathered: GatheredFrames,
+    /// The inspector of incoming frames; `None` in HTTP/1.
+    incoming: Option<Box<IncomingFrames>>,
 }
 
 /// The frames of HTTP/2 whose bodies h2 copies into the buffer of a write; each larger one ends that write.
@@ -91,18 +94,21 @@ impl GuardedStream {
             }),
             frames: None,
             gathered: GatheredFrames::Tiny,
+            incoming: None,
         })
     }
 
     /// Returns a stream for HTTP/2, whose h2 crate bounds the bytes that it reads.
     pub(super) fn with_frames(
         inner: Stream,
-        frames: OutgoingFrames,
+        outgoing: OutgoingFrames,
+        incoming: IncomingFrames,
         gathered: GatheredFrames,
         pace: ReadPace,
     ) -> Box<Self> {
         let mut watched = Self::new(inner).gathering();
-        watched.frames = Some(Box::new(frames));
+        watched.frames = Some(Box::new(outgoing));
+        watched.incoming = Some(Box::new(incoming));
         watched.gathered = gathered;
         watched.begin(pace);
         watched
@@ -277,7 +283,19 @@ impl AsyncRead for GuardedStream {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
-        Pin::new(&mut self.inner).poll_read(context, into)
+        let before = into.filled().len();
+        let this = &mut *self;
+        let read = Pin::new(&mut this.inner).poll_read(context, into);
+        if let Some(incoming) = &mut this.incoming {
+            match &read {
+                Poll::Ready(Ok(())) => {
+                    incoming.receive(into.filled().get(before..).unwrap_or_default());
+                }
+                Poll::Pending => incoming.wait()?,
+                Poll::Ready(Err(_)) => {}
+            }
+        }
+        read
     }
 }
 

@@ -14,6 +14,7 @@
 //!
 //! [`ClientStreams`]: crate::budgets::ClientStreams
 
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request};
 use pingora::http::RequestHeader;
 use pingora::protocols::Stream;
@@ -33,7 +35,9 @@ use super::connection::read_pace;
 use super::grpc;
 use super::guarded_stream::{GatheredFrames, GuardedStream};
 use super::http2_stream::Http2Stream;
+use super::incoming::{IncomingFrames, ReceiveWatch};
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
+use super::receive_window::{BodyWindow, ConnectionWindow};
 use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::budgets::{BudgetCap, ClientStreams, StreamCaps, StreamPermit};
 use crate::client::{TlsFacts, identify};
@@ -52,12 +56,18 @@ pub(super) async fn serve(
     facts: ConnectionFacts,
     shutdown: &ShutdownWatch,
 ) {
-    let (options, caps, patience, pace) = {
+    let (options, caps, patience, pace, received, block_bytes) = {
         let rules = &shared.snapshot().rules.server;
         let caps = StreamCaps::of(rules);
         let patience = rules.client_read_timeout;
-        (options(rules), caps, patience, read_pace(rules))
+        let received = rules.defence.max_received_bytes;
+        let block_bytes = rules.max_header_bytes;
+        let pace = read_pace(rules);
+        (options(rules), caps, patience, pace, received, block_bytes)
     };
+    let client = facts.account.clone();
+    let budget = || Arc::clone(&shared.received);
+    let window = Arc::new(ConnectionWindow::new(budget(), client.clone(), received));
     let tally = Arc::new(CancelledStreams::default());
     let account = Arc::new(Account {
         shared: Arc::clone(shared),
@@ -70,11 +80,14 @@ pub(super) async fn serve(
         ListenerProtocol::RateLimitService => GatheredFrames::Small,
         ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => GatheredFrames::Tiny,
     };
-    let stream: Stream = GuardedStream::with_frames(stream, frames, gathered, pace);
+    let watch = Box::new(Arc::clone(&account));
+    let incoming = IncomingFrames::new((budget(), received), client, block_bytes, watch);
+    let stream: Stream = GuardedStream::with_frames(stream, frames, incoming, gathered, pace);
     let streams = Arc::new(ConnectionStreams {
         gateway: Gateway(Arc::clone(shared), address),
         facts,
         caps,
+        window,
         tally: Arc::clone(&tally),
         shutdown: shutdown.clone(),
     });
@@ -114,7 +127,9 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
         let Some(Ok((request, mut respond))) = accepted else {
             return;
         };
-        let Some(permit) = streams.enter() else {
+        let window = || streams.reserve(request.body(), request.headers());
+        let Some((permit, window)) = streams.enter().and_then(|permit| Some((permit, window()?)))
+        else {
             respond.send_reset(Reason::REFUSED_STREAM);
             continue;
         };
@@ -124,12 +139,14 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
         // Two tasks: each has the size of its largest state, which is copied several times, and that of a request is the larger one.
         if streams.facts.protocol == ListenerProtocol::RateLimitService {
             tokio::spawn(async move {
-                CancelledStreams::scope(&tally, streams.serve_call(request, respond)).await;
+                let served = streams.serve_call(request, respond, window);
+                CancelledStreams::scope(&tally, served).await;
                 drop((serving, permit));
             });
         } else {
             tokio::spawn(async move {
-                CancelledStreams::scope(&tally, streams.serve(request, respond)).await;
+                let served = streams.serve(request, respond, window);
+                CancelledStreams::scope(&tally, served).await;
                 drop((serving, permit));
             });
         }
@@ -162,6 +179,15 @@ impl Account {
             self.shared.recorder.notices.tell(self.peer, &why);
         }
         is_first
+    }
+}
+
+impl ReceiveWatch for Arc<Account> {
+    fn exceeds(&self, cap: BudgetCap, most: u64) {
+        self.tell(&format!(
+            "frames of {} are not whole; max_received_bytes = {most}",
+            cap.clients()
+        ));
     }
 }
 
@@ -208,6 +234,7 @@ struct ConnectionStreams {
     gateway: Gateway,
     facts: ConnectionFacts,
     caps: StreamCaps,
+    window: Arc<ConnectionWindow>,
     tally: Arc<CancelledStreams>,
     shutdown: ShutdownWatch,
 }
@@ -224,20 +251,52 @@ impl ConnectionStreams {
         let entered = (shared.client_streams).enter(&self.facts.account, self.caps);
         let tell = |cap: &BudgetCap| {
             let (name, most) = (ClientStreams::KEYS[*cap as usize], self.caps.value(*cap));
-            let peer = self.facts.peer.map(|peer| peer.ip().to_canonical());
-            let why = format_args!("its HTTP/2 stream is refused: {name} = {most}");
-            shared.recorder.notices.tell(peer, &why);
+            self.tell_refused(&format_args!("{name} = {most}"));
         };
         entered.inspect_err(tell).ok()
     }
 
-    /// Serves the call of one stream.
-    async fn serve_call(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        grpc::serve(&self.gateway, &self.facts, (request, respond)).await;
+    /// Serves the call of one stream, whose message has this window.
+    async fn serve_call(
+        &self,
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        window: Option<BodyWindow>,
+    ) {
+        grpc::serve(&self.gateway, &self.facts, (request, respond, window)).await;
     }
 
-    /// Serves the request of one stream.
-    async fn serve(&self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+    /// Reserves memory for what the client may send ahead of this body, if any; `None` where there is no room.
+    fn reserve(&self, body: &RecvStream, fields: &HeaderMap) -> Option<Option<BodyWindow>> {
+        if body.is_end_stream() {
+            return Some(None);
+        }
+        // The h2 crate rejects other bytes than the announced ones.
+        let announced = fields.get(CONTENT_LENGTH);
+        let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+        let reserved = self.window.reserve(announced);
+        let tell = |cap: &BudgetCap| {
+            let (whose, most) = (cap.clients(), self.window.most());
+            let why = format_args!("bodies of {whose} are sent ahead; max_received_bytes = {most}");
+            self.tell_refused(&why);
+        };
+        reserved.inspect_err(tell).ok()
+    }
+
+    /// Reports in the process log why a stream is refused.
+    fn tell_refused(&self, why: &dyn Display) {
+        let peer = self.facts.peer.map(|peer| peer.ip().to_canonical());
+        let why = format_args!("its HTTP/2 stream is refused: {why}");
+        self.gateway.0.recorder.notices.tell(peer, &why);
+    }
+
+    /// Serves the request of one stream, whose body has this window.
+    async fn serve(
+        &self,
+        request: Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        window: Option<BodyWindow>,
+    ) {
         let (head, body) = request.into_parts();
         let head = RequestHeader::from(head);
         let decided = self
@@ -246,7 +305,7 @@ impl ConnectionStreams {
         let patience = decided.server_rules().client_write_timeout;
         let announced = decided.body_length();
         let account = self.facts.account.clone();
-        let mut client = Http2Stream::new((body, respond), account, announced, patience);
+        let mut client = Http2Stream::new((body, respond, window), account, announced, patience);
         self.gateway
             .serve_direct(decided, &mut client, &self.shutdown)
             .await;

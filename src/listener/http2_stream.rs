@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::receive_window::BodyWindow;
 use crate::budgets::ClientAccount;
 use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, RequestClient};
@@ -23,6 +24,8 @@ use crate::gateway::{AnswerHead, BodyEnd, RequestClient};
 pub(super) struct Http2Stream {
     account: ClientAccount,
     body: RecvStream,
+    /// The memory for what comes ahead, until the body was read.
+    window: Option<BodyWindow>,
     respond: SendResponse<Bytes>,
     /// The body of the answer, once its head was sent.
     answer: Option<SendStream<Bytes>>,
@@ -43,7 +46,7 @@ pub(super) struct Http2Stream {
 impl Http2Stream {
     /// Returns the stream of this client, whose body has the `announced` length, if any, and each of whose writes has this time.
     pub(super) fn new(
-        (body, respond): (RecvStream, SendResponse<Bytes>),
+        (body, respond, window): (RecvStream, SendResponse<Bytes>, Option<BodyWindow>),
         account: ClientAccount,
         announced: Option<u64>,
         write_timeout: Duration,
@@ -52,6 +55,7 @@ impl Http2Stream {
             account,
             is_read: body.is_end_stream(),
             body,
+            window,
             respond,
             answer: None,
             write_timeout,
@@ -90,6 +94,7 @@ impl Http2Stream {
                 Some(Err(error)) => return Err(Error::other(error)),
                 None => {
                     self.is_read = true;
+                    self.window = None;
                     let last = self.last.take();
                     self.received.extend(last);
                     return Ok(usize::from(last.is_some()));

@@ -192,7 +192,7 @@ impl Intake {
     ) -> Option<RequestsEnd> {
         loop {
             let snapshot = self.shared.snapshot();
-            let next = connection.next(&snapshot.rules.server).await;
+            let next = (connection.next(&snapshot.rules.server, &self.shared.received)).await;
             drop(snapshot);
             let head_bytes = match next {
                 NextHead::Head(bytes) => bytes,

@@ -6,9 +6,11 @@ mod grpc;
 mod guarded_stream;
 mod http2;
 mod http2_stream;
+mod incoming;
 mod intake;
 mod outgoing;
 pub(crate) mod proxy_protocol;
+mod receive_window;
 mod timer_keepalive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

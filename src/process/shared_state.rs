@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use sluicegate_base::bounds::{
-    KEY_BODIES_WITHOUT_MEMORY, REPLAYS_WITHOUT_MEMORY, UNREAD_WITHOUT_MEMORY,
+    KEY_BODIES_WITHOUT_MEMORY, RECEIVED_WITHOUT_MEMORY, REPLAYS_WITHOUT_MEMORY,
+    UNREAD_WITHOUT_MEMORY,
 };
 use sluicegate_limiter::Timestamp;
 
@@ -51,6 +52,8 @@ pub struct SharedState {
     pub key_bodies: Arc<ClientBytes>,
     /// Bounds the bytes of bodies that are kept for another attempt.
     pub replays: Arc<ClientBytes>,
+    /// The bytes of heads that are not whole, and of bodies that were sent ahead.
+    pub received: Arc<ClientBytes>,
     /// Opens and keeps connections to origins.
     pub origins: OriginConnector,
     /// The delayed requests.
@@ -102,6 +105,10 @@ impl SharedState {
             replays: Arc::new(ClientBytes::new(
                 Resource::ReplayBytes,
                 memory.map_or(REPLAYS_WITHOUT_MEMORY, |memory| memory / 16),
+            )),
+            received: Arc::new(ClientBytes::new(
+                Resource::ReceivedBytes,
+                memory.map_or(RECEIVED_WITHOUT_MEMORY, |memory| memory / 16),
             )),
             origins,
             delayed: DelayedRequests::default(),

@@ -64,6 +64,8 @@ pub enum GatewayProblem {
     Unread,
     /// The bound on bytes of bodies that are read for keys is reached, in all or for the client.
     KeyBodies,
+    /// The bound on bytes of heads that are not whole is reached, in all or for the client.
+    PartialHeads,
     /// The gateway failed.
     Internal,
 }
@@ -102,7 +104,8 @@ impl GatewayProblem {
             | Self::Crowded
             | Self::Overloaded
             | Self::Unread
-            | Self::KeyBodies => StatusCode::SERVICE_UNAVAILABLE,
+            | Self::KeyBodies
+            | Self::PartialHeads => StatusCode::SERVICE_UNAVAILABLE,
             // RFC 8586 leaves the status open; RFC 5842 §7.2 defines this one.
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -114,7 +117,11 @@ impl GatewayProblem {
     pub fn retry_after(self) -> Option<u64> {
         match self {
             // Requests end all the time.
-            Self::OriginFull | Self::Overloaded | Self::Unread | Self::KeyBodies => Some(1),
+            Self::OriginFull
+            | Self::Overloaded
+            | Self::Unread
+            | Self::KeyBodies
+            | Self::PartialHeads => Some(1),
             _ => None,
         }
     }
@@ -168,6 +175,7 @@ impl GatewayProblem {
             Self::Overloaded => "too many requests are on their way to origins; try again soon",
             Self::Unread => "too many answers wait to be read; try again soon",
             Self::KeyBodies => "too many request bodies are being read; try again soon",
+            Self::PartialHeads => "too many heads of requests are not whole; send yours at once",
             Self::Internal => "the gateway failed",
         }
     }

@@ -73,6 +73,7 @@ mod refusals;
 mod reload;
 mod replay;
 mod restart;
+mod sent_ahead;
 mod settling;
 mod shaping;
 mod shutdown;

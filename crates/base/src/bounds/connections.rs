@@ -61,6 +61,9 @@ pub const KEY_BODIES_WITHOUT_MEMORY: u64 = 256 << 20;
 /// Bytes of bodies that may be kept for another attempt in the same case.
 pub const REPLAYS_WITHOUT_MEMORY: u64 = 256 << 20;
 
+/// Bytes that clients have sent of heads, frames and bodies that the gateway has not passed on, where the system reports no memory.
+pub const RECEIVED_WITHOUT_MEMORY: u64 = 256 << 20;
+
 /// Parts of the table of clients' accounts, each under a lock of its own: more than threads of requests, so that connections that begin or
 /// end at the same time rarely wait for each other.
 pub const ACCOUNT_SHARDS: usize = 64;
@@ -115,6 +118,10 @@ pub const CLIENT_STREAM_WINDOW: u32 = 256 * 1024;
 /// Bytes that a client may send ahead on one connection. Streams share it: a client that uploads to an origin that does not read
 /// delays its own other uploads, and no other client's.
 pub const CLIENT_CONNECTION_WINDOW: u32 = 1024 * 1024;
+
+/// Bytes of a body that is announced, or of a frame that is not whole, which count in no budget of bytes: the maximum number of streams, or
+/// of connections, bounds them, and nearly all requests have no more.
+pub const UNCHARGED_BODY: u64 = 1024;
 
 /// Bytes of answers that wait unsent in the kernel for one connection of a client, up to one write of 64 KiB more.
 ///

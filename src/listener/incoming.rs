@@ -1,0 +1,213 @@
+//! Charges what a client of HTTP/2 holds back: the bytes of a frame or of a block of fields whose end has not come.
+//!
+//! The h2 crate keeps them until the end comes, and windows count whole frames of bodies only. A frame has at most 16 KiB, a block of
+//! fields as much as a head may; a client with thousands of connections could make each of them hold that. Frames that come whole, as
+//! nearly all do, are charged nowhere.
+
+use std::io::{Error, Result};
+use std::sync::Arc;
+
+use sluicegate_base::bounds::UNCHARGED_BODY;
+
+use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
+
+/// Frame types, RFC 9113 §6.
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+/// The last frame of a block of fields.
+const END_HEADERS: u8 = 4;
+/// Bytes of length, type, flags and stream.
+const FRAME_HEAD: usize = 9;
+/// Bytes of the client's preface, RFC 9113 §3.4.
+const PREFACE: usize = 24;
+
+/// The reaction to a client that holds too much back.
+pub(super) trait ReceiveWatch: Send + Sync {
+    /// Reports that the connection ends since this cap of the budget, whose maximum is `most`, is reached.
+    fn exceeds(&self, cap: BudgetCap, most: u64);
+}
+
+/// The frames that come in on one connection.
+pub(super) struct IncomingFrames {
+    at: FrameProgress,
+    /// Bytes that a block of fields may come to hold.
+    block_bytes: u64,
+    budget: Arc<ClientBytes>,
+    account: ClientAccount,
+    configured: Option<u64>,
+    permit: Option<BytesPermit>,
+    watch: Box<dyn ReceiveWatch>,
+}
+
+/// A position within the frames.
+#[derive(Clone, Copy, Debug)]
+struct FrameProgress {
+    head: [u8; FRAME_HEAD],
+    /// Bytes of the frame's head that came.
+    came: usize,
+    /// Bytes of its payload that have not come.
+    left: usize,
+    /// Bytes of the frame that came.
+    kept: usize,
+    block: FieldBlock,
+}
+
+/// The state of the block of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldBlock {
+    /// None is open.
+    Ended,
+    /// Its end has not come.
+    Open,
+}
+
+impl IncomingFrames {
+    /// Returns the state of a connection from which nothing came, of the client with this account. A block of fields may hold
+    /// `block_bytes`.
+    pub(super) fn new(
+        (budget, configured): (Arc<ClientBytes>, Option<u64>),
+        account: ClientAccount,
+        block_bytes: usize,
+        watch: Box<dyn ReceiveWatch>,
+    ) -> Self {
+        Self {
+            at: FrameProgress::begin(),
+            block_bytes: block_bytes as u64,
+            budget,
+            account,
+            configured,
+            permit: None,
+            watch,
+        }
+    }
+
+    /// Takes note of bytes that came.
+    pub(super) fn receive(&mut self, bytes: &[u8]) {
+        self.at.receive(bytes);
+    }
+
+    /// Charges what is held back while nothing comes.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub(super) fn wait(&mut self) -> Result<()> {
+        let held = self.at.held_back(self.block_bytes);
+        if held <= UNCHARGED_BODY {
+            self.permit = None;
+            return Ok(());
+        }
+        if let Some(permit) = &mut self.permit {
+            permit.shrink(held);
+        }
+        let charged = (self.budget).extend(&mut self.permit, &self.account, held, self.configured);
+        charged.map_err(|cap| {
+            self.watch.exceeds(cap, self.budget.most(self.configured));
+            Error::other("the client holds back more than may be kept")
+        })
+    }
+}
+
+impl FrameProgress {
+    fn begin() -> Self {
+        Self {
+            head: [0; FRAME_HEAD],
+            came: FRAME_HEAD,
+            left: PREFACE,
+            kept: 0,
+            block: FieldBlock::Ended,
+        }
+    }
+
+    fn receive(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.left == 0 && self.came == FRAME_HEAD {
+                (self.came, self.kept) = (0, 0);
+            }
+            let missing = match self.came {
+                FRAME_HEAD => self.left,
+                came => FRAME_HEAD - came,
+            };
+            let (some, rest) = bytes.split_at(missing.min(bytes.len()));
+            bytes = rest;
+            self.kept += some.len();
+            if self.came == FRAME_HEAD {
+                self.left -= some.len();
+                continue;
+            }
+            self.head[self.came..self.came + some.len()].copy_from_slice(some);
+            self.came += some.len();
+            if self.came == FRAME_HEAD {
+                self.begin_payload();
+            }
+        }
+    }
+
+    fn begin_payload(&mut self) {
+        let [a, b, c, kind, flags, ..] = self.head;
+        self.left = u32::from_be_bytes([0, a, b, c]) as usize;
+        if kind == HEADERS || kind == CONTINUATION {
+            self.block = match flags & END_HEADERS {
+                0 => FieldBlock::Open,
+                _ => FieldBlock::Ended,
+            };
+        }
+    }
+
+    /// Returns the bytes that are kept until more come; an open block may come to hold `block_bytes`.
+    fn held_back(&self, block_bytes: u64) -> u64 {
+        let is_whole = self.left == 0 && self.came == FRAME_HEAD;
+        let of_frame = if is_whole { 0 } else { self.kept as u64 };
+        match self.block {
+            FieldBlock::Ended => of_frame,
+            FieldBlock::Open => of_frame + block_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns a frame with such a payload.
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let length = u32::try_from(payload).unwrap().to_be_bytes();
+        let mut frame = vec![length[1], length[2], length[3], kind, flags, 0, 0, 0, 1];
+        frame.resize(FRAME_HEAD + payload, 0);
+        frame
+    }
+
+    const BLOCK: u64 = 1 << 20;
+
+    proptest! {
+        /// Goal: nothing is held back at the end of a frame, all of it before, and a block until its last frame; whatever the pieces.
+        /// Method: frames of any kind and length, cut anywhere.
+        #[test]
+        fn whole_frames_hold_nothing_back(
+            frames in proptest::collection::vec((0_u8..12, any::<u8>(), 0_usize..40), 1..6),
+            piece in 1_usize..30,
+        ) {
+            let mut at = FrameProgress::begin();
+            at.receive(&[0; PREFACE - 1]);
+            prop_assert_eq!(at.held_back(BLOCK), PREFACE as u64 - 1);
+            at.receive(&[0]);
+            prop_assert_eq!(at.held_back(BLOCK), 0);
+            let mut is_open = false;
+            for (kind, flags, payload) in frames {
+                let bytes = frame(kind, flags, payload);
+                let mut came = 0;
+                for some in bytes.chunks(piece) {
+                    at.receive(some);
+                    came += some.len();
+                    if came >= FRAME_HEAD && (kind == HEADERS || kind == CONTINUATION) {
+                        is_open = flags & END_HEADERS == 0;
+                    }
+                    let kept = if came == bytes.len() { 0 } else { came as u64 };
+                    let block = if is_open { BLOCK } else { 0 };
+                    prop_assert_eq!(at.held_back(BLOCK), kept + block);
+                }
+            }
+        }
+    }
+}
