@@ -20,6 +20,7 @@ pub mod server;
 pub mod policy_items;
 pub mod url_scheme;
 
+pub mod activation;
 pub mod admission;
 pub mod challenge;
 pub mod client;
@@ -38,6 +39,7 @@ pub mod explain;
 pub mod failure;
 mod field_lookup;
 mod in_force;
+pub mod load;
 mod name_case;
 pub mod process;
 pub mod replay;

@@ -10,6 +10,7 @@ use sluicegate_limiter::{
 use crate::admission::{ActiveBans, ActiveLimit, OverShare};
 use crate::config::algorithm_name;
 use crate::config::rules::Name;
+use crate::rfc3339;
 use crate::state::Persistence;
 
 /// The part of a limit that the configuration says, as pages write it.
@@ -70,6 +71,25 @@ pub(super) struct LimitView {
     pub bans: Option<BansView>,
     /// Its requests in flight; `None` without `concurrency`.
     pub permits: Option<PermitsView>,
+    /// Its activation by a condition, and those of its tiers.
+    pub activations: Vec<ActivationView>,
+}
+
+/// The activation of a limit or a tier by a condition, sampled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct ActivationView {
+    /// The tier; `None` where it is the limit itself.
+    pub tier: Option<String>,
+    /// The condition.
+    pub when: String,
+    /// True if it applies to requests.
+    pub active: bool,
+    /// The time of the latest change; `None` before the first.
+    pub since: Option<String>,
+    /// Times that it became active.
+    pub activated: u64,
+    /// Times that it became inactive.
+    pub deactivated: u64,
 }
 
 /// The bans of a limit, sampled.
@@ -145,6 +165,26 @@ impl PermitsView {
     }
 }
 
+impl ActivationView {
+    /// Samples the activations of `active`, its own first.
+    pub(super) fn of(active: &ActiveLimit) -> Vec<Self> {
+        let each = active.activations().map(|(tier, activation)| {
+            let [activated, deactivated] = activation.changes();
+            Self {
+                tier: tier.map(ToString::to_string),
+                when: activation.rules.when.to_string(),
+                active: activation.is_active(),
+                since: activation.since().map(rfc3339::format),
+                activated,
+                deactivated,
+            }
+        });
+        let mut each: Vec<Self> = each.collect();
+        each.sort_by(|one, other| one.tier.cmp(&other.tier));
+        each
+    }
+}
+
 impl LimitFacts {
     /// Returns what the configuration says of `active`.
     pub(super) fn of(active: &ActiveLimit) -> Self {
@@ -194,6 +234,7 @@ impl LimitView {
             persistence: active.survival.clone(),
             bans: (active.bans.as_ref()).map(|bans| BansView::of(bans, now)),
             permits: active.permits.as_ref().map(PermitsView::of),
+            activations: ActivationView::of(active),
         }
     }
 }

@@ -26,6 +26,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(pressure(&sampled.limits));
     all.extend(bans(&sampled.limits));
     all.extend(in_flight(&sampled.limits));
+    all.extend(activations(&sampled.limits));
     all.extend(configuration(&sampled.configuration));
     all.extend(databases(&sampled.configuration));
     all.extend(state(sampled.times, sampled.state));
@@ -122,6 +123,31 @@ fn of_limits(
         family.push(&[("limit", &*limit.name)], value(limit));
     }
     family
+}
+
+/// Returns the metrics of limits and tiers with conditions; the label `tier` is empty for a limit itself.
+fn activations(limits: &[LimitView]) -> [SampledFamily; 2] {
+    let mut active = SampledFamily::gauge(
+        "sluicegate_limit_active",
+        "Whether the condition of a limit, or of one of its tiers, makes it apply.",
+    );
+    let mut changes = SampledFamily::counter(
+        "sluicegate_limit_activation_changes_total",
+        "How often the condition of a limit, or of one of its tiers, made it active or inactive.",
+    );
+    let each =
+        (limits.iter()).flat_map(|limit| limit.activations.iter().map(move |one| (limit, one)));
+    for (limit, one) in each {
+        let labels = [
+            ("limit", &*limit.name),
+            ("tier", one.tier.as_deref().unwrap_or("")),
+        ];
+        active.push(&labels, u64::from(one.active));
+        for (to, count) in [("active", one.activated), ("inactive", one.deactivated)] {
+            changes.push(&[labels[0], labels[1], ("to", to)], count);
+        }
+    }
+    [active, changes]
 }
 
 /// Returns the metrics of limits with `ban`.

@@ -9,7 +9,7 @@ use super::acme::AcmeSection;
 use super::cache::CacheSection;
 use super::certificates::CertificateSection;
 use super::configuration::{ConfigurationView, ReloadSection};
-use super::limit_view::{BansView, LimitFacts, LimitView, PermitsView, ShareView};
+use super::limit_view::{ActivationView, BansView, LimitFacts, LimitView, PermitsView, ShareView};
 use super::origins::OriginSection;
 use super::replication::ReplicationSection;
 use super::snapshot::AdminSnapshot;
@@ -99,6 +99,8 @@ struct LimitSection {
     share: Option<ShareSection>,
     ban: Option<BansSection>,
     concurrency: Option<ConcurrencySection>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<ActivationView>,
 }
 
 #[derive(Serialize)]
@@ -205,6 +207,7 @@ impl LimitSection {
             share,
             ban: view.bans.as_ref().map(BansSection::of),
             concurrency: view.permits.as_ref().map(ConcurrencySection::of),
+            conditions: view.activations,
         }
     }
 }

@@ -124,6 +124,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
             overflow_refused: 1,
             bytes: 32_768,
         }),
+        activations: Vec::new(),
     }
 }
 

@@ -102,6 +102,8 @@ pub fn plan<'a>(
         let check = LimitCheck::new(limit, active, facts, seed, missing);
         let check = check.inspect(|check| check.catch_up(facts.now));
         let check = check.and_then(|check| evaluation.apply_tier(check, facts));
+        let activity = check.as_ref().and_then(LimitCheck::activity);
+        evaluation.notes.extend(activity);
         let check = check.map(|check| evaluation.apply_challenge(check, facts, seed));
         evaluation.checks.push(check);
     }

@@ -164,6 +164,26 @@ impl ActiveLimit {
         _ = self.set_here((key, Some(remote)), None, now);
     }
 
+    /// Returns the share that is used of the fullest rate of its only key, in hundredths of a percent, by what this gateway knows; of a
+    /// limit with a key of requests, that of no key.
+    #[must_use]
+    pub fn used_share(&self, seed: &KeySeed, now: Timestamp) -> u64 {
+        let moment = self.moment(now);
+        let key = seed.hash_parts(std::iter::empty());
+        let room = self.limit.room_of_new_keys(moment);
+        let decision = self.limit.peek(key, Cost::ONE, moment);
+        let used = decision
+            .statuses()
+            .iter()
+            .zip(room)
+            .map(|(status, room)| {
+                let used = u64::from(room.saturating_sub(status.remaining));
+                (used * 10_000).checked_div(room.into()).unwrap_or(0)
+            })
+            .max();
+        used.unwrap_or(0)
+    }
+
     /// Returns the state of the key, for a shared limit by a call to the store where that is possible.
     pub async fn key_state(&self, named: &NamedKey, now: Timestamp) -> KeyState {
         let key = named.key;

@@ -15,6 +15,7 @@ use super::payer;
 use super::request_key::{RequestKey, request_key};
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
+use crate::activation::LoadActivation;
 use crate::challenge::{ActiveChallenge, SigningKeys};
 use crate::config::rules::{
     KeyTemplate, LimitRules, Name, OnMissing, SharedMode, SharedRules, TierIndex,
@@ -62,6 +63,8 @@ pub struct ActiveLimit {
     pub action: Action,
     /// The challenge of browsers that exceed it; `None` where it has none.
     pub challenge: Option<ActiveChallenge>,
+    /// Its activation by a condition; `None` where it is always active. While it is not, it is in shadow.
+    pub activation: Option<Arc<LoadActivation>>,
     /// The most by which `Retry-After` is later than the client may come back.
     retry_jitter: Duration,
     /// The share of keys for which it is enforced; for the others it is in shadow.
@@ -127,6 +130,9 @@ impl ActiveLimit {
         };
         let items = builder.items();
         let overrides = kept.and_then(|before| before.overrides.as_ref());
+        let activation = previous.and_then(|before| before.activation.as_ref());
+        let activation =
+            (rules.activation.as_ref()).map(|rules| LoadActivation::new(rules, activation));
         let was_announced = |before: &Self| before.overflow_announced.load(Ordering::Relaxed);
         Self {
             name: name.clone(),
@@ -142,6 +148,7 @@ impl ActiveLimit {
             settlement: SettlementRule::of(rules),
             action: rules.action.clone(),
             challenge: None,
+            activation,
             retry_jitter: rules.retry_jitter,
             enforce: rules.enforce,
             shadow_rates: builder.shadow_rates(),
@@ -232,6 +239,7 @@ impl ActiveLimit {
             && self.enforce == Share::ALL
             && self.shadow_rates.is_none()
             && self.overrides.is_none()
+            && self.activation.is_none()
             && self.on_missing != Some(OnMissing::Skip)
     }
 
@@ -241,6 +249,20 @@ impl ActiveLimit {
         let overrides = self.overrides.as_ref()?;
         let ask = request_key(0, self, facts, seed, &mut MissingKeys::default())?;
         overrides.of(ask.key, facts)
+    }
+
+    /// Returns whether it applies to a request that comes now.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        (self.activation.as_ref()).is_none_or(|activation| activation.is_active())
+    }
+
+    /// Returns its activation, and those of its tiers with their names.
+    pub fn activations(&self) -> impl Iterator<Item = (Option<&Name>, &Arc<LoadActivation>)> {
+        let own = self.activation.iter().map(|activation| (None, activation));
+        let overrides = self.overrides.iter();
+        let of_tiers = overrides.flat_map(KeyOverrides::activations);
+        own.chain(of_tiers.map(|(tier, activation)| (Some(tier), activation)))
     }
 
     /// Returns the items for fields and bodies for keys of a tier, or of none.

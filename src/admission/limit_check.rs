@@ -31,6 +31,8 @@ pub(super) struct LimitCheck<'a> {
     pub(super) ask: Ask<'a>,
     /// The tier of the request.
     pub(super) tier: Option<TierIndex>,
+    /// Set unless the limit has a condition that did not hold when the request came; what changes later does not change the request.
+    pub(super) is_active: bool,
     /// The key in the store; `None` where the limit does not count there, or before the seed of the store is known.
     pub(super) remote_key: Option<KeyHash>,
 }
@@ -51,6 +53,7 @@ impl<'a> LimitCheck<'a> {
             active,
             ask: active.ask(&key, facts),
             tier: None,
+            is_active: active.is_active(),
             remote_key: active.remote_key(facts, key.by),
         })
     }
@@ -60,9 +63,16 @@ impl<'a> LimitCheck<'a> {
         (self.active).catch_up_with(self.ask.key, self.remote_key, now);
     }
 
-    /// Returns the tier of the request.
+    /// Returns the tier of the request, if it is active.
     pub(super) fn tier(&self, facts: &RequestFacts<'_>) -> Option<TierMatch<'a>> {
-        self.active.overrides.as_ref()?.of(self.ask.key, facts)
+        let found = self.active.overrides.as_ref()?.of(self.ask.key, facts);
+        found.filter(TierMatch::is_active)
+    }
+
+    /// Returns the note that the limit has a condition, which holds for this request.
+    pub(super) fn activity(&self) -> Option<LimitNote> {
+        let is_conditional = self.active.activation.is_some();
+        (is_conditional && self.is_active).then(|| self.note(LimitEvent::Active))
     }
 
     /// Returns the check with the rates of this tier.
@@ -70,7 +80,7 @@ impl<'a> LimitCheck<'a> {
     /// # Errors
     /// The reason why the limit is not asked.
     pub(super) fn in_tier(self, found: Option<TierMatch<'_>>) -> Result<Self, LimitNote> {
-        let Some(TierMatch { index, name }) = found else {
+        let Some(TierMatch { index, name, .. }) = found else {
             return Ok(self);
         };
         // A key that the operator has written in a row is not invented by a client.
@@ -183,7 +193,9 @@ impl<'a> LimitCheck<'a> {
 
     /// Returns whether the limit rejects no request with this key.
     pub(super) fn is_in_shadow(&self) -> bool {
-        self.active.action == Action::Shadow || !self.active.enforce.takes(self.ask.key)
+        !self.is_active
+            || self.active.action == Action::Shadow
+            || !self.active.enforce.takes(self.ask.key)
     }
 
     /// Returns the field with which the limit marks requests that it has no room for.

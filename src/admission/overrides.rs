@@ -12,6 +12,7 @@ use sluicegate_limiter::{KeyHash, Limit};
 
 use super::key::{KeySeed, RequestFacts};
 use super::tier::NamedTiers;
+use crate::activation::LoadActivation;
 use crate::config::rules::{LimitRules, Name, OverrideRows, Tier, TierIndex};
 use crate::policy_items::PolicyItems;
 
@@ -30,12 +31,14 @@ pub(super) struct KeyOverrides {
 type RowTiers = HashMap<u64, TierIndex, BuildHasherDefault<AsItIs>>;
 
 /// The tier that a request is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct TierMatch<'a> {
     /// The index among [`all_tiers`](LimitRules::all_tiers).
     pub index: TierIndex,
     /// The name, where the request names the tier; `None` where a row names the key.
     pub name: Option<&'a Name>,
+    /// The activation of a tier with a condition.
+    pub activation: Option<&'a Arc<LoadActivation>>,
 }
 
 /// The rule for keys of one tier.
@@ -47,6 +50,14 @@ pub(super) enum ActiveTier {
     Unlimited,
     /// Its requests are refused.
     Blocked,
+}
+
+impl TierMatch<'_> {
+    /// Returns whether the tier applies to a request that comes now.
+    pub(super) fn is_active(&self) -> bool {
+        self.activation
+            .is_none_or(|activation| activation.is_active())
+    }
 }
 
 impl ActiveTier {
@@ -79,6 +90,7 @@ impl KeyOverrides {
             return None;
         }
         let written = rules.overrides.as_ref();
+        let named = before.and_then(|before| before.named.as_ref());
         let rows = written.map_or_else(Arc::default, |written| Arc::clone(&written.rows));
         let keys = match before.filter(|before| before.rows == rows) {
             Some(before) => Arc::clone(&before.keys),
@@ -91,7 +103,7 @@ impl KeyOverrides {
         Some(Self {
             rows,
             keys,
-            named: (rules.tier.as_ref()).map(|tier| NamedTiers::new(tier, of_rows)),
+            named: (rules.tier.as_ref()).map(|tier| NamedTiers::new(tier, of_rows, named)),
             tiers: tiers
                 .map(|tier| ActiveTier::new(tier, name, rules, limit, own))
                 .collect(),
@@ -104,13 +116,15 @@ impl KeyOverrides {
             return Some(TierMatch {
                 index: *index,
                 name: None,
+                activation: None,
             });
         }
-        let (index, name) = self.named.as_ref()?.of(facts)?;
-        Some(TierMatch {
-            index,
-            name: Some(name),
-        })
+        self.named.as_ref()?.of(facts)
+    }
+
+    /// Returns the activations of tiers with conditions.
+    pub(super) fn activations(&self) -> impl Iterator<Item = (&Name, &Arc<LoadActivation>)> {
+        self.named.iter().flat_map(NamedTiers::activations)
     }
 
     /// Returns the tier that a row gives this key, whose lowest bit the log does not have.

@@ -89,6 +89,8 @@ pub enum LimitEvent {
     CostMalformed,
     /// The response reported no cost, or in no form that is read; the request cost what was reserved.
     CostMissing,
+    /// The limit has a condition, which held when the request came.
+    Active,
     /// The limit is exceeded, and the request passes with a mark.
     Marked,
     /// The limit is in shadow and has room.

@@ -138,6 +138,7 @@ impl Bench {
                 payer: None,
             },
             tier: None,
+            is_active: active.is_active(),
             remote_key: self.asked(|facts| active.remote_key(facts, None)),
         }
     }
@@ -425,4 +426,55 @@ fn replicated_limits_are_charged_before_the_store_is_asked() {
         assert_eq!(store.replication_stats(bench.now).keys, queued, "{used}");
         assert_eq!(bench.left(), [5, 5, 5 - used]);
     }
+}
+
+/// Goal: a limit whose condition does not hold counts and rejects nobody, one whose condition holds rejects from its first request on by
+/// what was counted before, and a condition that changes between the checks of a request and its decision changes nothing for it: all is
+/// charged, or nothing. Method: a limit of two beside one of five, and looks at figures on both sides, also in between.
+#[test]
+fn a_condition_that_changes_in_between_changes_no_request() {
+    let strict = "rates = [\"2 per 30d\"]\nwhen = \"connections > 5\"\nkeep_active_for = \"1s\"";
+    let bench = Bench::new(&[("a", FIVE), ("b", strict)], &["a", "b"]);
+    let activation = bench.limits[1].activation.as_ref().expect("a condition");
+    let look = |connections: u64, seconds: u64| {
+        let now = bench
+            .now
+            .saturating_add(std::time::Duration::from_secs(seconds));
+        _ = activation.look(|_| Some(connections), now);
+    };
+    for left in [[4, 1], [3, 0], [2, 0]] {
+        let (_, report) = bench.admit();
+        assert_eq!(bench.left(), left);
+        assert_eq!(report.verdict.decisions().len(), 1, "clients see one limit");
+    }
+    let mut gaps = MissingKeys::default();
+    let mut planned = || {
+        let plan = bench.asked(|facts| plan(&bench.route, facts, &bench.seed, &mut gaps));
+        plan.ok().expect("no limit is blocked")
+    };
+    let before = planned();
+    look(6, 0);
+    assert!(bench.limits[1].is_active());
+    let admission = before.decide(bench.now).now_or_never();
+    assert!(matches!(admission, Some(Admission::Admitted(..))));
+    assert_eq!(bench.left(), [1, 0], "it was decided as it was planned");
+    assert!(bench.is_refused());
+    assert_eq!(bench.left(), [1, 0], "and a rejection charges nothing");
+    let before = planned();
+    look(0, 1);
+    look(0, 2);
+    assert!(!bench.limits[1].is_active());
+    let admission = before.decide(bench.now).now_or_never();
+    let Some(Admission::Rejected(_, Some(report))) = admission else {
+        unreachable!("{admission:?}");
+    };
+    let notes = report.beside.map_or_else(Vec::new, |beside| beside.notes);
+    let of_b = LimitNote {
+        limit: 1,
+        event: LimitEvent::Active,
+    };
+    assert_eq!(notes, [of_b]);
+    assert_eq!(bench.left(), [1, 0]);
+    bench.admit();
+    assert_eq!(bench.left(), [0, 0]);
 }

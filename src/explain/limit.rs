@@ -7,7 +7,7 @@ use serde::Serialize;
 use sluicegate_limiter::{Algorithm, Alignment, Limit, Policy, Rate, Refill};
 
 use super::text::{bytes, count, listed, rates, span};
-use super::{action, penalty, shared, tier};
+use super::{action, activation, penalty, shared, tier};
 use crate::config::algorithm_name;
 use crate::config::rules::{KeyPart, LimitRules, Name, Rules};
 
@@ -24,6 +24,9 @@ pub struct LimitExplained {
     pub judged: String,
     /// The maximum that a client can get out of each rate, by timing its requests.
     pub worst_case: Vec<String>,
+    /// The times at which it applies, where it has a condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// The decider, where it is not the gateway alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared: Option<String>,
@@ -39,6 +42,9 @@ pub struct LimitExplained {
     /// Tiers that requests name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<String>,
+    /// The times at which tiers with conditions apply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers_when: Option<String>,
     /// The treatment of a request that exceeds it.
     pub exceeded: String,
     /// Rates that are only reported.
@@ -85,11 +91,13 @@ impl LimitExplained {
             worst_case: rates()
                 .map(|rate| worst_case(limit.policy.algorithm(), rate))
                 .collect(),
+            when: activation::of_limit(limit),
             shared: shared::shared(limit),
             missing: action::missing(limit),
             counts: action::counts(limit),
             overrides: tier::overrides(limit),
             tiers: tier::named(limit),
+            tiers_when: activation::of_tiers(limit),
             exceeded: action::exceeded(limit),
             shadow_rates: action::shadow_rates(limit),
             ban: penalty::ban(limit),
@@ -108,9 +116,11 @@ impl LimitExplained {
     /// Returns every clause, a line each.
     pub(super) fn sentences(&self) -> Vec<String> {
         let mut lines = vec![format!("{} {}", self.allows, self.judged)];
+        lines.extend(self.when.clone());
         lines.extend(self.worst_case.iter().cloned());
         lines.extend(self.overrides.clone());
         lines.extend(self.tiers.clone());
+        lines.extend(self.tiers_when.clone());
         lines.extend(self.counts.clone());
         lines.extend(self.missing.clone());
         lines.extend(self.shared.clone());

@@ -5,6 +5,7 @@
 //! explanation of a limit of a million keys needs no memory for them.
 
 mod action;
+mod activation;
 mod key;
 mod limit;
 mod listener;

@@ -16,7 +16,7 @@ use sluicegate_base::host;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 
-use super::{key, tier};
+use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
 use crate::client::{
     AddressSource, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, hop, identify,
@@ -205,13 +205,26 @@ impl RequestExplained {
                 let tier = tier_at(snapshot, limit, found)?;
                 Some((found, tier))
             });
-            let blocks = matches!(tier, Some((_, Tier::Blocked)));
-            if blocks && limit.action != Action::Shadow && blocking.is_none() {
+            let blocks =
+                matches!(&tier, Some((found, Tier::Blocked)) if found.activation.is_none());
+            let rejects = limit.action != Action::Shadow && limit.activation.is_none();
+            if blocks && rejects && blocking.is_none() {
                 blocking = Some(&limit.name);
             }
             let key = key::shown(&limit.key, &facts);
             let tier = tier.map(|(found, tier)| in_tier(found, tier));
-            let line = format!("{}: {key}{}", limit.name, tier.unwrap_or_default());
+            let when = limit.activation.as_ref().map(|activation| {
+                format!(
+                    "; only while {}",
+                    activation::while_active(&activation.rules)
+                )
+            });
+            let line = format!(
+                "{}: {key}{}{}",
+                limit.name,
+                tier.unwrap_or_default(),
+                when.unwrap_or_default()
+            );
             self.limits.push(line);
         }
         blocking
@@ -375,8 +388,15 @@ fn tier_at<'s>(
 /// Returns `; in the tier "pro": 600 in 1m`, where the limit's own rates do not apply.
 fn in_tier(found: TierMatch<'_>, tier: &Tier) -> String {
     let means = tier::means(tier);
+    let when = found.activation.map(|activation| {
+        format!(
+            ", only while {}",
+            activation::while_active(&activation.rules)
+        )
+    });
+    let when = when.unwrap_or_default();
     match found.name {
-        Some(name) => format!("; in the tier {name:?}: {means}"),
+        Some(name) => format!("; in the tier {name:?}: {means}{when}"),
         None => format!("; by a row of its overrides: {means}"),
     }
 }

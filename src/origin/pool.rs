@@ -27,6 +27,7 @@ use super::due_time::DueTime;
 use super::failure::AttemptFailure;
 use super::failure_log::FailureLog;
 use super::idle::PoolGeneration;
+use super::latency::OriginLatency;
 use super::peer::{group_of, peer};
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::retry_budget::RetryBudget;
@@ -59,6 +60,8 @@ pub struct ServerPool {
     turn: AtomicU64,
     /// Locked during an ejection, so that two concurrent ones cannot exceed the bound on ejected servers.
     ejecting: Mutex<()>,
+    /// The times of its servers' answers.
+    pub latency: Arc<OriginLatency>,
     /// Failures of requests that are not a server's.
     pub failures: FailureLog,
     /// Number of names whose latest look-up failed.
@@ -149,6 +152,7 @@ impl ServerPool {
             seed: seed.clone(),
             turn: AtomicU64::new(0),
             ejecting: Mutex::new(()),
+            latency: before.map_or_else(Arc::default, |before| Arc::clone(&before.latency)),
             failures: FailureLog::default(),
             check_due: DueTime::default(),
             unresolved: AtomicUsize::new(unresolved),

@@ -132,11 +132,23 @@ impl LimitCells {
         self.add(counter, 1);
     }
 
+    /// Returns the requests that the limit rejected, for whatever it has no room.
+    pub(super) fn rejections(&self) -> u64 {
+        let counters = [
+            LimitCounter::Refused,
+            LimitCounter::Challenged,
+            LimitCounter::Banned,
+            LimitCounter::ConcurrencyRefused,
+        ];
+        let counts = counters.map(|counter| self.counts[counter as usize].load(Ordering::Relaxed));
+        counts.into_iter().sum()
+    }
+
     /// Counts an event of the limit.
     pub(super) fn note(&self, event: LimitEvent) {
         let (counter, units) = match event {
-            // The table of the limit counts it.
-            LimitEvent::OverflowRefused | LimitEvent::ShareRefused => return,
+            // The table of the limit counts the first two; of an active limit its decisions are counted.
+            LimitEvent::OverflowRefused | LimitEvent::ShareRefused | LimitEvent::Active => return,
             LimitEvent::Decided(source) => {
                 self.decided[source.index()].fetch_add(1, Ordering::Relaxed);
                 return;

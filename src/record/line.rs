@@ -320,7 +320,8 @@ fn notes(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
         return;
     }
     for (before, event) in [
-        (&b",\"marked\":["[..], LimitEvent::Marked),
+        (&b",\"active\":["[..], LimitEvent::Active),
+        (b",\"marked\":[", LimitEvent::Marked),
         (b",\"challenge_passed\":[", LimitEvent::ChallengePassed),
         (b",\"challenge_failed\":[", LimitEvent::ChallengeFailed),
         (b",\"unlimited\":[", LimitEvent::Unlimited),

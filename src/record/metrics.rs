@@ -304,6 +304,15 @@ impl RequestMetrics {
         events
     }
 
+    /// Returns the requests that a limit rejected on any route, with a challenge or without.
+    #[must_use]
+    pub fn rejections_of(&self, limit: &Name) -> u64 {
+        let limits = read(&self.limits);
+        let routes = limits.iter().filter(|((_, name), _)| name == limit);
+        let cells = routes.flat_map(|(_, cells)| cells.cells());
+        cells.map(LimitCells::rejections).sum()
+    }
+
     /// Returns the durations of all verdicts.
     pub(super) fn read_decisions(&self) -> HistogramSum<{ DECISION_BOUNDS.len() }> {
         HistogramSum::sum(self.decisions.cells())

@@ -10,11 +10,11 @@ use http::HeaderName;
 use serde::Serialize;
 use sluicegate_access_log::LogFacts;
 
-use crate::config::Action;
 use crate::config::rules::{
-    CostRules, CostSource, KeyPart, LimitRules, MeasuredCost, Name, ReserveRules, RouteRules,
-    Rules, SharedMode, ValueSource,
+    ActivationRules, CostRules, CostSource, KeyPart, LimitRules, MeasuredCost, Name, ReserveRules,
+    RouteRules, Rules, SharedMode, ValueSource,
 };
+use crate::config::{Action, LoadCondition, LoadFigure};
 
 /// The beginning of the field that stands for the logged cost of a limit.
 const LOGGED_COST: &str = "sluicegate-logged-cost-";
@@ -49,6 +49,7 @@ impl LogCoverage {
             }
             coverage.adapt(name, limit, facts);
         }
+        coverage.leave_out_dependents(rules);
         if rules.store.take().is_some() {
             for (name, limit) in &rules.limits {
                 if let Some(shared) = &limit.shared {
@@ -87,6 +88,33 @@ impl LogCoverage {
             }
         }
         coverage
+    }
+
+    /// Leaves out limits whose conditions compare figures of limits that are left out.
+    fn leave_out_dependents(&mut self, rules: &Rules) {
+        // Conditions form no circle, so there are at most as many rounds as limits.
+        loop {
+            let is_judged =
+                |name: &Name| self.not_judged.iter().all(|other| *other.limit != **name);
+            let mut judged = (rules.limits.iter()).filter(|(name, _)| is_judged(name));
+            let found = judged.find_map(|(name, limit)| {
+                let rules = limit.activation.as_ref()?;
+                let mut figures = rules.conditions().flat_map(LoadCondition::figures);
+                let unknown = figures.find(
+                    |figure| matches!(figure, LoadFigure::Limit(other, _) if !is_judged(other)),
+                )?;
+                Some(UnjudgedLimit {
+                    limit: name.to_string(),
+                    reason: format!(
+                        "its condition compares {unknown}, and that limit is not judged"
+                    ),
+                })
+            });
+            match found {
+                Some(found) => self.not_judged.push(found),
+                None => return,
+            }
+        }
     }
 
     /// Removes parts of a limit that cannot be judged, where the rest of it can.
@@ -134,6 +162,18 @@ impl LogCoverage {
             ));
         }
         let hashed = is_recorded(limit, facts);
+        let tiers = limit.tier.iter_mut().flat_map(|named| &mut named.tiers);
+        for tier in tiers {
+            if let Some(rules) = tier
+                .activation
+                .take_if(|rules| unlogged_figure(rules).is_some())
+            {
+                self.notes.push(format!(
+                    "limit {name}: its tier {:?} is judged as if it always applied, since no log shows when {}",
+                    tier.name, rules.when
+                ));
+            }
+        }
         if let Some(tier) = &limit.tier
             && let Some(named_by) = tier.named_by.value()
             && let Some(part) = missing_value(&named_by.source, facts)
@@ -176,6 +216,12 @@ fn unknown_cost(cost: &MeasuredCost, facts: &LogFacts) -> Option<String> {
     }
 }
 
+/// Returns a figure of a condition that a log does not show; `None` where it shows all.
+fn unlogged_figure(rules: &ActivationRules) -> Option<&LoadFigure> {
+    let mut figures = rules.conditions().flat_map(LoadCondition::figures);
+    figures.find(|figure| !matches!(figure, LoadFigure::Limit(..)))
+}
+
 /// Returns whether lines have the hashes of a limit's keys.
 fn is_recorded(limit: &LimitRules, facts: &LogFacts) -> bool {
     facts.key_templates.contains(&limit.key.to_string())
@@ -192,6 +238,14 @@ fn missing_part(limit: &LimitRules, facts: &LogFacts, has_host: bool) -> Option<
         if !facts.has_status {
             return Some("count_if reads the status, which the log does not have".to_owned());
         }
+    }
+    if let Some(rules) = &limit.activation
+        && let Some(figure) = unlogged_figure(rules)
+    {
+        return Some(format!(
+            "it applies only while {}, and no log shows {figure}",
+            rules.when
+        ));
     }
     if is_recorded(limit, facts) {
         return None;
@@ -320,6 +374,69 @@ respond = { status = 200 }
             notes.contains("concurrency") && notes.contains("--host"),
             "{notes}"
         );
+    }
+
+    /// Goal: conditions over limits are judged, others are said to be none that a log shows, and so are those that depend on such. Method:
+    /// a limit and a tier by an origin's load, one by what the first rejects, and one by the use of another limit.
+    #[test]
+    fn conditions_over_the_load_of_an_origin_are_left_out() {
+        let mut rules = rules(
+            r#"
+[origin.app]
+servers = ["127.0.0.1:2"]
+[client]
+trusted_proxies = ["10.0.0.0/8"]
+[limit.site]
+key = "global"
+rates = ["100 per 1m"]
+[limit.slow]
+key = "client.ip"
+rates = ["5 per 10s"]
+when = "origin.app.p99 > 500ms"
+[limit.after]
+key = "client.ip"
+rates = ["4 per 10s"]
+when = "limit.slow.rejected > 5"
+[limit.full]
+key = "client.ip"
+rates = ["5 per 10s"]
+when = "limit.site.used > 80%"
+tier = "header.user-agent"
+tiers = { bot = { rates = ["1 per 10s"], when = "origin.app.in_flight > 5" } }
+[[route]]
+path = "/*"
+limits = ["site", "slow", "after", "full"]
+origin = "app"
+"#,
+        );
+        let facts = LogFacts {
+            request_fields: ["user-agent".to_owned()].into(),
+            ..LogFacts::default()
+        };
+        let coverage = LogCoverage::of(&mut rules, &facts, true);
+        let reasons: Vec<_> = (coverage.not_judged.iter())
+            .map(|limit| (&*limit.limit, &*limit.reason))
+            .collect();
+        assert_eq!(
+            reasons,
+            [
+                (
+                    "slow",
+                    "it applies only while origin.app.p99 > 500ms, and no log shows origin.app.p99"
+                ),
+                (
+                    "after",
+                    "its condition compares limit.slow.rejected, and that limit is not judged"
+                ),
+            ]
+        );
+        let notes = coverage.notes.join("\n");
+        assert!(
+            notes.contains("its tier \"bot\" is judged as if it always applied"),
+            "{notes}"
+        );
+        let left: Vec<_> = rules.routes[0].limits.iter().map(|name| &**name).collect();
+        assert_eq!(left, ["site", "full"]);
     }
 
     /// Goal: a log with hashes of keys judges all limits. Method: the same configuration, hashes of its keys and durations.

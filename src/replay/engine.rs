@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_limiter::{KeyHash, Timestamp};
 
+use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
 use super::limit_counts::{CountedDecision, LimitDecision, LimitTally};
@@ -64,6 +65,7 @@ pub(super) struct OutcomeCounts {
 pub(super) struct ReplayEngine {
     stages: RequestStages,
     pub(super) coverage: LogCoverage,
+    conditions: LoggedConditions,
     pub(super) counts: OutcomeCounts,
     tallies: RouteTallies,
     in_flight: RequestsInFlight,
@@ -141,6 +143,7 @@ impl ReplayEngine {
                 limits: limits.collect(),
                 routes,
             },
+            conditions: LoggedConditions::new(&snapshot, start),
             stages: RequestStages::new(snapshot, seed, facts, host),
             coverage,
             in_flight: RequestsInFlight::default(),
@@ -199,10 +202,12 @@ impl ReplayEngine {
             self.tallies.fetch(request, &keys);
         }
         let mut decider = RequestDecider {
+            snapshot: &self.stages.snapshot,
             seed: &self.stages.seed,
             keys: &keys,
             tallies: &mut self.tallies,
             in_flight: &mut self.in_flight,
+            conditions: &mut self.conditions,
             counts: &mut self.counts,
         };
         let each = requests.iter().zip(&prepared).take(MAX_BATCH);
@@ -258,11 +263,13 @@ impl RouteTallies {
 
 /// Decides over prepared requests.
 struct RequestDecider<'e> {
+    snapshot: &'e Snapshot,
     seed: &'e KeySeed,
     /// The keys of the batch.
     keys: &'e [Option<KeyHash>],
     tallies: &'e mut RouteTallies,
     in_flight: &'e mut RequestsInFlight,
+    conditions: &'e mut LoggedConditions,
     counts: &'e mut OutcomeCounts,
 }
 
@@ -315,6 +322,7 @@ impl RequestDecider<'_> {
         if !prepared.is_limited() {
             return ReplayOutcome::Admitted;
         }
+        (self.conditions).look_until(now, self.snapshot, self.seed, limits);
         let mut missing = MissingKeys::default();
         let facts = prepared.facts();
         let (asked, seed) = (prepared.limits(), self.seed);
@@ -337,7 +345,7 @@ impl RequestDecider<'_> {
             Admission::NeedsStore => None,
         };
         if let Some(report) = report {
-            read_report(report, &mut decisions);
+            read_report(report, asked, &mut decisions);
             count_report(report, &route.limits, limits);
         }
         let mut refunds = Vec::new();
@@ -409,8 +417,8 @@ fn in_flight(
     }
 }
 
-/// Enters the decisions of a report.
-fn read_report(report: &AdmissionReport, decisions: &mut RouteDecisions) {
+/// Enters the decisions of a report. A limit with a condition is exempt from what it decides while it is not active.
+fn read_report(report: &AdmissionReport, limits: &RouteLimits, decisions: &mut RouteDecisions) {
     let mut enter = |limit: usize, decision| {
         if let Some(place) = decisions.get_mut(limit) {
             *place = decision;
@@ -429,8 +437,18 @@ fn read_report(report: &AdmissionReport, decisions: &mut RouteDecisions) {
             );
         }
     }
-    for note in beside.map_or(&[][..], |beside| &beside.notes) {
+    let notes = beside.map_or(&[][..], |beside| &beside.notes);
+    let is_idle = |limit: u8| {
+        let active = limits.get(usize::from(limit));
+        let is_conditional = active.is_some_and(|active| active.activation.is_some());
+        let of_limit = |note: &LimitNote| note.limit == limit && note.event == LimitEvent::Active;
+        is_conditional && !notes.iter().any(of_limit)
+    };
+    for note in notes {
         let decision = match note.event {
+            LimitEvent::ShadowAdmitted | LimitEvent::ShadowRefused if is_idle(note.limit) => {
+                LimitDecision::Exempt
+            }
             LimitEvent::Marked | LimitEvent::ShadowRefused => LimitDecision::Rejects,
             LimitEvent::ShadowAdmitted => LimitDecision::Admits,
             LimitEvent::Unlimited => LimitDecision::Exempt,

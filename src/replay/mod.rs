@@ -11,6 +11,7 @@
 //! `MAX_IN_FLIGHT` requests wait for their end.
 
 mod compare;
+mod conditions;
 mod coverage;
 mod decision_log;
 mod engine;

@@ -115,6 +115,7 @@ pub(super) mod tests {
             count_if: None,
             count: CountedRequests::All,
             action: Action::Reject,
+            activation: None,
             retry_jitter: std::time::Duration::ZERO,
             enforce: Share::ALL,
             shadow_rates: None,

@@ -7,6 +7,7 @@ use pingora::services::background::background_service;
 use tokio::sync::Notify;
 
 use crate::acme::{CertificateOrders, RenewalService};
+use crate::load::LoadWatch;
 use crate::origin::HealthChecks;
 use crate::process::GatewayProcess;
 use crate::process::watch::Reloads;
@@ -51,6 +52,11 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
                 .in_force(|snapshot| snapshot.rules.tracing.as_ref()?.otlp.clone()),
         },
     ));
+
+    let watch = LoadWatch {
+        shared: Arc::clone(&process.shared),
+    };
+    server.add_service(background_service("load", watch));
 
     let sampler = UsageSampler {
         samples: Arc::clone(&process.shared.usage),

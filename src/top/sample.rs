@@ -78,6 +78,32 @@ pub struct LimitStatus {
     pub keys: u64,
     /// Keys that its table is made for.
     pub capacity: u64,
+    /// Its condition, and those of its tiers.
+    pub conditions: Vec<ConditionStatus>,
+}
+
+/// The condition of a limit or a tier in `/status`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ConditionStatus {
+    /// The tier; `None` where it is the limit itself.
+    pub tier: Option<String>,
+    /// True if it applies.
+    pub active: bool,
+}
+
+impl LimitStatus {
+    /// Returns the action, or `idle` while the limit's own condition does not make it apply.
+    pub(super) fn shown_action(&self) -> String {
+        let own = self
+            .conditions
+            .iter()
+            .find(|condition| condition.tier.is_none());
+        match own {
+            Some(condition) if !condition.active => "idle".to_owned(),
+            _ => self.action.clone(),
+        }
+    }
 }
 
 /// An origin in `/status`.

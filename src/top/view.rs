@@ -118,7 +118,7 @@ impl GatewayView {
             name: limit.name.clone(),
             key: limit.key.clone(),
             rates: limit.rates.clone(),
-            action: limit.action.clone(),
+            action: limit.shown_action(),
             keys: limit.keys,
             capacity: limit.capacity,
             admitted: pair.limit(&limit.name, |counts| counts.admitted),

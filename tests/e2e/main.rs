@@ -32,6 +32,7 @@ mod challenges;
 mod clients;
 mod command_line;
 mod concurrency;
+mod conditions;
 mod costs;
 mod crawlers;
 mod delays;

@@ -26,6 +26,7 @@ export default function limit({ series, rest: [name] }) {
   const chart = rateChart(`Limit ${name}`, { admitted: 'Admitted', rejected: 'Rejected', shadow: 'Would be rejected (shadow)' });
   const sums = h('div');
   const load = h('div');
+  const conditions = h('div');
   const top = h('div', {}, h('p.quiet', {}, 'Reading the table.'));
   const bans = h('div');
   const slider = usage(base);
@@ -89,6 +90,18 @@ export default function limit({ series, rest: [name] }) {
     ]));
   }
 
+  /** A limit may have the name of a property that every object has. */
+  const ownConditions = () => (Object.hasOwn(series.state.conditions, name) ? series.state.conditions[name] : null);
+
+  function showConditions() {
+    const said = ownConditions();
+    if (said) {
+      renew(conditions, table('Conditions', [{ label: 'Applies while' }, { label: 'Now' }, { label: 'Since' }, { label: 'Began', number: true }],
+        said.map((one) => [[h('code', {}, one.when), one.tier !== null && ` (tier ${one.tier})`], h('span', { class: one.active ? 'bad' : 'quiet' }, one.active ? 'active' : 'not active'),
+          one.since ? clock(one.since) : 'the start', count(one.activated)])));
+    }
+  }
+
   function counters() {
     const row = series.limits.get(name);
     if (row?.history) chart.update(row.history);
@@ -124,12 +137,14 @@ export default function limit({ series, rest: [name] }) {
           ['Rates in shadow', known.shadow_rates.join(', ')], ['Ban', known.ban && `${span(known.ban)} at first`],
           ['In flight', known.concurrency && `at most ${known.concurrency} of a key`], ['Counts', known.shared ? 'with other gateways' : 'on this gateway']])),
         card('Table', load),
+        ownConditions() && card('Conditions', conditions),
         h('section.card.wide', { 'aria-label': 'Rates' }, h('h2', {}, 'Requests, and what shadow would reject'), chart.node),
         h('section.card.wide', { 'aria-label': 'Another number' }, h('h2', {}, 'What another number would do'), slider.node),
         h('section.card.wide', { 'aria-label': 'Keys' }, h('div.head', {}, h('h2', {}, 'Keys nearest to the limit'), refresh), top),
         known.ban !== null && card('Bans', bans), card('Decisions', sums)),
     ],
     update(event) {
+      if (event === 'all' || event === 'state') showConditions();
       if (event === 'all') {
         chart.update(series.limits.get(name)?.history ?? { admitted: [], rejected: [], shadow: [] });
         reread();

@@ -88,6 +88,12 @@ impl Share {
         part < u64::from(self.ten_thousandths)
     }
 
+    /// Returns the share in hundredths of a percent.
+    #[must_use]
+    pub const fn ten_thousandths(self) -> u16 {
+        self.ten_thousandths
+    }
+
     /// Returns the share of so many of a hundred keys; 100 and more is every key.
     #[must_use]
     pub const fn percent(of_hundred: u16) -> Self {

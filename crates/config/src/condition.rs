@@ -21,10 +21,15 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, StatusCode};
 
 use super::field::{KeyField, quoted};
-use super::lexer::{ComparisonOperator, ExpressionError, Token, TokenReader};
+use super::lexer::{
+    ComparisonOperator, ExpressionError, JointForm, LogicalOperator, Token, TokenReader,
+};
 
 /// Most comparisons of a condition, and most items of a list: far more than anybody reads at a glance.
 const MOST: usize = 16;
+
+/// The example in errors.
+const EXAMPLE: &str = "write it as in \"response.status in [401, 403, 500..=599]\"";
 
 /// A condition on responses.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,12 +37,6 @@ pub struct Condition {
     text: Arc<str>,
     joint: LogicalOperator,
     comparisons: Vec<ResponseComparison>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LogicalOperator {
-    And,
-    Or,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -103,33 +102,19 @@ pub(super) fn condition(field: &KeyField<'_>) -> Option<Condition> {
     }
 }
 
+/// The form of joined comparisons.
+const JOINED: JointForm = JointForm {
+    most: MOST,
+    example: EXAMPLE,
+    shorter: "write ranges, such as 500..=599, or two limits",
+};
+
 fn parse(text: &str) -> Result<Condition, ExpressionError> {
     let mut reader = TokenReader::of(text);
-    let mut comparisons = vec![comparison(&mut reader)?];
-    let mut joint = None;
-    loop {
-        let (token, at) = reader.next();
-        let this = match token {
-            Token::End => break,
-            Token::Word("and") => LogicalOperator::And,
-            Token::Word("or") => LogicalOperator::Or,
-            other => return Err(unexpected(other, at, "`and`, `or` or the end")),
-        };
-        if *joint.get_or_insert(this) != this {
-            return Err(ExpressionError {
-                at,
-                message: "`and` and `or` cannot stand in one condition".to_owned(),
-                advice: "use one of them throughout, or write two limits".to_owned(),
-            });
-        }
-        if comparisons.len() == MOST {
-            return Err(too_many(at, "comparisons"));
-        }
-        comparisons.push(comparison(&mut reader)?);
-    }
+    let (joint, comparisons) = reader.joined(&JOINED, comparison)?;
     Ok(Condition {
         text: Arc::from(text.trim()),
-        joint: joint.unwrap_or(LogicalOperator::And),
+        joint,
         comparisons,
     })
 }
@@ -196,7 +181,7 @@ fn status(reader: &mut TokenReader<'_>) -> Result<ResponseComparison, Expression
     let mut codes = Vec::new();
     loop {
         if codes.len() == MOST {
-            return Err(too_many(reader.peek().1, "items"));
+            return Err(too_many_items(reader.peek().1));
         }
         codes.push(item(reader)?);
         match reader.next() {
@@ -228,17 +213,16 @@ fn code(reader: &mut TokenReader<'_>) -> Result<u16, ExpressionError> {
     }
 }
 
-fn too_many(at: Range<usize>, what: &str) -> ExpressionError {
+fn too_many_items(at: Range<usize>) -> ExpressionError {
     ExpressionError {
         at,
-        message: format!("there are more than {MOST} {what}"),
-        advice: "write ranges, such as 500..=599, or two limits".to_owned(),
+        message: format!("there are more than {MOST} items"),
+        advice: JOINED.shorter.to_owned(),
     }
 }
 
 fn unexpected(token: Token<'_>, at: Range<usize>, expected: &str) -> ExpressionError {
-    let advice = "write it as in \"response.status in [401, 403, 500..=599]\"";
-    token.unexpected(at, expected, advice)
+    token.unexpected(at, expected, EXAMPLE)
 }
 
 #[cfg(test)]

@@ -119,6 +119,12 @@ fn check_unsolved(then: &PlacedValue<Name>, rules: &LimitRules, report: &Problem
             ),
             "name a limit with action = \"reject\"",
         );
+    } else if rules.activation.is_some() {
+        report.error(
+            &then.place,
+            format!("{name} rejects only while its condition holds, and else pages would be free"),
+            "name a limit without `when`",
+        );
     } else if is_settled {
         report.error(
             &then.place,

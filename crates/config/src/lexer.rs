@@ -32,6 +32,25 @@ pub(super) enum ComparisonOperator {
     NotEqual,
 }
 
+/// The word that joins all comparisons of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogicalOperator {
+    /// All hold.
+    And,
+    /// At least one holds.
+    Or,
+}
+
+/// The form of joined comparisons.
+pub(super) struct JointForm {
+    /// Most comparisons.
+    pub(super) most: usize,
+    /// The advice to somebody who writes something else: an example.
+    pub(super) example: &'static str,
+    /// The advice to somebody who writes more than `most`.
+    pub(super) shorter: &'static str,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'t> {
     Word(&'t str),
@@ -121,6 +140,15 @@ impl<'t> TokenReader<'t> {
         (token, at)
     }
 
+    /// The characters up to the next space, and where they stand; goes on behind them.
+    pub(super) fn run(&mut self) -> (&'t str, Range<usize>) {
+        let start = self.peek().1.start;
+        let rest = &self.text[start..];
+        let length = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        self.at = start + length;
+        (&rest[..length], start..self.at)
+    }
+
     /// Goes on behind the token if it is next.
     pub(super) fn skip(&mut self, token: Token<'_>) -> bool {
         let (next, at) = self.peek();
@@ -129,6 +157,40 @@ impl<'t> TokenReader<'t> {
             self.at = at.end;
         }
         found
+    }
+
+    /// Reads the whole text as comparisons, each by `comparison`, that one word joins; `and` where there is one comparison.
+    pub(super) fn joined<T>(
+        &mut self,
+        form: &JointForm,
+        comparison: impl Fn(&mut Self) -> Result<T, ExpressionError>,
+    ) -> Result<(LogicalOperator, Vec<T>), ExpressionError> {
+        let mut comparisons = vec![comparison(self)?];
+        let mut joint = None;
+        loop {
+            let (token, at) = self.next();
+            let this = match token {
+                Token::End => return Ok((joint.unwrap_or(LogicalOperator::And), comparisons)),
+                Token::Word("and") => LogicalOperator::And,
+                Token::Word("or") => LogicalOperator::Or,
+                other => return Err(other.unexpected(at, "`and`, `or` or the end", form.example)),
+            };
+            if *joint.get_or_insert(this) != this {
+                return Err(ExpressionError {
+                    at,
+                    message: "`and` and `or` cannot stand in one condition".to_owned(),
+                    advice: "use one of them throughout, or write two limits".to_owned(),
+                });
+            }
+            if comparisons.len() == form.most {
+                return Err(ExpressionError {
+                    at,
+                    message: format!("there are more than {} comparisons", form.most),
+                    advice: form.shorter.to_owned(),
+                });
+            }
+            comparisons.push(comparison(self)?);
+        }
     }
 
     /// Reads one status, or a range of them, each by `code`.

@@ -29,6 +29,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod action;
+mod activation;
+mod activation_references;
 mod algorithm;
 mod ban;
 mod braces;
@@ -50,6 +52,7 @@ mod key;
 mod lexer;
 mod limit_levels;
 mod line_filter;
+mod load_condition;
 mod memory;
 mod normalizer;
 mod override_rows;
@@ -88,6 +91,9 @@ pub use self::file::{
     Loaded, known_keys, load, load_again, load_offline, load_part, parse, parse_in, parse_offline,
 };
 pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
+pub use self::load_condition::{
+    HysteresisMargin, LimitFigure, LoadCondition, LoadFigure, OriginFigure,
+};
 pub use self::memory::{AvailableMemory, MemoryPlan, bytes_text};
 pub use self::override_rows::counted_value;
 pub use self::problem::{Problem, Problems, Severity};

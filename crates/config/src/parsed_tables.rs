@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluicegate_base::crawler::CrawlerStatus;
 
+use super::activation_references::{self, ConditionSubjects, PlacedConditions};
 use super::cycle;
 use super::fallback_limit::FallbackLimits;
 use super::field::all;
@@ -64,6 +65,8 @@ pub(super) struct ParsedTables {
 struct ParsedLimits {
     rules: BTreeMap<Name, LimitRules>,
     fallbacks: FallbackLimits,
+    /// The conditions over figures, by limit.
+    conditions: PlacedConditions,
     /// The places at which limits say that they count in the store.
     in_store: Vec<KeyPlace>,
     levels: LimitLevels,
@@ -167,6 +170,12 @@ impl ParsedTables {
         self.limits
             .levels
             .check_fallbacks(&self.limits.fallbacks, report);
+        let subjects = ConditionSubjects {
+            limits,
+            origins: &self.origins,
+            defined,
+        };
+        activation_references::check(&self.limits.conditions, &subjects, report);
         references::check_route_names(routes, report);
         references::check_parameters(limits, routes, report);
         // Offline a listener with a certificate is not made.
@@ -321,6 +330,9 @@ impl ParsedLimits {
         for (name, section) in sections {
             if let Some(limit) = limit::read(section) {
                 limits.fallbacks.add(&name, limit.then);
+                if !limit.conditions.is_empty() {
+                    limits.conditions.insert(name.clone(), limit.conditions);
+                }
                 limits.in_store.extend(limit.shared);
                 let levels = limits.levels.add(&name, limit.levels, defined, report);
                 limits.rules.extend(levels);

@@ -20,6 +20,7 @@ use super::action::{Action, Share};
 use super::condition::Condition;
 use super::written::WrittenConfig;
 
+pub use super::activation::ActivationRules;
 pub use super::override_rows::{OverrideRows, TierIndex};
 pub use super::tables::acme::{AccountBinding, AcmeRules};
 pub use super::tables::adaptive_concurrency::AdaptiveConcurrencyRules;
@@ -200,6 +201,8 @@ pub struct LimitRules {
     pub count: CountedRequests,
     /// The action for a request that it has no room for.
     pub action: Action,
+    /// The rules by which it becomes active; `None`: it always is. While it is not, it is in shadow.
+    pub activation: Option<Arc<ActivationRules>>,
     /// The most by which `Retry-After` is later than the client may come back.
     pub retry_jitter: Duration,
     /// The keys that it is enforced for; for the others it is in shadow.

@@ -10,8 +10,10 @@ use sluicegate_base::normal_form;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::activation::ActivationKeys;
 use super::field::{KeyField, all, quoted};
 use super::key;
+use super::load_condition::LoadCondition;
 use super::overrides::{self, OverriddenLimit};
 use super::problem::ParseError;
 use super::report::PlacedValue;
@@ -19,6 +21,9 @@ use super::rules::{KeyPart, Name, NamedTier, Tier, TierRules, TierSource, ValueS
 use super::section::{TableSection, step};
 use super::suggest;
 use super::tables::geo;
+
+/// The tiers of a limit, and the conditions of some of them.
+pub(super) type ParsedTiers = (Option<TierRules>, Vec<PlacedValue<LoadCondition>>);
 
 const EXAMPLE: &str = "{ pro = [\"600 per 1m\"] }";
 
@@ -39,9 +44,9 @@ impl<'d> TierKeys<'d> {
 
     /// Returns the tiers of the limit that `about` is; `None` inside where nothing is written, outside where it is wrong or cannot be
     /// judged.
-    pub(super) fn read(&self, about: Option<&OverriddenLimit<'_>>) -> Option<Option<TierRules>> {
+    pub(super) fn read(&self, about: Option<&OverriddenLimit<'_>>) -> Option<ParsedTiers> {
         match (&self.tier, &self.tiers) {
-            (None, None) => Some(None),
+            (None, None) => Some((None, Vec::new())),
             (Some(tier), None) => tier.refuse(
                 "nothing says what the tiers may do",
                 format!("write tiers = {EXAMPLE}, or leave tier out"),
@@ -52,11 +57,12 @@ impl<'d> TierKeys<'d> {
             ),
             (Some(tier), Some(tiers)) => {
                 let named_by = named_by(tier);
-                let tiers = all_of(tiers, named_by.as_ref(), about);
-                Some(Some(TierRules {
+                let (tiers, conditions) = all_of(tiers, named_by.as_ref(), about)?;
+                let rules = TierRules {
                     named_by: named_by?,
-                    tiers: tiers?,
-                }))
+                    tiers,
+                };
+                Some((Some(rules), conditions))
             }
         }
     }
@@ -103,7 +109,7 @@ fn all_of(
     field: &KeyField<'_>,
     named_by: Option<&TierSource>,
     about: Option<&OverriddenLimit<'_>>,
-) -> Option<Vec<NamedTier>> {
+) -> Option<(Vec<NamedTier>, Vec<PlacedValue<LoadCondition>>)> {
     let section = field.section()?;
     let entries = section.entries();
     if entries.is_empty() {
@@ -114,8 +120,10 @@ fn all_of(
         return field.refuse(message, format!("keep {}", bounds::OVERRIDE_TIERS));
     }
     let mut tiers: Vec<NamedTier> = Vec::new();
+    let mut conditions = Vec::new();
     let read = entries.into_iter().map(|entry| {
-        let tier = one(field, entry, named_by, about)?;
+        let (tier, own) = one(field, entry, named_by, about)?;
+        conditions.extend(own);
         if let Some(twin) = tiers.iter().find(|other| other.said == tier.value.said) {
             let message = format!(
                 "{} and {} are the same tier in their normal form",
@@ -129,16 +137,16 @@ fn all_of(
         Some(())
     });
     all(read)?;
-    Some(tiers)
+    Some((tiers, conditions))
 }
 
-/// One tier: its name, and its rates, `"unlimited"` or `"blocked"`.
+/// One tier: its name, and its rates, `"unlimited"` or `"blocked"`, alone or in a table that says when it applies.
 fn one<'d>(
     of: &KeyField<'d>,
     (name, span, value): (&'d str, Range<usize>, &'d Spanned<DeValue<'d>>),
     named_by: Option<&TierSource>,
     about: Option<&OverriddenLimit<'_>>,
-) -> Option<PlacedValue<NamedTier>> {
+) -> Option<(PlacedValue<NamedTier>, Vec<PlacedValue<LoadCondition>>)> {
     let field = of.entry(name, value);
     let said = named_by.map(|part| {
         let said = said(part, name);
@@ -149,12 +157,30 @@ fn one<'d>(
         })
         .ok()
     });
-    let tier = tier(&field, about);
-    Some(field.placed(NamedTier {
+    let (tier, activation) = match field.value {
+        DeValue::Table(table) => {
+            // Its keys are those of a limit, and mean the same.
+            let limit = "limit.NAME".to_owned();
+            let section = TableSection::new(field.report, field.place.clone(), limit, Some(table));
+            let rates = section.required("rates", "[\"60 per 1m\"]");
+            let tier = rates.and_then(|rates| tier(&rates, about));
+            let activation = ActivationKeys::of(&section).read();
+            section.finish();
+            (tier, activation)
+        }
+        _ => (tier(&field, about), Some(None)),
+    };
+    let (rules, conditions) = match activation? {
+        Some(read) => (Some(read.rules), read.conditions),
+        None => (None, Vec::new()),
+    };
+    let named = field.placed(NamedTier {
         name: Name::from(name),
         said: said??,
         tier: tier?,
-    }))
+        activation: rules,
+    });
+    Some((named, conditions))
 }
 
 fn tier(field: &KeyField<'_>, about: Option<&OverriddenLimit<'_>>) -> Option<Tier> {

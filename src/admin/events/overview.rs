@@ -1,5 +1,7 @@
 //! Writes what changes seldom as events: what the configuration says, and the state of origins, store and certificates.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sluicegate_base::clock;
 
@@ -7,7 +9,7 @@ use crate::admin::acme::{AcmeSection, AcmeView};
 use crate::admin::cache::{CacheSection, CacheView};
 use crate::admin::certificates::{CertificateSection, CertificateView};
 use crate::admin::configuration::ConfigurationView;
-use crate::admin::limit_view::LimitFacts;
+use crate::admin::limit_view::{ActivationView, LimitFacts};
 use crate::admin::origin_view::OriginView;
 use crate::admin::origins::OriginSection;
 use crate::admin::replication::ReplicationSection;
@@ -50,6 +52,8 @@ struct OverviewLimit {
 #[derive(Serialize)]
 pub(super) struct StateEvent {
     origins: Vec<OriginSection>,
+    /// The conditions of limits and tiers, by the names of their limits; only of limits that have one.
+    conditions: BTreeMap<String, Vec<ActivationView>>,
     store: Option<StoreSection>,
     replication: Option<ReplicationSection>,
     certificates: Vec<CertificateSection>,
@@ -94,12 +98,16 @@ impl StateEvent {
         let shared = &process.shared;
         let (now, wall) = (clock::now(), clock::wall());
         let pools = snapshot.pools.values();
+        let conditions = (snapshot.limits.values())
+            .map(|limit| (limit.name.to_string(), ActivationView::of(limit)))
+            .filter(|(_, conditions)| !conditions.is_empty());
         let certificates = CertificateView::all(snapshot).into_iter();
         let store = snapshot.store.as_ref();
         Self {
             origins: pools
                 .map(|pool| OriginSection::of(OriginView::of(pool, now)))
                 .collect(),
+            conditions: conditions.collect(),
             store: store.map(|store| StoreSection::of(store.status())),
             replication: store.map(|store| ReplicationSection::of(store.replication_stats(now))),
             certificates: certificates

@@ -122,6 +122,7 @@ pub(super) async fn take_from_client<C: RequestClient>(
     }
     let is_over = body.is_over();
     if is_over {
+        exchange.body.note_end();
         attempts::uploads(context, UploadPart::Last)?;
     }
     origin.send(&bytes, is_over).await;

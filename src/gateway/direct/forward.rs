@@ -84,6 +84,14 @@ impl Gateway {
             let RequestFailure::Origin(failure) = *failure else {
                 return Err(failure);
             };
+            if matches!(failure, OriginFailure::Timeout(_)) && exchange.body.is_over() {
+                let forwarded = context.forwarded()?;
+                let (pool, attempt) = (&forwarded.pool, &forwarded.attempt);
+                if attempt.answer.is_none() {
+                    pool.latency
+                        .record(|| exchange.body.server_time(attempt.started));
+                }
+            }
             let blame = if self.0.origins.excuses(&failure, &origin, &server) {
                 AttemptBlame::Excused
             } else {

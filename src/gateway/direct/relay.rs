@@ -231,6 +231,12 @@ impl Gateway {
             status,
             length: framing.length(),
         });
+        // A client that sends its body slowly says nothing of the server.
+        if exchange.body.is_over() {
+            let forwarded = context.forwarded()?;
+            let started = forwarded.attempt.started;
+            (forwarded.pool.latency).record(|| exchange.body.server_time(started));
+        }
         if attempts::judge(facts(exchange), context, status)? == AnswerUse::Repeat {
             return Ok(AnswerUse::Repeat);
         }

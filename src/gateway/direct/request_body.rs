@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{BodyFraming, BodyPiece, BodyReader, LAST_CHUNK, LINE_END, chunk_line};
+use sluicegate_limiter::Timestamp;
 
 use super::CHUNK_LIMITS;
 use crate::budgets::BytesPermit;
@@ -37,6 +38,8 @@ pub(super) struct RequestBody {
     sent: BodyFraming,
     /// The time that its client has for the next bytes.
     patience: Duration,
+    /// The time at which its last bytes came, where they came after the head was sent to an origin.
+    ended_at: Option<Timestamp>,
 }
 
 impl RequestBody {
@@ -49,7 +52,18 @@ impl RequestBody {
             unsent: Vec::new(),
             sent: framing,
             patience: rules.client_read_timeout,
+            ended_at: None,
         }
+    }
+
+    /// Records that its last bytes came now.
+    pub(super) fn note_end(&mut self) {
+        self.ended_at = Some(clock::now());
+    }
+
+    /// Returns the time for which the server of an attempt that began at `started` has had the whole request.
+    pub(super) fn server_time(&self, started: Timestamp) -> Duration {
+        clock::since(self.ended_at.map_or(started, |ended| ended.max(started)))
     }
 
     /// Returns whether it was read to its end.

@@ -17,6 +17,7 @@ mod throttled;
 mod tiers;
 mod tls_edge;
 mod token_budget;
+mod under_load;
 
 /// `conf/examples/NAME.toml` before `origin`. The test connects as the proxy that the file trusts, from 127.0.0.1.
 fn kit(name: &str, origin: &Origin) -> Setup {
@@ -78,6 +79,7 @@ fn every_example_has_a_test() {
         include_str!("tiers.rs"),
         include_str!("tls_edge.rs"),
         include_str!("token_budget.rs"),
+        include_str!("under_load.rs"),
     ]
     .concat();
     for name in found {

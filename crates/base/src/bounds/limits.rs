@@ -85,3 +85,18 @@ pub const STORE_CHANGES: usize = 1024;
 /// takes 450,000 new keys a second at the default `sync_interval` to fill it. At the bound a sync begins at once; charges of further keys
 /// are counted by this node alone meanwhile, and that is counted.
 pub const SYNC_KEYS: usize = 64 * 1792;
+
+/// Interval at which the conditions of limits are judged: soon enough that an origin under load waits for no operator, and a few
+/// microseconds of work for each condition.
+pub const LOAD_LOOK: Duration = Duration::from_millis(250);
+
+/// Time that the figures of conditions cover which are about many requests: percentiles, errors, rejections. Shorter ones jump with single
+/// requests, longer ones are late.
+pub const LOAD_WINDOW: Duration = Duration::from_secs(10);
+
+/// Time between two readings that are kept of each counter, so eleven readings cover [`LOAD_WINDOW`].
+pub const LOAD_READING: Duration = Duration::from_secs(1);
+
+/// Responses within [`LOAD_WINDOW`] below which percentiles and shares of errors are unknown: a few requests, perhaps of one client, say
+/// nothing of the load.
+pub const LOAD_SAMPLES: u64 = 20;

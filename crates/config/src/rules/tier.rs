@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluicegate_base::geo::GeoField;
 use sluicegate_limiter::{Algorithm, Policy};
 
-use super::{FileState, LimitRules, Name, OverrideRows, TierIndex, ValuePart};
+use super::{ActivationRules, FileState, LimitRules, Name, OverrideRows, TierIndex, ValuePart};
 
 /// `overrides`: keys of a limit that have rates of their own, or none.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,8 @@ pub struct NamedTier {
     pub said: Vec<u8>,
     /// The tier itself.
     pub tier: Tier,
+    /// The rules by which it becomes active; `None`: it always is. While it is not, requests that name it are in no tier.
+    pub activation: Option<Arc<ActivationRules>>,
 }
 
 impl LimitRules {

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use sluicegate_limiter::Capacity;
 
-use crate::action;
+use crate::action::{self, Action};
+use crate::activation::{ActivationKeys, ParsedActivation};
 use crate::algorithm;
 use crate::ban;
 use crate::condition;
 use crate::cost;
 use crate::field::KeyField;
 use crate::key;
+use crate::load_condition::LoadCondition;
 use crate::overrides::{self, OverriddenLimit};
 use crate::prefixes::{PrefixKeys, PrefixLevel};
 use crate::rates;
@@ -41,6 +43,8 @@ pub(crate) struct ParsedLimit {
     pub(crate) shared: Option<KeyPlace>,
     /// The limits of wider networks that its `prefixes` make.
     pub(crate) levels: Vec<PrefixLevel>,
+    /// Its conditions, and those of its tiers.
+    pub(crate) conditions: Vec<PlacedValue<LoadCondition>>,
 }
 
 /// Reads the table.
@@ -65,6 +69,8 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     let shared = shared::StoreModeKeys::of(&section).read(policy.as_ref());
     let headers = section.or("headers", "\"ietf\"", FieldStyle::default(), field_style);
     let refusal = refusal::of(&section);
+    let activation = ActivationKeys::of(&section);
+    let activation = read_activation(&activation, action);
     let retry_jitter = section.or("retry_jitter", "\"10s\"", Duration::ZERO, |field| {
         field.duration(RETRY_JITTER)
     });
@@ -89,12 +95,17 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
     let (report, place) = (section.report, section.place.clone());
     section.finish();
     let (actions, bans, shared) = (actions?, bans?, shared?);
+    let (activation, (tier, mut conditions)) = (activation?, tier?);
+    let activation = activation.map(|read| {
+        conditions.extend(read.conditions);
+        read.rules
+    });
     let rules = LimitRules {
         key: key?,
         on_missing: on_missing?,
         policy: policy?,
         overrides: overrides?,
-        tier: tier?,
+        tier,
         capacity: capacity?,
         headers: headers?,
         refusal: refusal?,
@@ -102,6 +113,7 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
         count_if: count_if?,
         count: count?,
         action: actions.action,
+        activation,
         retry_jitter: retry_jitter?,
         enforce: actions.enforce,
         shadow_rates: actions.shadow_rates,
@@ -116,7 +128,22 @@ pub(crate) fn read(section: TableSection<'_>) -> Option<ParsedLimit> {
         rules,
         then: actions.then,
         shared: shared.map(|shared| shared.place),
+        conditions,
     })
+}
+
+/// Reads when the limit applies; one that only reports has no use for it.
+fn read_activation(
+    keys: &ActivationKeys<'_>,
+    action: Option<&Action>,
+) -> Option<Option<ParsedActivation>> {
+    match (keys.when(), action) {
+        (Some(field), Some(Action::Shadow)) => field.refuse(
+            "a limit in shadow rejects nothing, whether it is active or not",
+            "leave it out, or write action = \"reject\": while it is not active, the limit only reports",
+        ),
+        _ => keys.read(),
+    }
 }
 
 /// Returns the default capacity of a limit: one key where it has only one.

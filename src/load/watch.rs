@@ -1,0 +1,67 @@
+//! Judges the conditions of the configuration in force, in the background.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pingora::server::ShutdownWatch;
+use pingora::services::background::BackgroundService;
+use sluicegate_base::bounds::LOAD_LOOK;
+use sluicegate_base::clock;
+use tracing::info;
+
+use super::monitor::{ActivationEvent, LoadMonitor, LoadSources};
+use crate::activation::ActivationChange;
+use crate::process::SharedState;
+
+/// The background service.
+pub struct LoadWatch {
+    /// The state whose snapshot has the limits, and whose counters the figures are read from.
+    pub shared: Arc<SharedState>,
+}
+
+#[async_trait]
+impl BackgroundService for LoadWatch {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        tokio::select! {
+            () = self.look_in_rounds() => {}
+            _ = shutdown.changed() => {}
+        }
+    }
+}
+
+impl LoadWatch {
+    async fn look_in_rounds(&self) {
+        let mut monitor = LoadMonitor::default();
+        loop {
+            for event in self.look(&mut monitor) {
+                report(&event);
+            }
+            tokio::time::sleep(LOAD_LOOK).await;
+        }
+    }
+
+    fn look(&self, monitor: &mut LoadMonitor) -> Vec<ActivationEvent> {
+        let shared = &self.shared;
+        let snapshot = shared.snapshot();
+        monitor.look(&LoadSources {
+            limits: &snapshot.limits,
+            pools: &snapshot.pools,
+            rejections: &|name| shared.recorder.metrics.rejections_of(name),
+            connections: shared.connection_limiter.tallies().held,
+            seed: &shared.seed,
+            now: clock::now(),
+        })
+    }
+}
+
+/// Writes a change to the process log.
+fn report(event: &ActivationEvent) {
+    let what = match &event.tier {
+        Some(tier) => format!("limit {}: tier {tier}", event.limit),
+        None => format!("limit {}", event.limit),
+    };
+    match event.change {
+        ActivationChange::Activated => info!("{what}: active, since {}", event.figures),
+        ActivationChange::Deactivated => info!("{what}: no longer active, {}", event.figures),
+    }
+}

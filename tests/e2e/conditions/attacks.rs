@@ -1,0 +1,118 @@
+//! What clients try: to be measured as a slow origin, to stay unnoticed, and to get a second quota.
+
+use std::time::Duration;
+
+use super::{activity, becomes, loaded, paced, together};
+use crate::harness::*;
+
+#[tokio::test]
+async fn a_slow_upload_is_no_slow_origin() {
+    // Goal: a client cannot make the gateway strict with others by sending its own body slowly, nor by reading slowly. Method: thirty
+    // bodies whose last byte comes late; a second limit shows that all of them are measured, as fast ones.
+    let origin = paced(Duration::ZERO);
+    let rules = r#"
+        [limit.strict]
+        key = "client.ip"
+        rates = ["1 per 1h"]
+        when = "origin.app.p50 > 150ms"
+        [limit.measured]
+        key = "client.ip"
+        rates = ["1000 per 1h"]
+        when = "origin.app.p99 < 150ms"
+        [[route]]
+        path = "/*"
+        limits = ["strict", "measured"]
+        origin = "app"
+    "#;
+    let gateway = Gateway::before(&origin, rules).await;
+    let upload = || async {
+        let mut raw = gateway.raw().await;
+        raw.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\n")
+            .await;
+        let mut bytes = b"body".chunks(1);
+        at_a_pace(Duration::from_millis(100), async || match bytes.next() {
+            Some(byte) => {
+                raw.write(byte).await;
+                None
+            }
+            None => Some(()),
+        })
+        .await;
+        raw.read_response().await.status
+    };
+    eventually("all are measured", async || {
+        let statuses = futures_util::future::join_all((0..30).map(|_| upload())).await;
+        assert_eq!(statuses, [200; 30]);
+        (activity(&gateway, "measured").await == 1.0).then_some(())
+    })
+    .await;
+    assert_eq!(activity(&gateway, "strict").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_few_slow_answers_say_nothing() {
+    // Goal: one client with a handful of slow requests does not make the gateway strict. Method: nineteen slow answers, and a limit that
+    // becomes active by a request after them, which shows that the gateway has looked since; then more.
+    let origin = paced(Duration::from_millis(600));
+    let rules = r#"
+        [limit.strict]
+        key = "client.ip"
+        rates = ["1000 per 1h"]
+        when = "origin.app.p50 > 300ms"
+        [limit.seen]
+        key = "global"
+        rates = ["1 per 1h"]
+        [limit.witness]
+        key = "client.ip"
+        rates = ["1000 per 1h"]
+        when = "limit.seen.used > 50%"
+        [[route]]
+        path = "/*"
+        limits = ["strict"]
+        origin = "app"
+        [[route]]
+        path = "/seen"
+        limits = ["seen", "witness"]
+        respond = { status = 200 }
+    "#;
+    let gateway = Gateway::before(&origin, rules).await;
+    together(&gateway, 19, "/slow").await;
+    assert_eq!(gateway.get("/seen").await.status, 200);
+    becomes(&gateway, "witness", true).await;
+    assert_eq!(activity(&gateway, "strict").await, 0.0);
+    loaded(&gateway, "strict", 30, "/slow").await;
+}
+
+#[tokio::test]
+async fn nobody_gets_a_second_quota_when_a_limit_becomes_active() {
+    // Goal: what a client used in peace counts from the first request under load, and what it is refused is charged to no limit. Method: a
+    // limit of the site whose use makes that of clients apply; a client that used its own up before.
+    let rules = r#"
+        [limit.site]
+        key = "global"
+        rates = ["100 per 1h"]
+        [limit.ip]
+        key = "client.ip"
+        rates = ["10 per 1h"]
+        when = "limit.site.used > 50%"
+        [[route]]
+        path = "/*"
+        limits = ["site", "ip"]
+        respond = { status = 200 }
+    "#;
+    let gateway = Gateway::start(rules).await;
+    let mut client = gateway.client().await;
+    let mut left = 100;
+    for _ in 0..51 {
+        let answer = client.get("/").await;
+        assert_eq!(answer.status, 200);
+        left = answer.remaining("site");
+    }
+    becomes(&gateway, "ip", true).await;
+    for _ in 0..20 {
+        assert_eq!(client.get("/").await.status, 429);
+    }
+    let other = gateway.client_from("127.0.0.7").await.get("/").await;
+    assert_eq!((other.status, other.remaining("site")), (200, left - 1));
+    assert_eq!(other.remaining("ip"), 9);
+}
