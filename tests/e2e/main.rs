@@ -29,6 +29,7 @@ mod caching;
 mod caps;
 mod causes;
 mod challenges;
+mod chart;
 mod clients;
 mod command_line;
 mod concurrency;
