@@ -35,14 +35,18 @@ fn example(name: &str, addresses: &[(&str, &str)]) -> String {
 
 /// The gateway of `gateway.toml`, and the address at which nginx asks; the others ask at [`Gateway::address`].
 async fn gateway() -> (Gateway, SocketAddr) {
+    gateway_with(&[]).await
+}
+
+/// The same with other lines in it.
+async fn gateway_with(lines: &[(&str, &str)]) -> (Gateway, SocketAddr) {
     let of_nginx = free_address();
-    let mut whole = example(
-        "gateway.toml",
-        &[
-            ("127.0.0.1:9000", "{listener}"),
-            ("127.0.0.1:9001", &of_nginx.to_string()),
-        ],
-    );
+    let nginx = of_nginx.to_string();
+    let addresses = [
+        ("127.0.0.1:9000", "{listener}"),
+        ("127.0.0.1:9001", &*nginx),
+    ];
+    let mut whole = example("gateway.toml", &[&addresses[..], lines].concat());
     whole
         .push_str("\n[admin]\naddress = \"{admin}\"\n[log]\naccess = \"{directory}/access.log\"\n");
     (Setup::new().whole(&whole).start().await, of_nginx)

@@ -65,3 +65,39 @@ async fn gateways_with_one_store_count_a_solution_together() {
     }
     assert_eq!(statuses, [200, 200, 200, 429, 429]);
 }
+
+#[tokio::test]
+async fn gateways_that_exchange_counts_settle_on_one_quota_for_a_solution() {
+    // Goal: with `store = "shared"` a solution that is copied to another gateway is worth nothing once the counts were exchanged. Method: a
+    // solution of three that is used up at one gateway; the other, which may admit as many again until then, and the first once more.
+    let store = Redis::start().await;
+    let rules = PAGES.replace(
+        "action = \"challenge\"",
+        "action = \"challenge\"\nstore = \"shared\"",
+    );
+    let rules = format!(
+        "{rules}[store]\nurl = \"{}\"\n[challenge]\nkey_file = \"../challenge.key\"\n",
+        store.url()
+    );
+    let start = || {
+        Setup::new()
+            .file("challenge.key", OLD)
+            .rules(&rules)
+            .start()
+    };
+    let (one, other) = (start().await, start().await);
+    exceed(&mut one.client().await, "192.0.2.1").await;
+    let cookie = Challenge::of(&one.send(visit("/", "192.0.2.1")).await).solved();
+    for status in [200, 200, 200, 429] {
+        assert_eq!(status_at(&one, &cookie).await, status);
+    }
+    let mut admitted = 0;
+    eventually("the other gateway has the counts", async || {
+        let status = status_at(&other, &cookie).await;
+        admitted += usize::from(status == 200);
+        (status == 429).then_some(())
+    })
+    .await;
+    assert!(admitted <= 3, "{admitted}");
+    assert_eq!(status_at(&one, &cookie).await, 429);
+}

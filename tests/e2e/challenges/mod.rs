@@ -3,6 +3,7 @@
 mod browsers;
 mod fleets;
 mod forgeries;
+mod tiers;
 mod unsolved;
 
 use ring::digest::{SHA256, digest};
