@@ -106,6 +106,7 @@ fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found
         hits: std::num::NonZeroU32::MIN,
         now: Timestamp::from_secs(1_800_000_000),
         recorded: &[],
+        reserves: &[],
     };
     normal_value(&part, &facts).map(|value| value.into_owned())
 }

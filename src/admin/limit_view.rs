@@ -71,6 +71,8 @@ pub(super) struct LimitView {
     pub bans: Option<BansView>,
     /// Its requests in flight; `None` without `concurrency`.
     pub permits: Option<PermitsView>,
+    /// The units that requests in flight hold in reserve; `None` where the cost is known when a request comes.
+    pub reserved: Option<u64>,
     /// Its activation by a condition, and those of its tiers.
     pub activations: Vec<ActivationView>,
 }
@@ -235,6 +237,7 @@ impl LimitView {
             bans: (active.bans.as_ref()).map(|bans| BansView::of(bans, now)),
             permits: active.permits.as_ref().map(PermitsView::of),
             activations: ActivationView::of(active),
+            reserved: active.reserved.as_ref().map(|reserved| reserved.sum()),
         }
     }
 }

@@ -27,6 +27,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(bans(&sampled.limits));
     all.extend(in_flight(&sampled.limits));
     all.extend(activations(&sampled.limits));
+    all.push(reserves(&sampled.limits));
     all.extend(configuration(&sampled.configuration));
     all.extend(databases(&sampled.configuration));
     all.extend(state(sampled.times, sampled.state));
@@ -215,6 +216,20 @@ fn in_flight(limits: &[LimitView]) -> [SampledFamily; 2] {
             |permits| permits.overflow_refused,
         ),
     ]
+}
+
+/// Returns the metric of limits whose cost is known late.
+fn reserves(limits: &[LimitView]) -> SampledFamily {
+    let mut family = SampledFamily::gauge(
+        "sluicegate_limit_reserved_units",
+        "Units that requests in flight hold in reserve until their cost is known.",
+    );
+    for limit in limits {
+        if let Some(reserved) = limit.reserved {
+            family.push(&[("limit", &*limit.name)], reserved);
+        }
+    }
+    family
 }
 
 fn configuration(configuration: &ConfigurationView) -> [SampledFamily; 3] {

@@ -101,6 +101,7 @@ struct LimitSection {
     concurrency: Option<ConcurrencySection>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<ActivationView>,
+    reserved_units: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -208,6 +209,7 @@ impl LimitSection {
             ban: view.bans.as_ref().map(BansSection::of),
             concurrency: view.permits.as_ref().map(ConcurrencySection::of),
             conditions: view.activations,
+            reserved_units: view.reserved,
         }
     }
 }

@@ -125,6 +125,7 @@ pub(super) fn limit_view(name: &str) -> LimitView {
             bytes: 32_768,
         }),
         activations: Vec::new(),
+        reserved: Some(2_100),
     }
 }
 
@@ -279,6 +280,7 @@ fn the_status_has_the_documented_shape() {
                     "persistent": false, "survives": false, "found": "in memory only: [server] state_dir is not set",
                 },
                 "concurrency": { "max": 10, "keys": 3, "slots": 1536, "bytes": 32768, "overflow_refused": 1 },
+                "reserved_units": 2100,
             }],
             "state": { "directory": "/var/lib/sluicegate/state", "errors": 3, "error": null },
             "store": {
@@ -316,6 +318,7 @@ fn the_scrape_holds_every_documented_metric() {
         "sluicegate_limit_bans_not_kept_total{limit=\"otp\"} 1",
         "sluicegate_limit_ban_keys{limit=\"otp\"} 2",
         "sluicegate_limit_in_flight_keys{limit=\"otp\"} 3",
+        "sluicegate_limit_reserved_units{limit=\"otp\"} 2100",
         "sluicegate_clock_ahead_seconds -2.5",
         "sluicegate_state_errors_total 3",
         "sluicegate_config_last_reload_success 1",

@@ -13,7 +13,7 @@ use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
-use super::recorded_keys::RecordedKey;
+use super::recorded_keys::{RecordedKey, RecordedReserve};
 use super::value;
 use crate::client::{PeerTrust, TlsFacts};
 use crate::config::rules::{KeyPart, KeyTemplate, PathPattern, ValuePart, ValueSource};
@@ -57,6 +57,8 @@ pub struct RequestFacts<'a> {
     pub now: Timestamp,
     /// Keys that a log has in place of the values; none for a live request.
     pub recorded: &'a [RecordedKey<'a>],
+    /// Reserves that a log has in place of what the request announced; none for a live request.
+    pub reserves: &'a [RecordedReserve],
 }
 
 /// The part of a key that a request lacks.
@@ -281,6 +283,7 @@ mod tests {
                 hits: NonZeroU32::MIN,
                 now: Timestamp::from_secs(0),
                 recorded: &[],
+                reserves: &[],
             }
         }
 

@@ -13,6 +13,7 @@ use super::key::{KeySeed, KeySubstitute, RequestFacts};
 use super::overrides::{ActiveTier, KeyOverrides, TierMatch};
 use super::payer;
 use super::request_key::{RequestKey, request_key};
+use super::reserved_units::ReservedUnits;
 use super::settlement::SettlementRule;
 use super::share_news::OverShareLog;
 use crate::activation::LoadActivation;
@@ -59,6 +60,8 @@ pub struct ActiveLimit {
     announced: Option<AnnouncedCost>,
     /// The settlement of the charge by the response; `None` where the charge stands.
     pub settlement: Option<SettlementRule>,
+    /// The units that requests in flight hold in reserve; `None` where the cost is known when a request comes.
+    pub reserved: Option<Arc<ReservedUnits>>,
     /// The action when it has no room.
     pub action: Action,
     /// The challenge of browsers that exceed it; `None` where it has none.
@@ -146,6 +149,10 @@ impl ActiveLimit {
             cost: rules.cost.at_once().unwrap_or(Cost::ONE),
             announced: AnnouncedCost::of(&rules.cost),
             settlement: SettlementRule::of(rules),
+            reserved: rules.cost.measured().map(|_| {
+                let kept = kept.and_then(|before| before.reserved.clone());
+                kept.unwrap_or_default()
+            }),
             action: rules.action.clone(),
             challenge: None,
             activation,
@@ -206,14 +213,21 @@ impl ActiveLimit {
     pub(super) fn ask(&self, keyed: &RequestKey, facts: &RequestFacts<'_>) -> Ask<'_> {
         // A substitute is no invention: there is one for a client, or for all.
         let payers = self.payers.filter(|_| keyed.by.is_none());
-        let announced = self.announced.as_ref();
-        let cost = announced.map_or(self.cost, |announced| announced.reserve(facts));
+        let cost = self.announced_reserve(facts).unwrap_or(self.cost);
         Ask {
             limit: &self.limit,
             key: keyed.key,
             cost: cost.saturating_mul(facts.hits),
             payer: payers.map(|bits| payer::payer(facts.client, bits)),
         }
+    }
+
+    /// Returns the reserve that a request announces, or that a log has in its place; `None` where requests announce none.
+    pub(super) fn announced_reserve(&self, facts: &RequestFacts<'_>) -> Option<Cost> {
+        let announced = self.announced.as_ref()?;
+        let mut recorded = facts.reserves.iter();
+        let recorded = recorded.find(|recorded| recorded.limit == self.name);
+        Some(recorded.map_or_else(|| announced.reserve(facts), |recorded| recorded.reserve))
     }
 
     /// Returns the key of a request in the store, made of the same substitute as the key here.

@@ -29,6 +29,7 @@ mod precheck;
 mod recorded_keys;
 mod report;
 mod request_key;
+mod reserved_units;
 mod route;
 mod settlement;
 mod share_news;
@@ -53,10 +54,13 @@ pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use limit_keys::{MAX_LIMIT_KEYS, limit_keys};
 pub use overrides::TierMatch;
-pub use recorded_keys::{RecordedKey, record_keys};
+pub use recorded_keys::{RecordedKey, RecordedReserve, record_keys, record_reserves};
 pub use report::{AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails};
+pub use reserved_units::ReservedUnits;
 pub use route::RouteLimits;
-pub use settlement::{FinalResponse, OriginContact, RequestEnd, ResponseSource, SettlementRule};
+pub use settlement::{
+    FinalResponse, LoggedCost, OriginContact, RequestEnd, ResponseSource, SettlementRule,
+};
 pub use share_news::OverShare;
 
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};

@@ -2,13 +2,13 @@
 //!
 //! A log has no bodies, and mostly no fields that carry credentials, so the values of such keys cannot be known later; the hashes can. They
 //! are recorded by the template of the key, not by the limit: a configuration in which limits have other names, rates or actions can be
-//! judged by them.
+//! judged by them. What a request announces as its cost is in the body too; it is recorded in units, by the limit.
 
-use sluicegate_limiter::KeyHash;
+use sluicegate_limiter::{Cost, KeyHash};
 
 use super::key::{KeySeed, RequestFacts};
 use super::route::RouteLimits;
-use crate::config::rules::KeyTemplate;
+use crate::config::rules::{KeyTemplate, Name};
 use crate::rejection::MissingReason;
 
 /// The key of a request under one template, or why it has none.
@@ -18,6 +18,27 @@ pub struct RecordedKey<'t> {
     pub template: &'t KeyTemplate,
     /// The key.
     pub key: Result<KeyHash, MissingReason>,
+}
+
+/// The reserve of a request that announces it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedReserve {
+    /// The limit.
+    pub limit: Name,
+    /// Its units.
+    pub reserve: Cost,
+}
+
+/// Returns the reserves of a request at those of `limits` where requests announce them.
+#[must_use]
+pub fn record_reserves(limits: &RouteLimits, facts: &RequestFacts<'_>) -> Vec<RecordedReserve> {
+    let announced = limits.iter().filter_map(|limit| {
+        Some(RecordedReserve {
+            limit: Name::clone(&limit.name),
+            reserve: limit.announced_reserve(facts)?,
+        })
+    });
+    announced.collect()
 }
 
 /// Returns the keys of a request under the templates of `limits`, each template once.

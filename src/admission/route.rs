@@ -74,7 +74,7 @@ impl RouteLimits {
         confidential.dedup();
         let mut body_costs: Vec<Arc<[Arc<str>]>> = Vec::new();
         let rules = limits.iter().filter_map(|limit| limit.settlement.as_ref());
-        for pointer in rules.filter_map(SettlementRule::reported_at) {
+        for pointer in rules.flat_map(SettlementRule::reported_at) {
             if body_costs.iter().all(|known| **known != *pointer.0) {
                 body_costs.push(Arc::from(&*pointer.0));
             }

@@ -12,7 +12,8 @@ use sluicegate_limiter::{Cost, Settle};
 use super::report::LimitEvent;
 use crate::config::Condition;
 use crate::config::rules::{
-    CostSource, CountedRequests, LimitRules, MeasuredCost, Pointer, ReserveRules,
+    AbsentPart, CostSource, CountedRequests, LimitRules, MeasuredCost, Name, Pointer, ReportedSum,
+    ReserveRules,
 };
 
 /// The response to the client, as far as charges depend on it.
@@ -54,6 +55,26 @@ pub struct RequestEnd<'a> {
     pub received: Option<u64>,
     /// Time from the decision to the end.
     pub duration: Option<Duration>,
+    /// The units that a log has of costs which it does not show, by limit; none for a live request.
+    pub logged: &'a [LoggedCost],
+}
+
+/// The cost of a request at one limit, as a log has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedCost {
+    /// The limit.
+    pub limit: Name,
+    /// Its units; 0 where the charge was given back.
+    pub units: u32,
+}
+
+impl RequestEnd<'_> {
+    /// Returns the units that the log has of the cost at this limit.
+    pub(super) fn logged_units(&self, limit: &Name) -> Option<u32> {
+        let mut logged = self.logged.iter();
+        let logged = logged.find(|logged| logged.limit == *limit)?;
+        Some(logged.units)
+    }
 }
 
 /// The contact of a request with an origin.
@@ -114,10 +135,26 @@ impl SettlementRule {
         self.measured.as_ref()?.source.field()
     }
 
-    /// Returns the pointer to the cost that the origin reports in the body of its response.
+    /// Returns the pointers to the cost that the origin reports in the body of its response.
+    pub fn reported_at(&self) -> impl Iterator<Item = &Pointer> {
+        let sum = self.measured.as_ref().and_then(|cost| cost.source.json());
+        sum.into_iter().flat_map(ReportedSum::places)
+    }
+
+    /// Returns whether no log has what the cost is made of.
     #[must_use]
-    pub fn reported_at(&self) -> Option<&Pointer> {
-        self.measured.as_ref()?.source.json()
+    pub fn is_unlogged(&self) -> bool {
+        let source = self.measured.as_ref().map(|cost| &cost.source);
+        matches!(
+            source,
+            Some(CostSource::ResponseJson(_) | CostSource::RequestBytes)
+        )
+    }
+
+    /// Returns whether the origin reports the cost in the body of its response.
+    fn is_in_body(&self) -> bool {
+        let measured = self.measured.as_ref();
+        measured.is_some_and(|cost| cost.source.json().is_some())
     }
 
     /// Returns the settlement of a charge of so many units by the head of the response; `None` where the cost is known at its end. A charge
@@ -130,7 +167,7 @@ impl SettlementRule {
         if response.by == ResponseSource::Unseen {
             return Some(ChargeSettlement::KEPT);
         }
-        if response.by == ResponseSource::Failure && self.reported_at().is_some() {
+        if response.by == ResponseSource::Failure && self.is_in_body() {
             // The response of the origin is unknown, and what it spent too.
             return None;
         }
@@ -166,9 +203,9 @@ impl SettlementRule {
         reserved: Cost,
     ) -> ChargeSettlement {
         if let Some(cost) = &self.measured
-            && let CostSource::ResponseJson(pointer) = &cost.source
+            && let CostSource::ResponseJson(sum) = &cost.source
         {
-            return by_report(cost, pointer, end, reserved);
+            return by_report(cost, sum, end, reserved);
         }
         if progress == ResponseProgress::Awaited && self.count_if.is_some() {
             return ChargeSettlement::REFUNDED;
@@ -185,6 +222,15 @@ impl SettlementRule {
         amount.map_or(ChargeSettlement::KEPT, |amount| {
             cost_of(cost, amount, reserved)
         })
+    }
+
+    /// Returns the settlement of a charge at the units that a log has.
+    pub(super) fn by_log(&self, units: u32, reserved: Cost) -> ChargeSettlement {
+        self.measured
+            .as_ref()
+            .map_or(ChargeSettlement::KEPT, |cost| {
+                settled_at(cost, units.min(cost.at_most), reserved)
+            })
     }
 
     /// Returns the settlement of a charge whose request ends without any fact about it: a cost that would be known at the end stays
@@ -206,23 +252,58 @@ pub(super) enum ResponseProgress {
     Begun,
 }
 
-/// Returns the settlement of a charge by the cost that the body of the response reports. Where it reports none, or was broken off, an
-/// origin that was asked may have spent the reserve all the same.
+/// The sum of the numbers in a body, as far as it reports them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReportedAmount {
+    /// All parts.
+    Complete(u64),
+    /// The parts that are there; 0 where none is.
+    Partial(u64),
+    /// Something else than a number stands for a part.
+    Malformed,
+}
+
+impl ReportedAmount {
+    fn of(sum: &ReportedSum, readers: &[CostReader]) -> Self {
+        let number = |place: &Pointer| {
+            let mut readers = readers.iter();
+            let reader = readers.find(|reader| *reader.steps() == *place.0)?;
+            reader.number()
+        };
+        let (mut amount, mut found, mut lacking) = (0_u64, false, false);
+        for part in &sum.0 {
+            match part.places.iter().find_map(number) {
+                Some(ReportedNumber::Found(number)) => {
+                    amount = amount.saturating_add(number);
+                    found = true;
+                }
+                Some(ReportedNumber::Malformed) => return Self::Malformed,
+                None => lacking |= part.absent == AbsentPart::Unknown,
+            }
+        }
+        match found && !lacking {
+            true => Self::Complete(amount),
+            false => Self::Partial(amount),
+        }
+    }
+}
+
+/// Returns the settlement of a charge by the cost that the body of the response reports. Where it reports none, a part of it, or was broken
+/// off, an origin that was asked may have spent the reserve all the same.
 fn by_report(
     cost: &MeasuredCost,
-    pointer: &Pointer,
+    sum: &ReportedSum,
     end: &RequestEnd<'_>,
     reserved: Cost,
 ) -> ChargeSettlement {
-    let mut readers = end.reported.iter();
-    let reader = readers.find(|reader| *reader.steps() == *pointer.0);
-    match reader.and_then(CostReader::number) {
-        Some(ReportedNumber::Found(amount))
-            if end.is_whole || cost.units(amount) > reserved.get() =>
+    match ReportedAmount::of(sum, end.reported) {
+        ReportedAmount::Complete(amount) if end.is_whole => cost_of(cost, amount, reserved),
+        ReportedAmount::Complete(amount) | ReportedAmount::Partial(amount)
+            if cost.units(amount) > reserved.get() =>
         {
             cost_of(cost, amount, reserved)
         }
-        Some(ReportedNumber::Malformed) => {
+        ReportedAmount::Malformed => {
             ChargeSettlement::of(Settle::Keep, Some(LimitEvent::CostMalformed))
         }
         _ if end.origin == OriginContact::Never => ChargeSettlement::REFUNDED,
@@ -232,7 +313,10 @@ fn by_report(
 
 /// Returns the settlement at the cost of an amount of what is measured.
 fn cost_of(cost: &MeasuredCost, amount: u64, reserved: Cost) -> ChargeSettlement {
-    let units = cost.units(amount);
+    settled_at(cost, cost.units(amount), reserved)
+}
+
+fn settled_at(cost: &MeasuredCost, units: u32, reserved: Cost) -> ChargeSettlement {
     let settle = Cost::new(units).map_or(Settle::Refund, Settle::Adjust);
     let beyond = units.saturating_sub(reserved.get());
     // A single unit is reserved only so that no request passes uncounted.
@@ -279,10 +363,13 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU64;
+    use std::sync::Arc;
 
     use http::HeaderValue;
+    use sluicegate_base::reported_cost::ReportForm;
 
     use super::*;
+    use crate::config::rules::ReportedPart;
 
     fn rule(source: CostSource, per_unit: u64, reserve: ReserveRules) -> SettlementRule {
         SettlementRule {
@@ -368,6 +455,78 @@ mod tests {
             rule.without_end(ResponseProgress::Begun).settle,
             Settle::Keep
         );
+    }
+
+    /// Goal: a sum is known once each of its parts is, from the first place that has it, and a part that is missing never makes a request
+    /// cheaper than its reserve. Method: bodies as language models send them, whole and broken off, and a part that may be absent.
+    #[test]
+    fn a_sum_is_settled_once_it_is_complete() {
+        let place = |text: &str| Pointer(text.split('/').skip(1).map(Arc::from).collect());
+        let part = |places: &[&str], absent| ReportedPart {
+            places: places.iter().map(|text| place(text)).collect(),
+            absent,
+        };
+        let sum = ReportedSum(vec![
+            part(&["/usage/in", "/message/usage/in"], AbsentPart::Unknown),
+            part(&["/usage/cached"], AbsentPart::Zero),
+            part(&["/usage/out"], AbsentPart::Unknown),
+        ]);
+        let reserve = Cost::new(50).expect("a cost");
+        let rule = rule(
+            CostSource::ResponseJson(sum),
+            1,
+            ReserveRules::Fixed(reserve),
+        );
+        let settled = |body: &str, is_whole: bool| {
+            let readers: Vec<CostReader> = rule
+                .reported_at()
+                .map(|place| {
+                    let mut reader = CostReader::new(ReportForm::Json, Arc::from(&*place.0));
+                    reader.read(body.as_bytes());
+                    reader
+                })
+                .collect();
+            let end = RequestEnd {
+                reported: &readers,
+                is_whole,
+                ..RequestEnd::default()
+            };
+            let settlement = rule.by_end(&end, ResponseProgress::Begun, reserve);
+            (settlement.settle, settlement.events[0])
+        };
+        let cost = |units| {
+            let settle = Settle::Adjust(Cost::new(units).expect("a cost"));
+            (settle, Some(LimitEvent::Cost(units)))
+        };
+        let missing = (Settle::Keep, Some(LimitEvent::CostMissing));
+        let malformed = (Settle::Keep, Some(LimitEvent::CostMalformed));
+        for (body, expected) in [
+            (r#"{"usage":{"in":12,"out":3}}"#, cost(15)),
+            (r#"{"usage":{"in":12,"cached":5,"out":3}}"#, cost(20)),
+            (
+                r#"{"message":{"usage":{"in":12,"out":1}}}{"usage":{"out":7}}"#,
+                cost(19),
+            ),
+            // The last event corrects the first.
+            (
+                r#"{"message":{"usage":{"in":12}}}{"usage":{"in":30,"out":7}}"#,
+                cost(37),
+            ),
+            (r#"{"message":{"usage":{"in":12}}}{"error":{}}"#, missing),
+            (r#"{"usage":{"cached":5}}"#, missing),
+            (r#"{}"#, missing),
+            (r#"{"usage":{"in":12,"out":"7"}}"#, malformed),
+            // More than the reserve is spent, whatever is missing.
+            (r#"{"usage":{"in":60}}"#, cost(60)),
+            (
+                r#"{"usage":{"in":18446744073709551615,"out":2}}"#,
+                cost(100),
+            ),
+        ] {
+            assert_eq!(settled(body, true), expected, "{body}");
+        }
+        assert_eq!(settled(r#"{"usage":{"in":12,"out":3}}"#, false), missing);
+        assert_eq!(settled(r#"{"usage":{"in":40,"out":13}}"#, false), cost(53));
     }
 
     /// Goal: the cost that the origin reports, within its bounds, and one unit where the field is malformed. Method: numbers at the

@@ -117,6 +117,7 @@ impl Bench {
             hits: std::num::NonZeroU32::MIN,
             now: self.now,
             recorded: &[],
+            reserves: &[],
         })
     }
 

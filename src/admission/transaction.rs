@@ -27,6 +27,7 @@ use super::limit::ActiveLimit;
 use super::limit_check::{LimitCheck, LimitChecks};
 use super::precheck;
 use super::report::{LimitEvent, LimitNote};
+use super::reserved_units::HeldReserve;
 use super::settlement::{FinalResponse, RequestEnd, ResponseProgress};
 use crate::rejection::LimitRejection;
 use crate::store::{
@@ -58,6 +59,8 @@ struct ChargedLimit {
     limit: Arc<ActiveLimit>,
     /// The cost that was charged.
     reserved: Cost,
+    /// The part of the limit's sum of reserves, until it is dropped; `None` where the cost was known, or is in the sum already.
+    _held: Option<HeldReserve>,
     progress: ResponseProgress,
 }
 
@@ -208,6 +211,10 @@ impl Transaction {
             reported_as,
             limit: Arc::clone(check.active),
             reserved: check.ask.cost,
+            _held: reported_as.and_then(|_| {
+                let reserved = check.active.reserved.as_ref()?;
+                Some(reserved.hold(check.ask.cost.get()))
+            }),
             progress: ResponseProgress::Awaited,
         });
     }
@@ -287,21 +294,22 @@ impl Transaction {
 
     fn settle_by(&mut self, by: SettlementFacts<'_>, now: Timestamp) -> Vec<LimitNote> {
         let mut notes = Vec::new();
-        let charged = std::mem::take(&mut self.limits);
+        let mut charged = std::mem::take(&mut self.limits);
         let [local, replicated, remote] = BackendKind::ALL.map(|kind| -> Settlements {
             let charged = charged.iter().filter(|charged| charged.backend == kind);
             charged
                 .map(|charged| charged.settlement(by, &mut notes))
                 .collect()
         });
-        for (kind, settlements) in BackendKind::ALL
-            .into_iter()
-            .zip([&local, &replicated, &remote])
-        {
-            let charged = charged.iter().filter(|charged| charged.backend == kind);
-            let waiting = charged.zip(settlements).filter(|(_, is)| is.is_none());
-            (self.limits).extend(waiting.map(|(charged, _)| charged.begun()));
-        }
+        let mut settled = [local.iter(), replicated.iter(), remote.iter()];
+        charged.retain(|charged| {
+            // Those that are left wait for the end of a response that counts.
+            charged.progress = ResponseProgress::Begun;
+            let of_backend = settled.get_mut(charged.backend as usize);
+            let settlement = of_backend.and_then(Iterator::next);
+            settlement.is_some_and(Option::is_none)
+        });
+        self.limits = charged;
         // There is one for each charge.
         let at = |settlements: &Settlements, index: usize| {
             let settlement = settlements.get(index);
@@ -342,21 +350,15 @@ impl ChargedLimit {
             }
             // The first head of a response counts.
             (SettlementFacts::Response(_), ResponseProgress::Begun) => return None,
-            (SettlementFacts::End(end), progress) => rule.by_end(end, progress, self.reserved),
+            (SettlementFacts::End(end), progress) => match end.logged_units(&self.limit.name) {
+                Some(units) => rule.by_log(units, self.reserved),
+                None => rule.by_end(end, progress, self.reserved),
+            },
             (SettlementFacts::None, progress) => rule.without_end(progress),
         };
         let events = settlement.events.into_iter().flatten();
         notes.extend(events.filter_map(|event| self.note(event)));
         Some(settlement.settle)
-    }
-
-    /// Returns the charge as one that waits for the end of a response that counts.
-    fn begun(&self) -> Self {
-        Self {
-            limit: Arc::clone(&self.limit),
-            progress: ResponseProgress::Begun,
-            ..*self
-        }
     }
 
     fn note(&self, event: LimitEvent) -> Option<LimitNote> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::text::{count, listed, rates, span};
 use crate::config::rules::{
-    AnnouncedReserve, CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost, Name,
-    OnMissing, ReservePart, ReserveRules, Rules,
+    AbsentPart, AnnouncedReserve, CostRules, CostSource, CountedRequests, LimitRules, MeasuredCost,
+    Name, OnMissing, ReportedPart, ReportedSum, ReservePart, ReserveRules, Rules,
 };
 use crate::config::{Action, Share};
 
@@ -61,11 +61,11 @@ fn measured_cost(measured: &MeasuredCost) -> String {
         CostSource::ResponseField(by) => {
             format!("then {} of the response field {by}", each("unit"))
         }
-        CostSource::ResponseJson(at) if unit == 1 => {
-            format!("at its end the value of {at} in the response body")
+        CostSource::ResponseJson(sum) if unit == 1 => {
+            format!("at its end the value of {}", reported_sum(sum))
         }
-        CostSource::ResponseJson(at) => {
-            format!("at its end {} of {at} in the response body", each("unit"))
+        CostSource::ResponseJson(sum) => {
+            format!("at its end {} of {}", each("unit"), reported_sum(sum))
         }
         CostSource::ResponseBytes => format!("at its end {} of the response body", each("byte")),
         CostSource::RequestBytes => format!("at its end {} of the request body", each("byte")),
@@ -80,6 +80,19 @@ fn measured_cost(measured: &MeasuredCost) -> String {
         text.push_str(" The difference is refunded or charged.");
     }
     text
+}
+
+/// Describes the numbers in a body that make up a cost.
+fn reported_sum(sum: &ReportedSum) -> String {
+    let part = |part: &ReportedPart| {
+        let mut places: Vec<String> = part.places.iter().map(ToString::to_string).collect();
+        if part.absent == AbsentPart::Zero {
+            places.push("0".to_owned());
+        }
+        places.join(", or else ")
+    };
+    let parts: Vec<String> = sum.0.iter().map(part).collect();
+    format!("{} in the response body", parts.join(" plus "))
 }
 
 /// Describes a reserve that requests announce.

@@ -334,6 +334,7 @@ impl Context {
                 sent: Some(sent),
                 received: Some(received),
                 duration: Some(duration),
+                logged: &[],
             };
             admitted.end(&end, now)
         });

@@ -202,6 +202,7 @@ impl<'a> Located<'a> {
             hits: self.hits,
             now,
             recorded: &[],
+            reserves: &[],
         }
     }
 }

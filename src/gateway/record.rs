@@ -11,7 +11,7 @@ use super::body::Prefix;
 use super::context::Context;
 use super::decision::ForwardedRequest;
 use super::locate::{Located, RequestHead, relocate};
-use crate::admission::{KnownBody, key_values, record_keys};
+use crate::admission::{KnownBody, key_values, record_keys, record_reserves};
 use crate::client::ConnectionPeer;
 use crate::config::rules::LoggedKeys;
 use crate::record::{CacheUse, Outcome, ReplayFacts, RequestDisposition};
@@ -51,6 +51,7 @@ impl Gateway {
             ReplayFacts {
                 decided: context.decided_at,
                 keys: record_keys(&located.route.limits, &facts, &self.0.seed),
+                reserves: record_reserves(&located.route.limits, &facts),
             }
         });
         self.0.record(&Outcome {

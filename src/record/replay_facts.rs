@@ -4,7 +4,7 @@ use sluicegate_limiter::Timestamp;
 use sluicegate_telemetry::hex::digits_of_u64;
 
 use super::line::{number, text};
-use crate::admission::RecordedKey;
+use crate::admission::{RecordedKey, RecordedReserve};
 
 /// The facts by which the decision over a request can be repeated.
 #[derive(Debug)]
@@ -13,10 +13,13 @@ pub struct ReplayFacts<'a> {
     pub decided: Timestamp,
     /// The keys by which the limits of the route count the request.
     pub keys: Vec<RecordedKey<'a>>,
+    /// The reserves that the request announced.
+    pub reserves: Vec<RecordedReserve>,
 }
 
 impl ReplayFacts<'_> {
-    /// Writes the time of the decision, and the key under each template or why there is none, as members of a JSON object.
+    /// Writes the time of the decision, the key under each template or why there is none, and the announced reserve of each limit, as
+    /// members of a JSON object.
     pub(super) fn write(&self, into: &mut Vec<u8>) {
         number(into, b",\"decided_ns\":", self.decided.as_nanos());
         let mut before: &[u8] = b",\"key_hashes\":{\"";
@@ -35,18 +38,28 @@ impl ReplayFacts<'_> {
         if !self.keys.is_empty() {
             into.push(b'}');
         }
+        let mut before: &[u8] = b",\"reserves\":{\"";
+        for recorded in &self.reserves {
+            text(into, before, recorded.limit.as_bytes());
+            number(into, b":", recorded.reserve.get().into());
+            before = b",\"";
+        }
+        if !self.reserves.is_empty() {
+            into.push(b'}');
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_limiter::KeyHash;
+    use sluicegate_limiter::{Cost, KeyHash};
 
     use super::*;
     use crate::config::rules::{KeyPart, KeyTemplate};
     use crate::rejection::MissingReason;
 
-    /// Goal: replay reads what is written here. Method: a hash, the reason for a missing key, and a route without limits.
+    /// Goal: replay reads what is written here. Method: a hash, the reason for a missing key, a reserve, and a route
+    /// without limits.
     #[test]
     fn hashes_and_reasons_are_written_by_template() {
         let (path, method) = (
@@ -64,13 +77,27 @@ mod tests {
                 key: Err(MissingReason::OtherType),
             },
         ];
+        let reserves = vec![RecordedReserve {
+            limit: "tokens".into(),
+            reserve: Cost::new(2_100).expect("a cost"),
+        }];
         let mut line = b"{\"a\":1".to_vec();
-        ReplayFacts { decided, keys }.write(&mut line);
-        let expected = r#"{"a":1,"decided_ns":7,"key_hashes":{"path":"00000000000000ab","method, host":"other-type"}"#;
+        let facts = ReplayFacts {
+            decided,
+            keys,
+            reserves,
+        };
+        facts.write(&mut line);
+        let hashes = r#""key_hashes":{"path":"00000000000000ab","method, host":"other-type"}"#;
+        let expected = format!(r#"{{"a":1,"decided_ns":7,{hashes},"reserves":{{"tokens":2100}}"#);
         assert_eq!(String::from_utf8(line).expect("text"), expected);
         let mut line = Vec::new();
-        let keys = Vec::new();
-        ReplayFacts { decided, keys }.write(&mut line);
+        let facts = ReplayFacts {
+            decided,
+            keys: Vec::new(),
+            reserves: Vec::new(),
+        };
+        facts.write(&mut line);
         assert_eq!(line, b",\"decided_ns\":7");
     }
 }

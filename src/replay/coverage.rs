@@ -6,7 +6,6 @@
 
 use std::num::NonZeroU64;
 
-use http::HeaderName;
 use serde::Serialize;
 use sluicegate_access_log::LogFacts;
 
@@ -15,9 +14,6 @@ use crate::config::rules::{
     RouteRules, Rules, SharedMode, ValueSource,
 };
 use crate::config::{Action, LoadCondition, LoadFigure};
-
-/// The beginning of the field that stands for the logged cost of a limit.
-const LOGGED_COST: &str = "sluicegate-logged-cost-";
 
 /// A limit that the log cannot judge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -132,22 +128,18 @@ impl LogCoverage {
             ));
         }
         if let CostRules::Measured(measured) = &mut limit.cost {
-            if let ReserveRules::Announced(_) = measured.reserve {
+            if let ReserveRules::Announced(_) = measured.reserve
+                && !facts.reserves.contains(&**name)
+            {
                 measured.reserve = ReserveRules::OneUnit;
                 self.notes.push(format!(
-                    "limit {name}: each request reserves 1, since what it announces is not in the log"
+                    "limit {name}: each request reserves 1, since what it announces is not in the log; [log] replay = true records it"
                 ));
             }
-            let is_unknown = matches!(
-                measured.source,
-                CostSource::ResponseJson(_) | CostSource::RequestBytes
-            );
-            // What was charged is read like a cost that the origin reports.
-            if is_unknown
+            // The log has what was charged, in units.
+            if let CostSource::ResponseField(_) = measured.source
                 && facts.costs.contains(&**name)
-                && let Ok(field) = HeaderName::try_from(format!("{LOGGED_COST}{name}"))
             {
-                measured.source = CostSource::ResponseField(field);
                 measured.per_unit = NonZeroU64::MIN;
             }
         }

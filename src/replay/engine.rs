@@ -12,6 +12,7 @@ use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
 use super::limit_counts::{CountedDecision, LimitDecision, LimitTally};
+use super::logged_costs::{cost_fields, end_costs};
 use super::prepare::{LocatedRequest, MAX_BATCH, PreparedRequest, RequestStages};
 use crate::admission::{
     Admission, AdmissionReport, Admitted, ChargeTiming, KeySeed, LimitEvent, LimitNote,
@@ -407,6 +408,7 @@ fn in_flight(
         ended: after(request.duration),
         response: response(request),
         fields: cost_fields(prepared.limits(), request),
+        costs: end_costs(prepared.limits(), request),
         end: RequestEnd {
             sent: request.bytes,
             received: None,
@@ -561,32 +563,4 @@ fn response(request: &LoggedRequest<'_>) -> Option<(StatusCode, ResponseSource)>
         _ => ResponseSource::Origin,
     };
     Some((status, by))
-}
-
-/// Returns the fields of the response in which `limits` read their costs, as far as the log has them.
-fn cost_fields(limits: &RouteLimits, request: &LoggedRequest<'_>) -> Option<Box<HeaderMap>> {
-    let mut fields = None;
-    for limit in limits.iter() {
-        let Some(name) = limit
-            .settlement
-            .as_ref()
-            .and_then(|rule| rule.reported_by())
-        else {
-            continue;
-        };
-        let mut logged = request.fields.iter();
-        let cost = logged
-            .find(|field| field.kind == FieldKind::Cost && field.name == limit.name.as_bytes());
-        let value = match (cost, request.bytes) {
-            (Some(cost), _) => HeaderValue::from_bytes(cost.value).ok(),
-            (None, Some(bytes)) if *name == http::header::CONTENT_LENGTH => Some(bytes.into()),
-            _ => None,
-        };
-        if let Some(value) = value {
-            fields
-                .get_or_insert_with(Box::<HeaderMap>::default)
-                .insert(name, value);
-        }
-    }
-    fields
 }

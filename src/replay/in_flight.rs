@@ -9,7 +9,9 @@ use std::collections::BinaryHeap;
 use http::{HeaderMap, StatusCode};
 use sluicegate_limiter::Timestamp;
 
-use crate::admission::{Admitted, FinalResponse, LimitNote, RequestEnd, ResponseSource};
+use crate::admission::{
+    Admitted, FinalResponse, LimitNote, LoggedCost, RequestEnd, ResponseSource,
+};
 
 /// Most requests that wait for their end; beyond that the one with the earliest end is settled early.
 pub(super) const MAX_IN_FLIGHT: usize = 1 << 20;
@@ -27,6 +29,8 @@ pub(super) struct InFlightRequest {
     pub(super) fields: Option<Box<HeaderMap>>,
     /// The facts about its end that costs are measured by.
     pub(super) end: RequestEnd<'static>,
+    /// The costs that its end settles.
+    pub(super) costs: Vec<LoggedCost>,
     /// The index of its route.
     pub(super) route: usize,
 }
@@ -95,7 +99,7 @@ impl WaitingRequest {
     /// Settles the charges by the response, and at the second call those that wait for the end.
     fn settle(&mut self) -> Vec<LimitNote> {
         if std::mem::replace(&mut self.is_answered, true) {
-            return self.request.admitted.end(&self.request.end, self.at);
+            return self.end();
         }
         let none = HeaderMap::new();
         let fields = self.request.fields.as_deref().unwrap_or(&none);
@@ -106,8 +110,17 @@ impl WaitingRequest {
                 let response = FinalResponse { by, status, fields };
                 self.request.admitted.settle(Some(response), self.at)
             }
-            None => self.request.admitted.end(&self.request.end, self.at),
+            None => self.end(),
         }
+    }
+
+    fn end(&mut self) -> Vec<LimitNote> {
+        let request = &mut self.request;
+        let end = RequestEnd {
+            logged: &request.costs,
+            ..request.end
+        };
+        request.admitted.end(&end, self.at)
     }
 
     fn finish(mut self) -> (usize, Vec<LimitNote>) {

@@ -20,6 +20,7 @@ mod in_flight;
 mod key_counts;
 mod limit_counts;
 mod logged_client;
+mod logged_costs;
 mod logged_head;
 mod prepare;
 mod recorded_templates;

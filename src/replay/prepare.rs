@@ -12,9 +12,12 @@ use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::logged_client::locate_logged;
+use super::logged_costs::reserves;
 use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
-use crate::admission::{KeySeed, KnownBody, RecordedKey, RequestFacts, RouteLimits, limit_keys};
+use crate::admission::{
+    KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
+};
 use crate::client::{AddressSource, ListMatch, PeerTrust, hop};
 use crate::gateway::Located;
 use crate::record::RequestDisposition;
@@ -56,6 +59,8 @@ pub(super) struct LocatedRequest<'a> {
     /// Set for a request of a trusted proxy without the address of a client.
     pub(super) is_hidden: bool,
     recorded: Vec<RecordedKey<'a>>,
+    /// The reserves that it announced, as far as the log has them.
+    reserves: Vec<RecordedReserve>,
     /// The keys of the limits of its route among those of its batch.
     keys: Range<usize>,
     now: Timestamp,
@@ -121,6 +126,7 @@ impl RequestStages {
             && hop(logged.peer, &self.snapshot.rules.client) == PeerTrust::Trusted;
         let route = self.route_indexes.get(&address(located.route)).copied();
         let mut prepared = LocatedRequest {
+            reserves: reserves(located.limits(), request),
             located,
             route: route.unwrap_or(0),
             is_hidden,
@@ -165,6 +171,7 @@ impl LocatedRequest<'_> {
         RequestFacts {
             recorded: &self.recorded,
             hits: self.hits,
+            reserves: &self.reserves,
             ..self.located.facts(KnownBody::Unread, self.now)
         }
     }

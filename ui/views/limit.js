@@ -2,7 +2,7 @@
 
 import { change, mayAct, part, read } from '../access.js';
 import { rateChart } from '../chart.js';
-import { card, clock, count, facts, failed, fill, h, link, percent, renew, span, table } from '../dom.js';
+import { card, clock, count, facts, failed, fill, h, link, percent, plural, renew, span, table } from '../dom.js';
 import { ask } from './keys.js';
 import { usage } from './usage.js';
 
@@ -84,6 +84,7 @@ export default function limit({ series, rest: [name] }) {
     const share = sampled ? sampled.keys / known.capacity : 0;
     renew(load, facts([
       ['Active keys', sampled ? [gauge(share, 0.95), ` ${count(sampled.keys)} of ${count(known.capacity)} (${percent(share)})`] : 'not sampled yet'],
+      ['In reserve', sampled?.reserved === undefined ? null : `${plural(sampled.reserved, 'unit')} of requests in flight`],
       ['Overflow', sampled?.overflow ? h('span.bad', {}, 'new keys share counters') : 'none'],
       ['Rejected in overflow', refused ? count(refused) : null],
       ['Capacity to set', advice ? h('b.bad', {}, count(advice)) : null],

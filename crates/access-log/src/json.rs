@@ -195,6 +195,27 @@ fn ends_value(byte: &u8) -> bool {
     matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r')
 }
 
+/// Calls `element` for each string of the array that begins `text`, up to the first element that is none.
+///
+/// # Errors
+/// The text is malformed, or `element` returns an error.
+pub(crate) fn strings<'a>(
+    text: &'a [u8],
+    mut element: impl FnMut(RawText<'a>) -> Result<(), LineError>,
+) -> Result<(), LineError> {
+    let mut cursor = JsonCursor(text).after_space().expect(b'[')?.after_space();
+    while cursor.0.first() == Some(&b'"') {
+        let (string, rest) = cursor.string()?;
+        element(string)?;
+        let rest = rest.after_space();
+        match rest.0.split_first() {
+            Some((b',', more)) => cursor = JsonCursor(more).after_space(),
+            _ => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

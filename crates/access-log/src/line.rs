@@ -85,6 +85,8 @@ pub enum FieldKind {
     Cost,
     /// A value about the crawler of the client, by the name of its field: `crawler`, `crawler_proof`.
     Crawler,
+    /// The units that a request announced and that were held until its cost was known, by the name of the limit.
+    Reserve,
 }
 
 impl<'a> ParsedLine<'a> {

@@ -113,6 +113,8 @@ pub struct LogFacts {
     pub key_templates: BTreeSet<String>,
     /// The limits of which lines have costs.
     pub costs: BTreeSet<String>,
+    /// The limits of which lines have announced reserves.
+    pub reserves: BTreeSet<String>,
     /// The earliest time, in nanoseconds since the Unix epoch.
     pub first_time: Option<u64>,
 }
@@ -342,6 +344,7 @@ impl LogFacts {
                     FieldKind::KeyHash => self.key_templates.insert(name),
                     FieldKind::Cost => self.costs.insert(name),
                     FieldKind::Crawler => std::mem::replace(&mut self.has_crawler, true),
+                    FieldKind::Reserve => self.reserves.insert(name),
                 };
             }
         }

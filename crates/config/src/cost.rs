@@ -14,7 +14,8 @@ use super::field::{KeyField, all, quoted};
 use super::key;
 use super::problem::ParseError;
 use super::rules::{
-    AnnouncedReserve, CostRules, CostSource, MeasuredCost, ReservePart, ReserveRules,
+    AbsentPart, AnnouncedReserve, CostRules, CostSource, MeasuredCost, Pointer, ReportedPart,
+    ReportedSum, ReservePart, ReserveRules,
 };
 use super::section::TableSection;
 
@@ -26,6 +27,8 @@ const UNIT_TIME: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 const UNIT_REPORTED: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Most parts of a reserve.
 const MOST_PARTS: usize = 4;
+/// Most places in a body that make up a cost: each is looked for in every byte.
+const MOST_PLACES: usize = 8;
 /// Longest name of a unit.
 const QUOTA_UNIT: usize = 32;
 /// The unit of bytes, draft-ietf-httpapi-ratelimit-headers-11, "Quota Unit Parameter".
@@ -58,6 +61,7 @@ impl<'d> CostKeys<'d> {
         let source = match &self.cost {
             Some(field) => match field.value {
                 DeValue::String(_) => field.parsed(source),
+                DeValue::Array(_) => sum(field).map(CostSource::ResponseJson),
                 _ => {
                     self.refuse_measuring();
                     return fixed(field, policy).map(CostRules::Fixed);
@@ -225,7 +229,10 @@ fn source(text: &str) -> Result<CostSource, ParseError> {
         _ => {}
     }
     if let Some(path) = text.strip_prefix("response.json.") {
-        return key::pointer("response.json", path).map(CostSource::ResponseJson);
+        let pointer = key::pointer("response.json", path)?;
+        return Ok(CostSource::ResponseJson(ReportedSum(vec![found_at(
+            pointer,
+        )])));
     }
     let name = text.strip_prefix("response.header.");
     let name = name.and_then(field).map(CostSource::ResponseField);
@@ -236,6 +243,71 @@ fn source(text: &str) -> Result<CostSource, ParseError> {
              \"response.bytes\", \"request.bytes\", \"response.duration\" or \"response.json./usage/total_tokens\"",
         )
     })
+}
+
+/// The numbers in the response's body that are added up.
+fn sum(field: &KeyField<'_>) -> Option<ReportedSum> {
+    let parts = field.list()?;
+    let sum = ReportedSum(all(parts.iter().map(reported_part))?);
+    let places: Vec<&Pointer> = sum.places().collect();
+    if places.len() > MOST_PLACES {
+        return field.refuse(
+            format!("{} places make up the cost", places.len()),
+            format!("the most is {MOST_PLACES}; leave out what is in the sum of others"),
+        );
+    }
+    let is_twice = |(index, place): (usize, &&Pointer)| {
+        let mut before = places.iter().take(index);
+        before.any(|other| other == place)
+    };
+    if places.iter().enumerate().any(is_twice) {
+        return field.refuse(
+            "a place stands twice in the sum",
+            "name each place in the body once",
+        );
+    }
+    Some(sum)
+}
+
+/// A number of a sum: a place in the body, or a list of places of which the first with a number counts, with 0 at its end where the number
+/// may be absent.
+fn reported_part(field: &KeyField<'_>) -> Option<ReportedPart> {
+    let DeValue::Array(_) = field.value else {
+        return field.parsed(place).map(found_at);
+    };
+    let mut fields = field.list()?;
+    let ends_in_zero = matches!(
+        fields.last().map(|last| last.value),
+        Some(DeValue::Integer(number)) if number.as_str() == "0"
+    );
+    let absent = match ends_in_zero && fields.len() > 1 {
+        true => {
+            fields.pop();
+            AbsentPart::Zero
+        }
+        false => AbsentPart::Unknown,
+    };
+    let places = all(fields.iter().map(|field| field.parsed(place)))?;
+    Some(ReportedPart { places, absent })
+}
+
+/// A number that is in this place, or unknown.
+fn found_at(place: Pointer) -> ReportedPart {
+    ReportedPart {
+        places: vec![place],
+        absent: AbsentPart::Unknown,
+    }
+}
+
+/// A place in the response's body.
+fn place(text: &str) -> Result<Pointer, ParseError> {
+    let path = text.strip_prefix("response.json.").ok_or_else(|| {
+        ParseError::with_advice(
+            format!("{} is no place in the answer's body", quoted(text)),
+            "a list adds up numbers of the body: [\"response.json./usage/input_tokens\", \"response.json./usage/output_tokens\"]",
+        )
+    })?;
+    key::pointer("response.json", path)
 }
 
 /// The amount of what is measured that makes one unit.

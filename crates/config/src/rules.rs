@@ -68,7 +68,8 @@ mod wire;
 
 pub use self::acme::{AcmeChallenge, NameSet};
 pub use self::cost::{
-    AnnouncedReserve, CostRules, CostSource, MeasuredCost, ReservePart, ReserveRules,
+    AbsentPart, AnnouncedReserve, CostRules, CostSource, MeasuredCost, ReportedPart, ReportedSum,
+    ReservePart, ReserveRules,
 };
 pub use self::defence::TrustedHeader;
 pub use self::key::{KeyPart, KeyTemplate, OnMissing, Pointer, ValuePart, ValueSource};

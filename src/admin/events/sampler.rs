@@ -50,6 +50,9 @@ struct LimitLoad {
     keys: u64,
     /// Set while new keys share counters.
     overflow: bool,
+    /// Units in reserve; absent where the cost is known when a request comes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -214,6 +217,7 @@ impl LimitLoad {
         Self {
             keys: occupancy.live,
             overflow: occupancy.in_overflow > 0,
+            reserved: active.reserved.as_ref().map(|reserved| reserved.sum()),
         }
     }
 }

@@ -230,3 +230,190 @@ async fn an_answer_without_the_cost_keeps_the_reserve() {
     let malformed = metrics.sum("sluicegate_limit_cost_malformed_total", &[("limit", "a")]);
     assert_eq!(malformed, 1.0);
 }
+
+/// A stream of Anthropic's interface with these texts in place of the usage of its first and its last event.
+fn anthropic_stream(first: &str, last: &str) -> String {
+    format!(
+        r#"event: message_start
+data: {{"type":"message_start","message":{{"id":"msg_01","type":"message","role":"assistant","content":[],
+data: "model":"claude-opus-4-6","stop_reason":null,"stop_sequence":null,"usage":{first}}}}}
+
+event: content_block_start
+data: {{"type":"content_block_start","index":0,"content_block":{{"type":"text","text":""}}}}
+
+event: ping
+data: {{"type": "ping"}}
+
+event: content_block_delta
+data: {{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{{\"usage\":{{\"output_tokens\":0}}}}"}}}}
+
+event: content_block_stop
+data: {{"type":"content_block_stop","index":0}}
+
+{last}"#
+    )
+}
+
+fn message_delta(usage: &str) -> String {
+    format!(
+        "event: message_delta\ndata: {{\"type\":\"message_delta\",\"delta\":{{\"stop_reason\":\"end_turn\",\"stop_sequence\":null}},\
+         \"usage\":{usage}}}\n\nevent: message_stop\ndata: {{\"type\":\"message_stop\"}}\n\n"
+    )
+}
+
+#[tokio::test]
+async fn tokens_in_several_places_add_up() {
+    // Goal: providers without a total are charged the sum, whole or streamed, and one whose stream ends in an error keeps the reserve.
+    // Method: answers in the shapes of Anthropic's messages and of OpenAI's two interfaces, each with its own cost in the log.
+    let started = r#"{"input_tokens":25,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":1}"#;
+    let searched = r#"{"input_tokens":310,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":51,
+data: "server_tool_use":{"web_search_requests":1}}"#;
+    let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
+    let json = "application/json";
+    let stream = "text/event-stream; charset=utf-8";
+    let cases = [
+        (
+            "/v1/messages?whole",
+            json,
+            r#"{"id":"msg_01","type":"message","role":"assistant","content":[{"type":"text","text":"Hi!"}],
+            "model":"claude-opus-4-6","stop_reason":"end_turn","stop_sequence":null,
+            "usage":{"input_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":3,"output_tokens":6}}"#
+                .to_owned(),
+            Some(21),
+        ),
+        (
+            "/v1/messages?before-caches",
+            json,
+            r#"{"type":"message","usage":{"input_tokens":12,"output_tokens":6}}"#.to_owned(),
+            Some(18),
+        ),
+        (
+            "/v1/messages?stream",
+            stream,
+            anthropic_stream(started, &message_delta(r#"{"output_tokens":15}"#)),
+            Some(44),
+        ),
+        (
+            "/v1/messages?tools",
+            stream,
+            // A tool of the server's adds to the input; the last event has the sums.
+            anthropic_stream(started, &message_delta(searched)),
+            Some(361),
+        ),
+        (
+            "/v1/messages?broken",
+            stream,
+            anthropic_stream(started, error),
+            None,
+        ),
+        (
+            "/v1/chat/completions",
+            json,
+            r#"{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hi!"}}],
+            "usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}}"#
+                .to_owned(),
+            Some(29),
+        ),
+        (
+            "/v1/responses",
+            stream,
+            "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"usage\":null}}\n\n\
+             event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hi!\"}\n\n\
+             event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\
+             \"usage\":{\"input_tokens\":36,\"output_tokens\":87,\"total_tokens\":123}}}\n\n"
+                .to_owned(),
+            Some(123),
+        ),
+    ];
+    let answers = cases.clone();
+    let origin = Origin::answering(move |received| {
+        let mut cases = answers.iter();
+        let (_, kind, body, _) = cases.find(|case| case.0 == received.target).unwrap();
+        let answer = Answer::new(200).header("Content-Type", kind);
+        answer.body(body.clone()).into()
+    });
+    let rules = r#"
+[limit.messages]
+key = "client.ip"
+rates = ["10000 per 1h"]
+cost = [
+    ["response.json./usage/input_tokens", "response.json./message/usage/input_tokens"],
+    ["response.json./usage/cache_read_input_tokens", "response.json./message/usage/cache_read_input_tokens", 0],
+    "response.json./usage/output_tokens",
+]
+reserve = 500
+[limit.tokens]
+key = "client.ip"
+rates = ["10000 per 1h"]
+cost = [["response.json./usage/total_tokens", "response.json./response/usage/total_tokens"]]
+reserve = 500
+[[route]]
+path = "/v1/messages"
+limits = ["messages"]
+origin = "app"
+[[route]]
+path = "/*"
+limits = ["tokens"]
+origin = "app"
+"#;
+    let gateway = Gateway::before(&origin, rules).await;
+    let mut client = gateway.client().await;
+    for (asked, (path, _, body, cost)) in cases.iter().enumerate() {
+        let answer = client.send(post(path)).await;
+        assert_eq!((answer.status, answer.text()), (200, body.as_str()));
+        let lines = gateway.access_lines(asked + 1).await;
+        let line = &lines[asked];
+        let limit = if path.starts_with("/v1/messages") {
+            "messages"
+        } else {
+            "tokens"
+        };
+        match cost {
+            Some(cost) => assert_eq!(line["cost"][limit], *cost, "{line}"),
+            None => assert_eq!(line["cost_missing"][0], limit, "{line}"),
+        }
+    }
+    // What was charged: the sums, and the reserve of the stream that broke off.
+    let left = client.send(post("/v1/messages?whole")).await;
+    assert_eq!(
+        left.remaining("messages"),
+        10_000 - (21 + 18 + 44 + 361 + 500) - 500
+    );
+}
+
+#[tokio::test]
+async fn units_in_reserve_are_shown_while_they_are_held() {
+    // Goal: an operator tells what is spent from what requests in flight hold. Method: two requests that the origin never answers; metric,
+    // status and page while they are in flight, also after an edit of the limit, and once their clients have left.
+    let origin = Origin::answering(|_| Reply::Hang);
+    let lines =
+        "rates = [\"5000 per 1h\"]\ncost = \"response.json./usage/total_tokens\"\nreserve = 700";
+    let mut gateway = Gateway::before(&origin, &limited(lines)).await;
+    // At once: the harness waits for requests in flight to end before it reads metrics.
+    let reserved = async |gateway: &Gateway| {
+        let scrape = gateway.admin(get("/metrics")).await;
+        Metrics::parse(scrape.text()).sum("sluicegate_limit_reserved_units", &[("limit", "a")])
+    };
+    assert_eq!(reserved(&gateway).await, 0.0);
+    let mut waiting = [gateway.raw().await, gateway.raw().await];
+    for client in &mut waiting {
+        client.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
+    }
+    origin.is_asked(2).await;
+    assert_eq!(reserved(&gateway).await, 1_400.0);
+    assert_eq!(gateway.status().await["limits"][0]["reserved_units"], 1_400);
+    let browser = Browser::start().await;
+    let page = format!("http://{}/ui/#/limit/a", gateway.admin_address());
+    let mut page = browser.open(&page).await;
+    page.shows("1,400 units of requests in flight").await;
+    gateway.write_rules(&limited(&lines.replace("5000", "6000")), Writing::Rename);
+    page.shows("6000 per 3600s").await;
+    page.shows("1,400 units of requests in flight").await;
+    drop(waiting);
+    eventually("the reserves have ended", async || {
+        (reserved(&gateway).await == 0.0).then_some(())
+    })
+    .await;
+    page.shows("\n0 units of requests in flight").await;
+    assert_eq!(page.complaints().await, Vec::<String>::new());
+}

@@ -198,6 +198,92 @@ async fn replay_decides_each_request_of_its_own_log_as_the_gateway_did() {
 }
 
 #[tokio::test]
+async fn replay_holds_what_requests_announced_until_they_ended() {
+    // Goal: replay = live for reserves that are announced in bodies and costs that are in responses, neither of which is in a log. Method:
+    // questions to a language model of which one holds its reserve while others come, and one announces nothing; decisions of the gateway
+    // and of the replay of its log, one by one.
+    let model = Framework::LanguageModel.start().await;
+    let rules = "[limit.tokens]\nkey = \"client.ip\"\nrates = [\"1000 per 1h\"]\nmax_cost = 600\n\
+         cost = \"response.json./usage/total_tokens\"\nreserve = \"body.json./max_tokens\"\n\
+         [[route]]\npath = \"/*\"\nlimits = [\"tokens\"]\norigin = \"app\"\n";
+    let setup = Setup::new().servers("app", &[model.address()]);
+    let gateway = setup.log_line("replay = true").rules(rules).start().await;
+    let ask = |question: &serde_json::Value| {
+        post("/")
+            .header("Content-Type", "application/json")
+            .body(question.to_string())
+    };
+    let mut slow = gateway.client().await;
+    let question = serde_json::json!({"max_tokens": 400, "words": 50, "pause": 2_000});
+    let slow = tokio::spawn({
+        let question = ask(&question);
+        async move { slow.send(question).await.status }
+    });
+    eventually("the first question is in flight", async || {
+        let scrape = gateway.admin(get("/metrics")).await;
+        let reserved = Metrics::parse(scrape.text());
+        (reserved.sum("sluicegate_limit_reserved_units", &[]) == 400.0).then_some(())
+    })
+    .await;
+    let mut client = gateway.client().await;
+    let mut sent = 0;
+    for (question, status) in [
+        (serde_json::json!({"max_tokens": 400, "words": 10}), 200),
+        // 590 are left while the first question is in flight.
+        (serde_json::json!({"max_tokens": 600}), 429),
+    ] {
+        assert_eq!(client.send(ask(&question)).await.status, status);
+        sent += 1;
+        gateway.access_lines(sent).await;
+    }
+    assert_eq!(slow.await.unwrap(), 200);
+    gateway.access_lines(3).await;
+    for (asked, (question, status)) in [
+        // 940 are left.
+        (serde_json::json!({"max_tokens": 600, "words": 400}), 200),
+        // Announces nothing, so it holds 600, of which 540 are there.
+        (serde_json::json!({"words": 10}), 429),
+        (serde_json::json!({"max_tokens": 540, "words": 1}), 200),
+        (serde_json::json!({"max_tokens": 540}), 429),
+        (serde_json::json!({"max_tokens": 539, "words": 539}), 200),
+        (serde_json::json!({"max_tokens": 1}), 429),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(
+            client.send(ask(&question)).await.status,
+            status,
+            "{question}"
+        );
+        gateway.access_lines(4 + asked).await;
+    }
+    let lines = gateway.access_lines(9).await;
+    assert_eq!(lines[0]["reserves"]["tokens"], 400);
+    let files = Files::new();
+    let out = files.path("decisions.json");
+    let log = gateway.access_log_path().display().to_string();
+    let config = gateway.config_path().display().to_string();
+    let report = report(&[&log, "--config", &config, "--decisions", &out]).await;
+    // Everything that decides is in the log.
+    let notes = report["notes"].to_string();
+    assert!(!notes.contains("limit tokens"), "{notes}");
+    let replayed = decisions(&out);
+    assert_eq!(replayed.len(), lines.len());
+    for line in &lines {
+        let mut decisions = replayed.iter();
+        let decision = decisions
+            .find(|decision| decision["id"] == line["id"])
+            .unwrap();
+        let expected = match line["status"].as_u64() {
+            Some(200) => "admitted",
+            _ => "rate-limited",
+        };
+        assert_eq!(decision["outcome"], expected, "{line}\n{decision}");
+    }
+}
+
+#[tokio::test]
 async fn decisions_for_another_proxy_are_replayed_as_they_were_made() {
     // Goal: replay = live for questions of another proxy: their lines have no status of a response, so `count_if` refunds nothing. Method:
     // questions about a route whose limit counts failures, then the log under its own configuration.

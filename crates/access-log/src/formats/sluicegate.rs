@@ -1,7 +1,7 @@
 //! Parses Sluicegate's own lines of JSON, with the names of their fields before and after the renaming.
 //!
-//! `decided_ns` and `key_hashes` are there with `[log] replay = true`: the time at which the limits decided, and the keys by which they
-//! count, of which the values are in no log.
+//! `decided_ns`, `key_hashes` and `reserves` are there with `[log] replay = true`: the time at which the limits decided, the keys by which
+//! they count, and the costs that requests announced, whose values are in no log.
 
 use crate::address::address;
 use crate::json::{self, JsonValue};
@@ -44,6 +44,8 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
             b"fields" => nested(value, FieldKind::RequestField, into)?,
             b"key_hashes" => nested(value, FieldKind::KeyHash, into)?,
             b"cost" => nested(value, FieldKind::Cost, into)?,
+            b"refunded" | b"released" => refunds(value, into)?,
+            b"reserves" => nested(value, FieldKind::Reserve, into)?,
             _ => {}
         }
         Ok(())
@@ -96,6 +98,17 @@ fn nested<'a>(
     })
 }
 
+/// Adds a cost of 0 for each limit of a list of those whose charge was given back.
+fn refunds<'a>(limits: JsonValue<'a>, into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+    let JsonValue::Nested(array) = limits else {
+        return Ok(());
+    };
+    json::strings(array, |name| {
+        into.add(FieldKind::Cost, name, RawText::plain(b"0"));
+        Ok(())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +146,33 @@ mod tests {
                 (FieldKind::KeyHash, b"header.x-plan", b"00000000000000aa"),
             ]
         );
+    }
+
+    /// Goal: what replay holds and settles is read: announced reserves, costs, and charges that were given back. Method: lines with each,
+    /// by the present name of the last and the former one.
+    #[test]
+    fn reserves_costs_and_refunds_are_read() {
+        for name in ["refunded", "released"] {
+            let text = format!(
+                r#"{{"time":"2026-11-21T07:10:38Z","outcome":"forwarded","{name}":["a", "b"],"cost":{{"c":7}},"reserves":{{"c":9,"d":1}}}}"#
+            );
+            let line = parsed(&text).unwrap();
+            let fields: Vec<_> = (line.fields.iter())
+                .map(|field| (field.kind, field.name.raw(), field.value.raw()))
+                .collect();
+            assert_eq!(
+                fields,
+                [
+                    (FieldKind::Cost, &b"a"[..], &b"0"[..]),
+                    (FieldKind::Cost, b"b", b"0"),
+                    (FieldKind::Cost, b"c", b"7"),
+                    (FieldKind::Reserve, b"c", b"9"),
+                    (FieldKind::Reserve, b"d", b"1"),
+                ]
+            );
+        }
+        let empty = r#"{"time":"2026-11-21T07:10:38.042Z","outcome":"forwarded","refunded":[]}"#;
+        assert!(parsed(empty).unwrap().fields.is_empty());
     }
 
     /// Goal: requests that met no limit are told apart from those that broke a rule behind it. Method: outcomes with a route and without.

@@ -42,10 +42,32 @@ pub enum CostSource {
     ResponseBytes,
     /// `request.bytes`: bytes of the request body that the client sent.
     RequestBytes,
-    /// `response.json.POINTER`: a number in the response's body, in JSON or in the last server-sent event that has one.
-    ResponseJson(Pointer),
+    /// `response.json.POINTER`: a number in the response's body, in JSON or in the last server-sent event that has one; or a sum of such.
+    ResponseJson(ReportedSum),
     /// `response.duration`: milliseconds from the decision to the end of the response.
     ResponseDuration,
+}
+
+/// The numbers in a body that make up a cost; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedSum(pub Vec<ReportedPart>);
+
+/// A number of a sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportedPart {
+    /// The places where it may be, at least one. The first that has a number counts.
+    pub places: Vec<Pointer>,
+    /// The meaning of a body that has it nowhere.
+    pub absent: AbsentPart,
+}
+
+/// The meaning of a body that lacks a part of a sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbsentPart {
+    /// The cost is not known.
+    Unknown,
+    /// The part is 0.
+    Zero,
 }
 
 /// The charge before the cost is known.
@@ -142,13 +164,39 @@ impl CostSource {
         }
     }
 
-    /// Returns the pointer to the cost in the response's body, if it is there.
+    /// Returns the numbers in the response's body that make up the cost, if they are there.
     #[must_use]
-    pub fn json(&self) -> Option<&Pointer> {
+    pub fn json(&self) -> Option<&ReportedSum> {
         match self {
-            Self::ResponseJson(pointer) => Some(pointer),
+            Self::ResponseJson(sum) => Some(sum),
             _ => None,
         }
+    }
+}
+
+impl ReportedSum {
+    /// Returns all places where a body is read.
+    pub fn places(&self) -> impl Iterator<Item = &Pointer> {
+        self.0.iter().flat_map(|part| &part.places)
+    }
+}
+
+impl fmt::Display for ReportedSum {
+    /// Writes the places, as in `/usage/input_tokens + /usage/output_tokens`; those of one part with `or` between them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(" + ")?;
+            }
+            for (index, place) in part.places.iter().enumerate() {
+                let or = if index > 0 { " or " } else { "" };
+                write!(f, "{or}{place}")?;
+            }
+            if part.absent == AbsentPart::Zero {
+                f.write_str(" or 0")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -159,7 +207,7 @@ impl fmt::Display for CostSource {
             Self::ResponseField(name) => write!(f, "response.header.{name}"),
             Self::ResponseBytes => f.write_str("response.bytes"),
             Self::RequestBytes => f.write_str("request.bytes"),
-            Self::ResponseJson(pointer) => write!(f, "response.json.{pointer}"),
+            Self::ResponseJson(sum) => write!(f, "response.json.{sum}"),
             Self::ResponseDuration => f.write_str("response.duration"),
         }
     }
