@@ -83,7 +83,7 @@ async fn clients_notice_only_while_requests_wait_and_the_heaviest_first() {
             );
             buffer.extend_from_slice(head.as_bytes());
         };
-        Flood::of(3_000, writer).run(gateway.address()).await;
+        Flood::of(3_000, writer).connections(4).run(gateway.address()).await;
         let metrics = gateway.metrics().await;
         let active = metrics.sum("sluicegate_limit_active", &[("limit", "ip-under-load")]);
         (active == 0.0).then_some(())
