@@ -10,6 +10,7 @@ mod basics;
 mod chat_streams;
 mod crawlers;
 mod login;
+mod overload;
 mod rollout;
 mod search;
 mod send_otp;
@@ -72,6 +73,7 @@ fn every_example_has_a_test() {
         include_str!("chat_streams.rs"),
         include_str!("crawlers.rs"),
         include_str!("login.rs"),
+        include_str!("overload.rs"),
         include_str!("rollout.rs"),
         include_str!("search.rs"),
         include_str!("send_otp.rs"),
