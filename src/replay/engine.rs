@@ -4,8 +4,8 @@ use std::mem;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest, LoggedTreatment};
+use http::StatusCode;
+use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
 use sluicegate_limiter::{KeyHash, Timestamp};
 
 use super::conditions::LoggedConditions;

@@ -54,7 +54,10 @@ fn logged_units<'l>(
 }
 
 /// Returns the fields of the response in which `limits` read their costs, as far as the log has them.
-pub(super) fn cost_fields(limits: &RouteLimits, request: &LoggedRequest<'_>) -> Option<Box<HeaderMap>> {
+pub(super) fn cost_fields(
+    limits: &RouteLimits,
+    request: &LoggedRequest<'_>,
+) -> Option<Box<HeaderMap>> {
     let mut fields = None;
     for limit in limits.iter() {
         let Some(name) = limit
