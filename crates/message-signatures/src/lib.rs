@@ -39,7 +39,7 @@ pub const CLOCK_SKEW: u64 = 60;
 /// Bytes of `Signature-Input` and `Signature` together. One signature has about 400; the structured fields are parsed whole.
 pub const MOST_BYTES: usize = 4 * 1024;
 
-/// Signatures with the tag of one request that are read: each may cost a verification, some tens of microseconds. Further ones do not
+/// Signatures with the tag of one request that are read: each may cost a verification. Further ones do not
 /// count.
 pub const MOST_SIGNATURES: usize = 2;
 

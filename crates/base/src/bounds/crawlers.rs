@@ -2,18 +2,18 @@
 
 /// Maximum number of crawlers of a configuration.
 ///
-/// A request on a route that reads its crawler is compared with all of them; there are about 40 that publish how to verify them. More
+/// A request on a route that reads its crawler is compared with all of them; the largest published lists have some dozens. More
 /// are refused when the configuration is read.
 pub const CRAWLERS: usize = 64;
 
-/// Maximum number of user agents of one crawler. Google, which has the most, lists 15. More are refused when the configuration is read.
+/// Maximum number of user agents of one crawler. Operators list up to about a dozen. More are refused when the configuration is read.
 pub const CRAWLER_USER_AGENTS: usize = 16;
 
-/// Maximum length of one user agent of a crawler, in bytes. The longest published one has 34. A longer one is refused when the
-/// configuration is read.
+/// Maximum length of one user agent of a crawler, in bytes. Published ones are product names of a few dozen bytes. A longer one is
+/// refused when the configuration is read.
 pub const CRAWLER_USER_AGENT_BYTES: usize = 64;
 
-/// Maximum number of bytes of a `User-Agent` that are searched for crawlers. Those of crawlers have 300 at most; the search copies them
+/// Maximum number of bytes of a `User-Agent` that are searched for crawlers. Those of crawlers are much shorter; the search copies them
 /// to the stack. What stands behind them claims nothing.
 pub const USER_AGENT_BYTES: usize = 1024;
 
@@ -23,7 +23,7 @@ pub const USER_AGENT_FIELDS: usize = 4;
 /// Maximum number of files with blocks of one crawler. More are refused when the configuration is read.
 pub const CRAWLER_RANGE_FILES: usize = 8;
 
-/// Maximum number of blocks of one such file. Google's users' fetchers, the longest published one, have about 2,000. A longer file is
+/// Maximum number of blocks of one such file. Published files have thousands at most. A longer file is
 /// refused, and the blocks before it stay.
 pub const CRAWLER_BLOCKS: usize = 64 * 1024;
 
@@ -34,7 +34,7 @@ pub const CRAWLER_NAMES: usize = 256;
 pub const SIGNED_HOSTS: usize = 256;
 
 /// Maximum number of signatures of one network of clients (/24, /48) that fail within a minute before further ones are not verified:
-/// each costs tens of microseconds. A crawler whose clock or key is wrong fails on all of them anyway.
+/// each costs a signature verification. A crawler whose clock or key is wrong fails on all of them anyway.
 pub const SIGNATURE_FAILURES: u64 = 16;
 
 /// Number of networks whose failures are counted, in 8 bytes each. Two that meet in a slot lose their counts by turns.
