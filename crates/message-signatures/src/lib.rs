@@ -1,7 +1,7 @@
 //! Verifies which crawler has signed a request: HTTP message signatures (RFC 9421) in the profile of Web Bot Auth
 //! (draft-meunier-webbotauth-httpsig-protocol), with Ed25519.
 //!
-//! [`BotSignatures::read`] finds the signatures of a request, [`BotSignature::verify`] verifies one with a key of a [`KeySet`]. Nothing
+//! [`BotSignature::read`] finds the signatures of a request, [`BotSignature::verify`] verifies one with a key of a [`KeySet`]. Nothing
 //! here opens a connection or reads a clock: keys come from the caller, and so does the time.
 //!
 //! # What is verified
