@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
 use crate::harness::frames::{DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, frame, head};
-use crate::harness::{Gateway, Origin, Received, Request, Setup, eventually, free_address, get};
+use crate::harness::{
+    Gateway, Origin, Received, Request, Setup, eventually, free_address, get, python,
+};
 
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 
@@ -245,8 +247,7 @@ impl Flask {
                 return Response(link, headers={'Cache-Control': 'public, max-age=60'})\n\
             app.run('127.0.0.1', int(sys.argv[1]))\n";
         let address = free_address();
-        // Packages are for the system's Python, which need not be the first on the path.
-        let child = Command::new("/usr/bin/python3")
+        let child = Command::new(python("flask"))
             .args(["-c", APP, &address.port().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -35,7 +35,7 @@ pub use client::{Client, Request, Response, Version, delete, get, head, options,
 pub use collector::{Collector, Told};
 pub use eventually::{PATIENCE, at_a_pace, eventually, within};
 pub use flood::Flood;
-pub use frameworks::{Framework, FrameworkServer, LIMITED, Reading};
+pub use frameworks::{Framework, FrameworkServer, LIMITED, Reading, python};
 pub use gateway::{Gateway, Process, read_log};
 pub use h2c::EndOfStream;
 pub use metrics::Metrics;

@@ -273,7 +273,7 @@ impl Reading {
 }
 
 /// The Python that has this module. Debian's packages are for Debian's Python, which need not be the first on the path.
-fn python(module: &str) -> &'static str {
+pub fn python(module: &str) -> &'static str {
     const PYTHONS: [&str; 2] = ["/usr/bin/python3", "python3"];
     let import = format!("import {module}");
     let has_it = |python: &&&str| succeeds(python, &["-c", &import]);
