@@ -9,31 +9,8 @@ use tokio::net::TcpStream;
 use super::call_messages::{
     Call, Descriptor, Hits, METHOD, OK, OVER_LIMIT, Override, about, ask, framed, gateway_with, of,
 };
+use super::calls::EDGE;
 use super::*;
-
-/// Two limits, in a log that replay can repeat.
-const RULES: &str = r#"
-replay = true
-
-[limit.address]
-key   = "client.ip"
-rates = ["3 per 1m"]
-
-[limit.tenant]
-key   = "query.tenant"
-rates = ["5 per 1m"]
-on_missing = "refuse"
-
-[[route]]
-path   = "/edge"
-query  = { remote_address = "*" }
-limits = ["address"]
-
-[[route]]
-path   = "/edge"
-query  = { tenant = "*" }
-limits = ["tenant"]
-"#;
 
 /// A descriptor about a tenant that counts as so many requests.
 fn tenant(name: &str, hits: Option<u64>) -> Descriptor {
@@ -48,7 +25,7 @@ async fn replay_counts_descriptors_as_often_as_the_call_did() {
     // Goal: replay = live for calls: hits of a call and of a descriptor, questions, which charge nothing, and descriptors whose charge is
     // given back since another one of their call is over. Method: a schedule of calls, the log under its own configuration, and each
     // decision compared; the last calls show what the ones before have charged.
-    let gateway = gateway_with(RULES).await;
+    let gateway = gateway_with(&format!("replay = true\n{EDGE}")).await;
     let address = || of(&[("remote_address", "192.0.2.1")]);
     let calls = [
         (about([tenant("a", Some(2))]), OK),

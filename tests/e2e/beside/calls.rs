@@ -8,7 +8,8 @@ use super::call_messages::{
 };
 use super::*;
 
-const EDGE: &str = r#"
+/// A limit by address and one by tenant.
+pub(super) const EDGE: &str = r#"
 [limit.address]
 key   = "client.ip"
 rates = ["3 per 1m"]

@@ -17,6 +17,23 @@ async fn status_at(gateway: &Gateway, cookie: &str) -> u16 {
     gateway.send(asked).await.status
 }
 
+/// Two gateways with one signing key, whose limit counts in `store`.
+async fn fleet(store: &Redis, mode: &str) -> [Gateway; 2] {
+    let action = "action = \"challenge\"";
+    let rules = PAGES.replace(action, &format!("{action}\nstore = \"{mode}\""));
+    let rules = format!(
+        "{rules}[store]\nurl = \"{}\"\n[challenge]\nkey_file = \"../challenge.key\"\n",
+        store.url()
+    );
+    let start = || {
+        Setup::new()
+            .file("challenge.key", OLD)
+            .rules(&rules)
+            .start()
+    };
+    [start().await, start().await]
+}
+
 #[tokio::test]
 async fn a_solution_counts_at_every_gateway_with_the_key() {
     // Goal: a fleet takes each other's solutions, through a change of the key and a restart, and nobody else's. Method: a solution made at
@@ -42,21 +59,7 @@ async fn a_solution_counts_at_every_gateway_with_the_key() {
 async fn gateways_with_one_store_count_a_solution_together() {
     // Goal: a solution is worth one quota in the whole fleet. Method: two gateways with a shared limit; a solution of three used at both.
     let store = Redis::start().await;
-    let rules = PAGES.replace(
-        "action = \"challenge\"",
-        "action = \"challenge\"\nstore = \"shared-strict\"",
-    );
-    let rules = format!(
-        "{rules}[store]\nurl = \"{}\"\n[challenge]\nkey_file = \"../challenge.key\"\n",
-        store.url()
-    );
-    let start = || {
-        Setup::new()
-            .file("challenge.key", OLD)
-            .rules(&rules)
-            .start()
-    };
-    let (one, other) = (start().await, start().await);
+    let [one, other] = fleet(&store, "shared-strict").await;
     exceed(&mut one.client().await, "192.0.2.1").await;
     let cookie = Challenge::of(&other.send(visit("/", "192.0.2.1")).await).solved();
     let mut statuses = Vec::new();
@@ -71,21 +74,7 @@ async fn gateways_that_exchange_counts_settle_on_one_quota_for_a_solution() {
     // Goal: with `store = "shared"` a solution that is copied to another gateway is worth nothing once the counts were exchanged. Method: a
     // solution of three that is used up at one gateway; the other, which may admit as many again until then, and the first once more.
     let store = Redis::start().await;
-    let rules = PAGES.replace(
-        "action = \"challenge\"",
-        "action = \"challenge\"\nstore = \"shared\"",
-    );
-    let rules = format!(
-        "{rules}[store]\nurl = \"{}\"\n[challenge]\nkey_file = \"../challenge.key\"\n",
-        store.url()
-    );
-    let start = || {
-        Setup::new()
-            .file("challenge.key", OLD)
-            .rules(&rules)
-            .start()
-    };
-    let (one, other) = (start().await, start().await);
+    let [one, other] = fleet(&store, "shared").await;
     exceed(&mut one.client().await, "192.0.2.1").await;
     let cookie = Challenge::of(&one.send(visit("/", "192.0.2.1")).await).solved();
     for status in [200, 200, 200, 429] {
