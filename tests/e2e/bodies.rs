@@ -520,6 +520,8 @@ async fn bodies_that_are_read_for_keys_have_a_budget() {
     first.write(text_of(16_384)).await;
     assert_eq!(first.read_response().await.status, 200);
     held(32768.0).await;
+    // The connection of the refused request is closed where its body came later than its answer.
+    let mut same = gateway.client_from("127.0.0.7").await;
     assert_eq!(same.send(json("/", text_of(100))).await.status, 200);
     drop(second);
     held(0.0).await;
