@@ -171,6 +171,14 @@ impl RouteTable {
                 return Err(AmbiguousPath { normal, other });
             }
         }
+        // A page or an image is requested with a safe method, and its name has an ending.
+        let formats = (!asked.method.is_safe()).then(|| path.without_formats());
+        for other in formats.into_iter().flatten().filter_map(best) {
+            if self.is_laxer(normal, other) {
+                let other = Some(other);
+                return Err(AmbiguousPath { normal, other });
+            }
+        }
         Ok(Some(normal))
     }
 
@@ -289,6 +297,12 @@ impl RouteTable {
         let treatments = (self.treatments.get(route), self.treatments.get(other));
         route == other || matches!(treatments, (Some(route), Some(other)) if route.limits_as(other))
     }
+
+    /// Returns whether `route` forwards to the origin of `other` without a limit or check of `other`.
+    fn is_laxer(&self, route: usize, other: usize) -> bool {
+        let treatments = (self.treatments.get(route), self.treatments.get(other));
+        matches!(treatments, (Some(route), Some(other)) if route.forwards_as(other) && !route.checks_as(other))
+    }
 }
 
 impl RouteTreatment {
@@ -314,12 +328,21 @@ impl RouteTreatment {
     }
 
     fn is_as_strict_as(&self, other: &Self) -> bool {
+        self.checks_as(other) && (self.shape == other.shape || other.shape.is_none())
+    }
+
+    /// Returns whether both forward to the same origin.
+    fn forwards_as(&self, other: &Self) -> bool {
+        matches!(self.action, RouteAction::Forward(_)) && self.action == other.action
+    }
+
+    /// Returns whether it has every limit and every check of `other`.
+    fn checks_as(&self, other: &Self) -> bool {
         let largest = |treatment: &Self| treatment.max_body_bytes.unwrap_or(u64::MAX);
         contains(&self.limits, &other.limits)
             && contains(&other.lists.allow, &self.lists.allow)
             && contains(&self.lists.block, &other.lists.block)
             && largest(self) <= largest(other)
-            && (self.shape == other.shape || other.shape.is_none())
     }
 }
 
@@ -331,7 +354,7 @@ impl fmt::Display for AmbiguousPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "the path can be read in two ways that belong to different routes; \
-             send it without `//`, `;`, `..`, encoded slashes and backslashes",
+             send it without `//`, `;`, `..`, encoded slashes, backslashes, and endings like `.json`",
         )
     }
 }

@@ -10,7 +10,7 @@ const LIMITED: &str = "/auth/sendOTP";
 /// A parser that returns the path of a target; `None` where it fails.
 type Parser = fn(&str) -> Option<String>;
 
-const PARSERS: [(&str, Parser); 25] = [
+const PARSERS: [(&str, Parser); 27] = [
     ("the target up to its query", |target| {
         Some(path_of(target).to_owned())
     }),
@@ -74,6 +74,21 @@ const PARSERS: [(&str, Parser); 25] = [
             .split('/')
             .filter(|segment| !(segment.starts_with("(S(") && segment.ends_with("))")));
         Some(kept.collect::<Vec<_>>().join("/"))
+    }),
+    ("names of files on Windows", |target| {
+        let path = resolved(&decoded(path_of(target)).replace('\\', "/"), '/');
+        let names = path
+            .split('/')
+            .map(|name| name.trim_end_matches(['.', ' ']));
+        Some(names.collect::<Vec<_>>().join("/"))
+    }),
+    ("Rails", |target| {
+        let path = merged(path_of(target));
+        let path = path.trim_end_matches('/');
+        let (name, format) = path.rsplit_once('.')?;
+        let is_format = !format.is_empty() && !format.contains('/') && !name.ends_with('/');
+        // It decodes nothing of a route's name, and nobody behind it does.
+        (is_format && !name.contains('%')).then(|| name.to_owned())
     }),
     ("PATH_INFO", |target| {
         let path = resolved(&decoded(path_of(target)), '/');
@@ -254,6 +269,8 @@ fn noise() -> impl Strategy<Value = String> {
         "(S(",
         "))",
         "%61",
+        "%20",
+        ".json",
         "auth",
         "sendOTP",
         "?",

@@ -38,6 +38,47 @@ pub(super) fn read(path: &str, split: bool, climb: bool) -> String {
 }
 
 #[test]
+fn a_path_that_is_limited_without_its_ending_is_refused() {
+    // Goal: an ending that an origin may cut bypasses no limit, and pages with endings are found. Method: paths beside a limited one, at
+    // its origin and at another one.
+    let limited = route(None, &[], "/auth/sendOTP");
+    let mut rest = route(None, &[], "/*");
+    rest.limits.clear();
+    let mut elsewhere = rest.clone();
+    elsewhere.action = RouteAction::Forward(Name::from("other"));
+    let find = |rest: &RouteRules, method: Method, path: &str| {
+        RouteTable::compile(&[limited.clone(), rest.clone()]).find(
+            "",
+            &NormalPath::parse(path).unwrap(),
+            &asked(&method, &HeaderMap::new()),
+        )
+    };
+    let refused = Err(AmbiguousPath {
+        normal: 1,
+        other: Some(0),
+    });
+    for (path, get, post) in [
+        ("/auth/sendOTP.", refused, refused),
+        ("/auth./sendOTP", refused, refused),
+        ("/auth/sendOTP%20", refused, refused),
+        ("/auth/sendOTP%3bx=1", refused, refused),
+        ("/auth/sendOTP.;x", refused, refused),
+        ("/auth/sendOTP.json", Ok(Some(1)), refused),
+        ("/auth/sendotp.x.y/", Ok(Some(1)), refused),
+        ("/x/index.php/auth/sendOTP.json", Ok(Some(1)), refused),
+        ("/auth/%2573endOTP.json", Ok(Some(1)), refused),
+        ("/auth/sendOTP/x.json", Ok(Some(1)), Ok(Some(1))),
+        ("/auth.x/sendOTP", Ok(Some(1)), Ok(Some(1))),
+        ("/images/x.png", Ok(Some(1)), Ok(Some(1))),
+    ] {
+        assert_eq!(find(&rest, Method::GET, path), get, "GET {path}");
+        assert_eq!(find(&rest, Method::POST, path), post, "POST {path}");
+    }
+    let found = find(&elsewhere, Method::POST, "/auth/sendOTP.json");
+    assert_eq!(found, Ok(Some(1)));
+}
+
+#[test]
 fn every_spelling_of_a_limited_path_is_limited_or_refused() {
     // Goal: no spelling that a common origin takes for /auth/sendOTP reaches it by another route. Method: `true` must find the
     // limited route; `false` may be an error, since origins disagree about it or none needs it.

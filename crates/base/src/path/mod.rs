@@ -31,16 +31,19 @@
 //! | `/a.php/x` | `/a.php` | PHP and CGI, which pass on the part after the script |
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
+//! | `/a.`, `/a%20`, `/a%3Bx` | `/a` | Windows; servlet containers behind a server that decoded once (`endings`) |
 //!
 //! For such a path [`NormalPath`] holds the other readings too (`readings`), and the route table rejects it when one of them leads to
 //! a route with limits that the route of the normal form lacks, or with another treatment of the request. Browsers resolve dots before
 //! they send, and a slash in a name is rare; an operator who needs one gives both readings the same limits and origin, for example
 //! by a pattern that ends in `*`.
 //!
-//! Not covered: an origin that cuts off dots and spaces at the end of a name (Windows), that equates `/a.json` with `/a`
-//! (Rails), that cuts parameters after a server has decoded `%3B`, that finds its route in a parameter of the query (`?r=a/b`),
-//! or that rewrites paths on its own. For a limit by `path`, `/a/index.php/b` is `/b`, whatever the folder is, and so has a
-//! second counter beside `/a/b`. Write a limit for such an origin on `/prefix/*` or on `/*`.
+//! Rails takes `/a.json` for `/a`. Most origins do not, and a page has such a name: `endings` says when the route table rejects it.
+//!
+//! Not covered: an origin that takes a safe request for `/a.json` as one for `/a` (Rails), that finds its route in a parameter of the
+//! query (`?r=a/b`), or that rewrites paths on its own. For a limit by `path` or by a part of it, `/a.json` has a counter of its own, and
+//! `/a/index.php/b` is `/b`, whatever the folder is, and so has a second counter beside `/a/b`. Write a limit for such an origin on
+//! `/prefix/*` or on `/*`.
 //!
 //! # Invariants
 //!
@@ -55,6 +58,7 @@
 mod authority;
 mod case;
 mod dots;
+mod endings;
 mod groups;
 mod path_case;
 mod readings;
@@ -64,6 +68,7 @@ mod spelling;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::iter;
 
 pub use self::groups::PathGroups;
 pub use self::path_case::PathCase;
@@ -195,11 +200,18 @@ impl<'a> NormalPath<'a> {
         others.map(String::as_str)
     }
 
-    /// Returns the readings by which an application may see the part after the name of a script, the script alone, or other
-    /// letters; all belong to the origin of the path.
+    /// Returns the readings by which an application may see the part after the name of a script, the script alone, other letters, or
+    /// names without their endings; all belong to the origin of the path.
     pub fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.of_scripts);
         others.map(String::as_str)
+    }
+
+    /// Returns each of its readings up to a format that the last name may have, as `/a` of `/a.json`; empty where there is no dot.
+    pub fn without_formats(&self) -> impl Iterator<Item = &str> {
+        let others = self.other_readings().chain(self.readings_of_scripts());
+        let readings = iter::once(self.as_str()).chain(others);
+        readings.flat_map(endings::formats)
     }
 }
 

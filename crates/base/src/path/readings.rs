@@ -14,7 +14,7 @@ use super::spelling::{
     DotDotRule, ParameterRule, PathDialect, SegmentSeparators, SpelledPath, decode_again,
     is_overlong, merged, spell, without_parameters,
 };
-use super::{PathError, authority, case, dots, script};
+use super::{PathError, authority, case, dots, endings, script};
 use crate::bounds::PATH_READING_BYTES;
 
 /// Number of times that an origin may decode a path again: once in a proxy before it, and once more.
@@ -31,7 +31,8 @@ const SOURCES: usize = 48;
 pub(super) struct PathReadings {
     /// The readings, each different from the normal form and from each other.
     pub(super) texts: Vec<String>,
-    /// The readings by which an application sees the part after the name of a script, the script's own path, or other letters.
+    /// The readings by which an application sees the part after the name of a script, the script's own path, other letters, or names
+    /// without their endings.
     pub(super) of_scripts: Vec<String>,
     /// The key of a limit by `path`; `None` means the normal form.
     pub(super) key: Option<String>,
@@ -55,7 +56,8 @@ struct ReadingSource {
 enum PathReader {
     /// Any origin.
     Origin,
-    /// An application, possibly below a path of its own: one after a script, or one that ignores case beyond ASCII.
+    /// An application, possibly below a path of its own: one after a script, one that ignores case beyond ASCII, or one that cuts endings
+    /// of names.
     Script,
 }
 
@@ -114,7 +116,7 @@ pub(super) fn collect(
 }
 
 /// Returns the reading that has the fewest spellings: decoded as often as possible, with all separators, without cookieless
-/// segments, the prefix of a front controller or the part after a script, and with ASCII in place of equated letters.
+/// segments, endings of names, the prefix of a front controller or the part after a script, and with ASCII in place of equated letters.
 fn key(path: &str) -> Result<String, PathError> {
     let mut text = path.to_owned();
     let mut plain = spell(&text, PathDialect::NORMAL)?;
@@ -130,6 +132,7 @@ fn key(path: &str) -> Result<String, PathError> {
     let text = spell(&text, everywhere)?.text;
     let text = script::without_cookieless_segments(&text).unwrap_or(text);
     let text = case::folded(&text).unwrap_or(text);
+    let text = endings::bare(&text).unwrap_or(text);
     let key = match script::cuts(&text).next() {
         Some(cut) if cut.is_front_controller => cut.rest.unwrap_or("/"),
         Some(cut) => cut.script,
@@ -260,10 +263,11 @@ impl ReadingCollector<'_> {
         }
         self.decode(source, &text)?;
         self.add_scripts(source, &text)?;
-        if let Some(folded) = case::folded(&text) {
+        let others = [case::folded(&text), endings::bare(&text)];
+        for other in others.into_iter().flatten() {
             self.add_source(ReadingSource {
                 reader: PathReader::Script,
-                ..source.with(folded)
+                ..source.with(other)
             })?;
         }
         match source.reader {

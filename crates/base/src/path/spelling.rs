@@ -4,7 +4,7 @@
 //! gives the normal form. The flags of [`SpelledPath`] report the undecided properties of a spelling, by which
 //! [`super::readings`] selects the dialects that differ.
 
-use super::{PathError, case, script};
+use super::{PathError, case, endings, script};
 
 /// The rules by which an origin reads a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -326,11 +326,8 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
                 at += 1;
                 continue;
             }
-            b'.' if is_first
-                && matches!(path[at + 1..], [] | [b'/', ..] | [b'.'] | [b'.', b'/', ..]) =>
-            {
-                return false;
-            }
+            // A dot segment, or a name that ends in a dot.
+            b'.' if matches!(path[at + 1..], [] | [b'/', ..]) => return false,
             b'.' => dot = Some(at),
             b'(' if is_first => return false,
             b'%' => match unescape(&path[at + 1..]) {
@@ -353,10 +350,12 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
     !dot.is_some_and(|dot| script::is_ending(&path[dot + 1..]))
 }
 
-/// Returns whether an escape may be half of another, or begin an overlong form.
+/// Returns whether an escape may be half of another, begin an overlong form, or belong to the ending of a name.
 fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
     match escaped {
         b'%' => unescape(behind).is_some(),
+        b' ' => endings::ends_in_space(behind),
+        b';' => true,
         0xc0 | 0xc1 | 0xe0 | 0xf0 => true,
         _ => false,
     }

@@ -43,6 +43,8 @@ pub enum Framework {
     Rack,
     /// Rack on Puma.
     Puma,
+    /// The router of Rails on WEBrick.
+    Rails,
     /// CherryPy on cheroot.
     CherryPy,
     /// Express.
@@ -81,6 +83,7 @@ impl Framework {
         let found = match self {
             Self::CherryPy => succeeds(python("cherrypy"), &["-c", "import cherrypy"]),
             Self::Puma => succeeds("ruby", &["-e", "require 'rack'; require 'puma'"]),
+            Self::Rails => succeeds("ruby", &["-e", "require 'rack'; require 'action_dispatch'"]),
             Self::Express => succeeds("node", &["-e", "require('express')"]),
             _ => false,
         };
@@ -197,6 +200,11 @@ impl Framework {
                 "webrick",
             ),
             Self::Puma => ("ruby", place("app.rb", include_str!("rack_app.rb")), "puma"),
+            Self::Rails => (
+                "ruby",
+                place("app.rb", include_str!("rack_app.rb")),
+                "rails",
+            ),
         };
         let mut command = Command::new(program);
         command.arg(script).args([&address, more]);

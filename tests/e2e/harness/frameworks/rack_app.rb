@@ -1,4 +1,4 @@
-# The Rack origin of the framework matrix: says how Rack reads the request, on WEBrick or Puma.
+# The Rack origin of the framework matrix: says how Rack reads the request, on WEBrick or Puma, or behind the router of Rails.
 require 'json'
 require 'rack'
 
@@ -33,8 +33,8 @@ APP = lambda do |env|
   path = request.path_info
   # Rack::Builder's `map` and Rack::URLMap take slashes of the beginning together; Rails unescapes.
   read = { 'path_info' => path, 'unescaped' => Rack::Utils.unescape_path(path), 'merged' => path.squeeze('/') }
-  # A route in an expression that ignores case.
-  limited = read.values.any? { |one| text(one).match?(%r{\A#{LIMITED}/*\z}i) }
+  # A route in an expression that ignores case, or the route that Rails dispatched to.
+  limited = env.fetch('limited') { read.values.any? { |one| text(one).match?(%r{\A#{LIMITED}/*\z}i) } }
   headers = env.select { |name, _| name.start_with?('HTTP_') }
   headers = headers.to_h { |name, value| [name.delete_prefix('HTTP_').downcase.tr('_', '-'), value] }
   body = JSON.generate(
@@ -50,6 +50,18 @@ APP = lambda do |env|
   names = { 'content-type' => 'application/json', 'x-dispatched' => limited ? 'limited' : 'other' }
   names['content-length'] = body.bytesize.to_s
   [200, names, [request.head? ? '' : body]]
+end
+
+# The router of Rails, with its default: a route has an optional format.
+def routed
+  require 'action_dispatch'
+  routes = ActionDispatch::Routing::RouteSet.new
+  routes.draw do
+    match LIMITED, via: :all, to: ->(env) { APP.call(env.merge('limited' => true)) }
+    match '*path', via: :all, to: ->(env) { APP.call(env.merge('limited' => false)) }
+    root to: ->(env) { APP.call(env.merge('limited' => false)) }, via: :all
+  end
+  routes
 end
 
 host, port = ARGV[0].split(':')
@@ -69,5 +81,6 @@ else
     require 'rack/handler/webrick'
     handler = Rack::Handler::WEBrick
   end
-  handler.run(APP, Host: host, Port: port.to_i, AccessLog: [], Logger: WEBrick::Log.new($stderr, WEBrick::Log::WARN))
+  app = ARGV[1] == 'rails' ? routed : APP
+  handler.run(app, Host: host, Port: port.to_i, AccessLog: [], Logger: WEBrick::Log.new($stderr, WEBrick::Log::WARN))
 end
