@@ -122,9 +122,8 @@ esac
 
 echo "round load peer cpu_us requests/s p50_us p99_us rss_mb" >&2
 for round in $(seq "$rounds"); do
-    order=$peers
-    # Every other round runs backwards, so that nobody always follows the same neighbour.
-    [ $((round % 2)) -eq 1 ] || order=$(echo "$peers" | tr ' ' '\n' | tac | tr '\n' ' ')
+    # shellcheck disable=SC2086 # one word a peer
+    order=$(in_turn "$round" $peers)
     for load in $loads; do
         for peer in $order; do
             ! takes "$peer" "$load" || measure "$round" "$load" "$peer"
@@ -134,26 +133,8 @@ done
 
 report() {
     measured
-    awk -v peers="$peers" -v chosen="$loads" "$median"'
-        # The median over the rounds of one column.
-        function middle(load, peer, column,    list, count, round) {
-            count = 0
-            for (round = 1; round <= rounds; round++) list[++count] = value[round, load, peer, column]
-            return median(list, count)
-        }
-        # The median over the rounds of this peer to that one, each formed inside its round; with the smallest and largest.
-        function ratio(load, peer, other,    list, count, round, half) {
-            count = 0
-            for (round = 1; round <= rounds; round++)
-                list[++count] = value[round, load, peer, "cpu"] / value[round, load, other, "cpu"]
-            half = median(list, count)
-            return sprintf("%.2f (%.2f–%.2f)", half, list[1], list[count])
-        }
-        {
-            rounds = $1; seen[$2, $3] = 1
-            value[$1, $2, $3, "cpu"] = $4; value[$1, $2, $3, "rps"] = $5; value[$1, $2, $3, "p50"] = $6
-            value[$1, $2, $3, "p99"] = $7; value[$1, $2, $3, "rss"] = $8
-        }
+    awk -v peers="$peers" -v chosen="$loads" "$compared"'
+        { keep() }
         END {
             title["sluicegate"] = "Sluicegate"; title["bare"] = "bare Pingora"; title["nginx"] = "nginx `limit_req`"
             title["buffered"] = "nginx, buffered log"; title["haproxy"] = "HAProxy stick table"
@@ -170,8 +151,8 @@ report() {
                 for (n = 1; n <= number; n++) if ((load, names[n]) in seen) {
                     peer = names[n]
                     printf "| %s | %.1f | %d | %d | %d | %d | %s |\n", title[peer], middle(load, peer, "cpu"), \
-                        middle(load, peer, "rps"), middle(load, peer, "p50"), middle(load, peer, "p99"), \
-                        middle(load, peer, "rss"), peer == "sluicegate" ? "1" : ratio(load, "sluicegate", peer)
+                        middle(load, peer, "rate"), middle(load, peer, "p50"), middle(load, peer, "p99"), \
+                        middle(load, peer, "rss"), ratio(load, "sluicegate", peer, "cpu")
                 }
             }
         }' "$dir/results"

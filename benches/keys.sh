@@ -60,33 +60,16 @@ for round in $(seq "$rounds"); do
     for method in get post; do
         order="bare none address header"
         [ "$method" = get ] || order="bare none address body"
-        # Every other round runs backwards, so that nobody always follows the same neighbour.
-        [ $((round % 2)) -eq 1 ] || order=$(echo "$order" | tr ' ' '\n' | tac | tr '\n' ' ')
+        # shellcheck disable=SC2086 # one word a route
+        order=$(in_turn "$round" $order)
         for route in $order; do measure "$round" "$method" "$route"; done
     done
 done
 
 report() {
     measured
-    awk "$median"'
-        function middle(method, route, column,    list, count, round) {
-            count = 0
-            for (round = 1; round <= rounds; round++) list[++count] = value[round, method, route, column]
-            return median(list, count)
-        }
-        # The median over the rounds of this route to that one, each formed inside its round; with the smallest and largest.
-        function ratio(method, route, other,    list, count, round, half) {
-            count = 0
-            for (round = 1; round <= rounds; round++)
-                list[++count] = value[round, method, route, "cpu"] / value[round, method, other, "cpu"]
-            half = median(list, count)
-            return route == other ? "1" : sprintf("%.2f (%.2f–%.2f)", half, list[1], list[count])
-        }
-        {
-            rounds = $1
-            value[$1, $2, $3, "cpu"] = $4; value[$1, $2, $3, "rps"] = $5
-            value[$1, $2, $3, "p50"] = $6; value[$1, $2, $3, "p99"] = $7
-        }
+    awk "$compared"'
+        { keep() }
         END {
             title["bare"] = "bare Pingora"; title["none"] = "no limit"; title["address"] = "`client.ip`"
             title["header"] = "`header.x-api-key`"; title["body"] = "`body.json.phone`"
@@ -97,8 +80,8 @@ report() {
             for (at = 1; at <= cases; at++) {
                 split(list[at], words, " "); method = words[1]; route = words[2]
                 printf "| %s | %s | %.1f | %d | %d | %d | %s | %s |\n", name[method], title[route], middle(method, route, "cpu"), \
-                    middle(method, route, "rps"), middle(method, route, "p50"), middle(method, route, "p99"), \
-                    ratio(method, route, "none"), ratio(method, route, "bare")
+                    middle(method, route, "rate"), middle(method, route, "p50"), middle(method, route, "p99"), \
+                    ratio(method, route, "none", "cpu"), ratio(method, route, "bare", "cpu")
             }
         }' "$dir/results"
 }

@@ -43,6 +43,36 @@ function median(list, count,    i, j, swap) {
 }
 '
 
+# For awk: the figures of lines "round load peer cpu rate p50 p99 rss", by these names, and what they come to over the rounds.
+# shellcheck disable=SC2034,SC2016 # as above
+compared="$median"'
+function keep() {
+    rounds = $1; seen[$2, $3] = 1
+    value[$1, $2, $3, "cpu"] = $4; value[$1, $2, $3, "rate"] = $5; value[$1, $2, $3, "p50"] = $6
+    value[$1, $2, $3, "p99"] = $7; value[$1, $2, $3, "rss"] = $8
+}
+# The median of one column.
+function middle(load, peer, column,    list, round) {
+    for (round = 1; round <= rounds; round++) list[round] = value[round, load, peer, column]
+    return median(list, rounds)
+}
+# The median of this peer to that one, each formed inside its round; with the smallest and largest.
+function ratio(load, peer, other, column,    list, round, half) {
+    if (peer == other) return "1"
+    for (round = 1; round <= rounds; round++)
+        list[round] = value[round, load, peer, column] / value[round, load, other, column]
+    half = median(list, rounds)
+    return sprintf("%.2f (%.2f–%.2f)", half, list[1], list[rounds])
+}
+'
+
+# The peers in the order of a round: every other one runs backwards, so that nobody always follows the same neighbour.
+in_turn() { # ROUND PEER...
+    local round=$1
+    shift
+    if [ $((round % 2)) -eq 1 ]; then echo "$*"; else printf '%s\n' "$@" | tac | tr '\n' ' '; fi
+}
+
 # For awk: a time of wrk, as microseconds.
 # shellcheck disable=SC2034,SC2016 # as above
 microseconds='
@@ -52,9 +82,14 @@ function us(text) { return text ~ /us$/ ? text + 0 : text ~ /ms$/ ? text * 1000 
 # A line that says when, where and how was measured.
 # shellcheck disable=SC2154 # set where this is sourced
 measured() {
+    measured_with "$(nginx -v 2>&1 | sed 's/.*: //'), wrk with $connections connections"
+}
+
+# The same, with what was measured beside the gateway.
+measured_with() { # PEERS
     echo "Measured $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $cores cores," \
         "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
-        "$(nginx -v 2>&1 | sed 's/.*: //'), wrk with $connections connections, $rounds rounds of $seconds s."
+        "$1, $rounds rounds of $seconds s."
 }
 
 # Puts a report into docs/benchmarks.md, between the marks of this name.

@@ -97,39 +97,17 @@ esac
 
 echo "round load peer cpu_us calls/s p50_us p99_us rss_mb" >&2
 for round in $(seq "$rounds"); do
-    order=$peers
-    # Every other round runs backwards, so that nobody always follows the same neighbour.
-    [ $((round % 2)) -eq 1 ] || order=$(echo "$peers" | tr ' ' '\n' | tac | tr '\n' ' ')
+    # shellcheck disable=SC2086 # one word a peer
+    order=$(in_turn "$round" $peers)
     for load in $loads; do
         for peer in $order; do measure "$round" "$load" "$peer"; done
     done
 done
 
 report() {
-    echo "Measured $(date -u +%Y-%m-%d) at commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $cores cores," \
-        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)," \
-        "$("$limitador" --version | head -n 1), $rounds rounds of $seconds s."
-    awk -v peers="$peers" -v chosen="$loads" -v half="${half_rate:-0}" "$median"'
-        # The median over the rounds of one column.
-        function middle(load, peer, column,    list, count, round) {
-            count = 0
-            for (round = 1; round <= rounds; round++) list[++count] = value[round, load, peer, column]
-            return median(list, count)
-        }
-        # The median over the rounds of Sluicegate to this peer, each formed inside its round; with the smallest and largest.
-        function ratio(load, peer, column,    list, count, round, half) {
-            if (peer == "sluicegate") return "1"
-            count = 0
-            for (round = 1; round <= rounds; round++)
-                list[++count] = value[round, load, "sluicegate", column] / value[round, load, peer, column]
-            half = median(list, count)
-            return sprintf("%.2f (%.2f–%.2f)", half, list[1], list[count])
-        }
-        {
-            rounds = $1
-            value[$1, $2, $3, "cpu"] = $4; value[$1, $2, $3, "rate"] = $5; value[$1, $2, $3, "p50"] = $6
-            value[$1, $2, $3, "p99"] = $7; value[$1, $2, $3, "rss"] = $8
-        }
+    measured_with "$("$limitador" --version | head -n 1)"
+    awk -v peers="$peers" -v chosen="$loads" -v half="${half_rate:-0}" "$compared"'
+        { keep() }
         END {
             title["sluicegate"] = "Sluicegate"; title["silent"] = "Sluicegate, no access log"; title["limitador"] = "Limitador"
             name["admitted-1"] = "Admitted, one client"; name["admitted-100000"] = "Admitted, 100,000 clients in turn"
@@ -146,7 +124,8 @@ report() {
                     peer = names[n]
                     printf "| %s | %.1f | %d | %d | %d | %d | %s | %s |\n", title[peer], middle(load, peer, "cpu"), \
                         middle(load, peer, "rate"), middle(load, peer, "p50"), middle(load, peer, "p99"), \
-                        middle(load, peer, "rss"), ratio(load, peer, "cpu"), ratio(load, peer, "p99")
+                        middle(load, peer, "rss"), ratio(load, "sluicegate", peer, "cpu"), \
+                        ratio(load, "sluicegate", peer, "p99")
                 }
             }
         }' "$dir/results"
