@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sluicegate_limiter::{Limit, Policy};
+
 use crate::store::{RemoteBackend, ReplicatedBackend, Store};
 
 /// The place where a limit counts, and so where it is decided.
@@ -33,6 +35,16 @@ impl Backend {
             Self::Local => BackendKind::Local,
             Self::Replicated(_) => BackendKind::Replicated,
             Self::Remote(_) => BackendKind::Remote,
+        }
+    }
+
+    /// Returns the counters of this node that decide while the store cannot be reached, with the node's share of `policy`; `None` of a
+    /// local one, and where `on_store_failure` is another than `local`.
+    pub(super) fn share_without_store(&self, policy: &Policy) -> Option<Limit> {
+        match self {
+            Self::Local => None,
+            Self::Replicated(backend) => backend.share_without_store(policy),
+            Self::Remote(backend) => backend.share_without_store(policy),
         }
     }
 

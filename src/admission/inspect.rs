@@ -164,24 +164,25 @@ impl ActiveLimit {
         _ = self.set_here((key, Some(remote)), None, now);
     }
 
-    /// Returns the share that is used of the fullest rate of its only key, in hundredths of a percent, by what this gateway knows; of a
-    /// limit with a key of requests, that of no key.
+    /// Returns the share that is used of the fullest rate of its only key, in hundredths of a percent; of a limit with a key of requests,
+    /// that of no key. A limit in a store has what this gateway knows of the fleet, and while the store cannot be reached at least what is
+    /// used of this gateway's share, which then decides.
     #[must_use]
     pub fn used_share(&self, seed: &KeySeed, now: Timestamp) -> u64 {
-        let moment = self.moment(now);
         let key = seed.hash_parts(std::iter::empty());
-        let room = self.limit.room_of_new_keys(moment);
-        let decision = self.limit.peek(key, Cost::ONE, moment);
-        let used = decision
-            .statuses()
-            .iter()
-            .zip(room)
-            .map(|(status, room)| {
-                let used = u64::from(room.saturating_sub(status.remaining));
-                (used * 10_000).checked_div(room.into()).unwrap_or(0)
-            })
-            .max();
-        used.unwrap_or(0)
+        let known = used_of(&self.limit, key, self.moment(now));
+        if self.is_decided_by_store(key) {
+            return known;
+        }
+        let share = self.backend.share_without_store(self.limit.policy());
+        share.map_or(known, |share| known.max(used_of(&share, key, now)))
+    }
+
+    /// Returns whether the only key of the limit is counted in a store that can be reached.
+    fn is_decided_by_store(&self, key: KeyHash) -> bool {
+        let remote = self.hash_remote(&NamedKey::of_hash(key));
+        let reached = self.store().zip(remote);
+        reached.is_some_and(|(store, remote)| store.reaches_key(remote, &self.name))
     }
 
     /// Returns the state of the key, for a shared limit by a call to the store where that is possible.
@@ -279,4 +280,15 @@ fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, String> {
         return Ok(counted.as_bytes().to_vec());
     }
     config::counted_value(part, text)
+}
+
+/// Returns the share that `key` has used of the fullest rate, in hundredths of a percent.
+fn used_of(limit: &Limit, key: KeyHash, now: Timestamp) -> u64 {
+    let statuses = limit.peek(key, Cost::ONE, now).statuses();
+    let rates = statuses.iter().zip(limit.room_of_new_keys(now));
+    let used = rates.map(|(status, room)| {
+        let used = u64::from(room.saturating_sub(status.remaining));
+        (used * 10_000).checked_div(room.into()).unwrap_or(0)
+    });
+    used.max().unwrap_or(0)
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use sluicegate_base::clock;
-use sluicegate_limiter::{Seed, Settle, Timestamp};
+use sluicegate_limiter::{KeyHash, Seed, Settle, Timestamp};
 use sluicegate_redis_link::{Link, LinkObserver, StoreError};
 use tracing::warn;
 
@@ -160,6 +160,13 @@ impl Store {
     #[must_use]
     pub fn moment(&self, now: Timestamp) -> Timestamp {
         self.ahead.moment(now)
+    }
+
+    /// Returns whether a call about the key `key` of the limit `limit` would be sent.
+    #[must_use]
+    pub fn reaches_key(&self, key: KeyHash, limit: &str) -> bool {
+        self.link
+            .reaches(|| KeyName::new(self.prefix(), key, limit).as_str().into())
     }
 
     /// Returns one moment by both clocks.

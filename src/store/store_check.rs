@@ -127,8 +127,7 @@ impl<B> StoreCheck<'_, B> {
             OnStoreFailure::Closed => Err(self.unavailable()),
             OnStoreFailure::Open => Ok(None),
             OnStoreFailure::Local => {
-                let share = self.ask.limit.policy().share(store.nodes());
-                let own = with_policy(own, share);
+                let own = with_node_share(own, self.ask.limit.policy(), store);
                 Ok(Some(self.aligned(&own).unwrap_or(own)))
             }
         }
@@ -149,6 +148,11 @@ impl<B> StoreCheck<'_, B> {
 pub(super) fn with_policy(own: &Limit, policy: Policy) -> Limit {
     // All tables of a limit are made for the same policies; if one did not fit, its keys would have the limit's own.
     own.with_policy(policy).unwrap_or_else(|| own.clone())
+}
+
+/// Returns a handle of this node's own counters with its share of `policy`, as they decide while the store cannot be reached.
+pub(super) fn with_node_share(own: &Limit, policy: &Policy, store: &Store) -> Limit {
+    with_policy(own, policy.share(store.nodes()))
 }
 
 /// Charges one table of this node, if it has room.

@@ -20,15 +20,16 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use sluicegate_limiter::{
-    Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Period, Rate,
-    Rates, Reservation, Timestamp, charge_unchecked, decide,
+    Ask, Capacity, Cost, Decision, KeyHash, KeyPlacement, Limit, MAX_ASKS, Outcome, Period, Policy,
+    Rate, Rates, Reservation, Timestamp, charge_unchecked, decide,
 };
 
 use super::fallback;
 use super::script::{self, ChargeResult, KeyName};
 use super::settle::{ChargeLocation, RemoteCharge};
 use super::store_check::{
-    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, with_policy,
+    BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, with_node_share,
+    with_policy,
 };
 use sluicegate_redis_link::StoreError;
 
@@ -91,6 +92,14 @@ impl RemoteBackend {
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// Returns the counters that decide while the store cannot be reached: this node's own, with its share of `policy`. `None` where
+    /// `on_store_failure` is another than `local`.
+    #[must_use]
+    pub fn share_without_store(&self, policy: &Policy) -> Option<Limit> {
+        let own = || with_node_share(&self.own, policy, &self.store);
+        (self.on_failure == OnStoreFailure::Local).then(own)
     }
 
     /// Charges a second look at `cached`, the decision of the view about `key`, if it is a rejection and the look is due. Returns the

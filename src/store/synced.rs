@@ -16,17 +16,18 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use sluicegate_base::clock;
 use sluicegate_limiter::{
-    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Reservation, Settle, Timestamp, charge_unchecked,
+    Ask, Cost, Decision, KeyHash, Limit, MAX_ASKS, Policy, Reservation, Settle, Timestamp,
+    charge_unchecked,
 };
 
 use super::Store;
 use super::pending_writes::{
     ChargeState, ClockPair, Enqueued, ReplicatedKey, ReplicatedLimit, ShardSequence,
 };
-use super::script::{KeyName, settled_units};
+use super::script::settled_units;
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, reserve_one,
-    with_policy,
+    with_node_share, with_policy,
 };
 use super::strict::Revalidation;
 use crate::config::rules::{Name, OnStoreFailure};
@@ -110,6 +111,14 @@ impl ReplicatedBackend {
         &self.replicated.own
     }
 
+    /// Returns the counters that decide while the store cannot be reached: this node's own, with its share of `policy`. `None` where
+    /// `on_store_failure` is another than `local`.
+    #[must_use]
+    pub fn share_without_store(&self, policy: &Policy) -> Option<Limit> {
+        let own = || with_node_share(self.own(), policy, &self.store);
+        (self.on_failure == OnStoreFailure::Local).then(own)
+    }
+
     /// Forgets the pending counts of a key, since an operator has changed what it counts.
     pub fn forget_key(&self, key: KeyHash) {
         self.store
@@ -165,11 +174,8 @@ impl ReplicatedCheck<'_> {
         let ReplicatedBackend {
             store, replicated, ..
         } = &**self.backend;
-        let is_reached = self.remote_key.is_some_and(|key| {
-            let limit = &replicated.registered.limit;
-            store.reaches(|| KeyName::new(store.prefix(), key, limit).as_str().into())
-        });
-        match is_reached {
+        let limit = &replicated.registered.limit;
+        match (self.remote_key).is_some_and(|key| store.reaches_key(key, limit)) {
             true => Ok(self.decided_by_both()),
             false => self.decided_by_share(),
         }

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod figures;
+mod fleet;
 mod peace;
 
 use crate::harness::*;
