@@ -20,7 +20,7 @@ fn paced(pause: std::time::Duration) -> Origin {
 }
 
 /// Waits until the limit is active, or not.
-async fn becomes(gateway: &Gateway, limit: &str, active: bool) {
+pub(crate) async fn becomes(gateway: &Gateway, limit: &str, active: bool) {
     let wanted = f64::from(u8::from(active));
     eventually(&format!("{limit} is active: {active}"), async || {
         (activity(gateway, limit).await == wanted).then_some(())
@@ -29,7 +29,7 @@ async fn becomes(gateway: &Gateway, limit: &str, active: bool) {
 }
 
 /// 1 while the limit is active.
-async fn activity(gateway: &Gateway, limit: &str) -> f64 {
+pub(crate) async fn activity(gateway: &Gateway, limit: &str) -> f64 {
     let metrics = gateway.metrics().await;
     metrics.sum("sluicegate_limit_active", &[("limit", limit)])
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::kit_with;
+use crate::conditions::{activity, becomes};
 use crate::harness::*;
 
 #[tokio::test]
@@ -40,12 +41,7 @@ async fn clients_notice_only_while_requests_wait_and_the_heaviest_first() {
 
     let flood = join_all((0..60).map(|_| gateway.send(from("192.0.2.66", "/slow"))));
     let watched = async {
-        eventually("the limit is active", async || {
-            let metrics = gateway.metrics().await;
-            let active = metrics.sum("sluicegate_limit_active", &[("limit", "ip-under-load")]);
-            (active == 1.0).then_some(())
-        })
-        .await;
+        becomes(&gateway, "ip-under-load", true).await;
         let heavy = eventually("a client that asks for much is rejected", async || {
             let answer = gateway.send(from("192.0.2.1", "/")).await;
             (answer.status == 429).then_some(answer)
@@ -84,9 +80,7 @@ async fn clients_notice_only_while_requests_wait_and_the_heaviest_first() {
             buffer.extend_from_slice(head.as_bytes());
         };
         Flood::of(3_000, writer).connections(4).run(gateway.address()).await;
-        let metrics = gateway.metrics().await;
-        let active = metrics.sum("sluicegate_limit_active", &[("limit", "ip-under-load")]);
-        (active == 0.0).then_some(())
+        (activity(&gateway, "ip-under-load").await == 0.0).then_some(())
     })
     .await;
     assert_eq!(gateway.send(from("192.0.2.1", "/")).await.status, 200);
