@@ -2,7 +2,7 @@
 
 use sluicegate_telemetry::exposition::{SampleValue, SampledFamily};
 
-use super::origin_view::{ConcurrencyView, OriginView, ServerView};
+use super::origin_view::{OriginView, ServerView};
 use crate::failure::FailureKind;
 use crate::origin::AttemptOutcome;
 
@@ -20,7 +20,7 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 10] {
                 "sluicegate_origin_server_up",
                 "Whether requests are sent to a server of an origin.",
             ),
-            |server| u64::from(server.state.is_asked()),
+            |server| Some(u64::from(server.state.is_asked())),
         ),
         of_servers(
             origins,
@@ -28,32 +28,39 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 10] {
                 "sluicegate_origin_server_in_flight",
                 "Tries that are under way at a server.",
             ),
-            |server| u64::from(server.in_flight),
+            |server| Some(u64::from(server.in_flight)),
         ),
-        connections(origins),
-        of_limits(
+        of_servers(
+            origins,
+            SampledFamily::gauge(
+                "sluicegate_origin_server_connections",
+                "Connections that are open to a server for requests, in use or idle, where max_connections bounds them.",
+            ),
+            |server| server.connections.map(u64::from),
+        ),
+        of_servers(
             origins,
             SampledFamily::gauge(
                 "sluicegate_origin_concurrency_limit",
                 "Requests that may wait for a response of a server, as adaptive_concurrency finds them.",
             ),
-            |limit| Some(u64::from(limit.most)),
+            |server| server.limit.map(|limit| u64::from(limit.most)),
         ),
-        of_limits(
+        of_servers(
             origins,
             SampledFamily::gauge(
                 "sluicegate_origin_concurrency_waiting",
                 "Requests that wait for a response of a server, where adaptive_concurrency limits them.",
             ),
-            |limit| Some(u64::from(limit.waiting)),
+            |server| server.limit.map(|limit| u64::from(limit.waiting)),
         ),
-        of_limits(
+        of_servers(
             origins,
             SampledFamily::gauge(
                 "sluicegate_origin_baseline_latency_seconds",
                 "Time to the head of a response of a server without a queue, by which adaptive_concurrency judges.",
             ),
-            |limit| limit.baseline.map(|latency| latency.as_secs_f64()),
+            |server| Some(server.limit?.baseline?.as_secs_f64()),
         ),
         tries(origins),
         failures(origins),
@@ -63,7 +70,7 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 10] {
                 "sluicegate_origin_server_ejections_total",
                 "How often a server was left alone for a while because it failed requests.",
             ),
-            |server| server.ejections,
+            |server| Some(server.ejections),
         ),
         of_servers(
             origins,
@@ -71,7 +78,7 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 10] {
                 "sluicegate_origin_server_health_changes_total",
                 "How often checks took a server out of use or put it back.",
             ),
-            |server| server.health_changes,
+            |server| Some(server.health_changes),
         ),
     ]
 }
@@ -129,17 +136,19 @@ fn origin_families(origins: &[OriginView]) -> [SampledFamily; 6] {
     ]
 }
 
-/// Adds a sample for each server to `family`.
-fn of_servers(
+/// Adds a sample for each server that has the value to `family`.
+fn of_servers<V: Into<SampleValue>>(
     origins: &[OriginView],
     mut family: SampledFamily,
-    value: fn(&ServerView) -> u64,
+    value: fn(&ServerView) -> Option<V>,
 ) -> SampledFamily {
     for origin in origins {
         for server in &origin.servers {
-            let address = server.address.to_string();
-            let labels = [("origin", &*origin.name), ("server", &*address)];
-            family.push(&labels, value(server));
+            if let Some(value) = value(server) {
+                let address = server.address.to_string();
+                let labels = [("origin", &*origin.name), ("server", &*address)];
+                family.push(&labels, value);
+            }
         }
     }
     family
@@ -153,42 +162,6 @@ fn of_origins(
 ) -> SampledFamily {
     for origin in origins {
         family.push(&[("origin", &*origin.name)], value(origin));
-    }
-    family
-}
-
-/// Adds series for servers with an adaptive limit; others have none.
-fn of_limits<V: Into<SampleValue>>(
-    origins: &[OriginView],
-    mut family: SampledFamily,
-    value: fn(ConcurrencyView) -> Option<V>,
-) -> SampledFamily {
-    for origin in origins {
-        for server in &origin.servers {
-            if let Some(value) = server.limit.and_then(value) {
-                let address = server.address.to_string();
-                let labels = [("origin", &*origin.name), ("server", &*address)];
-                family.push(&labels, value);
-            }
-        }
-    }
-    family
-}
-
-/// Adds series for servers; those without a bound have none.
-fn connections(origins: &[OriginView]) -> SampledFamily {
-    let mut family = SampledFamily::gauge(
-        "sluicegate_origin_server_connections",
-        "Connections that are open to a server for requests, in use or idle, where max_connections bounds them.",
-    );
-    for origin in origins {
-        for server in &origin.servers {
-            if let Some(open) = server.connections {
-                let address = server.address.to_string();
-                let labels = [("origin", &*origin.name), ("server", &*address)];
-                family.push(&labels, u64::from(open));
-            }
-        }
     }
     family
 }
