@@ -12,7 +12,7 @@ pub(super) fn families(origins: &[OriginView]) -> impl Iterator<Item = SampledFa
     servers.chain(origin_families(origins))
 }
 
-fn server_families(origins: &[OriginView]) -> [SampledFamily; 10] {
+fn server_families(origins: &[OriginView]) -> [SampledFamily; 11] {
     [
         of_servers(
             origins,
@@ -45,6 +45,14 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 10] {
                 "Requests that may wait for a response of a server, as adaptive_concurrency finds them.",
             ),
             |server| server.limit.map(|limit| u64::from(limit.most)),
+        ),
+        of_servers(
+            origins,
+            SampledFamily::gauge(
+                "sluicegate_origin_concurrency_limit_min",
+                "The least that the limit of adaptive_concurrency can become, min.",
+            ),
+            |server| server.limit.map(|limit| u64::from(limit.least)),
         ),
         of_servers(
             origins,

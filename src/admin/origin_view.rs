@@ -70,6 +70,8 @@ pub(super) struct ServerView {
 pub(super) struct ConcurrencyView {
     /// The limit in force.
     pub most: u32,
+    /// The least that it can become, `min`.
+    pub least: u32,
     /// Requests that wait for the head of their response.
     pub waiting: u32,
     /// The latency of the server without a queue; `None` before the first window.
@@ -111,6 +113,7 @@ impl ServerView {
             in_flight: server_state.in_flight(),
             limit: server.concurrency_limit().map(|most| ConcurrencyView {
                 most,
+                least: server.least_limit().unwrap_or(0),
                 waiting: server.waiting().unwrap_or(0),
                 baseline: server.baseline(),
             }),

@@ -71,6 +71,7 @@ struct OriginServerSection {
 #[derive(Serialize)]
 struct ServerLimitSection {
     requests: u32,
+    min: u32,
     waiting: u32,
     baseline_ms: Option<f64>,
 }
@@ -120,6 +121,7 @@ impl ServerLimitSection {
         let millis = |latency: Duration| latency.as_micros() as f64 / 1000.0;
         Self {
             requests: view.most,
+            min: view.least,
             waiting: view.waiting,
             baseline_ms: view.baseline.map(millis),
         }
@@ -299,6 +301,7 @@ pub(super) mod tests {
             in_flight: 3,
             limit: (port == 3000).then_some(ConcurrencyView {
                 most: 17,
+                least: 8,
                 waiting: 4,
                 baseline: Some(Duration::from_micros(12_500)),
             }),
@@ -342,7 +345,7 @@ pub(super) mod tests {
             "servers": [
                 {
                     "address": "127.0.0.1:3000", "healthy": true, "state": "up", "in_flight": 3,
-                    "limit": { "requests": 17, "waiting": 4, "baseline_ms": 12.5 },
+                    "limit": { "requests": 17, "min": 8, "waiting": 4, "baseline_ms": 12.5 },
                     "connections": 2, "weight": 1,
                     "backup": false, "last_failure": null, "last_error": null,
                 },

@@ -103,6 +103,12 @@ impl OriginServer {
         self.adaptive.as_ref().map(ServerLimit::most)
     }
 
+    /// Returns the least that its adaptive limit can become; `None` where its origin has none.
+    #[must_use]
+    pub fn least_limit(&self) -> Option<u32> {
+        self.adaptive.as_ref().map(|adaptive| adaptive.rules.min)
+    }
+
     /// Returns the number of requests that wait for the head of their response; `None` without an adaptive limit.
     #[must_use]
     pub fn waiting(&self) -> Option<u32> {
