@@ -183,6 +183,7 @@ impl GatewaySample {
                 |totals, value| totals.admitted += value
             }
             "sluicegate_limit_refused_total"
+            | "sluicegate_limit_challenged_total"
             | "sluicegate_limit_banned_total"
             | "sluicegate_limit_blocked_total"
             | "sluicegate_limit_concurrency_refused_total"
@@ -227,6 +228,7 @@ pub(super) mod tests {
              sluicegate_limit_admitted_total{{route=\"/b\",limit=\"otp\"}} 10\n\
              sluicegate_limit_refused_total{{route=\"/a\",limit=\"otp\"}} {}\n\
              sluicegate_limit_banned_total{{route=\"/a\",limit=\"otp\"}} 1\n\
+             sluicegate_limit_challenged_total{{route=\"/c\",limit=\"otp\"}} 2\n\
              sluicegate_limit_shadow_refused_total{{route=\"/a\",limit=\"search\"}} 4\n\
              sluicegate_limit_overflow_decisions_total{{limit=\"otp\"}} 0\n\
              sluicegate_origin_attempts_total{{origin=\"app\",server=\"127.0.0.1:3000\",outcome=\"2xx\"}} {requests}\n\
@@ -244,7 +246,7 @@ pub(super) mod tests {
         let otp = sample.limits["otp"];
         assert_eq!(
             (otp.admitted, otp.rejected, otp.overflow),
-            (110.0, 51.0, 0.0)
+            (110.0, 53.0, 0.0)
         );
         assert_eq!(sample.limits["search"].shadow_rejected, 4.0);
         let server = |address: &str| sample.servers[&("app".to_owned(), address.to_owned())];
