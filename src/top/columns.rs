@@ -56,13 +56,14 @@ pub(super) const KEYS: [PaneColumn<NearKey>; 4] = [
 ];
 
 /// The columns of servers.
-pub(super) const SERVERS: [PaneColumn<ServerRow>; 7] = [
+pub(super) const SERVERS: [PaneColumn<ServerRow>; 8] = [
     PaneColumn::new("origin", Fill(1), 0, |server| server.origin.clone()),
     PaneColumn::new("server", Fill(2), 0, |server| server.address.clone()),
     PaneColumn::new("state", Length(10), 0, |server| server.state.clone()),
     PaneColumn::new("in fl.", Length(6), 50, |server| {
         server.in_flight.to_string()
     }),
+    PaneColumn::new("limit", Length(9), 100, concurrency),
     PaneColumn::new("tries/s", Length(7), 60, |server| {
         per_second(server.attempts)
     }),
@@ -79,6 +80,14 @@ fn remaining(key: &NearKey) -> String {
     let rates =
         rates.map(|rate| format!("{} of {} in {:.0} s", rate.remaining, rate.rate, rate.reset));
     rates.collect::<Vec<_>>().join(", ")
+}
+
+/// Writes the requests that wait for a server beside its adaptive limit.
+fn concurrency(server: &ServerRow) -> String {
+    let limit = server.limit.as_ref();
+    limit.map_or_else(String::new, |limit| {
+        format!("{}/{}", limit.waiting, limit.requests)
+    })
 }
 
 fn last_error(server: &ServerRow) -> String {

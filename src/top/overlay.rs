@@ -104,6 +104,14 @@ pub(super) fn draw_server(frame: &mut Frame<'_>, state: &TopState) {
             per_second(server.errors)
         ),
     ];
+    if let Some(limit) = &server.limit {
+        let baseline = limit.baseline_ms;
+        let baseline = baseline.map_or("not measured yet".to_owned(), |ms| format!("{ms:.1} ms"));
+        lines.push(format!(
+            "limit     {} requests at once, at least {}; {} wait; latency without a queue {baseline}",
+            limit.requests, limit.min, limit.waiting
+        ));
+    }
     if let Some(error) = &server.last_error {
         lines.push(format!(
             "latest    {} {}: {}",

@@ -12,6 +12,7 @@ use sluicegate_limiter::Timestamp;
 use super::columns::{self, PaneColumn};
 use super::numbers::{per_second, span};
 use super::overlay::{draw_help, draw_key, draw_server};
+use super::sample::ConditionStatus;
 use super::state::{ColorPalette, GatewayLink, ScreenOverlay, ScreenPane, TopState};
 use super::view::LimitRow;
 
@@ -93,7 +94,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &TopState, now: Timestamp
 
 fn draw_limits(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
     let limits = state.limits();
-    let title = match &*state.filter {
+    let mut title = match &*state.filter {
         "" => format!("limits ({})", limits.len()),
         filter => format!(
             "limits with {filter:?} ({} of {})",
@@ -101,6 +102,12 @@ fn draw_limits(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
             state.view.limits.len()
         ),
     };
+    let conditions = limits.iter().flat_map(|limit| &limit.conditions);
+    match conditions.filter(|condition| condition.active).count() {
+        0 => {}
+        1 => title.push_str(", 1 condition active"),
+        active => title.push_str(&format!(", {active} conditions active")),
+    }
     let rejects = |limit: &LimitRow| limit.rejected.per_second.is_some_and(|rate| rate > 0.0);
     let rows = limits.iter().map(|limit| (*limit, rejects(limit)));
     let chosen = state.limit_index();
@@ -116,7 +123,10 @@ fn draw_limits(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
 
 fn draw_keys(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
     let title = match state.chosen_limit() {
-        Some(limit) => format!("keys nearest to {} ({})", limit.name, limit.key),
+        Some(limit) => {
+            let conditions: String = limit.conditions.iter().map(written).collect();
+            format!("keys nearest to {} ({}){conditions}", limit.name, limit.key)
+        }
         None => "keys".to_owned(),
     };
     let keys = state
@@ -132,6 +142,14 @@ fn draw_keys(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
         &columns::KEYS,
         rows,
     );
+}
+
+/// Writes a condition behind the name of its limit.
+fn written(condition: &ConditionStatus) -> String {
+    let tier = condition.tier.as_ref();
+    let tier = tier.map_or_else(String::new, |tier| format!("tier {tier} "));
+    let state = if condition.active { "active" } else { "idle" };
+    format!(", {tier}{state}: {}", condition.when)
 }
 
 fn draw_servers(frame: &mut Frame<'_>, area: Rect, state: &TopState) {
@@ -232,7 +250,7 @@ mod tests {
         let text = screen_text(&state(), Size::new(80, 24), NOW);
         for part in [
             "sluicegate 0.1.0 at 127.0.0.1:9180  up 1 d 1 h  10 requests/s  3 in flight",
-            "limits (2)",
+            "limits (2), 1 condition active",
             "otp         reject 10      5.0     0       0       512    5 per 3s, 20 per 60s",
             "keys nearest to otp (client.ip/32,/64)",
             "8a3b0c55f1d2e97c 100 %  reject",
@@ -243,6 +261,27 @@ mod tests {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
         }
         assert_eq!(text.lines().count(), 24);
+    }
+
+    /// Goal: an operator sees which conditions are active and how full a server with an adaptive limit is. Method: a limit with conditions,
+    /// chosen; the servers of a wide screen, and one in detail.
+    #[test]
+    fn conditions_and_adaptive_limits_are_shown() {
+        let mut state = state();
+        press(&mut state, &[KeyCode::Down]);
+        let text = screen_text(&state, Size::new(120, 24), NOW);
+        let title = "keys nearest to search (header.x-api-key), active: origin.app.p99 > 500ms, tier free idle: connections > 1000";
+        for part in [title, "in fl. limit", "31/34"] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+        press(&mut state, &[KeyCode::Tab, KeyCode::Tab, KeyCode::Enter]);
+        let text = screen_text(&state, Size::new(120, 24), NOW);
+        for part in [
+            "34 requests at once, at least 4; 31 wait",
+            "latency without a queue 48.2 ms",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
     }
 
     /// Goal: no terminal is too small. Method: every size up to a usual one, with each overlay.

@@ -83,13 +83,17 @@ pub struct LimitStatus {
 }
 
 /// The condition of a limit or a tier in `/status`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct ConditionStatus {
     /// The tier; `None` where it is the limit itself.
     pub tier: Option<String>,
-    /// True if it applies.
+    /// The condition.
+    pub when: String,
+    /// True if the limit or the tier applies.
     pub active: bool,
+    /// The time of the latest change.
+    pub since: Option<String>,
 }
 
 impl LimitStatus {
@@ -128,8 +132,24 @@ pub struct OriginServerStatus {
     pub state: String,
     /// Attempts in flight.
     pub in_flight: u64,
+    /// Its adaptive concurrency limit; `None` where its origin has none.
+    pub limit: Option<ServerLimitStatus>,
     /// The latest attempt that failed.
     pub last_error: Option<ServerError>,
+}
+
+/// The adaptive concurrency limit of a server in `/status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct ServerLimitStatus {
+    /// The limit in force.
+    pub requests: u64,
+    /// The least that it can become.
+    pub min: u64,
+    /// Requests that wait for the head of their response.
+    pub waiting: u64,
+    /// The latency of the server without a queue, in milliseconds; `None` before it was measured.
+    pub baseline_ms: Option<f64>,
 }
 
 /// The latest failure of a server.
@@ -213,10 +233,13 @@ pub(super) mod tests {
                 { "name": "otp", "key": "client.ip/32,/64", "rates": ["5 per 3s", "20 per 60s"], "action": "reject", "keys": 512,
                   "capacity": 1024 },
                 { "name": "search", "key": "header.x-api-key", "rates": ["100 per 1s"], "action": "shadow", "keys": 7,
-                  "capacity": 262144 }
+                  "capacity": 262144, "conditions": [
+                    { "tier": null, "when": "origin.app.p99 > 500ms", "active": true, "since": "2026-11-25T08:58:00.000Z", "activated": 3 },
+                    { "tier": "free", "when": "connections > 1000", "active": false, "since": null, "activated": 0 } ] }
             ],
             "origins": [ { "name": "app", "pending": 0, "servers": [
-                { "address": "127.0.0.1:3000", "state": "up", "in_flight": 2, "last_error": null },
+                { "address": "127.0.0.1:3000", "state": "up", "in_flight": 2, "last_error": null,
+                  "limit": { "requests": 34, "min": 4, "waiting": 31, "baseline_ms": 48.25 } },
                 { "address": "127.0.0.1:3001", "state": "down", "in_flight": 0,
                   "last_error": { "at": "2026-11-25T08:59:00.000Z", "failure": "connect", "reason": "connection refused" } }
             ] } ]

@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use serde::Serialize;
 use sluicegate_base::clock;
 
-use super::sample::{GatewaySample, ScrapedLimit, ScrapedServer, ServerError};
+use super::sample::{
+    ConditionStatus, GatewaySample, ScrapedLimit, ScrapedServer, ServerError, ServerLimitStatus,
+};
 
 /// A gateway between two samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -44,6 +46,8 @@ pub struct LimitRow {
     pub rates: Vec<String>,
     /// Its action.
     pub action: String,
+    /// Its condition, and those of its tiers.
+    pub conditions: Vec<ConditionStatus>,
     /// Active keys.
     pub keys: u64,
     /// Keys that its table is made for.
@@ -69,6 +73,8 @@ pub struct ServerRow {
     pub state: String,
     /// Attempts in flight.
     pub in_flight: u64,
+    /// Its adaptive concurrency limit; `None` where its origin has none.
+    pub limit: Option<ServerLimitStatus>,
     /// Requests that wait for a server of the origin.
     pub pending: u64,
     /// Attempts.
@@ -119,6 +125,7 @@ impl GatewayView {
             key: limit.key.clone(),
             rates: limit.rates.clone(),
             action: limit.shown_action(),
+            conditions: limit.conditions.clone(),
             keys: limit.keys,
             capacity: limit.capacity,
             admitted: pair.limit(&limit.name, |counts| counts.admitted),
@@ -139,6 +146,7 @@ impl GatewayView {
                     address: name.1,
                     state: server.state.clone(),
                     in_flight: server.in_flight,
+                    limit: server.limit,
                     pending: origin.pending,
                     last_error: server.last_error.clone(),
                 }

@@ -4,6 +4,7 @@ mod attacks;
 mod figures;
 mod fleet;
 mod peace;
+mod shown;
 
 use crate::harness::*;
 
