@@ -337,9 +337,14 @@ key    = "client.ip"
 rates  = ["1 per 1h"]
 action = "shadow"
 
+[limit.loaded]
+key   = "client.ip"
+rates = ["1 per 1h"]
+when  = "limit.few.rejected > 1000"
+
 [[route]]
 path   = "/*"
-limits = ["few", "trial"]
+limits = ["few", "trial", "loaded"]
 origin = "app"
 cache  = {}
 "#;
@@ -352,6 +357,7 @@ async fn prometheus_evaluates_every_panel_and_alert() {
     let rules = format!("{RULES}\n[[route]]\npath = \"/broken\"\norigin = \"broken\"\n");
     let gateway = Setup::new()
         .origin("app", &origin)
+        .origin_line("adaptive_concurrency = {}")
         .servers("broken", &[free_address()])
         .rules(&rules)
         .start()
@@ -387,6 +393,8 @@ async fn prometheus_evaluates_every_panel_and_alert() {
         "Table in use",
         "Overflow and shares",
         "Bans and concurrency",
+        "Active conditions",
+        "Adaptive limits",
         "Failures by kind",
         "Attempts by outcome",
         "Servers in service",
