@@ -60,7 +60,7 @@ mod tests {
             assert_eq!(look - reading, covered.as_millis() as u64 / 250);
             assert!(covered < LOAD_WINDOW + LOAD_READING, "{covered:?}");
             assert!(look < 40 || covered >= LOAD_WINDOW, "{covered:?}");
-            assert!(window.readings.len() <= 12);
+            assert!(window.readings.len() <= 11);
         }
         assert_eq!(window.begin(&500, at(0)), (at(0), 500));
     }

@@ -175,6 +175,14 @@ mod tests {
         assert!(last_of(BUCKETS - 1) > 120_000_000);
     }
 
+    /// Goal: the memory of an origin's counts is that which docs/decisions/0049 states. Method: the size of one thread's counts, and of a
+    /// reading.
+    #[test]
+    fn counts_have_the_size_that_is_stated() {
+        assert_eq!(size_of::<LatencyCells>(), 2_944);
+        assert_eq!(size_of_val(&*LatencyCounts::default().0), 2_944);
+    }
+
     /// Goal: nothing is counted before somebody reads, and differences survive that counts wrap. Method: answers before the first reading;
     /// a count near its end.
     #[test]

@@ -86,8 +86,7 @@ pub const STORE_CHANGES: usize = 1024;
 /// are counted by this node alone meanwhile, and that is counted.
 pub const SYNC_KEYS: usize = 64 * 1792;
 
-/// Interval at which the conditions of limits are judged: soon enough that an origin under load waits for no operator, and a few
-/// microseconds of work for each condition.
+/// Interval at which the conditions of limits are judged: soon enough that an origin under load waits for no operator.
 pub const LOAD_LOOK: Duration = Duration::from_millis(250);
 
 /// Time that the figures of conditions cover which are about many requests: percentiles, errors, rejections. Shorter ones jump with single
