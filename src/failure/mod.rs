@@ -65,10 +65,15 @@ impl RequestFailure {
     /// Returns whether the client's connection may carry another request: neither the client nor the gateway broke.
     #[must_use]
     pub fn leaves_client_usable(&self) -> bool {
-        !matches!(
-            self,
-            Self::Client(_) | Self::Gateway(GatewayFailure::Internal(_))
-        )
+        match self {
+            Self::Client(_) | Self::Gateway(GatewayFailure::Internal(_)) => false,
+            Self::Origin(_)
+            | Self::Gateway(
+                GatewayFailure::Requests(..)
+                | GatewayFailure::UnreadAnswers(..)
+                | GatewayFailure::KeyBodies(..),
+            ) => true,
+        }
     }
 }
 

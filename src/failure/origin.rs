@@ -112,7 +112,9 @@ impl OriginFailure {
             }
             Self::Head(HeadFailure::TooManyFields(_)) => FailureKind::TooManyFields,
             Self::Head(HeadFailure::TooLarge) => FailureKind::HeadTooLarge,
-            Self::Head(_) => FailureKind::MalformedHead,
+            Self::Head(
+                HeadFailure::Malformed(..) | HeadFailure::TwoLengths | HeadFailure::UnaskedSwitch,
+            ) => FailureKind::MalformedHead,
             Self::MalformedBody(_) => FailureKind::MalformedBody,
         }
     }
@@ -125,7 +127,13 @@ impl OriginFailure {
             Self::Connect(ConnectFailure::Timeout(..)) | Self::Timeout(_) => {
                 GatewayProblem::OriginTimeout
             }
-            _ => GatewayProblem::BadGateway,
+            Self::Connect(_)
+            | Self::Closed(_)
+            | Self::Broken(_)
+            | Self::Stream(..)
+            | Self::Head(_)
+            | Self::MalformedBody(_)
+            | Self::Truncated => GatewayProblem::BadGateway,
         }
     }
 }

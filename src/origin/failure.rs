@@ -24,7 +24,13 @@ impl AttemptFailure {
             | (FailureClass::Timeout, Self::Timeout)
             | (FailureClass::Reset, Self::Reset) => true,
             (FailureClass::Status(statuses), Self::Status(status)) => statuses.contains(&status),
-            _ => false,
+            (
+                FailureClass::Connect
+                | FailureClass::Timeout
+                | FailureClass::Reset
+                | FailureClass::Status(_),
+                Self::Connect | Self::Timeout | Self::Reset | Self::Status(_),
+            ) => false,
         })
     }
 }
