@@ -13,6 +13,7 @@ mod connections;
 mod drain;
 mod failing;
 mod idle;
+mod on_demand;
 mod retries;
 mod waiting;
 

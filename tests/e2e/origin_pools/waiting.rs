@@ -1,76 +1,11 @@
 //! How requests wait for a place or a connection at a server: in the order in which they came, and as long as they may.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Response;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::on_demand::OnDemand;
 use super::*;
-
-/// An origin that takes one stream of HTTP/2 at a time and answers one for each permit that the test gives.
-struct OnDemand {
-    address: SocketAddr,
-    /// The paths that it was asked for.
-    asked: Arc<Mutex<Vec<String>>>,
-    answers: Arc<Semaphore>,
-}
-
-impl OnDemand {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let origin = Self {
-            address: listener.local_addr().unwrap(),
-            asked: Arc::default(),
-            answers: Arc::new(Semaphore::new(0)),
-        };
-        let (asked, answers) = (Arc::clone(&origin.asked), Arc::clone(&origin.answers));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&asked), Arc::clone(&answers)));
-            }
-        });
-        origin
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
-    }
-
-    fn answer(&self, requests: usize) {
-        self.answers.add_permits(requests);
-    }
-
-    /// Waits until it was asked for so many.
-    async fn has(&self, requests: usize) {
-        eventually("it is asked", async || {
-            (self.asked().len() == requests).then_some(())
-        })
-        .await;
-    }
-}
-
-async fn serve(
-    stream: tokio::net::TcpStream,
-    asked: Arc<Mutex<Vec<String>>>,
-    answers: Arc<Semaphore>,
-) {
-    let mut builder = h2::server::Builder::new();
-    builder.max_concurrent_streams(1);
-    let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
-    while let Some(Ok((request, mut respond))) = connection.accept().await {
-        asked.lock().unwrap().push(request.uri().path().to_owned());
-        let answers = Arc::clone(&answers);
-        tokio::spawn(async move {
-            answers.acquire().await.unwrap().forget();
-            // A stream that the gateway gave up is no failure of the test.
-            let _ = respond.send_response(Response::new(()), true);
-        });
-    }
-}
 
 /// A gateway before the origin, in whose queue there is room for all.
 async fn behind(origin: &OnDemand, bound: &str) -> Gateway {
