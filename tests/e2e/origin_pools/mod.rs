@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::harness::*;
 
 mod adaptive;
+mod adaptive_places;
 mod balance;
 mod circuit;
 mod connections;
