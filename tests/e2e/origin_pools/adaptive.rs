@@ -100,8 +100,8 @@ impl Crowd {
                     let is_rejected = client.get("/").await.status == 503;
                     answered[usize::from(is_rejected)] += 1;
                     if is_rejected {
-                        // Otherwise the test measures how fast rejections are.
-                        tokio::time::sleep(Duration::from_millis(5)).await;
+                        // Otherwise rejections take the machine, and each server looks slow.
+                        tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 }
                 answered
@@ -196,21 +196,9 @@ async fn an_overloaded_server_gets_no_more_than_it_can_work_on() {
     );
 }
 
-#[tokio::test]
-async fn light_clients_get_in_beside_a_heavy_one() {
-    // Goal: a client with many requests is rejected before clients with few, and gains nothing by many addresses of one network. Method: a
-    // hundred connections from two addresses of one /24; clients of three other networks, each with one request at a time.
-    let server = Workers::start(8, 20).await;
-    let lines = "adaptive_concurrency = { initial = 12, window = \"100ms\" }";
-    let gateway = limited(server.address, lines).await;
-    let heavy = ["127.0.0.2", "127.0.0.3"].map(|from| Crowd::of(50, from, &gateway));
-    let rejected = "sluicegate_origin_failures_total";
-    eventually("the heavy client is rejected", async || {
-        let metrics = gateway.metrics().await;
-        (metrics.sum(rejected, &[("failure", "heavy-client")]) > 100.0).then_some(())
-    })
-    .await;
-    let light = ["127.1.0.1", "127.2.0.1", "127.3.0.1"].map(|from| {
+/// Sends a hundred requests from each of three networks, one at a time each, and returns how many were rejected.
+async fn light_clients(gateway: &Gateway) -> u32 {
+    let clients = ["127.1.0.1", "127.2.0.1", "127.3.0.1"].map(|from| {
         let to = gateway.address();
         tokio::spawn(async move {
             let mut client = Client::connect_from(from, to).await;
@@ -221,16 +209,60 @@ async fn light_clients_get_in_beside_a_heavy_one() {
             rejected
         })
     });
-    let mut of_light = 0;
-    for client in light {
-        of_light += client.await.unwrap();
+    let mut rejected = 0;
+    for client in clients {
+        rejected += client.await.unwrap();
     }
+    rejected
+}
+
+/// Starts a hundred connections from two addresses of one /24, and waits until they are rejected as a heavy client.
+async fn heavy_client(gateway: &Gateway) -> [Crowd; 2] {
+    let crowds = ["127.0.0.2", "127.0.0.3"].map(|from| Crowd::of(50, from, gateway));
+    let rejected = "sluicegate_origin_failures_total";
+    eventually("the heavy client is rejected", async || {
+        let metrics = gateway.metrics().await;
+        (metrics.sum(rejected, &[("failure", "heavy-client")]) > 100.0).then_some(())
+    })
+    .await;
+    crowds
+}
+
+#[tokio::test]
+async fn light_clients_are_never_rejected_while_they_need_less_than_is_left() {
+    // Goal: whatever a heavy client does, by many addresses of one network too, others get in as long as they need no more than the third
+    // of the places that it leaves. Method: a limit that is fixed at twelve, of which a heavy client gets eight; three light clients.
+    let server = Workers::start(8, 20).await;
+    // Of several threads each may let one request of the heavy client in at the moment at which there is room for one.
+    let gateway = Setup::new()
+        .servers("app", &[server.address])
+        .origin_line("adaptive_concurrency = { min = 12, max = 12 }")
+        .rules(&format!("[server]\nthreads = 1\n{PASS}"))
+        .start()
+        .await;
+    let heavy = heavy_client(&gateway).await;
+    assert_eq!(light_clients(&gateway).await, 0);
+    for crowd in heavy {
+        crowd.end().await;
+    }
+    assert!(server.most() <= 12);
+}
+
+#[tokio::test]
+async fn light_clients_get_in_while_the_limit_follows_the_latency() {
+    // Goal: the same for a limit that the gateway finds. Method: the same load. The model of the unit tests asserts one rejection in a
+    // hundred. Here it is one in twenty, since latencies are those of a real clock: whenever the machine pauses all of it for some
+    // milliseconds, the server looks slow, and until the next windows the limit is below what the others need.
+    let server = Workers::start(8, 20).await;
+    let lines = "adaptive_concurrency = { initial = 12, window = \"100ms\" }";
+    let gateway = limited(server.address, lines).await;
+    let heavy = heavy_client(&gateway).await;
+    let of_light = light_clients(&gateway).await;
     let mut of_heavy = [0; 2];
     for crowd in heavy {
         let answered = crowd.end().await;
         of_heavy = [of_heavy[0] + answered[0], of_heavy[1] + answered[1]];
     }
-    // The model asserts one in a hundred; a machine that pauses makes the server look slow.
     assert!(
         of_light <= 300 / 20,
         "{of_light} of 300 light requests were rejected"
