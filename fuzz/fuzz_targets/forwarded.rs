@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate_base::bounds::{FORWARDED_BYTES, FORWARDED_ELEMENTS, FORWARDED_NODE_BYTES};
+use sluicegate_base::crawler::SignedHosts;
 use sluicegate::client::{ClientAddress, AddressSource, identify};
 use sluicegate::config::rules::{ClientRules, ForwardedSource, ListUse};
 
@@ -42,6 +43,7 @@ fn run(bytes: &[u8]) -> Option<()> {
         trusted_headers: Vec::new(),
         request_id: None,
         lists: ListUse::default(),
+        signed_hosts: SignedHosts::default(),
     };
     let found = identify(peer, &headers, &rules);
     let fields: Vec<&[u8]> = headers

@@ -57,6 +57,7 @@ fn run(text: &str) -> Option<()> {
             &snapshot,
             ConnectionPeer::plain([192, 0, 2, 1].into()),
             &head,
+            NOW,
         )
     };
     match (
