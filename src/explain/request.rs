@@ -151,7 +151,7 @@ impl RequestExplained {
         let head = question.head();
         let client = identify(question.peer, head.headers, &snapshot.rules.client);
         let (peer, now) = (ConnectionPeer::plain(question.peer), clock::now());
-        let crawler = crawler_request(client.address, peer, &head, now);
+        let crawler = crawler_request(client.address, peer, (&head, head.host()), now);
         let path = NormalPath::parse(head.target).map_err(|error| BadRequest(error.to_string()))?;
         let candidates = candidates(snapshot, &head, &path, &crawler)?;
         let mut explained = Self {

@@ -135,6 +135,7 @@ pub struct Located<'a> {
     /// The host in normal form.
     pub host: Cow<'a, str>,
     path: NormalPath<'a>,
+    query: &'a str,
     head: RequestHead<'a>,
     pattern: Option<&'a PathPattern>,
     token: PresentedToken<'a>,
@@ -173,7 +174,7 @@ impl<'a> Located<'a> {
             client: self.client.address,
             host: &self.host,
             path: self.path.as_str(),
-            query: self.head.query(),
+            query: self.query,
             route: self.route.metrics.name(),
             request_id,
             groups: shape.groups.as_ref(),
@@ -194,7 +195,7 @@ impl<'a> Located<'a> {
             segments: self.path.as_str(),
             method: self.head.method,
             headers: self.head.headers,
-            query: self.head.query(),
+            query: self.query,
             pattern: self.pattern,
             token: &self.token,
             secured: self.secured,
@@ -207,12 +208,12 @@ impl<'a> Located<'a> {
     }
 }
 
-/// Returns what says which crawler `client` is. The scheme is that which the client used: a trusted hop names it, and what others say of it
-/// was removed.
+/// Returns what says which crawler `client` is, of a head and its [host](RequestHead::host). The scheme is that which the client used: a
+/// trusted hop names it, and what others say of it was removed.
 pub(crate) fn crawler_request<'a>(
     client: IpAddr,
     peer: ConnectionPeer<'_>,
-    head: &RequestHead<'a>,
+    (head, host): (&RequestHead<'a>, &'a str),
     now: Timestamp,
 ) -> CrawlerRequest<'a> {
     let scheme = match field_lookup::first(head.headers, &X_FORWARDED_PROTO) {
@@ -226,7 +227,7 @@ pub(crate) fn crawler_request<'a>(
         message: SignedRequest {
             method: head.method.as_str(),
             scheme: scheme.as_str(),
-            authority: head.host(),
+            authority: host,
             target: head.target,
             headers: head.headers,
         },
@@ -262,7 +263,8 @@ pub fn relocate<'a>(
     let announced = announced_length(head.headers)?;
     let client = client::identify(peer.address, head.headers, &snapshot.rules.client);
     let path = normal_path(head.target)?;
-    let host = match head.host() {
+    let asked_host = head.host();
+    let host = match asked_host {
         "" => Cow::Borrowed(""),
         host => host::normalize(host).map_err(|_| GatewayProblem::BadHost)?,
     };
@@ -273,12 +275,13 @@ pub fn relocate<'a>(
         return Err(GatewayProblem::HeadTooLarge);
     }
     let place = ClientPlace::new(&snapshot.geo, client.address).with(known.place);
-    let request = crawler_request(client.address, peer, head, now);
+    let request = crawler_request(client.address, peer, (head, asked_host), now);
     let crawler = ClientCrawler::new(&snapshot.crawlers, request).with(known.crawler);
+    let query = head.query();
     let asked = RequestFields {
         method: head.method,
         headers: head.headers,
-        query: head.query(),
+        query,
         client: client.address,
         place: Some(&place),
         crawler: Some(&crawler),
@@ -312,6 +315,7 @@ pub fn relocate<'a>(
         hop: client::hop(peer.address, &snapshot.rules.client),
         host,
         path,
+        query,
         head: *head,
         pattern: snapshot
             .rules
