@@ -1,5 +1,6 @@
 //! Splits the bytes of a head into lines.
 
+use crate::bytes::LINE_END;
 use crate::fields::{self, FieldLine};
 use crate::head::HeadProgress;
 use crate::violation::RuleViolation;
@@ -58,12 +59,16 @@ impl<'a> LineScanner<'a> {
                 add(line, start)?;
                 continue;
             }
+            if let Some(rest) = self.rest.strip_prefix(LINE_END) {
+                self.rest = rest;
+                self.at += LINE_END.len();
+                return Ok(HeadProgress::Whole(self.at));
+            }
             match self.next()? {
                 HeadLine::Partial(line) => {
                     fields::check_beginning(line)?;
                     return Ok(HeadProgress::Partial);
                 }
-                HeadLine::Whole([]) => return Ok(HeadProgress::Whole(self.at)),
                 HeadLine::Whole(line) => add(FieldLine::parse(line)?, start)?,
             }
         }
