@@ -31,6 +31,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod address;
+mod facts;
 mod format;
 mod formats;
 mod json;
@@ -44,14 +45,13 @@ mod source;
 mod text;
 mod time;
 
+pub use facts::LogFacts;
 pub use format::LogFormat;
 pub use formats::cloudfront::ColumnOrder;
 pub use formats::nginx::LogTemplate;
 pub use line::{FieldKind, LineError, LoggedTreatment, MAX_FIELDS, ParsedField, ParsedLine};
 pub use lines::MAX_LINE;
-pub use reader::{
-    BrokenLine, LogFacts, LogReader, OpenError, REORDER_WINDOW, ReadOptions, ReadStats,
-};
+pub use reader::{BrokenLine, LogReader, OpenError, REORDER_WINDOW, ReadOptions, ReadStats};
 pub use reorder::{MAX_HELD_BYTES, OrderStats, TimeSpread};
 pub use request::{LoggedField, LoggedFields, LoggedRequest};
 pub use text::{EscapeSyntax, RawText};
