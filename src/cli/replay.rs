@@ -103,6 +103,7 @@ impl ReplayCommand {
             spread,
         };
         let run = ReplayRun::new(reader, config, decisions.transpose()?);
+        let run = run.map_err(|error| fails(FAILED, &error))?;
         let mut bar = ProgressBar::new();
         let report = run.run(|requests, bytes| bar.show(requests, bytes));
         bar.clear();

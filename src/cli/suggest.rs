@@ -147,6 +147,7 @@ impl SuggestCommand {
             spread: TimeSpread::AsLogged,
         };
         let run = ReplayRun::new(self.open()?, config, None);
+        let run = run.map_err(|error| (FAILED, error.to_string()))?;
         let report = run.run(|requests, bytes| bar.show(requests, bytes));
         bar.clear();
         let report = report.map_err(|error| (FAILED, error.to_string()))?;

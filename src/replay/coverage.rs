@@ -7,7 +7,7 @@
 use std::num::NonZeroU64;
 
 use serde::Serialize;
-use sluicegate_access_log::LogFacts;
+use sluicegate_access_log::{LogFacts, LogReader, OpenError};
 
 use crate::config::rules::{
     ActivationRules, CostRules, CostSource, KeyPart, LimitRules, MeasuredCost, Name, ReserveRules,
@@ -30,6 +30,8 @@ pub(super) struct LogCoverage {
     pub(super) not_judged: Vec<UnjudgedLimit>,
     /// Differences between replay and a gateway.
     pub(super) notes: Vec<String>,
+    /// Set if a limit would be judged, or judged better, had lines a value that they lack.
+    pub(super) lacks_values: bool,
 }
 
 impl LogCoverage {
@@ -38,6 +40,7 @@ impl LogCoverage {
         let mut coverage = Self::default();
         for (name, limit) in &mut rules.limits {
             if let Some(reason) = missing_part(limit, facts, has_host) {
+                coverage.lacks_values = true;
                 coverage.not_judged.push(UnjudgedLimit {
                     limit: name.to_string(),
                     reason,
@@ -71,19 +74,28 @@ impl LogCoverage {
                 *then = then.take().filter(is_judged);
             }
         }
-        let notes = rules
-            .routes
-            .iter()
-            .filter_map(|route| unmatched(route, facts, has_host));
-        coverage.notes.extend(notes);
+        for route in &rules.routes {
+            if let Some(note) = unmatched(route, facts, has_host) {
+                coverage.add_lack(note);
+            }
+        }
         if !knows_crawlers(facts) {
             for (name, list) in &rules.lists {
                 if !list.crawlers.is_empty() {
-                    coverage.notes.push(format!("list {name}: {NO_CRAWLER}"));
+                    coverage.add_lack(format!("list {name}: {NO_CRAWLER}"));
                 }
             }
         }
+        if coverage.lacks_values && facts.is_partial {
+            coverage.notes.push(LATER_VALUES.to_owned());
+        }
         coverage
+    }
+
+    /// Adds a note about a value that lines lack.
+    fn add_lack(&mut self, note: String) {
+        self.notes.push(note);
+        self.lacks_values = true;
     }
 
     /// Leaves out limits whose conditions compare figures of limits that are left out.
@@ -123,7 +135,7 @@ impl LogCoverage {
         }
         if limit.concurrency.is_some() && !facts.has_duration {
             limit.concurrency = None;
-            self.notes.push(format!(
+            self.add_lack(format!(
                 "limit {name}: its concurrency is not judged, since the log has no durations"
             ));
         }
@@ -132,7 +144,7 @@ impl LogCoverage {
                 && !facts.reserves.contains(&**name)
             {
                 measured.reserve = ReserveRules::OneUnit;
-                self.notes.push(format!(
+                self.add_lack(format!(
                     "limit {name}: each request reserves 1, since what it announces is not in the log; [log] replay = true records it"
                 ));
             }
@@ -149,7 +161,7 @@ impl LogCoverage {
             .and_then(|cost| unknown_cost(cost, facts))
             && !facts.costs.contains(&**name)
         {
-            self.notes.push(format!(
+            self.add_lack(format!(
                 "limit {name}: each request costs what is reserved, since {unknown} is not in the log"
             ));
         }
@@ -171,7 +183,7 @@ impl LogCoverage {
             && let Some(part) = missing_value(&named_by.source, facts)
         {
             limit.tier = None;
-            self.notes.push(format!(
+            self.add_lack(format!(
                 "limit {name}: its tiers are not judged, since {part} is not in the log; all requests have the limit's own rates"
             ));
         }
@@ -180,6 +192,30 @@ impl LogCoverage {
                 "limit {name}: its overrides are not judged, since the log has hashes of keys instead of values"
             ));
         }
+    }
+}
+
+/// The note about values that only later lines of a pipe have.
+const LATER_VALUES: &str = "of a log from a pipe only the first lines say which values it has; \
+     name the file to have all of its lines searched for them";
+
+/// Surveys the logs of `reader` where their first lines lack a value that `rules` need. `host` is the host of requests whose line has none.
+///
+/// # Errors
+/// A log cannot be opened again.
+pub(super) fn survey_for(
+    rules: &Rules,
+    reader: &mut LogReader,
+    host: Option<&str>,
+) -> Result<(), OpenError> {
+    if !reader.can_survey() {
+        return Ok(());
+    }
+    let has_host = reader.facts().has_host || host.is_some();
+    let coverage = LogCoverage::of(&mut rules.clone(), reader.facts(), has_host);
+    match coverage.lacks_values {
+        true => reader.survey(),
+        false => Ok(()),
     }
 }
 

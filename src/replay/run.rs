@@ -2,10 +2,11 @@
 
 use std::io;
 
-use sluicegate_access_log::{LogReader, TimeSpread};
+use sluicegate_access_log::{LogReader, OpenError, TimeSpread};
 use sluicegate_limiter::{Seed, Timestamp};
 
 use super::compare::{ConfigComparison, RequestChanges};
+use super::coverage::survey_for;
 use super::decision_log::DecisionLog;
 use super::engine::ReplayEngine;
 use super::prepare::MAX_BATCH;
@@ -46,12 +47,18 @@ struct ComparedEngine {
 
 impl ReplayRun {
     /// Prepares the replay of `reader` under a configuration. Each decision is written to `decisions`.
-    #[must_use]
+    ///
+    /// # Errors
+    /// A log must be read for values that its first lines lack, and cannot be opened again.
     pub fn new(
         mut reader: LogReader,
         config: ReplayConfig,
         decisions: Option<DecisionLog>,
-    ) -> Self {
+    ) -> Result<Self, OpenError> {
+        let against = config.against.iter().map(|(rules, _)| rules);
+        for rules in against.chain([&config.rules]) {
+            survey_for(rules, &mut reader, config.host.as_deref())?;
+        }
         // No client sends requests here, so the seed need not be a secret; a fixed one makes results the same each time.
         let seed = KeySeed::from_seed(Seed::from_bytes(*b"sluicegatereplay"));
         let engine =
@@ -68,13 +75,13 @@ impl ReplayRun {
         for field in engine.wanted_fields().chain(compared) {
             reader.want_field(field);
         }
-        Self {
+        Ok(Self {
             reader,
             engine,
             against,
             decisions,
             spread: config.spread,
-        }
+        })
     }
 
     /// Replays all requests. `progress` gets the number of requests, and the bytes that were read with those there are.

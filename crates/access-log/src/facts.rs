@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 use crate::format::{self, LogFormat};
 use crate::line::{FieldKind, ParsedLine};
 
-/// The values that the first lines of logs have.
+/// Names of values that are kept of each kind, since clients choose those of request fields.
+const MAX_NAMES: usize = 4_096;
+
+/// Longest name that is kept, in bytes.
+const MAX_NAME: usize = 256;
+
+/// The values that lines of logs have: the first lines, or all of them after [`LogReader::survey`](crate::LogReader::survey).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFacts {
     /// The formats.
@@ -26,13 +32,15 @@ pub struct LogFacts {
     pub costs: BTreeSet<String>,
     /// The limits of which lines have announced reserves.
     pub reserves: BTreeSet<String>,
+    /// Set if later lines of a stream may have further values: it is read once, so only its first lines are known before all others.
+    pub is_partial: bool,
     /// The earliest time, in nanoseconds since the Unix epoch.
     pub first_time: Option<u64>,
 }
 
 impl LogFacts {
     /// Adds the values of a log's first lines, and returns its first time.
-    pub(crate) fn add(&mut self, sample: &[u8], format: &LogFormat) -> Option<u64> {
+    pub(crate) fn add_sample(&mut self, sample: &[u8], format: &LogFormat) -> Option<u64> {
         let mut first = None;
         let mut format = format.clone();
         for line in format::lines(sample) {
@@ -41,25 +49,79 @@ impl LogFacts {
                 continue;
             }
             first = first.or(Some(parsed.time));
-            self.has_host |= !parsed.host.is_empty();
-            self.has_duration |= parsed.duration.is_some();
-            self.has_status |= parsed.status > 0;
-            for field in &parsed.fields {
-                let name = String::from_utf8_lossy(field.name.raw()).into_owned();
-                match field.kind {
-                    FieldKind::RequestField => self
-                        .request_fields
-                        .insert(name.to_ascii_lowercase().replace('_', "-")),
-                    FieldKind::KeyHash => self.key_templates.insert(name),
-                    FieldKind::Cost => self.costs.insert(name),
-                    FieldKind::Crawler => std::mem::replace(&mut self.has_crawler, true),
-                    FieldKind::Reserve => self.reserves.insert(name),
-                };
+            self.add_line(&parsed);
+        }
+        if let LogFormat::Template(template) = &format {
+            // nginx writes `-` for a field that a request does not have, so the first lines may have no value of it.
+            for field in template.request_fields() {
+                self.add_name(FieldKind::RequestField, field);
             }
         }
         self.formats.insert(format.name());
         let earliest = [self.first_time, first].into_iter().flatten().min();
         self.first_time = earliest;
         first
+    }
+
+    /// Adds the values of a line.
+    pub(crate) fn add_line(&mut self, line: &ParsedLine<'_>) {
+        self.has_host |= !line.host.is_empty();
+        self.has_duration |= line.duration.is_some();
+        self.has_status |= line.status > 0;
+        for field in &line.fields {
+            self.add_name(field.kind, field.name.raw());
+        }
+    }
+
+    fn add_name(&mut self, kind: FieldKind, name: &[u8]) {
+        let names = match kind {
+            FieldKind::RequestField => &mut self.request_fields,
+            FieldKind::KeyHash => &mut self.key_templates,
+            FieldKind::Cost => &mut self.costs,
+            FieldKind::Reserve => &mut self.reserves,
+            FieldKind::Crawler => {
+                self.has_crawler = true;
+                return;
+            }
+        };
+        let Ok(text) = std::str::from_utf8(name) else {
+            return;
+        };
+        if names.contains(text) || names.len() >= MAX_NAMES || text.len() > MAX_NAME {
+            return;
+        }
+        names.insert(match kind {
+            FieldKind::RequestField => text.to_ascii_lowercase().replace('_', "-"),
+            _ => text.to_owned(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::RawText;
+
+    /// Goal: clients that make up names of request fields take no memory without bound. Method: more names than are kept, and a long one.
+    #[test]
+    fn names_are_bounded() {
+        let mut facts = LogFacts::default();
+        let mut names: Vec<String> = (0..=MAX_NAMES).map(|name| format!("X-{name}")).collect();
+        names.insert(0, "x".repeat(MAX_NAME + 1));
+        names.insert(0, "X_Api_Key".to_owned());
+        for name in &names {
+            let mut line = ParsedLine::default();
+            let name = RawText::plain(name.as_bytes());
+            line.add(FieldKind::RequestField, name, RawText::plain(b"1"));
+            facts.add_line(&line);
+        }
+        assert_eq!(facts.request_fields.len(), MAX_NAMES);
+        assert!(facts.request_fields.contains("x-api-key"));
+        assert!(
+            facts
+                .request_fields
+                .iter()
+                .all(|name| name.len() <= MAX_NAME)
+        );
     }
 }

@@ -94,6 +94,20 @@ impl LogFormat {
         }
     }
 
+    /// Returns whether each line names its values, so that a line may have one that no line before it has.
+    pub(crate) const fn names_values(&self) -> bool {
+        match self {
+            Self::Sluicegate | Self::NginxJson | Self::Caddy | Self::EnvoyJson => true,
+            Self::Combined
+            | Self::Common
+            | Self::Template(_)
+            | Self::Envoy
+            | Self::Haproxy
+            | Self::CloudFront(_)
+            | Self::Alb => false,
+        }
+    }
+
     /// Finds the format by which most of the first lines in `sample` are requests; `None` where none fits a line.
     #[must_use]
     pub fn detect(sample: &[u8]) -> Option<Self> {

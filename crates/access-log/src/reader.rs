@@ -99,12 +99,23 @@ pub struct LogReader {
     logs: Vec<OpenLog>,
     buffer: ReorderBuffer,
     facts: LogFacts,
+    is_surveyed: bool,
     stats: ReadStats,
+}
+
+/// A log that is to be read.
+struct NamedSource {
+    name: String,
+    /// The file; `None` of a stream, which is read once.
+    file: Option<PathBuf>,
+    source: io::Result<LogSource>,
 }
 
 /// One log.
 struct OpenLog {
     name: String,
+    /// The file; `None` of a stream.
+    file: Option<PathBuf>,
     lines: LineSplitter,
     format: LogFormat,
     /// Number of the line that was read last.
@@ -121,9 +132,10 @@ impl LogReader {
     /// # Errors
     /// The first log that cannot be read.
     pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Self, OpenError> {
-        let sources = paths.iter().map(|path| {
-            let name = path.display().to_string();
-            (name, LogSource::open(path))
+        let sources = paths.iter().map(|path| NamedSource {
+            name: path.display().to_string(),
+            file: path.is_file().then(|| path.clone()),
+            source: LogSource::open(path),
         });
         Self::of_sources(sources, options)
     }
@@ -137,16 +149,20 @@ impl LogReader {
         options: &ReadOptions,
     ) -> Result<Self, OpenError> {
         let sources = streams.into_iter();
-        let sources = sources.map(|(name, bytes)| (name, LogSource::new(bytes, None)));
+        let sources = sources.map(|(name, bytes)| NamedSource {
+            name,
+            file: None,
+            source: LogSource::new(bytes, None),
+        });
         Self::of_sources(sources, options)
     }
 
     fn of_sources(
-        sources: impl Iterator<Item = (String, io::Result<LogSource>)>,
+        sources: impl Iterator<Item = NamedSource>,
         options: &ReadOptions,
     ) -> Result<Self, OpenError> {
         let mut facts = LogFacts::default();
-        let logs = sources.map(|(name, source)| OpenLog::new(name, source, options, &mut facts));
+        let logs = sources.map(|source| OpenLog::new(source, options, &mut facts));
         let logs = logs.collect::<Result<_, _>>()?;
         let mut buffer = ReorderBuffer::default();
         buffer.spread(options.spread);
@@ -154,14 +170,45 @@ impl LogReader {
             logs,
             buffer,
             facts,
+            is_surveyed: false,
             stats: ReadStats::default(),
         })
     }
 
-    /// Returns the values that the first lines have.
+    /// Returns the values that lines have: the first ones, or all after [`Self::survey`].
     #[must_use]
     pub fn facts(&self) -> &LogFacts {
         &self.facts
+    }
+
+    /// Reads the files whose lines name their values once to the end, since a value may first come late: the key of a route that few
+    /// requests take, a field that few clients send. Other formats have the same values in each line.
+    ///
+    /// # Errors
+    /// The first file that cannot be opened again. One that breaks off ends there, which is reported when its lines are read.
+    pub fn survey(&mut self) -> Result<(), OpenError> {
+        self.is_surveyed = true;
+        for log in self.logs.iter().filter(|log| log.format.names_values()) {
+            let Some(path) = &log.file else { continue };
+            let source = LogSource::open(path)
+                .map_err(|error| OpenError::Unreadable(path.clone(), error))?;
+            let mut lines = LineSplitter::new(source.bytes);
+            let mut format = log.format.clone();
+            while let Ok(next @ (NextLine::Found | NextLine::TooLong)) = lines.advance() {
+                let mut parsed = ParsedLine::default();
+                if next == NextLine::Found && format.parse(lines.line(), &mut parsed).is_ok() {
+                    self.facts.add_line(&parsed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether [`Self::survey`] may find values that the first lines do not have.
+    #[must_use]
+    pub fn can_survey(&self) -> bool {
+        let mut logs = self.logs.iter();
+        !self.is_surveyed && logs.any(|log| log.file.is_some() && log.format.names_values())
     }
 
     /// Keeps the request field of this name; those that nobody wants are not copied.
@@ -225,8 +272,7 @@ impl LogReader {
 
 impl OpenLog {
     fn new(
-        name: String,
-        source: io::Result<LogSource>,
+        NamedSource { name, file, source }: NamedSource,
         options: &ReadOptions,
         facts: &mut LogFacts,
     ) -> Result<Self, OpenError> {
@@ -241,9 +287,11 @@ impl OpenLog {
         };
         let format = options.format.clone().or_else(detected);
         let format = format.ok_or_else(|| OpenError::UnknownFormat(PathBuf::from(&name)))?;
-        let first = facts.add(sample, &format);
+        let first = facts.add_sample(sample, &format);
+        facts.is_partial |= file.is_none() && format.names_values();
         Ok(Self {
             name,
+            file,
             lines,
             format,
             number: 0,

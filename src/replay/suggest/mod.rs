@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use sluicegate_access_log::{LogReader, LoggedRequest};
 use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
-use super::coverage::LogCoverage;
+use super::coverage::{LogCoverage, survey_for};
 use super::logged_client::locate_logged;
 use super::logged_head::LoggedHeads;
 use super::recorded_templates::RecordedTemplates;
@@ -139,6 +139,8 @@ pub fn suggest(
     mut progress: impl FnMut(u64, Option<(u64, u64)>),
 ) -> Result<SuggestReport, NoSuggestion> {
     let mut rules = question.rules(&["10 per 10s".to_owned()], "reject")?;
+    survey_for(&rules, &mut reader, question.host.as_deref())
+        .map_err(|error| NoSuggestion(error.to_string()))?;
     let has_host = reader.facts().has_host || question.host.is_some();
     let coverage = LogCoverage::of(&mut rules, reader.facts(), has_host);
     if let Some(limit) = coverage.not_judged.first() {

@@ -14,6 +14,20 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// The JSON report of a replay of `bytes` from a pipe.
+fn judged_from_pipe(config: &str, bytes: &[u8]) -> Value {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+        .args(["replay", "-", "--json", "--config", config])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    process.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 #[tokio::test]
 async fn several_logs_are_merged_whatever_their_compression() {
     // Goal: logs of several servers and rotated ones are one stream. Method: the requests of one client, in turn in three logs of which
@@ -83,22 +97,59 @@ async fn a_log_that_breaks_off_and_one_that_is_late_are_reported() {
 }
 
 #[tokio::test]
+async fn a_value_that_first_comes_late_in_a_log_is_judged() {
+    // Goal: a limit by a field that few requests have is judged, and a number is suggested for it. Method: logs whose first 3,000 requests
+    // lack the field, as JSON and by a `log_format` that writes `-` for it; the same JSON by a pipe, which cannot be read twice.
+    let files = Files::new();
+    let key = |request: u32| if request < 3_000 { "" } else { "a" };
+    let json = (0..3_004).map(|request| {
+        let second = 1_795_245_000 + request / 10;
+        format!(
+            "{{\"msec\":\"{second}.000\",\"remote_addr\":\"192.0.2.1\",\"request\":\"GET /x HTTP/1.1\",\"status\":\"200\",\
+             \"http_x_api_key\":\"{}\"}}\n",
+            key(request)
+        )
+    });
+    let text = (0..3_004).map(|request| {
+        let key = match key(request) {
+            "" => "-",
+            key => key,
+        };
+        let second = 1_795_245_000 + request / 10;
+        format!("192.0.2.1 {second}.000 \"GET /x HTTP/1.1\" 200 {key}\n")
+    });
+    let json = json.collect::<String>();
+    let json_log = files.write("json.log", gzip(&json));
+    let text_log = files.write("text.log", text.collect::<String>());
+    let format = "$remote_addr $msec \"$request\" $status $http_x_api_key";
+    let rules = "[limit.api]\nkey = \"header.x-api-key\"\non_missing = \"skip\"\nrates = [\"3 per 1h\"]\n[[route]]\npath = \"/x\"\n\
+                 limits = [\"api\"]\nrespond = { status = 200 }\n";
+    let config = files.config("new.toml", rules);
+    for arguments in [&[&*json_log][..], &[&text_log, "--format", format]] {
+        let report = report(&[arguments, &["--config", &config]].concat()).await;
+        let limit = &report["limits"]["api"];
+        assert_eq!(
+            (&limit["requests"], &limit["rejected"]),
+            (&4.into(), &1.into()),
+            "{report}"
+        );
+    }
+    let mut process = Process::run(&["suggest", &json_log, "--key", "header.x-api-key"]);
+    assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
+    let piped = judged_from_pipe(&config, json.as_bytes());
+    assert_eq!(piped["not_judged"][0]["limit"], "api");
+    let note = piped["notes"][0].as_str().unwrap();
+    assert!(note.contains("pipe"), "{note}");
+}
+
+#[tokio::test]
 async fn the_standard_input_is_a_log() {
     // Goal: `zcat … | sluicegate replay -`. Method: a real pipe, plain and compressed.
     let files = Files::new();
     let config = files.config("new.toml", &limited("rates = [\"3 per 1h\"]"));
     let text = common_line(1_795_245_000, "192.0.2.1").repeat(5);
     for bytes in [text.clone().into_bytes(), gzip(&text)] {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
-            .args(["replay", "-", "--json", "--config", &config])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        process.stdin.take().unwrap().write_all(&bytes).unwrap();
-        let output = process.wait_with_output().unwrap();
-        assert!(output.status.success());
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = judged_from_pipe(&config, &bytes);
         assert_eq!(
             (&report["requests"], &report["rejected"]),
             (&5.into(), &2.into())

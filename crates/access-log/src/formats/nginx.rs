@@ -81,6 +81,14 @@ impl LogTemplate {
         })
     }
 
+    /// Returns the request fields that lines have, as nginx's variables name them: in lower case, with underscores.
+    pub(crate) fn request_fields(&self) -> impl Iterator<Item = &[u8]> {
+        let variables = self.parts.iter().map(|part| &*part.variable);
+        variables
+            .filter_map(request_field)
+            .filter(|name| *name != b"host")
+    }
+
     /// Parses a line.
     pub(crate) fn line<'a>(
         &'a self,
@@ -133,6 +141,11 @@ fn variable(text: &str) -> (&str, &str) {
     let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let end = text.find(|c| !in_name(c)).unwrap_or(text.len());
     text.split_at(end)
+}
+
+/// Returns the name of the request field whose value a variable has.
+fn request_field(variable: &[u8]) -> Option<&[u8]> {
+    variable.strip_prefix(b"http_")
 }
 
 /// Returns the length of a value that ends before `behind`, or with the line where that is empty.
@@ -198,7 +211,7 @@ fn set<'a>(
         b"request_id" => into.id = value,
         b"upstream_cache_status" if raw == b"HIT" => into.treatment = LoggedTreatment::Cached,
         _ => {
-            if let Some(name) = variable.strip_prefix(b"http_") {
+            if let Some(name) = request_field(variable) {
                 into.add(FieldKind::RequestField, RawText::plain(name), value);
             }
         }
