@@ -11,16 +11,16 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
+use super::key_text::key_text;
 use super::limit_counts::{CountedDecision, LimitDecision, LimitTally};
 use super::logged_costs::{cost_fields, end_costs};
 use super::prepare::{LocatedRequest, MAX_BATCH, PreparedRequest, RequestStages};
 use crate::admission::{
     Admission, AdmissionReport, Admitted, ChargeTiming, KeySeed, LimitEvent, LimitNote,
     MAX_LIMIT_KEYS, RequestEnd, RequestFacts, ResponseSource, RouteLimits, admit, admit_as,
-    key_values,
 };
 use crate::client::ListMatch;
-use crate::config::rules::{LoggedKeys, Name, Rules};
+use crate::config::rules::{Name, Rules};
 use crate::record::{RequestDisposition, RequestMetrics};
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 use crate::snapshot::{ActiveRoute, Snapshot};
@@ -547,9 +547,7 @@ fn count_decisions(
             is_answered,
         };
         if let Some((_, counts)) = limits.get_mut(*index) {
-            counts.add(&counted, || {
-                key_values(Some(active), || *facts, LoggedKeys::Plain).join(" ")
-            });
+            counts.add(&counted, || key_text(active, facts));
         }
     }
 }

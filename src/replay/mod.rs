@@ -18,6 +18,7 @@ mod engine;
 mod html;
 mod in_flight;
 mod key_counts;
+mod key_text;
 mod limit_counts;
 mod logged_client;
 mod logged_costs;

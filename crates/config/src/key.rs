@@ -79,6 +79,12 @@ pub(super) fn template(field: &KeyField<'_>) -> Option<KeyTemplate> {
     sound.then_some(KeyTemplate(parts))
 }
 
+/// Returns whether requests can lack this part of a key; false for a text that is no part, which a configuration with it reports.
+#[must_use]
+pub fn key_part_can_be_absent(text: &str) -> bool {
+    matches!(part(text), Ok(KeyPart::Value(value)) if value.can_be_absent())
+}
+
 /// The `on_missing` of a limit: required exactly where a part of its key can be absent.
 pub(super) fn on_missing(
     section: &TableSection<'_>,

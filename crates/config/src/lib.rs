@@ -90,6 +90,7 @@ pub use self::environment::{Environment, NoEnvironment, SystemEnvironment, match
 pub use self::file::{
     Loaded, known_keys, load, load_again, load_offline, load_part, parse, parse_in, parse_offline,
 };
+pub use self::key::key_part_can_be_absent;
 pub use self::line_filter::{FORMER_OUTCOMES, LineFacts, LineFilter, OUTCOMES};
 pub use self::load_condition::{
     HysteresisMargin, LimitFigure, LoadCondition, LoadFigure, OriginFigure,

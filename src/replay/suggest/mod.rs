@@ -13,16 +13,17 @@ mod text;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use sluicegate_access_log::{LogReader, LoggedRequest};
+use sluicegate_access_log::{LogReader, LoggedRequest, LoggedTreatment};
 use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
 use super::coverage::{LogCoverage, survey_for};
+use super::key_text::key_text;
 use super::logged_client::locate_logged;
 use super::logged_head::LoggedHeads;
 use super::recorded_templates::RecordedTemplates;
-use crate::admission::{KeySeed, KnownBody, RequestFacts, key_values, limit_keys};
+use crate::admission::{KeySeed, KnownBody, RequestFacts, limit_keys};
 use crate::config;
-use crate::config::rules::{LoggedKeys, Rules};
+use crate::config::rules::Rules;
 use crate::record::RequestMetrics;
 use crate::snapshot::Snapshot;
 use crate::state::CounterStorage;
@@ -52,14 +53,17 @@ impl SuggestQuestion {
     #[must_use]
     pub fn config(&self, rates: &[String], action: &str) -> String {
         let rates: Vec<String> = rates.iter().map(|rate| quoted(rate)).collect();
-        let missing = if self.key_is_always_there() {
-            ""
-        } else {
-            "on_missing = \"ip\"\n"
+        let parts = self.parts();
+        let can_be_absent = parts
+            .iter()
+            .any(|part| config::key_part_can_be_absent(part));
+        let missing = match can_be_absent {
+            true => "on_missing = \"ip\"\n",
+            false => "",
         };
         format!(
             "[limit.suggested]\nkey = {}\n{missing}rates = [{}]\naction = \"{action}\"\n\n[[route]]\npath = {}\nlimits = [\"suggested\"]\n",
-            self.written_key(),
+            written_parts(parts.into_iter()),
             rates.join(", "),
             quoted(&self.path)
         )
@@ -95,18 +99,6 @@ impl SuggestQuestion {
             }
         }
         parts
-    }
-
-    fn written_key(&self) -> String {
-        written_parts(self.parts().into_iter())
-    }
-
-    /// Returns whether no request lacks a part of the key; then a configuration may not say what to do about it.
-    fn key_is_always_there(&self) -> bool {
-        self.parts().iter().all(|part| {
-            part.starts_with("client.ip")
-                || matches!(part.as_str(), "path" | "host" | "method" | "global")
-        })
     }
 
     fn excludes(&self, client: IpAddr) -> bool {
@@ -199,6 +191,9 @@ fn add(
     request: &LoggedRequest<'_>,
     maxima: &mut KeyMaxima,
 ) -> bool {
+    if request.treatment == LoggedTreatment::Malformed {
+        return false;
+    }
     let Some(logged) = heads.head(snapshot, request) else {
         return false;
     };
@@ -212,7 +207,8 @@ fn add(
         ..located.facts(KnownBody::Unread, Timestamp::from_nanos(request.time))
     };
     let limits = &located.route.limits;
-    let Some(Some(key)) = limit_keys(limits, &facts, seed).next() else {
+    let (Some(limit), Some(Some(key))) = (limits.first(), limit_keys(limits, &facts, seed).next())
+    else {
         return false;
     };
     let hits = HitsAt {
@@ -222,7 +218,5 @@ fn add(
     if hits.hits == 0 {
         return false;
     }
-    maxima.add(KeyHash::bits(key), hits, || {
-        key_values(limits.first(), || facts, LoggedKeys::Plain).join(" ")
-    })
+    maxima.add(KeyHash::bits(key), hits, || key_text(limit, &facts))
 }

@@ -278,6 +278,20 @@ respond = { status = 200 }
 }
 
 #[tokio::test]
+async fn the_key_of_all_requests_has_a_name() {
+    // Goal: a reader of a report sees no hash where a limit counts all requests together. Method: one more than it admits.
+    let files = Files::new();
+    let log = files.write(
+        "access.log",
+        common_line(1_795_245_000, "192.0.2.1").repeat(3),
+    );
+    let rules = limited("rates = [\"2 per 1h\"]").replace("client.ip", "global");
+    let config = files.config("new.toml", &rules);
+    let report = report(&[&log, "--config", &config]).await;
+    assert_eq!(report["limits"]["client"]["worst_keys"][0]["key"], "global");
+}
+
+#[tokio::test]
 async fn requests_of_one_second_can_be_spread_over_it() {
     // Goal: --spread has an effect, and the report says so. Method: two requests in one second under one a half second.
     let files = Files::new();

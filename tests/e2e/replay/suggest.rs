@@ -113,6 +113,42 @@ async fn a_question_that_the_log_cannot_answer_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_key_of_parts_that_every_request_has_gets_a_number() {
+    // Goal: such a key is suggested without on_missing, and no more is counted than a limit would. Method: a parameter of the route's path,
+    // and one key for all, over lines of the gateway's own; one line of a request that broke a rule before any limit.
+    let files = Files::new();
+    let line = |second: u32, id: u32, outcome: &str| {
+        format!(
+            "{{\"time\":\"2026-11-21T07:10:{second:02}.000Z\",\"client\":\"192.0.2.1\",\"method\":\"GET\",\"target\":\"/users/{id}\",\
+             \"outcome\":\"{outcome}\",\"status\":200,\"fields\":{{\"user-agent\":\"curl/8.5.0\"}}}}\n"
+        )
+    };
+    let mut log: String = (0..40)
+        .map(|second| line(second, second % 4, "forwarded"))
+        .collect();
+    log += &line(59, 9, "rejected");
+    let log = files.write("access.log", log);
+    for (key, keys, first) in [("path.id", 4, "0"), ("global", 1, "global")] {
+        let arguments = ["--route", "/users/{id}", "--key", key, "--json"];
+        let (code, stdout, stderr) = suggest(&[&[log.as_str()][..], &arguments].concat()).await;
+        assert_eq!(code, 0, "{key}: {stderr}");
+        let found: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(
+            (&found["requests"], &found["keys"]),
+            (&40.into(), &keys.into()),
+            "{key}"
+        );
+        let largest = found["periods"][0]["largest"].as_array().unwrap();
+        assert!(
+            largest.iter().any(|key| key[0] == first),
+            "{key}: {largest:?}"
+        );
+        let config = found["config"].as_str().unwrap();
+        assert!(!config.contains("on_missing"), "{config}");
+    }
+}
+
+#[tokio::test]
 async fn a_limit_in_shadow_gets_its_number_from_the_gateway() {
     // Goal: a number without a log. Method: a limit in shadow that one of forty clients exceeds, and one that nobody reaches; the output
     // for each, and for questions without an answer.
