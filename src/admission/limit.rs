@@ -222,6 +222,12 @@ impl ActiveLimit {
         }
     }
 
+    /// Returns whether requests announce what they reserve.
+    #[must_use]
+    pub const fn has_announced_reserve(&self) -> bool {
+        self.announced.is_some()
+    }
+
     /// Returns the reserve that a request announces, or that a log has in its place; `None` where requests announce none.
     pub(super) fn announced_reserve(&self, facts: &RequestFacts<'_>) -> Option<Cost> {
         let announced = self.announced.as_ref()?;

@@ -1,4 +1,4 @@
-//! Reads the costs and reserves of a logged request.
+//! Reads the costs and reserves of a logged request, for the limits whose rules ask for them.
 
 use http::{HeaderMap, HeaderValue};
 use sluicegate_access_log::{FieldKind, LoggedRequest};
@@ -7,50 +7,17 @@ use sluicegate_limiter::Cost;
 use crate::admission::{ActiveLimit, LoggedCost, RecordedReserve, RouteLimits, SettlementRule};
 use crate::config::rules::Name;
 
-/// Returns the costs that `limits` learn at the end of the request, where the log has what was charged but not what it was made of.
-pub(super) fn end_costs(limits: &RouteLimits, request: &LoggedRequest<'_>) -> Vec<LoggedCost> {
-    let costs = logged_units(limits, request, FieldKind::Cost);
-    let costs = costs.filter(|(limit, _)| {
-        let rule = limit.settlement.as_ref();
-        rule.is_some_and(SettlementRule::is_unlogged)
-    });
-    costs
-        .map(|(limit, units)| LoggedCost {
-            limit: Name::clone(&limit.name),
-            units,
-        })
-        .collect()
-}
-
 /// Returns the reserves that the request announced at `limits`, as far as the log has them.
 pub(super) fn reserves(limits: &RouteLimits, request: &LoggedRequest<'_>) -> Vec<RecordedReserve> {
-    let reserves = logged_units(limits, request, FieldKind::Reserve);
-    reserves
-        .filter_map(|(limit, units)| {
-            Some(RecordedReserve {
-                limit: Name::clone(&limit.name),
-                reserve: Cost::new(units)?,
-            })
+    let announced = limits.iter().filter(|limit| limit.has_announced_reserve());
+    let recorded = announced.filter_map(|limit| {
+        let units = logged_units(limit, request, FieldKind::Reserve)?;
+        Some(RecordedReserve {
+            limit: Name::clone(&limit.name),
+            reserve: Cost::new(units)?,
         })
-        .collect()
-}
-
-/// Returns the units of one kind that a line has, with the limits that they are of.
-fn logged_units<'l>(
-    limits: &'l RouteLimits,
-    request: &LoggedRequest<'_>,
-    kind: FieldKind,
-) -> impl Iterator<Item = (&'l ActiveLimit, u32)> {
-    let logged = request
-        .fields
-        .iter()
-        .filter(move |field| field.kind == kind);
-    logged.filter_map(move |field| {
-        let mut limits = limits.iter();
-        let limit = limits.find(|limit| limit.name.as_bytes() == field.name)?;
-        let units = str::from_utf8(field.value).ok()?.parse().ok()?;
-        Some((&**limit, units))
-    })
+    });
+    recorded.collect()
 }
 
 /// Returns the fields of the response in which `limits` read their costs, as far as the log has them.
@@ -60,18 +27,12 @@ pub(super) fn cost_fields(
 ) -> Option<Box<HeaderMap>> {
     let mut fields = None;
     for limit in limits.iter() {
-        let Some(name) = limit
-            .settlement
-            .as_ref()
-            .and_then(|rule| rule.reported_by())
-        else {
+        let rule = limit.settlement.as_ref();
+        let Some(name) = rule.and_then(SettlementRule::reported_by) else {
             continue;
         };
-        let mut logged = request.fields.iter();
-        let cost = logged
-            .find(|field| field.kind == FieldKind::Cost && field.name == limit.name.as_bytes());
-        let value = match (cost, request.bytes) {
-            (Some(cost), _) => HeaderValue::from_bytes(cost.value).ok(),
+        let value = match (logged(limit, request, FieldKind::Cost), request.bytes) {
+            (Some(cost), _) => HeaderValue::from_bytes(cost).ok(),
             (None, Some(bytes)) if *name == http::header::CONTENT_LENGTH => Some(bytes.into()),
             _ => None,
         };
@@ -82,4 +43,36 @@ pub(super) fn cost_fields(
         }
     }
     fields
+}
+
+/// Returns the costs that `limits` learn at the end of the request, where the log has what was charged but not what it was made of.
+pub(super) fn end_costs(limits: &RouteLimits, request: &LoggedRequest<'_>) -> Vec<LoggedCost> {
+    let unlogged = limits.iter().filter(|limit| {
+        let rule = limit.settlement.as_ref();
+        rule.is_some_and(SettlementRule::is_unlogged)
+    });
+    let costs = unlogged.filter_map(|limit| {
+        Some(LoggedCost {
+            limit: Name::clone(&limit.name),
+            units: logged_units(limit, request, FieldKind::Cost)?,
+        })
+    });
+    costs.collect()
+}
+
+/// Returns the units of one kind that the line has of `limit`.
+fn logged_units(limit: &ActiveLimit, request: &LoggedRequest<'_>, kind: FieldKind) -> Option<u32> {
+    let units = logged(limit, request, kind)?;
+    str::from_utf8(units).ok()?.parse().ok()
+}
+
+/// Returns the value of one kind that the line has of `limit`.
+fn logged<'a>(
+    limit: &ActiveLimit,
+    request: &LoggedRequest<'a>,
+    kind: FieldKind,
+) -> Option<&'a [u8]> {
+    let mut fields = request.fields.iter();
+    let field = fields.find(|field| field.kind == kind && field.name == limit.name.as_bytes())?;
+    Some(field.value)
 }
