@@ -11,23 +11,21 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
-use super::key_text::key_text;
-use super::limit_counts::{CountedDecision, LimitDecision, LimitTally};
+use super::limit_counts::{LimitDecision, LimitTally};
 use super::logged_costs::{cost_fields, end_costs};
 use super::prepare::{LocatedRequest, MAX_BATCH, PreparedRequest, RequestStages};
+use super::route_decisions::{RouteDecisions, read_rejection, read_report};
+use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
 use crate::admission::{
-    Admission, AdmissionReport, Admitted, ChargeTiming, KeySeed, LimitEvent, LimitNote,
-    MAX_LIMIT_KEYS, RequestEnd, RequestFacts, ResponseSource, RouteLimits, admit, admit_as,
+    Admission, Admitted, ChargeTiming, KeySeed, MAX_LIMIT_KEYS, RequestEnd, ResponseSource, admit,
+    admit_as,
 };
 use crate::client::ListMatch;
 use crate::config::rules::{Name, Rules};
 use crate::record::{RequestDisposition, RequestMetrics};
-use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
+use crate::rejection::MissingKeys;
 use crate::snapshot::{ActiveRoute, Snapshot};
 use crate::state::CounterStorage;
-
-/// The decisions of all limits of a route over one request, by their index on the route.
-type RouteDecisions = ArrayVec<LimitDecision, MAX_LIMIT_KEYS>;
 
 /// The result of each request of a batch.
 pub(super) type BatchOutcomes = ArrayVec<ReplayOutcome, MAX_BATCH>;
@@ -72,22 +70,6 @@ pub(super) struct ReplayEngine {
     in_flight: RequestsInFlight,
     /// The room for the keys of a batch.
     keys: Vec<Option<KeyHash>>,
-}
-
-/// The counts of all limits and routes.
-struct RouteTallies {
-    /// Each limit with its counts.
-    limits: Vec<(Name, LimitTally)>,
-    routes: Vec<RouteTally>,
-}
-
-/// The counts of one route.
-pub(super) struct RouteTally {
-    pub(super) name: String,
-    pub(super) requests: u64,
-    pub(super) limited: u64,
-    /// Indexes of its limits in [`ReplayEngine::limits`].
-    limits: Vec<usize>,
 }
 
 impl ReplayEngine {
@@ -222,43 +204,6 @@ impl ReplayEngine {
     pub(super) fn finish(&mut self) {
         let end = Timestamp::from_nanos(u64::MAX);
         self.tallies.settle_until(end, &mut self.in_flight);
-    }
-}
-
-impl RouteTallies {
-    /// Fetches the counts of the keys of a request.
-    fn fetch(&self, request: &PreparedRequest<'_>, keys: &[Option<KeyHash>]) {
-        let PreparedRequest::Located(request) = request else {
-            return;
-        };
-        let keys = request.keys(keys).iter();
-        for (key, index) in keys.zip(self.indexes(request.route)) {
-            if let (Some(key), Some((_, counts))) = (key, self.limits.get(*index)) {
-                counts.keys.fetch(key.bits());
-            }
-        }
-    }
-
-    /// Returns the indexes of the limits of a route.
-    fn indexes(&self, route: usize) -> &[usize] {
-        self.routes.get(route).map_or(&[], |route| &route.limits)
-    }
-
-    fn settle_until(&mut self, now: Timestamp, in_flight: &mut RequestsInFlight) {
-        while let Some((route, notes)) = in_flight.settle_due(now) {
-            self.count_notes(route, &notes);
-        }
-    }
-
-    fn count_notes(&mut self, route: usize, notes: &[LimitNote]) {
-        for note in notes {
-            let index = self.indexes(route).get(usize::from(note.limit)).copied();
-            if note.event == LimitEvent::Released
-                && let Some((_, counts)) = index.and_then(|index| self.limits.get_mut(index))
-            {
-                counts.refunded += 1;
-            }
-        }
     }
 }
 
@@ -416,139 +361,6 @@ fn in_flight(
             ..RequestEnd::default()
         },
         route: prepared.route,
-    }
-}
-
-/// Enters the decisions of a report. A limit with a condition is exempt from what it decides while it is not active.
-fn read_report(report: &AdmissionReport, limits: &RouteLimits, decisions: &mut RouteDecisions) {
-    let mut enter = |limit: usize, decision| {
-        if let Some(place) = decisions.get_mut(limit) {
-            *place = decision;
-        }
-    };
-    let beside = report.beside.as_deref();
-    for (ask, decision) in report.verdict.decisions().iter().enumerate() {
-        let limit = beside.map_or(Some(ask), |beside| beside.limit_of(ask));
-        if let Some(limit) = limit {
-            enter(
-                limit,
-                match decision.is_refused() {
-                    true => LimitDecision::Rejects,
-                    false => LimitDecision::Admits,
-                },
-            );
-        }
-    }
-    let notes = beside.map_or(&[][..], |beside| &beside.notes);
-    let is_idle = |limit: u8| {
-        let active = limits.get(usize::from(limit));
-        let is_conditional = active.is_some_and(|active| active.activation.is_some());
-        let of_limit = |note: &LimitNote| note.limit == limit && note.event == LimitEvent::Active;
-        is_conditional && !notes.iter().any(of_limit)
-    };
-    for note in notes {
-        let decision = match note.event {
-            LimitEvent::ShadowAdmitted | LimitEvent::ShadowRefused if is_idle(note.limit) => {
-                LimitDecision::Exempt
-            }
-            LimitEvent::Marked | LimitEvent::ShadowRefused => LimitDecision::Rejects,
-            LimitEvent::ShadowAdmitted => LimitDecision::Admits,
-            LimitEvent::Unlimited => LimitDecision::Exempt,
-            LimitEvent::Blocked => LimitDecision::Blocks,
-            _ => continue,
-        };
-        enter(usize::from(note.limit), decision);
-    }
-}
-
-/// Enters the limit that rejects, where the report does not have it. Returns its index on the route.
-fn read_rejection(
-    rejection: &Rejection,
-    missing: &MissingKeys,
-    decisions: &mut RouteDecisions,
-) -> Option<usize> {
-    let (limit, decision) = match rejection {
-        Rejection::ByLimit(LimitRejection { limit, reason, .. }) => {
-            let decision = match reason {
-                RejectionReason::RateLimited(_)
-                | RejectionReason::BanStarted(_)
-                | RejectionReason::Challenged(_) => LimitDecision::Rejects,
-                RejectionReason::Banned(_) => LimitDecision::Bans,
-                RejectionReason::Concurrency(_) => LimitDecision::RejectsConcurrency,
-                RejectionReason::StoreUnavailable => LimitDecision::NotEvaluated,
-            };
-            (usize::from(*limit), decision)
-        }
-        Rejection::KeyBlocked => {
-            let mut blocking = decisions.iter();
-            return blocking.position(|decision| *decision == LimitDecision::Blocks);
-        }
-        Rejection::KeyMissing => (missing.refusing()?.limit, LimitDecision::Blocks),
-    };
-    if let Some(place) = decisions.get_mut(limit) {
-        *place = decision;
-    }
-    Some(limit)
-}
-
-/// Counts what a report says of limits beside their decisions.
-fn count_report(report: &AdmissionReport, indexes: &[usize], limits: &mut [(Name, LimitTally)]) {
-    let Some(beside) = report.beside.as_deref() else {
-        return;
-    };
-    let mut counts_of = |limit: usize, count: &dyn Fn(&mut LimitTally)| {
-        let index = indexes.get(limit);
-        if let Some((_, counts)) = index.and_then(|index| limits.get_mut(*index)) {
-            count(counts);
-        }
-    };
-    for note in &beside.notes {
-        if note.event == LimitEvent::ShadowRatesRefused {
-            counts_of(usize::from(note.limit), &|counts| {
-                counts.shadow_rates_rejected += 1
-            });
-        }
-    }
-    for (ask, decision) in report.verdict.decisions().iter().enumerate() {
-        let delay = decision.delay();
-        if !delay.is_zero()
-            && let Some(limit) = beside.limit_of(ask)
-        {
-            let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-            counts_of(limit, &|counts| {
-                counts.delayed += 1;
-                counts.longest_delay = counts.longest_delay.max(nanos);
-            });
-        }
-    }
-}
-
-/// Counts the decision of each limit over a request.
-fn count_decisions(
-    request: &LoggedRequest<'_>,
-    (prepared, facts, keys): (&LocatedRequest<'_>, &RequestFacts<'_>, &[Option<KeyHash>]),
-    decisions: &RouteDecisions,
-    indexes: &[usize],
-    limits: &mut [(Name, LimitTally)],
-) {
-    // An allowed request has the status of the decision, not that of a response.
-    let is_answered =
-        request.treatment != LoggedTreatment::Allowed && (200..300).contains(&request.status);
-    let each = decisions
-        .iter()
-        .zip(keys)
-        .zip(indexes)
-        .zip(prepared.limits().iter());
-    for (((decision, key), index), active) in each {
-        let counted = CountedDecision {
-            now: facts.now,
-            decision: *decision,
-            key: key.map(KeyHash::bits),
-            is_answered,
-        };
-        if let Some((_, counts)) = limits.get_mut(*index) {
-            counts.add(&counted, || key_text(active, facts));
-        }
     }
 }
 

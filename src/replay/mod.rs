@@ -26,6 +26,8 @@ mod logged_head;
 mod prepare;
 mod recorded_templates;
 mod report;
+mod route_decisions;
+mod route_tallies;
 mod run;
 mod suggest;
 mod text;

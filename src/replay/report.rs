@@ -8,9 +8,10 @@ use sluicegate_limiter::{Policy, Timestamp};
 
 use super::compare::ConfigComparison;
 use super::coverage::UnjudgedLimit;
-use super::engine::{OutcomeCounts, ReplayEngine, RouteTally};
+use super::engine::{OutcomeCounts, ReplayEngine};
 use super::key_counts::{KeyCount, MAX_KEYS};
 use super::limit_counts::LimitTally;
+use super::route_tallies::RouteTally;
 use super::timeline::EventTimeline;
 use crate::config::algorithm_name;
 use crate::config::rules::LimitRules;
