@@ -11,14 +11,13 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
-use super::limit_counts::{LimitDecision, LimitTally};
+use super::limit_counts::LimitTally;
 use super::logged_costs::{cost_fields, end_costs};
 use super::prepare::{LocatedRequest, MAX_BATCH, PreparedRequest, RequestStages};
-use super::route_decisions::{RouteDecisions, read_rejection, read_report};
+use super::route_decisions::{read_rejection, read_report, undecided};
 use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
 use crate::admission::{
-    Admission, Admitted, ChargeTiming, KeySeed, MAX_LIMIT_KEYS, RequestEnd, ResponseSource, admit,
-    admit_as,
+    Admission, Admitted, ChargeTiming, KeySeed, RequestEnd, ResponseSource, admit, admit_as,
 };
 use crate::client::ListMatch;
 use crate::config::rules::{Name, Rules};
@@ -249,6 +248,8 @@ impl RequestDecider<'_> {
         outcome
     }
 
+    /// Decides over a request whose route is found: counts it, asks the limits, counts what each of them decides, and keeps it in flight
+    /// where something waits for its end.
     fn decide(
         &mut self,
         request: &LoggedRequest<'_>,
@@ -280,12 +281,7 @@ impl RequestDecider<'_> {
             ChargeTiming::AtOnce => admit(asked, &facts, seed, now, &mut missing),
             ChargeTiming::Held => admit_as(charging, asked, &facts, seed, now, &mut missing),
         };
-        let mut decisions = RouteDecisions::new();
-        let undecided = prepared
-            .limits()
-            .iter()
-            .map(|_| LimitDecision::NotEvaluated);
-        decisions.extend(undecided.take(MAX_LIMIT_KEYS));
+        let mut decisions = undecided(asked);
         let report = match &admission {
             Admission::Admitted(_, report) | Admission::Rejected(_, report) => report.as_ref(),
             Admission::NeedsStore => None,

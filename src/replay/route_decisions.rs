@@ -9,6 +9,12 @@ use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 /// The decisions of all limits of a route over one request, by their index on the route.
 pub(super) type RouteDecisions = ArrayVec<LimitDecision, MAX_LIMIT_KEYS>;
 
+/// Returns the decisions of `limits` before any is known.
+pub(super) fn undecided(limits: &RouteLimits) -> RouteDecisions {
+    let undecided = limits.iter().map(|_| LimitDecision::NotEvaluated);
+    undecided.take(MAX_LIMIT_KEYS).collect()
+}
+
 /// Enters the decisions of a report. A limit with a condition is exempt from what it decides while it is not active.
 pub(super) fn read_report(
     report: &AdmissionReport,
