@@ -38,4 +38,4 @@ pub const SIGNED_HOSTS: usize = 256;
 pub const SIGNATURE_FAILURES: u64 = 16;
 
 /// Number of networks whose failures are counted, in 8 bytes each. Two that meet in a slot lose their counts by turns.
-pub const SIGNATURE_FAILURE_SLOTS: usize = 4096;
+pub const NETWORK_FAILURE_SLOTS: usize = 4096;

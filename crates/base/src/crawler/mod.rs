@@ -12,6 +12,7 @@
 
 mod client;
 mod condition;
+mod network_failures;
 mod registry;
 mod signatures;
 mod status;

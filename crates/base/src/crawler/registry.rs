@@ -13,7 +13,8 @@ use memchr::memmem::Finder;
 use sluicegate_message_signatures::KeySet;
 
 use super::client::CrawlerRequest;
-use super::signatures::{SignatureFailures, SignedBy, SignedHosts, signed_by};
+use super::network_failures::NetworkFailures;
+use super::signatures::{SignedBy, SignedHosts, signed_by};
 use super::status::{CrawlerIdentity, CrawlerProof, CrawlerStatus, UnverifiedReason};
 use crate::address::CidrSet;
 use crate::bounds::{CRAWLERS, USER_AGENT_BYTES, USER_AGENT_FIELDS};
@@ -34,7 +35,7 @@ pub struct CrawlerRegistry {
     crawlers: Vec<KnownCrawler>,
     hosts: SignedHosts,
     /// `None` where no crawler has keys.
-    failures: Option<Arc<SignatureFailures>>,
+    failures: Option<Arc<NetworkFailures>>,
 }
 
 /// A crawler that a request names, with the length of the user agent by which it does.
