@@ -9,7 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 use sluicegate_base::clock;
 use sluicegate_base::crawler::{
-    ClientCrawler, CrawlerProof, CrawlerRequest, CrawlerStatus, UnverifiedReason,
+    ClientCrawler, CrawlerProof, CrawlerRequest, CrawlerStatus, NamesFault, ReverseDnsFault,
+    UnverifiedReason,
 };
 use sluicegate_base::geo::{ClientPlace, GeoDatabases, GeoField};
 use sluicegate_base::host;
@@ -304,8 +305,14 @@ fn crawler_text(snapshot: &Snapshot, request: &CrawlerRequest<'_>) -> Option<Str
                 UnverifiedReason::NoProof => {
                     format!("its user agent is that of {name}, and nothing proves it")
                 }
+                UnverifiedReason::ReverseDns(fault) => {
+                    format!("its user agent is that of {name}, {}", names_text(*fault))
+                }
                 other => format!("it claims to be {name}: {}", other.as_str()),
             }
+        }
+        CrawlerStatus::Verified(crawler, CrawlerProof::ReverseDns) => {
+            format!("its address has a name in a domain of {}", crawler.name)
         }
         CrawlerStatus::Verified(crawler, CrawlerProof::Signature) => {
             format!("{} has signed it", crawler.name)
@@ -315,6 +322,27 @@ fn crawler_text(snapshot: &Snapshot, request: &CrawlerRequest<'_>) -> Option<Str
         }
     };
     Some(format!("client.crawler = {}, {why}", status.value()))
+}
+
+/// Returns what is known of the names of an address that is not confirmed.
+fn names_text(fault: ReverseDnsFault) -> &'static str {
+    match fault {
+        ReverseDnsFault::Names(NamesFault::NoName) => "and its address has no name",
+        ReverseDnsFault::Names(NamesFault::OtherDomain) => {
+            "and no name of its address is in a domain of it"
+        }
+        ReverseDnsFault::Names(NamesFault::Mismatch) => {
+            "and the name of its address in a domain of it has another address"
+        }
+        ReverseDnsFault::Failed => "and DNS did not answer when its address was looked up",
+        ReverseDnsFault::Pending => "and the name of its address is being looked up",
+        ReverseDnsFault::Throttled => {
+            "and its address is not looked up yet, since many others wait"
+        }
+        ReverseDnsFault::NotLookedUp => {
+            "and a gateway would look the name of its address up, which this command does not"
+        }
+    }
 }
 
 fn list_text(list: ListMatch<'_>) -> Option<String> {

@@ -3,7 +3,7 @@
 //! [`CrawlerRegistry`] are those of one configuration with their proofs, [`CrawlerStatus`] is the answer for one request, and
 //! [`ClientCrawler`] finds that answer when it is first read and then keeps it. A user agent alone proves nothing, since every client
 //! can send it; so one that names a crawler without a proof has a value of its own, [`UNVERIFIED`], for which limits can be as strict
-//! as the operator likes.
+//! as the operator likes. [`ReverseDns`] has the names of addresses that were looked up for such claims.
 //!
 //! # Limits
 //! A look at a request reads [`USER_AGENT_BYTES`](crate::bounds::USER_AGENT_BYTES) of each of
@@ -14,12 +14,17 @@ mod client;
 mod condition;
 mod network_failures;
 mod registry;
+mod reverse_dns;
 mod signatures;
 mod status;
 
 pub use self::client::{ClientCrawler, CrawlerRequest};
 pub use self::condition::CrawlerCondition;
 pub use self::registry::{CrawlerRegistry, KnownCrawler};
+pub use self::reverse_dns::{
+    ConfirmedNames, HostDomain, LookUp, LookUpCounts, LookUpResult, NamesFault, ReverseDns,
+    ReverseDnsFault,
+};
 pub use self::signatures::SignedHosts;
 pub use self::status::{
     CrawlerIdentity, CrawlerProof, CrawlerStatus, NONE, UNVERIFIED, UnverifiedReason,

@@ -2,7 +2,8 @@
 //!
 //! A signature is looked for first, since it needs no claim; then the claims decide whose addresses count. A proof decides, not the
 //! claim: a client that names two crawlers is the one that it proves. Of several, the crawler with the longest user agent that the
-//! request has is tried first, so `Googlebot-Image` comes before `Googlebot`.
+//! request has is tried first, so `Googlebot-Image` comes before `Googlebot`. The names of the client's address come last, since they may
+//! cost a look-up.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use sluicegate_message_signatures::KeySet;
 
 use super::client::CrawlerRequest;
 use super::network_failures::NetworkFailures;
+use super::reverse_dns::{HostDomain, NamesFault, ReverseDns, ReverseDnsFault};
 use super::signatures::{SignedBy, SignedHosts, signed_by};
 use super::status::{CrawlerIdentity, CrawlerProof, CrawlerStatus, UnverifiedReason};
 use crate::address::CidrSet;
@@ -27,6 +29,7 @@ pub struct KnownCrawler {
     user_agents: Vec<Finder<'static>>,
     ranges: Vec<Arc<CidrSet>>,
     pub(super) keys: Option<Arc<KeySet>>,
+    domains: Vec<HostDomain>,
 }
 
 /// The crawlers of a configuration, at most [`CRAWLERS`]; none where it names none.
@@ -36,6 +39,8 @@ pub struct CrawlerRegistry {
     hosts: SignedHosts,
     /// `None` where no crawler has keys.
     failures: Option<Arc<NetworkFailures>>,
+    /// `None` where no crawler has domains.
+    reverse_dns: Option<Arc<ReverseDns>>,
 }
 
 /// A crawler that a request names, with the length of the user agent by which it does.
@@ -52,6 +57,7 @@ impl KnownCrawler {
             user_agents: lower.map(|part| Finder::new(&part).into_owned()).collect(),
             ranges: Vec::new(),
             keys: None,
+            domains: Vec::new(),
         }
     }
 
@@ -66,6 +72,13 @@ impl KnownCrawler {
     #[must_use]
     pub fn with_keys(mut self, keys: Option<&Arc<KeySet>>) -> Self {
         self.keys = keys.map(Arc::clone);
+        self
+    }
+
+    /// Adds the domains in which the names of its addresses are. They count only where its user agents are claimed.
+    #[must_use]
+    pub fn with_domains(mut self, domains: &[HostDomain]) -> Self {
+        self.domains.extend_from_slice(domains);
         self
     }
 
@@ -101,7 +114,23 @@ impl CrawlerRegistry {
             crawlers,
             hosts,
             failures: has_keys.then(Arc::default),
+            reverse_dns: None,
         }
+    }
+
+    /// Adds the names of addresses, where a crawler has domains. They are those of `previous`, as far as these hold.
+    #[must_use]
+    pub fn with_reverse_dns(mut self, previous: Option<&Self>) -> Self {
+        let domains = self.crawlers.iter().flat_map(|crawler| &crawler.domains);
+        let previous = previous.and_then(Self::reverse_dns);
+        self.reverse_dns = ReverseDns::new(domains.cloned(), previous);
+        self
+    }
+
+    /// Returns the names of addresses; `None` where no crawler has domains.
+    #[must_use]
+    pub fn reverse_dns(&self) -> Option<&Arc<ReverseDns>> {
+        self.reverse_dns.as_ref()
     }
 
     /// Returns the crawler with this name.
@@ -128,11 +157,41 @@ impl CrawlerRegistry {
         if let Some(crawler) = by_address.find(|crawler| crawler.has(request.client)) {
             return crawler.by(CrawlerProof::Ranges);
         }
-        match (signed, claims.first()) {
-            (SignedBy::Failed(crawler, reason), _) => crawler.unverified(reason),
-            (_, Some((_, crawler))) => crawler.unverified(UnverifiedReason::NoProof),
-            (_, None) => CrawlerStatus::None,
+        let named = self.named_by_dns(&claims, request);
+        match (named, signed, claims.first()) {
+            (Some(Ok(crawler)), ..) => crawler.by(CrawlerProof::ReverseDns),
+            (_, SignedBy::Failed(crawler, reason), _) => crawler.unverified(reason),
+            (Some(Err(fault)), _, Some((_, crawler))) => {
+                crawler.unverified(UnverifiedReason::ReverseDns(fault))
+            }
+            (_, _, Some((_, crawler))) => crawler.unverified(UnverifiedReason::NoProof),
+            (_, _, None) => CrawlerStatus::None,
         }
+    }
+
+    /// Finds the crawler among `claims` in whose domain the client's address has a name, or the reason why there is none. `None` where no
+    /// claimed crawler has domains: then the address is not looked up.
+    fn named_by_dns<'c>(
+        &self,
+        claims: &[CrawlerClaim<'c>],
+        request: &CrawlerRequest<'_>,
+    ) -> Option<Result<&'c KnownCrawler, ReverseDnsFault>> {
+        let dns = self.reverse_dns.as_ref()?;
+        let claimed = claims.iter().map(|(_, crawler)| *crawler);
+        let mut claimed = claimed
+            .filter(|crawler| !crawler.domains.is_empty())
+            .peekable();
+        claimed.peek()?;
+        let names = match dns.names(request.client, request.now) {
+            Ok(names) => names,
+            Err(fault) => return Some(Err(fault)),
+        };
+        let has_name = |crawler: &&KnownCrawler| {
+            let mut names = names.iter();
+            names.any(|name| crawler.domains.iter().any(|domain| domain.contains(name)))
+        };
+        let other = ReverseDnsFault::Names(NamesFault::OtherDomain);
+        Some(claimed.find(has_name).ok_or(other))
     }
 
     fn signed_by(&self, request: &CrawlerRequest<'_>) -> SignedBy<'_> {
@@ -173,7 +232,7 @@ impl CrawlerRegistry {
 mod tests {
     use http::HeaderValue;
 
-    use super::super::{ClientCrawler, CrawlerCondition};
+    use super::super::{ClientCrawler, CrawlerCondition, LookUpResult};
     use super::*;
 
     fn crawler(
@@ -275,6 +334,55 @@ mod tests {
             };
             let found = [&google, &liar, &none].map(|status| condition.takes(status));
             assert_eq!(found, takes, "{of:?} {except:?}");
+        }
+    }
+
+    /// Goal: only claims of crawlers with domains are looked up, and a confirmed name proves the crawler in whose domain it is. Method:
+    /// claims of each kind from one address, before and after its look-up.
+    #[test]
+    fn a_name_proves_the_crawler_of_its_domain() {
+        let with = |name, agent, domain: Option<&str>| {
+            let domains: Vec<HostDomain> = domain.into_iter().map(HostDomain::new).collect();
+            crawler(name, None, &[agent], &[]).with_domains(&domains)
+        };
+        let crawlers = CrawlerRegistry::new(
+            [
+                with("google", "Googlebot", Some("googlebot.com")),
+                with("bing", "bingbot", Some("search.msn.com")),
+                with("scrapy", "Scrapy", None),
+            ],
+            SignedHosts::default(),
+        )
+        .with_reverse_dns(None);
+        let dns = crawlers.reverse_dns().unwrap();
+        dns.serve();
+        let claim = |agent: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+            let client = "192.0.2.1".parse().unwrap();
+            let found = crawlers.identify(&CrawlerRequest::without_target(client, &headers));
+            match found {
+                CrawlerStatus::Unverified(_, reason) => reason.as_str().to_owned(),
+                found => found.value().to_owned(),
+            }
+        };
+        assert_eq!(
+            (claim("curl"), claim("Scrapy")),
+            ("none".into(), "no-proof".into())
+        );
+        assert!(dns.take().is_none());
+        assert_eq!(claim("Googlebot"), "dns-pending");
+        let names = Arc::from(["crawl-1.googlebot.com".into()]);
+        let result = LookUpResult::Confirmed { names, ttl: 300 };
+        dns.take().unwrap().finish(&result, 0);
+        for (agent, wanted) in [
+            ("Googlebot", "google"),
+            ("Scrapy Googlebot", "google"),
+            ("bingbot", "dns-other-domain"),
+            ("Scrapy", "no-proof"),
+            ("curl", "none"),
+        ] {
+            assert_eq!(claim(agent), wanted, "{agent}");
         }
     }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use sluicegate_message_signatures::SignatureFault;
 
+use super::reverse_dns::ReverseDnsFault;
+
 /// The value of clients that claim to be no crawler.
 pub const NONE: &str = "none";
 /// The value of clients that claim to be a crawler and do not prove it.
@@ -25,6 +27,8 @@ pub enum CrawlerProof {
     Ranges,
     /// The request has a signature by a key of the crawler (Web Bot Auth).
     Signature,
+    /// A name of its address is in a domain of the crawler, and has that address.
+    ReverseDns,
 }
 
 /// The reason why a claim is not accepted.
@@ -38,6 +42,8 @@ pub enum UnverifiedReason {
     SignatureAuthority,
     /// Too many signatures from the client's network failed lately.
     SignatureThrottled,
+    /// The names of its address do not prove it.
+    ReverseDns(ReverseDnsFault),
 }
 
 /// The answer for one request.
@@ -61,7 +67,7 @@ impl CrawlerIdentity {
 
 impl CrawlerProof {
     /// Every proof.
-    pub const ALL: [Self; 2] = [Self::Ranges, Self::Signature];
+    pub const ALL: [Self; 3] = [Self::Ranges, Self::Signature, Self::ReverseDns];
 
     /// Returns its name in logs and labels of metrics.
     #[must_use]
@@ -69,6 +75,7 @@ impl CrawlerProof {
         match self {
             Self::Ranges => "ranges",
             Self::Signature => "signature",
+            Self::ReverseDns => "reverse-dns",
         }
     }
 }
@@ -82,6 +89,7 @@ impl UnverifiedReason {
             Self::Signature(fault) => fault.as_str(),
             Self::SignatureAuthority => "signature-authority",
             Self::SignatureThrottled => "signature-throttled",
+            Self::ReverseDns(fault) => fault.as_str(),
         }
     }
 }
