@@ -44,6 +44,7 @@ mod tests {
         let name = HeaderName::from_static("x-request-id");
         let rules = ClientRules {
             signed_hosts: sluicegate_base::crawler::SignedHosts::default(),
+            dns_servers: Vec::new(),
             trusted_proxies: vec!["10.0.0.0/8".parse().expect("a block")],
             client_ip_header: ForwardedSource::XForwardedFor,
             trusted_headers: Vec::new(),

@@ -9,6 +9,7 @@ use super::*;
 fn rules(trusted: &[&str], forwarded: ForwardedSource) -> ClientRules {
     ClientRules {
         signed_hosts: sluicegate_base::crawler::SignedHosts::default(),
+        dns_servers: Vec::new(),
         request_id: None,
         lists: crate::config::rules::ListUse::default(),
         trusted_proxies: trusted.iter().map(|net| net.parse().unwrap()).collect(),

@@ -40,6 +40,8 @@ pub(super) struct ParsedTables {
     crawlers: BTreeMap<Name, CrawlerRules>,
     /// The place of `signed_hosts` in `[client]`.
     signed_hosts: KeyPlace,
+    /// The place of `dns_servers` in `[client]`.
+    dns_servers: KeyPlace,
     /// The block of `[client]` that trusts every address.
     everyone: Option<PlacedValue<IpNet>>,
     admin: Option<PlacedValue<AdminRules>>,
@@ -82,7 +84,8 @@ impl ParsedTables {
         let listeners = listener::read(root.repeated("listener", listener::EXAMPLE));
         let client = root.section("client", "{ trusted_proxies = [\"10.0.0.0/8\"] }");
         let everyone = client::everyone(&client);
-        let signed_hosts = client.place_of("signed_hosts");
+        let [signed_hosts, dns_servers] =
+            ["signed_hosts", "dns_servers"].map(|key| client.place_of(key));
         let client = ClientRules::read(client);
         let geo = GeoRules::read(root.section("geo", geo::EXAMPLE));
         let crawlers = root.named("crawler", crawler::EXAMPLE);
@@ -132,6 +135,7 @@ impl ParsedTables {
             geo,
             crawlers,
             signed_hosts,
+            dns_servers,
             everyone,
             admin,
             log,
@@ -252,6 +256,8 @@ impl ParsedTables {
                 .filter(|(_, rules)| rules.jwks_file.is_some());
             let signing = signing.filter_map(|(name, _)| defined.get(name));
             crawler::check_signed_hosts(client, signing, &self.signed_hosts, report);
+            let crawlers = self.crawlers.values();
+            crawler::check_dns_servers(client, crawlers, &self.dns_servers, report);
         }
         let routes = self.routes.iter().filter_map(|route| route.rules.as_ref());
         let counts_others = |name: &Name| {

@@ -105,6 +105,7 @@ mod tests {
     fn rules() -> ClientRules {
         ClientRules {
             signed_hosts: sluicegate_base::crawler::SignedHosts::default(),
+            dns_servers: Vec::new(),
             request_id: None,
             lists: ListUse::default(),
             trusted_proxies: Vec::new(),

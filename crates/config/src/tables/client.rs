@@ -1,8 +1,10 @@
 //! Declares `[client]`: which peers are believed about the address of a client, and which clients are known.
 
+use std::net::SocketAddr;
+
 use http::{HeaderName, header};
 use ipnet::IpNet;
-use sluicegate_base::bounds::SIGNED_HOSTS;
+use sluicegate_base::bounds::{DNS_SERVERS, SIGNED_HOSTS};
 use sluicegate_base::crawler::SignedHosts;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
 use sluicegate_config_derive::Table;
@@ -26,6 +28,9 @@ const FRAMING: [HeaderName; 5] = [
     header::TRANSFER_ENCODING,
     header::UPGRADE,
 ];
+
+/// The port of DNS servers, RFC 1035 §4.2.
+const DNS_PORT: u16 = 53;
 
 const PROXIES: &str = "[\"10.0.0.0/8\"]";
 
@@ -78,6 +83,16 @@ pub struct ClientRules {
         reader = ListBy(signed_hosts, TEXT)
     )]
     pub signed_hosts: SignedHosts,
+    /// The DNS servers that are asked for the names of crawlers' addresses, at most 3, with a port or without. They are not asked for
+    /// `servers` of origins. Used if a [crawler.NAME] has `domains`. Default: those of /etc/resolv.conf, which is read again every 30
+    /// seconds.
+    #[key(
+        example = "[\"127.0.0.1\"]",
+        shown = "[\"127.0.0.1\", \"[2001:db8::53]:5353\"]",
+        default = Vec::new(),
+        reader = ListBy(dns_servers, TEXT)
+    )]
+    pub dns_servers: Vec<SocketAddr>,
     /// The lists that apply to every route.
     #[part(read = list::uses, keys = ListNames::keys)]
     pub lists: ListUse,
@@ -98,6 +113,38 @@ fn signed_hosts(field: &KeyField<'_>) -> Option<SignedHosts> {
         }
     }
     Some(hosts)
+}
+
+fn dns_servers(field: &KeyField<'_>) -> Option<Vec<SocketAddr>> {
+    let elements = field.elements()?;
+    if elements.len() > DNS_SERVERS {
+        let message = format!("{} DNS servers are too many", elements.len());
+        return field.refuse(message, format!("keep at most {DNS_SERVERS}"));
+    }
+    let mut seen = Vec::new();
+    all(elements.iter().map(|element| {
+        let server = element.parsed(dns_server)?;
+        if seen.contains(&server) {
+            return element.refuse("the server stands here already", "write it once");
+        }
+        seen.push(server);
+        Some(server)
+    }))
+}
+
+fn dns_server(text: &str) -> Result<SocketAddr, ParseError> {
+    let with_port = text.parse::<SocketAddr>().ok();
+    let server = with_port.or_else(|| Some(SocketAddr::new(text.parse().ok()?, DNS_PORT)));
+    let is_reachable = |server: &SocketAddr| {
+        let address = server.ip();
+        server.port() != 0 && !address.is_unspecified() && !address.is_multicast()
+    };
+    server.filter(is_reachable).ok_or_else(|| {
+        ParseError::with_advice(
+            format!("{} is no address of a DNS server", quoted(text)),
+            "write an address with a port or without, as \"127.0.0.1\" or \"[2001:db8::53]:53\"",
+        )
+    })
 }
 
 /// The header that trusted hops use to tell the client's address.

@@ -16,9 +16,12 @@ use sluicegate_base::bounds::{
     CRAWLER_BLOCKS, CRAWLER_NAMES, CRAWLER_RANGE_FILES, CRAWLER_USER_AGENT_BYTES,
     CRAWLER_USER_AGENTS, CRAWLERS,
 };
-use sluicegate_base::crawler::{CrawlerIdentity, KeySet, KnownCrawler, NONE, UNVERIFIED};
+use sluicegate_base::crawler::{
+    CrawlerIdentity, HostDomain, KeySet, KnownCrawler, NONE, UNVERIFIED,
+};
 use sluicegate_config_derive::Table;
 
+use super::crawler_domains;
 use crate::cidr;
 use crate::declaration::{ListBy, ParsedText, ReadBy, TEXT};
 use crate::field::{BROKEN_FILE, KeyField, all, quoted, text_or_warning};
@@ -73,6 +76,16 @@ pub struct CrawlerRules {
     /// previous keys. Needs `signed_hosts` in `[client]`. Default: none.
     #[key(example = "\"crawler.jwks.json\"", reader = ReadBy(jwks_file, TEXT))]
     pub jwks_file: Option<CrawlerKeys>,
+    /// Domains in which the names of its addresses are, at most 16: a client that claims to be this crawler is verified if its address has
+    /// such a name in DNS, and that name the address. Addresses are looked up in the background, so the first requests of each are
+    /// "unverified". Needs `user_agents`. Default: none.
+    #[key(
+        example = "[\"googlebot.com\"]",
+        shown = "[\"googlebot.com\", \"google.com\"]",
+        default = Vec::new(),
+        reader = ListBy(crawler_domains::read, TEXT)
+    )]
+    pub domains: Vec<HostDomain>,
     /// A name shared with other crawlers: `client.crawler` has this value for all of them. Default: none, the value is the crawler's own
     /// name.
     #[key(example = "\"search\"", reader = ParsedText(group))]
@@ -113,6 +126,7 @@ impl CrawlerRules {
         KnownCrawler::new(identity, &self.user_agents)
             .with_ranges(ranges)
             .with_keys(self.jwks_file.as_ref().map(|file| &file.keys))
+            .with_domains(&self.domains)
     }
 }
 
@@ -256,6 +270,22 @@ pub(crate) fn check_signed_hosts<'p>(
     }
 }
 
+/// Warns of DNS servers that nobody asks.
+pub(crate) fn check_dns_servers<'r>(
+    client: &ClientRules,
+    mut crawlers: impl Iterator<Item = &'r CrawlerRules>,
+    place: &KeyPlace,
+    report: &ProblemReport<'_>,
+) {
+    if !client.dns_servers.is_empty() && crawlers.all(|crawler| crawler.domains.is_empty()) {
+        report.unused(
+            place,
+            "DNS servers are named for the addresses of crawlers, and no crawler has domains",
+            "write domains in a [crawler.NAME], or leave dns_servers out",
+        );
+    }
+}
+
 /// Returns the bytes by which a key counts a value, as a row of overrides or an operator names it.
 pub(crate) fn counted_by(text: &str) -> Result<Vec<u8>, ParseError> {
     if is_name(text) {
@@ -272,7 +302,21 @@ fn check_claim(keys: &CrawlerRulesKeys, section: &TableSection<'_>) -> Option<()
         keys.user_agents.as_ref().map(Vec::len),
         keys.ranges.as_ref().map(Vec::len),
     ];
-    let says_nothing = lists.iter().all(|list| *list == Some(0)) && !section.has("jwks_file");
+    if keys
+        .domains
+        .as_ref()
+        .is_some_and(|domains| !domains.is_empty())
+        && lists[0] == Some(0)
+    {
+        section.report.error(
+            &section.place_of("domains"),
+            "the address of every client would be looked up, since nothing says who claims to be this crawler",
+            "write user_agents = [\"Googlebot\"]",
+        );
+        return None;
+    }
+    let is_proved = section.has("jwks_file") || section.has("domains");
+    let says_nothing = lists.iter().all(|list| *list == Some(0)) && !is_proved;
     if says_nothing {
         section.report.absent(
             &section.place,

@@ -17,6 +17,7 @@ pub(super) mod compress;
 mod conditions;
 pub(super) mod cors;
 pub(super) mod crawler;
+mod crawler_domains;
 pub(super) mod defence;
 pub(super) mod error_pages;
 pub(super) mod geo;
