@@ -46,6 +46,7 @@ pub mod replay;
 pub mod request_id;
 mod retry_after;
 mod reusable_timeout;
+pub mod reverse_dns;
 mod rfc3339;
 pub mod snapshot;
 pub mod state;

@@ -215,7 +215,7 @@ impl Snapshot {
             .collect();
         Self {
             geo: geo_databases(&rules),
-            crawlers: crawlers(&rules),
+            crawlers: crawlers(&rules, previous),
             router: RouteTable::compile(&rules.routes),
             generation: previous.map_or(0, |snapshot| snapshot.generation) + 1,
             compiled_at: now,
@@ -254,10 +254,12 @@ fn geo_databases(rules: &Rules) -> GeoDatabases {
     GeoDatabases::new(databases, &rules.geo_fields())
 }
 
-fn crawlers(rules: &Rules) -> CrawlerRegistry {
+/// Returns the crawlers, which keep the names of addresses that were looked up.
+fn crawlers(rules: &Rules, previous: Option<&Snapshot>) -> CrawlerRegistry {
     let crawlers = rules.crawlers.iter();
     let crawlers = crawlers.map(|(name, rules)| rules.crawler(name));
-    CrawlerRegistry::new(crawlers, rules.client.signed_hosts.clone())
+    let previous = previous.map(|snapshot| &snapshot.crawlers);
+    CrawlerRegistry::new(crawlers, rules.client.signed_hosts.clone()).with_reverse_dns(previous)
 }
 
 fn fields_read(rules: &Rules) -> Vec<HeaderName> {

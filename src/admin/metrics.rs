@@ -8,7 +8,8 @@ use super::configuration::ConfigurationView;
 use super::limit_view::{BansView, LimitView, PermitsView};
 use super::snapshot::{AdminSnapshot, ProcessTimes};
 use super::{
-    AdminPage, acme, cache, connections, origin_metrics, pending_writes, replication, store,
+    AdminPage, acme, cache, connections, crawler_look_ups, origin_metrics, pending_writes,
+    replication, store,
 };
 use crate::record::families;
 use crate::state::DirectoryHealth;
@@ -36,6 +37,7 @@ fn text(sampled: AdminSnapshot<'_>) -> Vec<u8> {
     all.extend(replication::families(sampled.replication));
     all.extend(cache::families(sampled.cache));
     all.extend(acme::families(sampled.acme));
+    all.extend(crawler_look_ups::families(sampled.crawler_look_ups));
     all.push(expiry(&sampled.certificates, sampled.times.wall));
     all.extend(origin_metrics::families(&sampled.origins));
     families::text(all)

@@ -31,6 +31,7 @@ mod cache;
 mod certificates;
 mod configuration;
 mod connections;
+mod crawler_look_ups;
 mod events;
 mod explain;
 mod health;

@@ -12,6 +12,7 @@ use super::cache::CacheView;
 use super::certificates::CertificateView;
 use super::configuration::ConfigurationView;
 use super::connections::ConnectionsView;
+use super::crawler_look_ups::CrawlerLookUpsView;
 use super::limit_view::LimitView;
 use super::origin_view::OriginView;
 use crate::config::MemoryPlan;
@@ -44,6 +45,8 @@ pub(super) struct AdminSnapshot<'a> {
     pub acme: Option<AcmeView>,
     /// The state of the cache; `None` where no route caches.
     pub cache: Option<CacheView>,
+    /// The look-ups of crawlers' addresses; `None` where no crawler has domains.
+    pub crawler_look_ups: Option<CrawlerLookUpsView>,
     /// The state of the state directory; `None` without one.
     pub state: Option<DirectoryHealth>,
     /// The state of the link to the store; `None` without one.
@@ -92,6 +95,7 @@ impl<'a> AdminSnapshot<'a> {
             certificates: CertificateView::all(&in_force),
             acme: AcmeView::of(&shared.acme, &in_force.rules),
             cache: CacheView::of(&shared.cache.storage, &in_force),
+            crawler_look_ups: CrawlerLookUpsView::of(&in_force),
             state: process.reloader.storage.condition(),
             store: store.map(|store| store.status()),
             remote_writes: store.map(|store| store.remote_write_stats()),

@@ -4,7 +4,8 @@
 //! of 1,024 for programs that use `select`, which this one does not; the hard limit is the one that the operator set.
 
 use sluicegate_base::bounds::{
-    FEWEST_FILES, FILES_OF_LISTENER, FILES_OF_LISTENER_THREAD, FILES_OF_THREAD, OTHER_FILES,
+    FEWEST_FILES, FILES_OF_LISTENER, FILES_OF_LISTENER_THREAD, FILES_OF_THREAD, LOOK_UPS_IN_FLIGHT,
+    OTHER_FILES,
 };
 
 use crate::config::rules::{LimitRules, OriginRules, Rules};
@@ -44,7 +45,10 @@ impl OwnFiles {
         let in_background: u64 = rules.origins.values().map(in_background).sum();
         Self {
             threads,
-            further: listeners * of_listener + if in_files { counters } else { 0 } + in_background,
+            further: listeners * of_listener
+                + if in_files { counters } else { 0 }
+                + in_background
+                + crawler_look_ups(rules),
         }
     }
 }
@@ -61,6 +65,16 @@ fn checks(origin: &OriginRules) -> u64 {
 /// Returns the number of concurrent name look-ups of an origin: one after the other, each for as long as the resolver takes.
 fn look_ups(origin: &OriginRules) -> u64 {
     u64::from(origin.servers.iter().any(|entry| entry.name.is_some()))
+}
+
+/// Returns the number of concurrent look-ups of crawlers' addresses.
+fn crawler_look_ups(rules: &Rules) -> u64 {
+    let mut crawlers = rules.crawlers.values();
+    if crawlers.any(|crawler| !crawler.domains.is_empty()) {
+        LOOK_UPS_IN_FLIGHT as u64
+    } else {
+        0
+    }
 }
 
 impl OpenFiles {

@@ -85,6 +85,12 @@ impl LogCoverage {
                     coverage.add_lack(format!("list {name}: {NO_CRAWLER}"));
                 }
             }
+        } else if rules.reads_crawlers() {
+            for (name, crawler) in &rules.crawlers {
+                if !crawler.domains.is_empty() {
+                    coverage.notes.push(format!("crawler {name}: {NO_NAMES}"));
+                }
+            }
         }
         if coverage.lacks_values && facts.is_partial {
             coverage.notes.push(LATER_VALUES.to_owned());
@@ -222,6 +228,10 @@ pub(super) fn survey_for(
 /// The note about what a log without crawlers does not decide.
 const NO_CRAWLER: &str = "its crawlers are not judged, since the log has neither crawlers nor user agents; \
      [log] fields = [\"user-agent\"] records these";
+
+/// The note about addresses whose names a replay does not look up.
+const NO_NAMES: &str = "names of addresses are not looked up, so who claims to be it is unverified where neither its ranges \
+     nor crawler_proof in the log prove it";
 
 /// Returns whether lines say which crawler a client is or claims to be.
 fn knows_crawlers(facts: &LogFacts) -> bool {

@@ -13,6 +13,7 @@ use crate::process::GatewayProcess;
 use crate::process::watch::Reloads;
 #[cfg(feature = "otlp")]
 use crate::record::SpanExportService;
+use crate::reverse_dns::{CrawlerNames, LookUpService};
 use crate::state::Maintenance;
 use crate::store::SyncService;
 use crate::supervisor::WatchdogService;
@@ -41,6 +42,14 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
 
     let store = process.shared.in_force(|snapshot| snapshot.store.clone());
     server.add_service(background_service("sync", SyncService(store)));
+
+    let names = process.shared.in_force(|snapshot| {
+        Some(CrawlerNames {
+            names: Arc::clone(snapshot.crawlers.reverse_dns()?),
+            servers: snapshot.rules.client.dns_servers.clone(),
+        })
+    });
+    server.add_service(background_service("reverse-dns", LookUpService(names)));
 
     #[cfg(feature = "otlp")]
     server.add_service(background_service(

@@ -1,0 +1,59 @@
+//! Shows the look-ups of crawlers' addresses, in `/metrics`.
+
+use sluicegate_base::crawler::ReverseDns;
+use sluicegate_telemetry::exposition::SampledFamily;
+
+use crate::snapshot::Snapshot;
+
+/// The look-ups since the start, and what is kept of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CrawlerLookUpsView {
+    /// Look-ups by result.
+    results: Vec<(&'static str, u64)>,
+    /// Requests for which no look-up began, by bound.
+    skipped: Vec<(&'static str, u64)>,
+    /// Addresses in memory, confirmed and others.
+    cached: [(&'static str, usize); 2],
+}
+
+impl CrawlerLookUpsView {
+    /// Samples the look-ups; `None` where no crawler has domains.
+    pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
+        let names: &ReverseDns = snapshot.crawlers.reverse_dns()?;
+        let (confirmed, unconfirmed) = names.cached();
+        Some(Self {
+            results: names.counts().results().collect(),
+            skipped: names.counts().skipped().collect(),
+            cached: [("confirmed", confirmed), ("unconfirmed", unconfirmed)],
+        })
+    }
+}
+
+/// Returns the metrics; none where no crawler has domains.
+pub(super) fn families(view: Option<CrawlerLookUpsView>) -> Vec<SampledFamily> {
+    let Some(view) = view else {
+        return Vec::new();
+    };
+    let mut results = SampledFamily::counter(
+        "sluicegate_crawler_lookups_total",
+        "Look-ups of the names of addresses that claim to be a crawler, by result.",
+    );
+    for (result, count) in view.results {
+        results.push(&[("result", result)], count);
+    }
+    let mut skipped = SampledFamily::counter(
+        "sluicegate_crawler_lookups_skipped_total",
+        "Requests whose address was not looked up, by the bound that prevented it.",
+    );
+    for (bound, count) in view.skipped {
+        skipped.push(&[("bound", bound)], count);
+    }
+    let mut cached = SampledFamily::gauge(
+        "sluicegate_crawler_lookup_addresses",
+        "Addresses whose look-ups are kept, by result.",
+    );
+    for (state, count) in view.cached {
+        cached.push(&[("state", state)], count as u64);
+    }
+    vec![results, skipped, cached]
+}
