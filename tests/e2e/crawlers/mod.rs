@@ -1,5 +1,6 @@
 //! Clients that are crawlers and prove it, and clients that only claim to be one: keys, routes, lists, log, metrics, replay.
 
+mod names;
 mod ranges;
 mod signatures;
 

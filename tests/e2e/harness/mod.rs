@@ -6,6 +6,7 @@ mod chromium;
 mod client;
 #[cfg(feature = "otlp")]
 mod collector;
+pub mod dnsmasq;
 mod driven_clock;
 mod eventually;
 mod flood;
@@ -33,6 +34,7 @@ pub use browser::{Browser, Page};
 pub use client::{Client, Request, Response, Version, delete, get, head, options, post, request};
 #[cfg(feature = "otlp")]
 pub use collector::{Collector, Told};
+pub use dnsmasq::Dnsmasq;
 pub use eventually::{PATIENCE, at_a_pace, eventually, within};
 pub use flood::Flood;
 pub use frameworks::{Framework, FrameworkServer, LIMITED, Reading, python};
