@@ -1,5 +1,7 @@
 //! Seats a key that has no slot: under a lock, in a slot that owes nothing, already charged.
 
+use std::iter;
+
 use arrayvec::ArrayVec;
 
 use crate::algorithm::{RateAt, Word};
@@ -20,6 +22,9 @@ pub(super) struct VacantSlot<'t, const K: usize> {
     pub(super) owner: SlotOwner,
     pub(super) words: [Word; K],
 }
+
+/// The vacant slots of a bucket.
+type VacantSlots<'t, const K: usize> = ArrayVec<VacantSlot<'t, K>, MOST_SLOTS>;
 
 /// The trace of a claim that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -188,10 +193,8 @@ impl<const K: usize> Table<K> {
         account: Option<PayerAccount<'_>>,
     ) -> Result<Option<ChargeOutcome<K>>, LockLost> {
         let is_over = account.is_some_and(|account| account.is_over());
-        let vacancies = self.vacancies_of_both(tag, candidate_buckets, rates_at);
-        let open = vacancies
-            .iter()
-            .filter(|bucket| !is_over || Self::is_roomy(bucket));
+        let vacancies = self.vacancies_in_turn(tag, candidate_buckets, rates_at);
+        let open = vacancies.filter(|bucket| !is_over || Self::is_roomy(bucket));
         for vacancy in open.flatten() {
             let fresh =
                 std::array::from_fn(|rate| rates_at[rate].follow(fresh[rate], vacancy.words[rate]));
@@ -270,22 +273,25 @@ impl<const K: usize> Table<K> {
         })
     }
 
-    /// The slots of both buckets that owe nothing, in the order in which they should be taken.
-    pub(super) fn vacancies_of_both<W: SlotWeight>(
-        &self,
+    /// The slots of both buckets that owe nothing, in the order in which they should be taken. The second bucket is looked at when its
+    /// slots are asked for, or decide the order: most new keys take a slot of the first, and then the other lines are never loaded.
+    pub(super) fn vacancies_in_turn<'t, W: SlotWeight>(
+        &'t self,
         tag: Tag,
-        candidate_buckets: [usize; 2],
-        rates_at: &[W; K],
-    ) -> [ArrayVec<VacantSlot<'_, K>, MOST_SLOTS>; 2] {
-        let mut vacancies =
-            candidate_buckets.map(|bucket_index| self.vacancies(tag, bucket_index, rates_at));
+        [first, second]: [usize; 2],
+        rates_at: &'t [W; K],
+    ) -> impl Iterator<Item = VacantSlots<'t, K>> {
+        let of_first = self.vacancies(tag, first, rates_at);
         // The first bucket while it has room to spare, since that is where a search begins; else the emptier one: two
         // choices keep the fullest bucket close to the average one.
-        let [first, second] = [vacancies[0].len(), vacancies[1].len()];
-        if first <= Bucket::<K>::SPARE && first < second {
-            vacancies.swap(0, 1);
-        }
-        vacancies
+        let has_spare = of_first.len() > Bucket::<K>::SPARE;
+        let of_second = (!has_spare).then(|| self.vacancies(tag, second, rates_at));
+        let (taken, left) = match of_second {
+            Some(of_second) if of_first.len() < of_second.len() => (of_second, Some(of_first)),
+            of_second => (of_first, of_second),
+        };
+        let left = move || left.unwrap_or_else(|| self.vacancies(tag, second, rates_at));
+        iter::once(taken).chain(iter::once_with(left))
     }
 
     /// The slots of a bucket that owe nothing, in the order of `tag`.
@@ -294,7 +300,7 @@ impl<const K: usize> Table<K> {
         tag: Tag,
         bucket_index: usize,
         rates_at: &[W; K],
-    ) -> ArrayVec<VacantSlot<'_, K>, MOST_SLOTS> {
+    ) -> VacantSlots<'_, K> {
         let bucket = self.memory.bucket(bucket_index);
         let vacancy = |slot| {
             let place = SlotPlace {
@@ -320,7 +326,9 @@ impl<const K: usize> Table<K> {
                 words,
             })
         };
-        TableMemory::<K>::order(tag).filter_map(vacancy).collect()
+        let mut vacancies = VacantSlots::new();
+        TableMemory::<K>::order(tag).for_each(|slot| vacancies.extend(vacancy(slot)));
+        vacancies
     }
 }
 

@@ -148,9 +148,8 @@ impl<const K: usize> TableMemory<K> {
     /// The slots of a bucket in the order in which a new key takes them: those that are looked at first.
     #[inline]
     pub(super) fn order(tag: Tag) -> impl Iterator<Item = usize> + Clone {
-        Bucket::<K>::halves(tag)
-            .into_iter()
-            .flat_map(|half| half.first..=half.last)
+        let [near, far] = Bucket::<K>::halves(tag).map(|half| half.first..half.last + 1);
+        near.chain(far)
     }
 }
 

@@ -187,8 +187,8 @@ impl Table<1> {
         first: impl Fn(Word, CandidateBucket) -> Word,
     ) -> ClaimOutcome {
         let vacancies =
-            self.vacancies_of_both(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
-        for vacancy in vacancies.iter().flatten() {
+            self.vacancies_in_turn(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
+        for vacancy in vacancies.flatten() {
             let [before] = vacancy.words;
             let candidate = if vacancy.place.bucket_index == at.candidate_buckets[0] {
                 CandidateBucket::First
@@ -240,9 +240,9 @@ impl Table<1> {
 
     /// Returns whether a key without a slot would get one.
     pub(crate) fn has_room(&self, at: KeyAddress, weigh: &impl SlotWeight) -> bool {
-        let vacancies =
-            self.vacancies_of_both(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
-        vacancies.iter().any(|bucket| !bucket.is_empty())
+        let mut vacancies =
+            self.vacancies_in_turn(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
+        vacancies.any(|bucket| !bucket.is_empty())
     }
 
     pub(crate) fn counts(&self) -> &StatCounters {
