@@ -17,6 +17,7 @@ WORKDIR /build
 # Dependencies change seldom and take most of the time: the first of the two builds has them from the manifests and empty sources, in
 # a layer of their own. Every target that a manifest names by path must exist, so those get an empty file too.
 COPY Cargo.toml Cargo.lock ./
+COPY patches patches
 COPY --from=manifests /crates crates
 COPY packaging/guided.sh packaging/
 RUN for crate in . crates/*; do \

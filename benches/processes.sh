@@ -21,7 +21,9 @@ if [ "${guided:-no}" = yes ]; then
     release=${CARGO_TARGET_DIR:-target}/guided
 else
     echo "building the release profile (several minutes the first time)" >&2
-    cargo build --release --locked --bin sluicegate --example "${example:-bare}" >&2
+    cargo build --release --locked --bin sluicegate >&2
+    # Apart: a build with an example has the features of [dev-dependencies], such as the test clock of tokio.
+    cargo build --release --locked --example "${example:-bare}" >&2
     release=${CARGO_TARGET_DIR:-target}/release
 fi
 

@@ -31,14 +31,19 @@ done
 target=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)
 made=$target/guided
 host=$(rustc -vV | sed -n 's/^host: //p')
-wanted="--bin sluicegate"
-[ "$bare" = no ] || wanted="$wanted --example bare"
 mkdir -p "$made"
 
 # With a target of its own name the flags are not for build scripts and macros, which would count too.
 build() { # DIRECTORY FLAGS
-    # shellcheck disable=SC2086 # several words
-    RUSTFLAGS="${RUSTFLAGS:-} $2" CARGO_TARGET_DIR="$made/$1" cargo build --release --locked --features otlp --target "$host" $wanted
+    build_one "$1" "$2" --bin sluicegate
+    # Apart: a build with an example has the features of [dev-dependencies], such as the test clock of tokio.
+    [ "$bare" = no ] || build_one "$1" "$2" --example bare
+}
+
+build_one() { # DIRECTORY FLAGS TARGET...
+    local directory=$1 flags=$2
+    shift 2
+    RUSTFLAGS="${RUSTFLAGS:-} $flags" CARGO_TARGET_DIR="$made/$directory" cargo build --release --locked --features otlp --target "$host" "$@"
 }
 
 echo "==> the build that counts" >&2
