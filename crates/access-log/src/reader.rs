@@ -407,6 +407,23 @@ mod tests {
         (found, reader.stats())
     }
 
+    /// Goal: a line that comes too late for its second is not before those of that second which were returned, spread or not. Method: a
+    /// line of the first second behind one that is minutes later.
+    #[test]
+    fn a_late_line_is_not_before_its_second() {
+        let text = [line(0, 1), line(0, 2), line(200, 3), line(0, 4)].concat();
+        for (spread, second) in [(TimeSpread::AsLogged, 0), (TimeSpread::OverSecond, 500)] {
+            let options = ReadOptions {
+                spread,
+                ..ReadOptions::default()
+            };
+            let (found, _) = read(std::slice::from_ref(&text), &options);
+            let times = [(0, 1), (second, 2), (second, 4), (200_000, 3)];
+            let times = times.map(|(time, client)| (time, format!("/{client}")));
+            assert_eq!(found, times);
+        }
+    }
+
     /// Goal: times say which order requests have, and whether they were too late. Method: a line two minutes out of order, one more than
     /// that, a broken one, and an empty log beside.
     #[test]

@@ -136,7 +136,7 @@ impl ReorderBuffer {
             return false;
         };
         self.held_bytes -= next.held();
-        next.sort(self.spread);
+        next.sort(self.spread, self.floor);
         self.floor = self
             .floor
             .max(next.order.last().map_or(0, |(time, _)| *time));
@@ -269,7 +269,8 @@ impl SecondBucket {
         span
     }
 
-    fn sort(&mut self, spread: TimeSpread) {
+    /// Sorts the requests, of which none is earlier than `floor`.
+    fn sort(&mut self, spread: TimeSpread, floor: u64) {
         let indexes = (0..).zip(&self.requests);
         self.order
             .extend(indexes.map(|(index, request): (u32, _)| (request.time, index)));
@@ -277,8 +278,11 @@ impl SecondBucket {
             self.order.sort_unstable();
         }
         if spread == TimeSpread::OverSecond {
-            let step = SECOND / (self.order.len() as u64).max(1);
-            let begin = self.second * SECOND;
+            // Late requests have what is left of a second that was returned.
+            let start = self.second * SECOND;
+            let begin = floor.max(start);
+            let left = SECOND.saturating_sub(begin - start);
+            let step = left / (self.order.len() as u64).max(1);
             for ((time, _), turn) in self.order.iter_mut().zip(0_u64..) {
                 *time = begin + turn * step;
             }
