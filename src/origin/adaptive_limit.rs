@@ -23,15 +23,13 @@ use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
 
 use super::client_counts::{ClientCounts, ClientTag, CountedAt};
-use super::gradient::{GradientState, LatencyWindow};
+use super::gradient::{self, GradientState, LatencyWindow};
 use crate::config::rules::AdaptiveConcurrencyRules;
 
 /// Requests that one client may have for each place that is free.
 const HEAVY: u32 = 2;
 /// The least length of a window, in latencies without a queue.
 const LATENCIES: u32 = 3;
-/// The least number of requests of a window.
-const SAMPLES: u32 = 10;
 /// Bits of the sum of latencies, in microseconds, of which twelve days fit: the latencies of a window's requests are parts of that window,
 /// so their sum is at most its length times the limit, a minute times 10,000.
 const SUM_BITS: u32 = 40;
@@ -152,7 +150,7 @@ impl AdaptiveLimit {
         let requests = requests + u64::from(counts.failed.load(Ordering::Relaxed));
         // Of a shorter window, only the fastest requests that began in it would have been answered by its end.
         let least = rules.window.max(self.baseline() * LATENCIES);
-        if length < least || requests < SAMPLES.into() {
+        if length < least || requests < gradient::SAMPLES.into() {
             return;
         }
         let mut state = match self.state.try_lock() {
@@ -162,6 +160,10 @@ impl AdaptiveLimit {
             Err(TryLockError::WouldBlock) => return,
         };
         if counts.began.load(Ordering::Relaxed) != began {
+            return;
+        }
+        let is_short = length < least * gradient::PROBE_WINDOWS;
+        if state.is_probe() && is_short && requests < gradient::PROBE_SAMPLES.into() {
             return;
         }
         let peak = counts.peak.swap(self.waiting(), Ordering::Relaxed);

@@ -15,8 +15,8 @@
 //! | is faster otherwise | falls a quarter of the way |
 //! | is slower otherwise | stays |
 //!
-//! A *probe* is a window at half the limit, after [`PROBE_AFTER`] windows that used the limit, or [`SHRINKS`] in which it shrank by much. A
-//! shorter queue at half the limit would make the server faster. Where it does not, there was none: the server itself is slower, and the
+//! A *probe* is a long window at half the limit, after [`PROBE_AFTER`] windows that used the limit, or [`SHRINKS`] that shrank it by much.
+//! A shorter queue at half the limit would make the server faster. Where it does not, there was none: the server itself is slower, and the
 //! limit returns to what it was before it shrank.
 //!
 //! # Invariants
@@ -31,6 +31,11 @@ use std::time::Duration;
 
 use crate::config::rules::AdaptiveConcurrencyRules;
 
+/// The least number of requests of a window.
+pub(super) const SAMPLES: u32 = 10;
+/// The same of a probe, whose latency counts until the next one, and the windows after which it ends with fewer.
+pub(super) const PROBE_SAMPLES: u32 = 40;
+pub(super) const PROBE_WINDOWS: u32 = 4;
 /// The least part of the limit that a window has to use in order that the limit grows. A client alone uses two thirds.
 const USED: f64 = 0.6;
 /// The largest part of the limit at which a slower server has no queue of the gateway's making (invariant 3).
@@ -51,7 +56,7 @@ pub(super) const PROBE_AFTER: u32 = 60;
 /// Windows before the next probe where one found the server faster than this part of the baseline: the limit was so large that half of
 /// it still had a queue.
 const PROBE_AGAIN: u32 = 10;
-const FASTER: f64 = 0.8;
+const FASTER: f64 = 0.9;
 /// Windows in a row in which the limit shrank before a probe, and the part of it that is left then. A limit that found the server shrinks
 /// by little after it grew.
 pub(super) const SHRINKS: u32 = 5;
@@ -107,6 +112,11 @@ impl GradientState {
     pub(super) fn limit(&self) -> u32 {
         // Between 1 and 10,000, so the conversion is exact but for the fraction.
         self.limit.max(1.0) as u32
+    }
+
+    /// Returns whether the present window is a probe.
+    pub(super) fn is_probe(&self) -> bool {
+        self.probe.is_some()
     }
 
     /// Returns the latency of the server without a queue.
