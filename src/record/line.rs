@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use sluicegate_base::address::address_text;
 use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
-use sluicegate_base::crawler::CrawlerStatus;
 use sluicegate_base::geo::GeoField;
 use sluicegate_limiter::{KeyHash, KeyPlacement, Verdict};
 use sluicegate_telemetry::escape::{Truncation, escape, escape_cut};
@@ -26,9 +25,9 @@ use crate::client::TlsFacts;
 use crate::config::rules::{LogFormat, LogRules};
 use crate::rejection::{LimitRejection, RejectionReason};
 
-use super::combined;
 use super::former_names::{self, RenamedFields};
 use super::outcome::{OriginUse, Outcome};
+use super::{combined, crawler_fields};
 
 /// Bytes of a target that are logged; the rest is cut, marked by `…` and by `target_bytes`.
 pub const MAX_TARGET: usize = 2048;
@@ -62,7 +61,9 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     into.push(b'"');
     address(into, b",\"client\":\"", outcome.client);
     place(into, outcome);
-    crawler(into, outcome);
+    if let Some(status) = outcome.crawler {
+        crawler_fields::write(into, status);
+    }
     if let Some(trace) = &outcome.trace {
         plain(into, b",\"trace_id\":\"", trace.id().text().as_bytes());
         plain(into, b"\",\"span_id\":\"", &digits_of_u64(trace.span()));
@@ -127,29 +128,6 @@ fn place(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
             GeoField::Asn => b",\"asn\":\"",
         };
         text(into, before, place.text(*field).as_bytes());
-    }
-}
-
-/// Writes the crawler that the client is or claims to be, where something has read it.
-fn crawler(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
-    let Some(status) = outcome.crawler else {
-        return;
-    };
-    match status {
-        CrawlerStatus::Verified(crawler, proof) => {
-            text(into, b",\"crawler\":\"", crawler.name.as_bytes());
-            text(into, b",\"crawler_proof\":\"", proof.as_str().as_bytes());
-        }
-        CrawlerStatus::None | CrawlerStatus::Unverified(..) => {
-            text(into, b",\"crawler\":\"", status.value().as_bytes());
-            if let Some(claimed) = status.crawler() {
-                text(into, b",\"crawler_claim\":\"", claimed.name.as_bytes());
-            }
-            if let CrawlerStatus::Unverified(_, reason) = status {
-                let reason = reason.as_str().as_bytes();
-                text(into, b",\"crawler_reason\":\"", reason);
-            }
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use sluicegate_telemetry::otlp::SpanQueue;
 
 pub mod access_log;
 mod combined;
+mod crawler_fields;
 mod crawler_requests;
 mod descriptor_fields;
 pub(crate) mod families;
