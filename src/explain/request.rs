@@ -311,7 +311,11 @@ fn crawler_text(snapshot: &Snapshot, request: &CrawlerRequest<'_>) -> Option<Str
                 other => format!("it claims to be {name}: {}", other.as_str()),
             }
         }
-        CrawlerStatus::Verified(crawler, CrawlerProof::ReverseDns) => {
+        CrawlerStatus::Verified(crawler, CrawlerProof::ReverseDns(Some(name))) => {
+            let of = &crawler.name;
+            format!("its address has the name {name} in a domain of {of}")
+        }
+        CrawlerStatus::Verified(crawler, CrawlerProof::ReverseDns(None)) => {
             format!("its address has a name in a domain of {}", crawler.name)
         }
         CrawlerStatus::Verified(crawler, CrawlerProof::Signature) => {

@@ -10,7 +10,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 use super::outcome::Outcome;
 
 /// The results of one crawler: its proofs, and the claims without one.
-const RESULTS: usize = CrawlerProof::ALL.len() + 1;
+const RESULTS: usize = CrawlerProof::COUNT + 1;
 
 /// The counts, by the crawler's name. A name comes from the configuration, so no client adds one.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl CrawlerRequestCounts {
             "Requests of clients that are crawlers or claim to be one, by crawler and by what proved it.",
         );
         let counts = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let proofs = CrawlerProof::ALL.map(CrawlerProof::as_str);
+        let proofs = CrawlerProof::all().each_ref().map(CrawlerProof::as_str);
         for (name, of) in &*counts {
             for (result, count) in proofs.into_iter().chain([UNVERIFIED]).zip(of) {
                 let count = count.load(Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl CrawlerRequestCounts {
 /// Returns the index of a result.
 fn result(status: &CrawlerStatus) -> usize {
     match status {
-        CrawlerStatus::Verified(_, proof) => *proof as usize,
-        CrawlerStatus::None | CrawlerStatus::Unverified(..) => CrawlerProof::ALL.len(),
+        CrawlerStatus::Verified(_, proof) => proof.index(),
+        CrawlerStatus::None | CrawlerStatus::Unverified(..) => CrawlerProof::COUNT,
     }
 }

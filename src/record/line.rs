@@ -402,7 +402,7 @@ pub(super) fn text(into: &mut Vec<u8>, before: &[u8], value: &[u8]) {
 }
 
 /// Writes at most `cap` bytes of a value that a client chose, escaped, and the closing quote.
-fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Truncation {
+pub(super) fn text_cut(into: &mut Vec<u8>, before: &[u8], value: &[u8], cap: usize) -> Truncation {
     into.extend_from_slice(before);
     let cut = escape_cut(into, value, cap);
     into.push(b'"');

@@ -50,7 +50,7 @@ fn recorded(
     };
     let name = text("crawler")?;
     let proof = text("crawler_proof");
-    let mut proofs = CrawlerProof::ALL.into_iter();
+    let mut proofs = CrawlerProof::all().into_iter();
     if let Some(proof) = proofs.find(|known| proof == Some(known.as_str()))
         && let Some(crawler) = snapshot.crawlers.named(name)
     {

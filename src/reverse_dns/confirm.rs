@@ -32,7 +32,7 @@ where
         return unconfirmed(NamesFault::OtherDomain, reverse.ttl);
     }
     let mut ttl = reverse.ttl;
-    let mut names: Vec<Box<str>> = Vec::new();
+    let mut names: Vec<Arc<str>> = Vec::new();
     let mut failure = None;
     for name in named {
         let answer = ask(DnsQuestion::for_addresses(&name, address)?).await;

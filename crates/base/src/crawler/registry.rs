@@ -159,7 +159,7 @@ impl CrawlerRegistry {
         }
         let named = self.named_by_dns(&claims, request);
         match (named, signed, claims.first()) {
-            (Some(Ok(crawler)), ..) => crawler.by(CrawlerProof::ReverseDns),
+            (Some(Ok((crawler, name))), ..) => crawler.by(CrawlerProof::ReverseDns(Some(name))),
             (_, SignedBy::Failed(crawler, reason), _) => crawler.unverified(reason),
             (Some(Err(fault)), _, Some((_, crawler))) => {
                 crawler.unverified(UnverifiedReason::ReverseDns(fault))
@@ -169,13 +169,13 @@ impl CrawlerRegistry {
         }
     }
 
-    /// Finds the crawler among `claims` in whose domain the client's address has a name, or the reason why there is none. `None` where no
-    /// claimed crawler has domains: then the address is not looked up.
+    /// Finds the crawler among `claims` in whose domain the client's address has a name, with that name, or the reason why there is none.
+    /// `None` where no claimed crawler has domains: then the address is not looked up.
     fn named_by_dns<'c>(
         &self,
         claims: &[CrawlerClaim<'c>],
         request: &CrawlerRequest<'_>,
-    ) -> Option<Result<&'c KnownCrawler, ReverseDnsFault>> {
+    ) -> Option<Result<(&'c KnownCrawler, Arc<str>), ReverseDnsFault>> {
         let dns = self.reverse_dns.as_ref()?;
         let claimed = claims.iter().map(|(_, crawler)| *crawler);
         let mut claimed = claimed
@@ -186,12 +186,13 @@ impl CrawlerRegistry {
             Ok(names) => names,
             Err(fault) => return Some(Err(fault)),
         };
-        let has_name = |crawler: &&KnownCrawler| {
+        let named = |crawler: &'c KnownCrawler| {
             let mut names = names.iter();
-            names.any(|name| crawler.domains.iter().any(|domain| domain.contains(name)))
+            let is_in = |name: &&Arc<str>| crawler.domains.iter().any(|of| of.contains(name));
+            Some((crawler, Arc::clone(names.find(is_in)?)))
         };
         let other = ReverseDnsFault::Names(NamesFault::OtherDomain);
-        Some(claimed.find(has_name).ok_or(other))
+        Some(claimed.find_map(named).ok_or(other))
     }
 
     fn signed_by(&self, request: &CrawlerRequest<'_>) -> SignedBy<'_> {
@@ -349,6 +350,7 @@ mod tests {
             [
                 with("google", "Googlebot", Some("googlebot.com")),
                 with("bing", "bingbot", Some("search.msn.com")),
+                with("archive", "archiver", Some("archive.test")),
                 with("scrapy", "Scrapy", None),
             ],
             SignedHosts::default(),
@@ -363,7 +365,10 @@ mod tests {
             let found = crawlers.identify(&CrawlerRequest::without_target(client, &headers));
             match found {
                 CrawlerStatus::Unverified(_, reason) => reason.as_str().to_owned(),
-                found => found.value().to_owned(),
+                CrawlerStatus::Verified(crawler, proof) => {
+                    format!("{} by {}", crawler.name, proof.hostname().unwrap_or("-"))
+                }
+                CrawlerStatus::None => "none".to_owned(),
             }
         };
         assert_eq!(
@@ -372,13 +377,16 @@ mod tests {
         );
         assert!(dns.take().is_none());
         assert_eq!(claim("Googlebot"), "dns-pending");
-        let names = Arc::from(["crawl-1.googlebot.com".into()]);
+        // The first name is another crawler's.
+        let names = ["a.search.msn.com", "crawl-1.googlebot.com"].map(Arc::from);
+        let names = Arc::from(names);
         let result = LookUpResult::Confirmed { names, ttl: 300 };
         dns.take().unwrap().finish(&result, 0);
         for (agent, wanted) in [
-            ("Googlebot", "google"),
-            ("Scrapy Googlebot", "google"),
-            ("bingbot", "dns-other-domain"),
+            ("Googlebot", "google by crawl-1.googlebot.com"),
+            ("Scrapy Googlebot", "google by crawl-1.googlebot.com"),
+            ("bingbot", "bing by a.search.msn.com"),
+            ("archiver", "dns-other-domain"),
             ("Scrapy", "no-proof"),
             ("curl", "none"),
         ] {

@@ -21,14 +21,14 @@ pub struct CrawlerIdentity {
 }
 
 /// The proof that a client is a crawler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrawlerProof {
     /// Its address is in a block that the crawler's operator publishes.
     Ranges,
     /// The request has a signature by a key of the crawler (Web Bot Auth).
     Signature,
-    /// A name of its address is in a domain of the crawler, and has that address.
-    ReverseDns,
+    /// This name of its address is in a domain of the crawler, and has that address. `None` where a log has the proof without the name.
+    ReverseDns(Option<Arc<str>>),
 }
 
 /// The reason why a claim is not accepted.
@@ -66,16 +66,41 @@ impl CrawlerIdentity {
 }
 
 impl CrawlerProof {
-    /// Every proof.
-    pub const ALL: [Self; 3] = [Self::Ranges, Self::Signature, Self::ReverseDns];
+    /// The number of proofs.
+    pub const COUNT: usize = 3;
+
+    /// Returns every proof, in the order of [`CrawlerProof::index`].
+    #[must_use]
+    pub const fn all() -> [Self; Self::COUNT] {
+        [Self::Ranges, Self::Signature, Self::ReverseDns(None)]
+    }
+
+    /// Returns its index in [`CrawlerProof::all`].
+    #[must_use]
+    pub const fn index(&self) -> usize {
+        match self {
+            Self::Ranges => 0,
+            Self::Signature => 1,
+            Self::ReverseDns(_) => 2,
+        }
+    }
 
     /// Returns its name in logs and labels of metrics.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Ranges => "ranges",
             Self::Signature => "signature",
-            Self::ReverseDns => "reverse-dns",
+            Self::ReverseDns(_) => "reverse-dns",
+        }
+    }
+
+    /// Returns the name that proves it; `None` where something else does.
+    #[must_use]
+    pub fn hostname(&self) -> Option<&str> {
+        match self {
+            Self::ReverseDns(hostname) => hostname.as_deref(),
+            Self::Ranges | Self::Signature => None,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::bounds::{
 };
 
 /// The names of an address that have the address themselves, in lower case and without the root dot.
-pub type ConfirmedNames = Arc<[Box<str>]>;
+pub type ConfirmedNames = Arc<[Arc<str>]>;
 
 /// The result of one look-up. Times to live are in seconds, as DNS gives them.
 #[derive(Clone, Debug, PartialEq, Eq)]
