@@ -5,13 +5,17 @@ use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::snapshot::Snapshot;
 
-/// The look-ups since the start, and what is kept of them.
+/// The look-ups since the start and at present, and what is kept of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CrawlerLookUpsView {
     /// Look-ups by result.
     results: Vec<(&'static str, u64)>,
     /// Requests for which no look-up began, by bound.
     skipped: Vec<(&'static str, u64)>,
+    /// Look-ups in flight.
+    in_flight: u64,
+    /// Look-ups that wait, beside known crawlers and elsewhere.
+    waiting: [(&'static str, usize); 2],
     /// Addresses in memory, confirmed and others.
     cached: [(&'static str, usize); 2],
 }
@@ -21,9 +25,12 @@ impl CrawlerLookUpsView {
     pub(super) fn of(snapshot: &Snapshot) -> Option<Self> {
         let names: &ReverseDns = snapshot.crawlers.reverse_dns()?;
         let (confirmed, unconfirmed) = names.cached();
+        let (known, unknown) = names.waiting();
         Some(Self {
             results: names.counts().results().collect(),
             skipped: names.counts().skipped().collect(),
+            in_flight: names.counts().in_flight(),
+            waiting: [("known", known), ("unknown", unknown)],
             cached: [("confirmed", confirmed), ("unconfirmed", unconfirmed)],
         })
     }
@@ -48,6 +55,18 @@ pub(super) fn families(view: Option<CrawlerLookUpsView>) -> Vec<SampledFamily> {
     for (bound, count) in view.skipped {
         skipped.push(&[("bound", bound)], count);
     }
+    let in_flight = SampledFamily::gauge(
+        "sluicegate_crawler_lookups_in_flight",
+        "Look-ups that have begun and not ended.",
+    )
+    .series(&[], view.in_flight);
+    let mut waiting = SampledFamily::gauge(
+        "sluicegate_crawler_lookups_waiting",
+        "Addresses that wait for their look-up, by whether their network has a confirmed address.",
+    );
+    for (network, count) in view.waiting {
+        waiting.push(&[("network", network)], count as u64);
+    }
     let mut cached = SampledFamily::gauge(
         "sluicegate_crawler_lookup_addresses",
         "Addresses whose look-ups are kept, by result.",
@@ -55,5 +74,5 @@ pub(super) fn families(view: Option<CrawlerLookUpsView>) -> Vec<SampledFamily> {
     for (state, count) in view.cached {
         cached.push(&[("state", state)], count as u64);
     }
-    vec![results, skipped, cached]
+    vec![results, skipped, in_flight, waiting, cached]
 }

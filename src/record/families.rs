@@ -30,6 +30,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     all.push(recorder.metrics.descriptor_fields.family());
     all.push(recorder.metrics.geo_lookups.family());
     all.push(recorder.metrics.crawler_requests.family());
+    all.push(recorder.metrics.crawler_look_ups.family());
     all.extend(access_log(recorder));
     #[cfg(feature = "otlp")]
     all.extend(super::spans::families(&recorder.spans));

@@ -24,6 +24,7 @@ use super::geo_lookups::GeoLookupCounts;
 use super::handshakes::HandshakeCounts;
 use super::limit_counters::{LimitCells, LimitCounter, LimitSums};
 use super::line::micros;
+use super::look_up_durations::LookUpDurations;
 use super::outcome::{CacheUse, Outcome, RequestDisposition};
 use super::proxy_headers::ProxyHeaderCounts;
 use super::store_calls::StoreCallCounts;
@@ -69,6 +70,8 @@ pub struct RequestMetrics {
     pub(super) geo_lookups: GeoLookupCounts,
     /// Counts requests of crawlers.
     pub(super) crawler_requests: CrawlerRequestCounts,
+    /// Counts look-ups of crawlers' addresses by duration.
+    pub crawler_look_ups: Arc<LookUpDurations>,
     /// Counts requests that untrusted peers forward.
     pub untrusted_forwarding: UntrustedForwarding,
     /// Counts fields of descriptors that have no effect.

@@ -2,6 +2,7 @@
 //!
 //! # Limits
 //! [`LOOK_UPS_PER_SECOND`] begin within a second, and [`LOOK_UPS_IN_FLIGHT`] are in flight, in all, whatever clients, zones and servers do.
+//! An address stays in the queue until both let its look-up begin.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,7 @@ use super::confirm::confirm;
 use super::system_servers::SystemServers;
 use super::transport::ask;
 use crate::in_force::InForce;
+use crate::record::LookUpDurations;
 
 /// The pause after which a reload is noticed while nothing is to do.
 const LOOK: Duration = Duration::from_secs(1);
@@ -39,7 +41,12 @@ pub struct CrawlerNames {
 }
 
 /// Looks up the names of the configuration in force.
-pub struct LookUpService(pub InForce<Option<CrawlerNames>>);
+pub struct LookUpService {
+    /// The names; `None` where no crawler has domains.
+    pub crawlers: InForce<Option<CrawlerNames>>,
+    /// The durations of all look-ups.
+    pub durations: Arc<LookUpDurations>,
+}
 
 #[async_trait]
 impl BackgroundService for LookUpService {
@@ -50,8 +57,9 @@ impl BackgroundService for LookUpService {
         let mut pace = interval(Duration::from_secs(1) / LOOK_UPS_PER_SECOND);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Until the process ends: requests come while it drains.
-        loop {
-            let Some(crawlers) = self.0.load() else {
+        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+            pace.tick().await;
+            let Some(crawlers) = self.crawlers.load() else {
                 sleep(LOOK).await;
                 continue;
             };
@@ -65,13 +73,11 @@ impl BackgroundService for LookUpService {
                 [] => system.current().to_vec(),
                 servers => servers.to_vec(),
             };
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
-            pace.tick().await;
-            let failures = Arc::clone(&failures);
+            let (failures, durations) = (Arc::clone(&failures), Arc::clone(&self.durations));
             tokio::spawn(async move {
+                let begun = clock::now();
                 look_up_names(look_up, &servers, &failures).await;
+                durations.note(clock::since(begun));
                 drop(place);
             });
         }

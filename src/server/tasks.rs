@@ -49,7 +49,11 @@ pub(super) fn add(server: &mut Server, process: &Arc<GatewayProcess>, hangup: &A
             servers: snapshot.rules.client.dns_servers.clone(),
         })
     });
-    server.add_service(background_service("reverse-dns", LookUpService(names)));
+    let look_ups = LookUpService {
+        crawlers: names,
+        durations: Arc::clone(&process.shared.recorder.metrics.crawler_look_ups),
+    };
+    server.add_service(background_service("reverse-dns", look_ups));
 
     #[cfg(feature = "otlp")]
     server.add_service(background_service(

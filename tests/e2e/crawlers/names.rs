@@ -120,6 +120,16 @@ async fn an_address_is_verified_once_its_name_was_looked_up() {
     };
     assert_eq!(requests("reverse-dns"), 21.0);
     assert_eq!(look_ups(&gateway, "confirmed").await, 1.0);
+    let duration = "sluicegate_crawler_lookup_duration_seconds";
+    assert_eq!(metrics.sum(&format!("{duration}_count"), &[]), 1.0);
+    let seconds = metrics.sum(&format!("{duration}_sum"), &[]);
+    assert!(seconds > 0.0 && seconds < 4.0, "{seconds}");
+    let waiting = "sluicegate_crawler_lookups_waiting";
+    let in_flight = "sluicegate_crawler_lookups_in_flight";
+    assert_eq!(
+        (metrics.sum(waiting, &[]), metrics.sum(in_flight, &[])),
+        (0.0, 0.0)
+    );
     let cached = [("state", "confirmed")];
     assert_eq!(
         metrics.sum("sluicegate_crawler_lookup_addresses", &cached),
@@ -240,6 +250,24 @@ async fn a_silent_resolver_delays_nobody() {
         assert_eq!(client.send(person).await.status, 204);
     }
     assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    // Both bounds are reached, and shown: 32 look-ups hold for four seconds, and further claims fill the queue.
+    let mut networks = 0..;
+    eventually("32 are in flight, 64 wait", async || {
+        let metrics = gateway.metrics().await;
+        let in_flight = metrics.sum("sluicegate_crawler_lookups_in_flight", &[]);
+        let waiting = |network| {
+            let labels = [("network", network)];
+            metrics.sum("sluicegate_crawler_lookups_waiting", &labels)
+        };
+        assert!(in_flight <= 32.0 && waiting("unknown") <= 64.0);
+        assert_eq!(waiting("known"), 0.0);
+        for network in networks.by_ref().take(20) {
+            let address = format!("10.{}.{}.1", network / 256, network % 256);
+            assert_eq!(client.send(claims(&address)).await.status, 203);
+        }
+        (in_flight == 32.0 && waiting("unknown") == 64.0).then_some(())
+    })
+    .await;
     eventually("look-ups fail", async || {
         (look_ups(&gateway, "failed").await >= 32.0).then_some(())
     })
@@ -252,6 +280,10 @@ async fn a_silent_resolver_delays_nobody() {
         "{asked} in {rounds} rounds"
     );
     let metrics = gateway.metrics().await;
+    // Each had two questions without an answer in two seconds.
+    let duration = "sluicegate_crawler_lookup_duration_seconds";
+    let [count, seconds] = ["count", "sum"].map(|of| metrics.sum(&format!("{duration}_{of}"), &[]));
+    assert!(count > 0.0 && seconds > 3.9 * count, "{count}, {seconds} s");
     let full = [("bound", "queue")];
     assert!(metrics.sum("sluicegate_crawler_lookups_skipped_total", &full) > 0.0);
     assert!(

@@ -1,4 +1,4 @@
-//! Counts the look-ups of a process by result, and those that a bound prevented.
+//! Counts the look-ups of a process: those in flight, those that ended by result, and those that a bound prevented.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +21,7 @@ pub(super) enum LookUpBound {
 pub struct LookUpCounts {
     results: [AtomicU64; RESULTS.len()],
     skipped: [AtomicU64; BOUNDS.len()],
+    in_flight: AtomicU64,
 }
 
 /// The results as metrics name them.
@@ -45,6 +46,21 @@ impl LookUpCounts {
 
     pub(super) fn skip(&self, bound: LookUpBound) {
         increment(self.skipped.get(bound as usize));
+    }
+
+    pub(super) fn begin(&self) {
+        increment(Some(&self.in_flight));
+    }
+
+    pub(super) fn end(&self) {
+        // Relaxed: as in `increment`. Each call follows one of `begin`, so the count is not below 0.
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of look-ups that began and did not end.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        read(&self.in_flight)
     }
 
     /// Returns the look-ups that ended, by result.

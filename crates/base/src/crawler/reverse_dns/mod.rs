@@ -179,6 +179,7 @@ impl ReverseDns {
     #[must_use]
     pub fn take(self: &Arc<Self>) -> Option<LookUp> {
         let address = self.write().queue.pop()?;
+        self.process.counts.begin();
         let of = Arc::clone(self);
         Some(LookUp { address, of })
     }
@@ -187,6 +188,12 @@ impl ReverseDns {
     #[must_use]
     pub fn counts(&self) -> &LookUpCounts {
         &self.process.counts
+    }
+
+    /// Returns the number of look-ups that wait: beside known crawlers, and elsewhere.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        self.read().queue.waiting()
     }
 
     /// Returns the number of confirmed addresses that are kept, and that of others.
@@ -242,6 +249,7 @@ impl LookUp {
 impl Drop for LookUp {
     fn drop(&mut self) {
         self.of.write().queue.release(self.address);
+        self.of.process.counts.end();
     }
 }
 

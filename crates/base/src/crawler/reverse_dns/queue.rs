@@ -73,6 +73,11 @@ impl LookUpQueue {
         self.known.pop_front().or_else(|| self.unknown.pop_front())
     }
 
+    /// Returns the number of look-ups that wait: beside known crawlers, and elsewhere.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.known.len(), self.unknown.len())
+    }
+
     /// Lets the network of an address have another look-up.
     pub(super) fn release(&mut self, address: IpAddr) {
         self.busy.remove(&network(address));

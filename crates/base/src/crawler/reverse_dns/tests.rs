@@ -55,6 +55,7 @@ fn an_address_is_looked_up_once() {
     assert!(dns.take().is_none());
     // It is confirmed while it is refreshed.
     assert!(dns.names(client, NOW + CONFIRMED_LEAST).is_ok());
+    assert_eq!((dns.waiting(), dns.counts().in_flight()), ((1, 0), 0));
     dns.take().unwrap().finish(&NO_NAME, NOW + CONFIRMED_LEAST);
     let no_name = ReverseDnsFault::Names(NamesFault::NoName);
     assert_eq!(dns.names(client, NOW + CONFIRMED_LEAST), Err(no_name));
@@ -77,11 +78,14 @@ fn nothing_is_queued_for_nobody() {
 fn a_dropped_look_up_frees_its_network() {
     let dns = served(&["googlebot.com"], None);
     let _ = dns.names(address("192.0.2.1"), NOW);
+    assert_eq!((dns.waiting(), dns.counts().in_flight()), ((0, 1), 0));
     let look_up = dns.take().unwrap();
+    assert_eq!((dns.waiting(), dns.counts().in_flight()), ((0, 0), 1));
     let neighbor = address("192.0.2.2");
     let found = dns.names(neighbor, NOW);
     assert_eq!(found, Err(ReverseDnsFault::Throttled));
     drop(look_up);
+    assert_eq!(dns.counts().in_flight(), 0);
     let found = dns.names(neighbor, NOW);
     assert_eq!(found, Err(ReverseDnsFault::Pending));
     assert_eq!(skipped(&dns), [1, 0, 0]);
@@ -109,6 +113,7 @@ fn liars_cost_a_bounded_number_of_look_ups() {
     for network in 0..1000 {
         let _ = dns.names(IpAddr::V4(Ipv4Addr::from_bits(network << 8)), later);
     }
+    assert_eq!(dns.waiting(), (0, LOOK_UPS_WAITING));
     let waiting = std::iter::from_fn(|| dns.take()).count();
     assert_eq!(waiting, LOOK_UPS_WAITING);
     assert_eq!(skipped(&dns)[1], 1000 - LOOK_UPS_WAITING as u64);
@@ -126,8 +131,14 @@ fn answers_survive_a_reload() {
     assert_eq!(dns.cached(), (1, 1));
     let same = served(&["google.com", "googlebot.com"], Some(&dns));
     assert!(Arc::ptr_eq(&same, &dns));
+    let _ = dns.names(address("203.0.113.1"), NOW);
+    let look_up = dns.take().unwrap();
     let more = served(&["googlebot.com", "search.msn.com"], Some(&dns));
     assert_eq!(more.cached(), (1, 0));
+    // A look-up for the domains before is still in flight.
+    assert_eq!(more.counts().in_flight(), 1);
+    drop(look_up);
+    assert_eq!(more.counts().in_flight(), 0);
     assert!(more.names(address("192.0.2.1"), NOW).is_ok());
     let results: Vec<u64> = more.counts().results().map(|(_, count)| count).collect();
     assert_eq!(results, [1, 1, 0, 0, 0]);
