@@ -155,6 +155,40 @@ fn a_server_that_failed_a_request_is_its_last_choice() {
     }
 }
 
+/// Goal: a retry meets the server that failed the request while every other one is full or out of service, and only then; its bound holds
+/// for retries. Method: two primaries and a backup with one place each, taken and released one after the other; then a drain.
+#[test]
+fn a_retry_returns_only_where_no_other_server_has_room() {
+    let pool = pool(
+        "servers = [\"127.0.0.1:1\", \"127.0.0.1:2\", { address = \"127.0.0.1:3\", backup = true }]\n\
+         circuit_breaker = { max_requests = 1 }",
+    );
+    let retry = || {
+        pool.find(&PickRequest {
+            tried: vec![address(1)],
+            ..request(0)
+        })
+    };
+    let second = held(retry());
+    let backup = held(retry());
+    let failed = held(retry());
+    let ports = [&second, &backup, &failed].map(|permit| permit.server.address.port());
+    assert_eq!(ports, [2, 3, 1]);
+    assert!(matches!(retry(), PickResult::Full));
+    drop(failed);
+    assert_eq!(port(retry()), 1);
+    drop(backup);
+    assert_eq!(port(retry()), 3);
+    drop(second);
+    assert_eq!(port(retry()), 2);
+    for server in pool.servers() {
+        if server.address != address(1) {
+            server.server_state.drain();
+        }
+    }
+    assert_eq!(port(retry()), 1);
+}
+
 /// Goal: a pool never exceeds the bound on requests of a server, and reports it as full. Method: fill it, release one place.
 #[test]
 fn full_servers_differ_from_missing_ones() {

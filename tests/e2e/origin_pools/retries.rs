@@ -1,5 +1,7 @@
 //! Which failures lead to another try, how many, and at whose expense.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
@@ -118,6 +120,84 @@ async fn retries_to_a_failed_origin_stay_within_the_budget() {
         extra as f64
     );
     assert!(metrics.sum("sluicegate_origin_retry_budget_exhausted_total", &[]) > 0.0);
+}
+
+/// An origin that answers 503 to the first request for each path.
+fn failing_first() -> Origin {
+    let asked = Mutex::new(BTreeSet::new());
+    Origin::answering(move |request| {
+        let is_first = asked.lock().unwrap().insert(request.target.clone());
+        let status = if is_first { 503 } else { 200 };
+        Answer::new(status).body("flaky").into()
+    })
+}
+
+#[tokio::test]
+async fn a_retry_returns_to_the_server_that_failed_while_no_other_has_room() {
+    // Goal: a retry prefers servers that have not failed the request, and meets the same one again only while every other one is full,
+    // by `max_requests` or by its adaptive limit. Method: a server that fails the first request for each path, and one with one place,
+    // free, then taken by a request that it holds, then free again; the texts, the attempts and the servers of the log.
+    for bound in [
+        "circuit_breaker = { max_requests = 1 }",
+        "adaptive_concurrency = { min = 1, max = 1 }",
+    ] {
+        let flaky = failing_first();
+        let steady = Origin::answering(|request| match &*request.target {
+            "/hold" => Reply::Hang,
+            _ => Answer::new(200).body("steady").into(),
+        });
+        let retry = "retry = { on = [503], min_per_second = 1000 }";
+        let gateway = before(&[&flaky, &steady], &format!("{bound}\n{retry}")).await;
+        let mut client = gateway.client().await;
+        for turn in 0..10 {
+            let answer = client.get(&format!("/free/{turn}")).await;
+            assert_eq!((answer.status, answer.text()), (200, "steady"));
+        }
+        let failed = flaky.count();
+        assert!(failed >= 4, "{failed}");
+        assert_eq!(steady.count(), 10);
+
+        let mut stuck = gateway.client().await;
+        let stuck = tokio::spawn(async move { stuck.try_send(get("/hold")).await });
+        eventually("the other server holds a request", async || {
+            let requests = steady.requests();
+            requests
+                .iter()
+                .any(|request| request.target == "/hold")
+                .then_some(())
+        })
+        .await;
+        let held = (flaky.count(), steady.count());
+        for turn in 0..5 {
+            let answer = client.get(&format!("/held/{turn}")).await;
+            assert_eq!((answer.status, answer.text()), (200, "flaky"), "{bound}");
+            let line = gateway.lines_of(&[answer]).await.remove(0);
+            assert_eq!(line["attempts"], 2, "{line}");
+            assert_eq!(line["origin_addr"], flaky.address().to_string());
+        }
+        assert_eq!((flaky.count(), steady.count()), (held.0 + 10, held.1));
+
+        stuck.abort();
+        eventually("the place is free", async || {
+            let server = server(&gateway, steady.address()).await;
+            (server["in_flight"] == 0).then_some(())
+        })
+        .await;
+        for turn in 0..10 {
+            let answer = client.get(&format!("/again/{turn}")).await;
+            assert_eq!((answer.status, answer.text()), (200, "steady"));
+        }
+        let of_flaky = flaky.requests();
+        let again = of_flaky
+            .iter()
+            .filter(|request| request.target.starts_with("/again/"));
+        let again: BTreeSet<_> = again.map(|request| &request.target).collect();
+        assert_eq!(
+            flaky.count(),
+            held.0 + 10 + again.len(),
+            "none was asked twice"
+        );
+    }
 }
 
 /// An origin of HTTP/2 that turns its first request down in this way, reads the others to their end, and answers with how many bytes
