@@ -35,6 +35,7 @@ pub use client::{Client, Request, Response, Version, delete, get, head, options,
 #[cfg(feature = "otlp")]
 pub use collector::{Collector, Told};
 pub use dnsmasq::Dnsmasq;
+pub use driven_clock::DrivenClock;
 pub use eventually::{PATIENCE, at_a_pace, eventually, within};
 pub use flood::Flood;
 pub use frameworks::{Framework, FrameworkServer, LIMITED, Reading, python};
