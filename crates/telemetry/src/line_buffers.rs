@@ -1,7 +1,7 @@
 //! Owns lines between the threads that write them and the thread that saves them.
 //!
 //! A caller appends to the buffer of its own thread's stripe, under a mutex that no other thread holds but the writer for the
-//! length of a swap of two pointers. The buffers grow to what the traffic needs and are then reused for ever.
+//! length of a swap of two pointers. A buffer is allocated with its first line, for as many as wake the writer, and then reused for ever.
 //!
 //! # Limits
 //!
@@ -17,6 +17,9 @@ use crate::rfc3339::TimeFormatter;
 /// The bytes in a buffer at which the writer is woken before its next tick: large enough that hundreds of lines share a wake-up, small
 /// enough that a buffer and the one it is swapped with stay in the second cache beside what requests work on.
 pub(crate) const WATERMARK: usize = 64 * 1024;
+
+/// The bytes for which a buffer has room from its first line: those up to the watermark, and what comes until the writer takes them.
+const FIRST_CAPACITY: usize = WATERMARK + WATERMARK / 4;
 
 /// The buffers, one a stripe.
 pub(crate) struct LineBuffers {
@@ -69,6 +72,9 @@ impl LineBuffers {
         let mut content = self.lock(per_thread::stripe() % self.buffers.len());
         let content = &mut *content;
         let before = content.bytes.len();
+        if content.bytes.capacity() == 0 {
+            content.bytes.reserve(FIRST_CAPACITY.min(self.cap));
+        }
         if before < self.cap {
             write(&mut content.bytes, &mut content.time);
         }
@@ -163,6 +169,24 @@ mod tests {
                 dropped: 2
             }
         );
+    }
+
+    /// Goal: a buffer does not grow while it fills up to the watermark, and has no more memory than it may hold. Method: the capacities
+    /// that lines find in a buffer, and in one with a small cap.
+    #[test]
+    fn a_buffer_has_its_memory_from_the_first_line() {
+        for cap in [4 * WATERMARK, 100] {
+            let buffers = LineBuffers::new(1, cap);
+            let mut capacities = Vec::new();
+            for _ in 0..WATERMARK / 10 {
+                buffers.append(|bytes, _| {
+                    capacities.push(bytes.capacity());
+                    bytes.extend_from_slice(b"123456789\n");
+                });
+            }
+            assert!(capacities.iter().all(|bytes| *bytes == capacities[0]));
+            assert_eq!(capacities[0], FIRST_CAPACITY.min(cap));
+        }
     }
 
     /// Goal: one wake-up a watermark, not one a line. Method: count the levels while a buffer fills.
