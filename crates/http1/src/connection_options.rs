@@ -36,18 +36,30 @@ impl ConnectionOptions {
     #[must_use]
     pub fn of(fields: &FieldLines, read: &[u8]) -> Self {
         let mut options = Self::default();
-        for option in listed(fields, read) {
-            match option {
-                _ if option.eq_ignore_ascii_case(b"close") => options.close = true,
-                _ if option.eq_ignore_ascii_case(b"keep-alive") => options.keep_alive = true,
-                _ if option.eq_ignore_ascii_case(b"upgrade") => options.upgrade = true,
-                _ => {
+        for value in fields.values(read, KnownField::Connection) {
+            // Mostly it is one option.
+            if options.add_known(value) {
+                continue;
+            }
+            for option in elements(value) {
+                if !options.add_known(option) {
                     options.others += 1;
                     options.is_malformed |= !option.iter().all(|&byte| is_token(byte));
                 }
             }
         }
         options
+    }
+
+    /// Adds an option that does not name a field. Returns whether it is one.
+    fn add_known(&mut self, option: &[u8]) -> bool {
+        match option.len() {
+            5 if option.eq_ignore_ascii_case(b"close") => self.close = true,
+            7 if option.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
+            10 if option.eq_ignore_ascii_case(b"keep-alive") => self.keep_alive = true,
+            _ => return false,
+        }
+        true
     }
 
     /// Returns whether the sender ends the connection after this message or its answer.
@@ -110,7 +122,12 @@ impl ConnectionOptions {
 fn listed<'a>(fields: &FieldLines, read: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     fields
         .values(read, KnownField::Connection)
-        .flat_map(|value| value.split(|&byte| byte == b','))
+        .flat_map(elements)
+}
+
+/// Returns the elements of a list, without the empty ones.
+fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|&byte| byte == b',')
         .map(<[u8]>::trim_ascii)
         .filter(|option| !option.is_empty())
 }
