@@ -167,6 +167,33 @@ impl FieldLines {
         })
     }
 
+    /// Returns the line of a field of the head in `read`, with its end, if it has one space in front of the value and no other blank, as
+    /// nearly all lines have; `None` where it has others, or there are fewer fields.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use sluicegate_http1::{HeadLimits, RequestHead};
+    ///
+    /// # fn main() -> Result<(), sluicegate_http1::HeadError> {
+    /// let read = b"GET / HTTP/1.1\r\nHost: a\r\nB:c\r\n\r\n";
+    /// let mut head = RequestHead::new();
+    /// head.parse(read, &HeadLimits { bytes: 1024, fields: 16, target: 64 })?;
+    /// assert_eq!(head.fields().usual_line(read, 0), Some(&b"Host: a\r\n"[..]));
+    /// assert_eq!(head.fields().usual_line(read, 1), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn usual_line<'a>(&self, read: &'a [u8], index: usize) -> Option<&'a [u8]> {
+        let range = self.ranges.get(index)?;
+        let line = self.lines(read, index..index + 1);
+        let name = (range.name_end - range.start) as usize;
+        let is_usual = line.len() == name + b": \r\n".len() + range.value.len()
+            && line.get(name..)?.starts_with(b": ");
+        is_usual.then_some(line)
+    }
+
     /// Returns the bytes of the lines of some fields, with their line ends.
     pub(crate) fn lines<'a>(&self, read: &'a [u8], fields: std::ops::Range<usize>) -> &'a [u8] {
         let begin_of = |index: usize| self.ranges.get(index).map_or(self.end, |range| range.start);
@@ -332,6 +359,23 @@ mod tests {
                 let feed = rest.iter().position(|&byte| byte == b'\n').unwrap();
                 prop_assert_eq!(Ok(found), FieldLine::parse(&rest[..feed - 1]));
                 prop_assert_eq!(found.bytes, feed + 1);
+            }
+        }
+
+        /// Goal: a line that is copied whole is what writing name and value makes. Method: fields with blanks of each kind around values,
+        /// empty ones too.
+        #[test]
+        fn usual_lines_are_those_that_are_written(
+            lines in prop::collection::vec("[A-Za-z]{1,3}:[ \t]{0,2}[!-~]{0,3}[ \t]{0,2}\r\n", 0..12),
+        ) {
+            const LIMITS: HeadLimits = HeadLimits { bytes: 1024, fields: 12, target: 0 };
+            let read = ["HTTP/1.1 200\r\n", &lines.concat(), "\r\nbody"].concat();
+            let (read, mut head) = (read.as_bytes(), ResponseHead::new());
+            head.parse(read, &LIMITS).unwrap();
+            for (index, (field, line)) in head.fields().iter(read).zip(&lines).enumerate() {
+                let written = [field.name, b": ", field.value, b"\r\n"].concat();
+                let is_usual = written == line.as_bytes();
+                prop_assert_eq!(head.fields().usual_line(read, index), is_usual.then_some(&written[..]));
             }
         }
 

@@ -117,7 +117,7 @@ pub(super) fn write_others(
     with_length: bool,
 ) -> bool {
     let mut has_date = false;
-    for field in parsed.fields().iter(read) {
+    for (index, field) in parsed.fields().iter(read).enumerate() {
         let is_copied = match mapped.handling_of(&field) {
             FieldHandling::Copied => true,
             FieldHandling::Dropped => with_length && field.known() == KnownField::ContentLength,
@@ -126,7 +126,10 @@ pub(super) fn write_others(
         if is_copied {
             has_date |= field.known() == KnownField::Date;
             let start = into.len();
-            write_field(into, field.name, field.value);
+            match parsed.fields().usual_line(read, index) {
+                Some(line) => into.extend_from_slice(line),
+                None => write_field(into, field.name, field.value),
+            }
             into[start..start + field.name.len()].make_ascii_lowercase();
         }
     }
