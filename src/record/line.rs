@@ -221,16 +221,12 @@ fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     if !delay.is_zero() {
         thousandths(into, b",\"delay_ms\":", micros(delay));
     }
-    counted(
-        into,
-        b",\"overflow\":[\"",
-        outcome.counted(KeyPlacement::Overflow),
-    );
-    counted(
-        into,
-        b",\"over_share\":[\"",
-        outcome.counted(KeyPlacement::OverShare),
-    );
+    if !outcome.counts_by_own_slots() {
+        let overflow = outcome.counted(KeyPlacement::Overflow);
+        counted(into, b",\"overflow\":[\"", overflow);
+        let over_share = outcome.counted(KeyPlacement::OverShare);
+        counted(into, b",\"over_share\":[\"", over_share);
+    }
     tiers(into, outcome);
     notes(into, entry, fields);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use sluicegate_base::crawler::CrawlerStatus;
 use sluicegate_base::geo::{GeoField, GeoPlace};
-use sluicegate_limiter::{KeyHash, KeyPlacement, Timestamp, Verdict};
+use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
 use super::replay_facts::ReplayFacts;
@@ -178,6 +178,13 @@ impl Outcome<'_> {
             let limit = self.route?.limits().get(usize::from(*limit))?;
             Some((&**limit, &**tier))
         })
+    }
+
+    /// Returns whether every limit counts the request's key by itself, as far as the verdict shows it, and no event follows the verdict.
+    pub(super) fn counts_by_own_slots(&self) -> bool {
+        let decisions = self.verdict.map_or(&[][..], Verdict::decisions);
+        let is_own = |decision: &Decision| decision.placement() == KeyPlacement::OwnSlot;
+        decisions.iter().all(is_own) && self.beside.is_none_or(|beside| beside.notes.is_empty())
     }
 
     /// Returns the names of the limits whose decision has this placement of the key.
