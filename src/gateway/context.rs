@@ -1,11 +1,12 @@
 //! Holds the facts that the stages have found about one request; each stage adds its part, and the record stage reads all.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use sluicegate_base::clock;
 use sluicegate_base::reported_cost::CostReader;
 use sluicegate_limiter::Timestamp;
@@ -22,7 +23,7 @@ use crate::admission::{
     ResponseSource,
 };
 use crate::budgets::{BytesPermit, ClientAccount};
-use crate::client::{AddressSource, TlsFacts};
+use crate::client::{AddressSource, PeerAddress, TlsFacts};
 use crate::config::rules::Name;
 use crate::failure::{RequestFailure, Result};
 use crate::record::{InFlight, RequestDisposition, TraceContext};
@@ -67,7 +68,7 @@ pub struct Context {
     /// The request id.
     pub request_id: RequestId,
     /// The peer address of the connection.
-    pub peer: Option<SocketAddr>,
+    pub peer: Option<PeerAddress>,
     /// The facts of the TLS handshake; `None` in clear text.
     pub secured: Option<Arc<TlsFacts>>,
     /// The rules of an answer to a proxy that asks about this request; `None` for a request that is to be served.
@@ -155,10 +156,20 @@ impl Context {
 
     /// Returns the peer's address; unspecified where the connection has none, which no rule trusts.
     pub(super) fn peer_address(&self) -> IpAddr {
-        self.peer
-            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: SocketAddr| {
-                peer.ip().to_canonical()
-            })
+        (self.peer.as_ref()).map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PeerAddress::ip)
+    }
+
+    /// Returns the peer's address with its text, [unspecified](Self::peer_address) where the connection has none.
+    pub(super) fn peer_or_unspecified(&self) -> Cow<'_, PeerAddress> {
+        let unspecified = || PeerAddress::new((Ipv4Addr::UNSPECIFIED, 0).into());
+        (self.peer.as_ref()).map_or_else(|| Cow::Owned(unspecified()), Cow::Borrowed)
+    }
+
+    /// Returns the text of the client's address, where the client is the connection's other end.
+    pub(super) fn client_text(&self) -> Option<&HeaderValue> {
+        let peer = self.peer.as_ref()?;
+        let (client, _) = self.client?;
+        (client == peer.ip()).then(|| peer.text())
     }
 
     /// Returns the scheme by which the request came to the gateway.

@@ -20,8 +20,9 @@ impl Gateway {
         let forwarded = context.forwarded()?;
         let pool = &forwarded.pool;
         let (address, source) = context.client_or_unspecified();
+        let peer = context.peer_or_unspecified();
         let client_headers = ClientHeaders {
-            peer: context.peer_address(),
+            peer: &peer,
             client: ClientAddress { address, source },
             scheme: context.scheme(),
             request_id: context.request_id,

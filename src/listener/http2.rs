@@ -40,7 +40,7 @@ use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use super::receive_window::{BodyWindow, ConnectionWindow};
 use crate::budgets::cancelled_streams::CancelledStreams;
 use crate::budgets::{BudgetCap, ClientStreams, StreamCaps, StreamPermit};
-use crate::client::{TlsFacts, identify};
+use crate::client::{PeerAddress, TlsFacts, identify};
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
@@ -285,7 +285,7 @@ impl ConnectionStreams {
 
     /// Reports in the process log why a stream is refused.
     fn tell_refused(&self, why: &dyn Display) {
-        let peer = self.facts.peer.map(|peer| peer.ip().to_canonical());
+        let peer = self.facts.peer.as_ref().map(PeerAddress::ip);
         let why = format_args!("its HTTP/2 stream is refused: {why}");
         self.gateway.0.recorder.notices.tell(peer, &why);
     }

@@ -21,7 +21,7 @@ use pingora::protocols::IO;
 use pingora::protocols::http::date::get_cached_date;
 
 use crate::budgets::ClientAccount;
-use crate::client::TlsFacts;
+use crate::client::{PeerAddress, TlsFacts};
 use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
 use crate::tls::secured_by;
@@ -48,7 +48,7 @@ fn secured_of(stream: &dyn IO) -> Option<Arc<TlsFacts>> {
 /// Returns the facts that the requests of a connection share.
 fn facts(stream: &dyn IO, protocol: ListenerProtocol, account: ClientAccount) -> ConnectionFacts {
     ConnectionFacts {
-        peer: peer(stream),
+        peer: peer(stream).map(PeerAddress::new),
         secured: secured_of(stream),
         protocol,
         account,

@@ -15,7 +15,7 @@ use sluicegate_base::address::address_text;
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
 use super::header_edit::FieldEdit;
-use crate::client::{AddressSource, ClientAddress};
+use crate::client::{AddressSource, ClientAddress, PeerAddress};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::request_id::RequestId;
 use crate::url_scheme::UrlScheme;
@@ -26,7 +26,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The fields about the client that the gateway sends to an origin.
 pub struct ClientHeaders<'a> {
     /// The other end of the client's connection.
-    pub peer: IpAddr,
+    pub peer: &'a PeerAddress,
     /// The client's address and its source: the chain of a trusted hop is kept and extended.
     pub client: ClientAddress,
     /// The scheme that the client used.
@@ -91,7 +91,7 @@ fn shorten_length(fields: &mut dyn FieldEdit) {
 
 /// Starts a chain: the peer is the client.
 fn begin_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) {
-    fields.insert(X_FORWARDED_FOR, address_value(values.peer));
+    fields.insert(X_FORWARDED_FOR, values.peer.text().clone());
     match &values.rules.client_ip_header {
         ForwardedSource::XForwardedFor => {}
         ForwardedSource::Forwarded => fields.insert(FORWARDED, forwarded_element(values)),
@@ -109,7 +109,7 @@ fn extend_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) {
         // The hop sent the client's address in another field.
         fields.insert(X_FORWARDED_FOR, address_value(values.client.address));
     }
-    fields.append(X_FORWARDED_FOR, address_value(values.peer));
+    fields.append(X_FORWARDED_FOR, values.peer.text().clone());
 }
 
 fn server_value(server: SocketAddr) -> HeaderValue {
@@ -129,7 +129,7 @@ fn scheme_value(values: &ClientHeaders<'_>) -> HeaderValue {
 /// Returns one element of `Forwarded`. RFC 7239 §6: an IPv6 address is bracketed, and quoted because of its colons.
 fn forwarded_element(values: &ClientHeaders<'_>) -> HeaderValue {
     let mut element = ArrayString::<80>::new();
-    let _ = match values.peer {
+    let _ = match values.peer.ip() {
         IpAddr::V4(address) => write!(element, "for={address}"),
         IpAddr::V6(address) => write!(element, "for=\"[{address}]\""),
     };

@@ -59,7 +59,13 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     into.extend_from_slice(b"\",\"id\":\"");
     outcome.request_id.write(into);
     into.push(b'"');
-    address(into, b",\"client\":\"", outcome.client);
+    match outcome.client_text {
+        Some(text) => {
+            plain(into, b",\"client\":\"", text.as_bytes());
+            into.push(b'"');
+        }
+        None => address(into, b",\"client\":\"", outcome.client),
+    }
     place(into, outcome);
     if let Some(status) = outcome.crawler {
         crawler_fields::write(into, status);

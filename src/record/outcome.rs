@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use sluicegate_base::crawler::CrawlerStatus;
 use sluicegate_base::geo::{GeoField, GeoPlace};
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
@@ -29,6 +29,8 @@ pub struct Outcome<'a> {
     pub trace: Option<TraceContext>,
     /// The client's address; `None` where the connection had none.
     pub client: Option<IpAddr>,
+    /// The text of this address, where it was made before.
+    pub client_text: Option<&'a HeaderValue>,
     /// The place of the client; `None` where nothing has read it.
     pub place: Option<&'a GeoPlace>,
     /// The fields of the place that the configuration reads.
@@ -100,6 +102,7 @@ impl Outcome<'_> {
             request_id,
             trace: None,
             client: None,
+            client_text: None,
             place: None,
             place_fields: &[],
             crawler: None,

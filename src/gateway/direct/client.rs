@@ -3,7 +3,6 @@
 //! A connection of HTTP/1 and a stream of HTTP/2 implement it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
 use crate::budgets::ClientAccount;
-use crate::client::TlsFacts;
+use crate::client::{PeerAddress, TlsFacts};
 use crate::config::rules::ListenerProtocol;
 use crate::failure::ClientFailure;
 use crate::gateway::shape::BodyEnd;
@@ -22,7 +21,7 @@ use crate::gateway::shape::BodyEnd;
 #[derive(Clone)]
 pub struct ConnectionFacts {
     /// The other end; `None` where the connection has no address.
-    pub peer: Option<SocketAddr>,
+    pub peer: Option<PeerAddress>,
     /// The facts of the TLS handshake; `None` in clear text.
     pub secured: Option<Arc<TlsFacts>>,
     /// The meaning of its requests.

@@ -158,7 +158,7 @@ impl Gateway {
     ) -> Box<DecidedRequest> {
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
-        context.peer = facts.peer;
+        context.peer.clone_from(&facts.peer);
         context.secured = facts.client_secured().cloned();
         context.forward_auth = ForwardAuthAnswer::of(facts.protocol);
         let snapshot = context.snapshot.clone();

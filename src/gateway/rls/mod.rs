@@ -101,9 +101,8 @@ impl Gateway {
         facts: &ConnectionFacts,
     ) -> Result<Vec<u8>, CallFault> {
         let snapshot = self.0.snapshot();
-        let trust = facts
-            .peer
-            .map(|peer| hop(peer.ip(), &snapshot.rules.client));
+        let trust =
+            (facts.peer.as_ref()).map(|peer| hop(peer.socket().ip(), &snapshot.rules.client));
         if trust != Some(PeerTrust::Trusted) {
             return Err(CallFault::Untrusted);
         }
@@ -157,7 +156,7 @@ impl Gateway {
         };
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut context = Box::new(Context::new(Arc::clone(snapshot), in_flight));
-        context.peer = facts.peer;
+        context.peer.clone_from(&facts.peer);
         context.forward_auth = Some(ForwardAuthAnswer::OWN_STATUS);
         context.charging = ChargeTiming::Held;
         context.hits = hits;
@@ -201,7 +200,7 @@ impl Gateway {
             ignored.count(IgnoredField::Limit);
             let limit = question::limit_text(limit);
             self.0.recorder.notices.tell(
-                context.peer.map(|peer| peer.ip()),
+                context.peer.as_ref().map(|peer| peer.socket().ip()),
                 &format_args!(
                     "its descriptor brings the limit {limit}, which no tier has for a name, so the configured rates hold; write tier = \
                      \"header.x-descriptor-limit\" and tiers with \"{limit}\" to the limit"

@@ -56,7 +56,7 @@ impl Gateway {
         };
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut own = Box::new(Context::new(Arc::clone(&context.snapshot), in_flight));
-        own.peer = context.peer;
+        own.peer.clone_from(&context.peer);
         own.secured.clone_from(&context.secured);
         own.client = context.client;
         own.located = Some(located.clone());
