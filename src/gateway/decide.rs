@@ -30,30 +30,24 @@ impl Gateway {
     pub(super) fn decide(&self, head: &RequestHeader, context: &mut Context) -> Step {
         let snapshot = Arc::clone(&context.snapshot);
         let secured = context.secured.clone();
-        match self.find_route(head, &snapshot, secured.as_deref(), context) {
-            Ok(located) => self.admit_located(&located, head, context),
-            Err(step) => step,
-        }
+        self.decide_by(&snapshot, secured.as_deref(), head, context)
     }
 
-    /// Runs stages 2 and 3: finds the client and the route of a request that no limit has seen yet.
-    ///
-    /// # Errors
-    /// The step that ends the request before its limits.
-    pub(super) fn find_route<'a>(
+    /// Runs stages 2 to 4, as [`decide`](Self::decide) does, by the snapshot of the request and the facts of its handshake.
+    pub(super) fn decide_by(
         &self,
-        head: &'a RequestHeader,
-        snapshot: &'a Snapshot,
-        secured: Option<&'a TlsFacts>,
+        snapshot: &Snapshot,
+        secured: Option<&TlsFacts>,
+        head: &RequestHeader,
         context: &mut Context,
-    ) -> Result<Located<'a>, Step> {
+    ) -> Step {
         let peer = context.peer_address();
         if let Some(given) = given_request_id(peer, &head.headers, &snapshot.rules.client) {
             context.request_id = given;
         }
         context.client = Some((peer, AddressSource::Connection));
         if let Some(redirect) = redirect::of(self.1, head, peer, snapshot) {
-            return Err(redirect.map_or_else(Step::Reject, Step::Redirect));
+            return redirect.map_or_else(Step::Reject, Step::Redirect);
         }
         context.trace = context.trace.or_else(|| {
             TraceContext::begin(&snapshot.rules, peer, &head.headers, context.request_id)
@@ -62,12 +56,25 @@ impl Gateway {
             address: peer,
             secured,
         };
-        let mut located = locate(snapshot, told, &RequestHead::from(head), context.decided_at)
-            .map_err(Step::Reject)?;
+        match locate(snapshot, told, &RequestHead::from(head), context.decided_at) {
+            // Passed on by reference: a large value, which each return would copy.
+            Ok(mut located) => match self.enter_route(&mut located, context) {
+                Ok(()) => self.admit_located(&located, head, context),
+                Err(step) => step,
+            },
+            Err(problem) => Step::Reject(problem),
+        }
+    }
+
+    /// Notes client and route of a request, and what its origin gets of them.
+    ///
+    /// # Errors
+    /// The step that ends the request before its limits.
+    fn enter_route(&self, located: &mut Located<'_>, context: &mut Context) -> Result<(), Step> {
         located.hits = context.judged_hits();
         context.client = Some((located.client.address, located.client.source));
         context.known = located.known_client();
-        let own = context.located.insert(RequestRoute::from(&located));
+        let own = context.located.insert(RequestRoute::from(&*located));
         if let ListMatch::Blocked(_) = located.standing {
             return Err(Step::Reject(GatewayProblem::Blocked));
         }
@@ -80,17 +87,17 @@ impl Gateway {
         if let ActiveAction::Forward(pool) = &located.route.action
             && context.forward_auth.is_none()
         {
-            if self.0.hop.is_loop(&head.headers) {
+            if self.0.hop.is_loop(located.headers()) {
                 return Err(Step::Reject(GatewayProblem::Loop));
             }
             let facts = || located.facts(KnownBody::Unread, context.decided_at);
             own.spread = pool.spread(facts);
         }
-        Ok(located)
+        Ok(())
     }
 
     /// Runs stage 4: evaluates the limits of a request whose route was found.
-    pub(super) fn admit_located(
+    fn admit_located(
         &self,
         located: &Located<'_>,
         head: &RequestHeader,

@@ -151,6 +151,11 @@ impl<'a> Located<'a> {
         }
     }
 
+    /// Returns the fields of the request.
+    pub(super) fn headers(&self) -> &'a HeaderMap {
+        self.head.headers
+    }
+
     /// Returns the limits that apply: none for a client on an allow list.
     #[must_use]
     pub fn limits(&self) -> &'a RouteLimits {

@@ -197,13 +197,12 @@ impl Gateway {
             return (Step::Prove(proof), false);
         }
         let secured = facts.client_secured().map(|secured| &**secured);
-        match self.find_route(head, snapshot, secured, context) {
-            Ok(located) => {
-                let step = self.admit_located(&located, head, context);
-                (step, located.route.action.keeps_case())
-            }
-            Err(step) => (step, false),
-        }
+        let step = self.decide_by(snapshot, secured, head, context);
+        let located = context.located.as_ref();
+        (
+            step,
+            located.is_some_and(|located| located.route.action.keeps_case()),
+        )
     }
 
     /// Answers a decided request without a wait, and records it: appends the answer to `into`. A rejection costs no more than this
