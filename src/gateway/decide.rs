@@ -178,14 +178,11 @@ impl Gateway {
                 let step = match &rejection {
                     Rejection::KeyMissing => Step::Incomplete,
                     Rejection::KeyBlocked => Step::Reject(GatewayProblem::KeyBlocked),
-                    Rejection::ByLimit(by) => {
+                    Rejection::ByLimit(_) => {
                         if let Some(report) = &report {
                             warn_of_overflow(&route.limits, report, client);
                         }
-                        let (headers, id) = (&head.headers, context.request_id);
-                        let scheme = context.scheme();
-                        let refusal = route.refusal(by, report.as_ref(), headers, id, scheme);
-                        Step::Refuse(Box::new(refusal))
+                        Step::Refuse
                     }
                 };
                 context.disposition = Some(RequestDisposition::rejected(&rejection));

@@ -12,6 +12,7 @@ use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::failure::{RequestFailure, Result};
 use crate::record::RequestDisposition;
+use crate::rejection::Rejection;
 use crate::response::{GatewayProblem, RefusalResponse};
 
 /// The next step of a request after the decision.
@@ -33,7 +34,8 @@ pub(super) enum Step {
     /// Redirect to another scheme, before there is a route.
     Redirect(HeaderValue),
     Preflight,
-    Refuse(Box<RefusalResponse>),
+    /// Answer that a limit rejects the request.
+    Refuse,
     Incomplete,
     Reject(GatewayProblem),
     /// Answer the challenge of an ACME server with this proof.
@@ -84,7 +86,7 @@ pub(super) fn answer_to(
             answer::preflight(request, context)
         }
         // Admission has set the disposition of what it rejects.
-        Step::Refuse(refusal) => answer::refusal(request, context, &refusal, form),
+        Step::Refuse => answer::refusal(request, context, &refusal_of(request, context)?, form),
         Step::Incomplete => answer::missing_key(request, context),
         Step::Reject(problem) => {
             (context.disposition).get_or_insert_with(|| disposition_of(problem));
@@ -92,6 +94,19 @@ pub(super) fn answer_to(
             answer::problem(request, context, problem)
         }
     })
+}
+
+/// Returns the response to a request that a limit rejects.
+///
+/// # Errors
+/// No limit rejects it: the gateway failed.
+fn refusal_of(request: &RequestHeader, context: &Context) -> Result<RefusalResponse> {
+    let Some(Rejection::ByLimit(by)) = context.rejection() else {
+        return Err(RequestFailure::internal("no limit rejects the request"));
+    };
+    let route = &context.located()?.route;
+    let (report, id, scheme) = (context.report(), context.request_id, context.scheme());
+    Ok(route.refusal(by, report, &request.headers, id, scheme))
 }
 
 /// Returns the disposition of a request that a stage other than admission rejects.

@@ -94,7 +94,7 @@ impl DecidedRequest {
             | Step::RespondRedirect(_)
             | Step::Redirect(_)
             | Step::Preflight
-            | Step::Refuse(_)
+            | Step::Refuse
             | Step::Incomplete
             | Step::Reject(_)
             | Step::Prove(_) => {
