@@ -52,7 +52,7 @@ pub(super) struct ClientExchange<'a, C> {
     /// True while the client holds the body back until it gets `100 Continue`.
     holds_body: bool,
     /// The method that the request was sent with.
-    method: Method,
+    method: &'a Method,
     persistence: ConnectionPersistence,
     shutdown: &'a ShutdownWatch,
 }
@@ -62,7 +62,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     pub(super) fn new(
         client: &'a mut C,
         head: &'a RequestHeader,
-        wire: RequestWire,
+        wire: &'a RequestWire,
         shutdown: &'a ShutdownWatch,
         context: &Context,
     ) -> Self {
@@ -80,7 +80,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             body_bytes: 0,
             is_upgrade: wire.is_upgrade,
             names: None,
-            method: wire.method,
+            method: &wire.method,
             persistence: wire.persistence,
             shutdown,
         }
@@ -331,7 +331,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             false
         };
         self.begin_answer(into, head, answer.framing(), &write_lines)?;
-        if let Some(body) = answer.body_for(&self.method) {
+        if let Some(body) = answer.body_for(self.method) {
             into.extend_from_slice(body);
             self.body_bytes = body.len() as u64;
         }

@@ -50,7 +50,7 @@ pub use head_writer::AnswerHead;
 pub(super) use head_writer::write_field;
 
 use exchange::ClientExchange;
-use received::{ReceivedRequest, RequestWire};
+use received::ReceivedRequest;
 
 /// The bounds of what a chunked body has beside its data.
 pub(crate) const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
@@ -62,8 +62,7 @@ pub(crate) const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
 
 /// A request whose limits were evaluated, or that ends before them.
 pub struct DecidedRequest {
-    head: RequestHeader,
-    wire: RequestWire,
+    received: Box<ReceivedRequest>,
     /// The names of its fields, for an origin that distinguishes their case.
     names: Option<ReceivedNames>,
     context: Box<Context>,
@@ -80,7 +79,7 @@ impl DecidedRequest {
     /// Returns the length of its body, as far as its head states it.
     #[must_use]
     pub fn body_length(&self) -> Option<u64> {
-        self.wire.framing.length()
+        self.received.wire.framing.length()
     }
 
     /// Returns whether the gateway answers it without a wait: for its body, of which these bytes were received, for a store, a delay or an
@@ -101,10 +100,10 @@ impl DecidedRequest {
                 (self.context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero())
             }
         };
-        let is_received = match self.wire.framing {
+        let is_received = match self.received.wire.framing {
             BodyFraming::None => true,
             BodyFraming::Length(bytes) => {
-                bytes <= received.len() as u64 && !self.wire.expects_continue
+                bytes <= received.len() as u64 && !self.received.wire.expects_continue
             }
             BodyFraming::Chunked | BodyFraming::UntilClose => false,
         };
@@ -131,7 +130,7 @@ impl Gateway {
         parsed: &sluicegate_http1::RequestHead,
         read: &Bytes,
         facts: &ConnectionFacts,
-    ) -> Option<Box<DecidedRequest>> {
+    ) -> Option<DecidedRequest> {
         let received = ReceivedRequest::of(parsed, read)?;
         let names = || ReceivedNames::of(parsed.fields(), read);
         Some(self.decide_received(received, facts, names))
@@ -144,7 +143,7 @@ impl Gateway {
         head: RequestHeader,
         is_empty: bool,
         facts: &ConnectionFacts,
-    ) -> Box<DecidedRequest> {
+    ) -> DecidedRequest {
         let received = ReceivedRequest::of_stream(head, is_empty);
         // Over HTTP/2 all names are in lower case.
         self.decide_received(received, facts, ReceivedNames::default)
@@ -152,10 +151,10 @@ impl Gateway {
 
     fn decide_received(
         &self,
-        mut received: ReceivedRequest,
+        mut received: Box<ReceivedRequest>,
         facts: &ConnectionFacts,
         names: impl FnOnce() -> ReceivedNames,
-    ) -> Box<DecidedRequest> {
+    ) -> DecidedRequest {
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
         context.peer.clone_from(&facts.peer);
@@ -170,13 +169,12 @@ impl Gateway {
             Err(problem) => (decide::reject_unread(problem, &mut context), false),
             Ok(()) => self.first_step(&received.head, &snapshot, facts, &mut context),
         };
-        Box::new(DecidedRequest {
-            head: received.head,
-            wire: received.wire,
+        DecidedRequest {
+            received,
             names: keeps_case.then(names),
             context,
             step,
-        })
+        }
     }
 
     /// Returns the first step of a received request, and whether its origin distinguishes the case of names.
@@ -212,16 +210,17 @@ impl Gateway {
     /// The request, where it has to wait for its body, a store, a delay or an origin: [`serve_direct`](Self::serve_direct) serves it.
     pub fn answer_at_once<C: RequestClient>(
         &self,
-        request: Box<DecidedRequest>,
+        request: DecidedRequest,
         client: &mut C,
         shutdown: &ShutdownWatch,
         into: &mut Vec<u8>,
-    ) -> Result<ConnectionState, Box<DecidedRequest>> {
+    ) -> Result<ConnectionState, DecidedRequest> {
         if !request.is_answered_at_once(client.received()) {
             return Err(request);
         }
-        let (mut context, step, head) = (request.context, request.step, &request.head);
-        let mut exchange = ClientExchange::new(client, head, request.wire, shutdown, &context);
+        let (mut context, step, head) = (request.context, request.step, &request.received.head);
+        let wire = &request.received.wire;
+        let mut exchange = ClientExchange::new(client, head, wire, shutdown, &context);
         let answered = exchange.discard_received().and_then(|()| {
             let answer = answer_to(step, head, &mut context, exchange.field_form())?;
             exchange.append_answer(into, &answer)
@@ -238,13 +237,13 @@ impl Gateway {
     /// Serves a decided request to its end, and records it. Returns the state of the connection.
     pub async fn serve_direct<C: RequestClient>(
         &self,
-        request: Box<DecidedRequest>,
+        request: DecidedRequest,
         client: &mut C,
         shutdown: &ShutdownWatch,
     ) -> ConnectionState {
         let mut context = request.context;
-        let mut exchange =
-            ClientExchange::new(client, &request.head, request.wire, shutdown, &context);
+        let (head, wire) = (&request.received.head, &request.received.wire);
+        let mut exchange = ClientExchange::new(client, head, wire, shutdown, &context);
         exchange.names = request.names;
         let served = (self.serve_step(request.step, &mut exchange, &mut context)).await;
         if let Err(failure) = served {

@@ -42,7 +42,7 @@ pub(super) struct RequestWire {
 
 impl ReceivedRequest {
     /// Returns the request with this head, whose bytes are `read`; `None` where header maps cannot hold it.
-    pub(super) fn of(parsed: &RequestHead, read: &Bytes) -> Option<Self> {
+    pub(super) fn of(parsed: &RequestHead, read: &Bytes) -> Option<Box<Self>> {
         let fields = parsed.fields();
         let options = ConnectionOptions::of(fields, read);
         let (mut head, ()) = Request::new(()).into_parts();
@@ -74,16 +74,17 @@ impl ReceivedRequest {
                 ConnectionPersistence::Close
             },
         };
-        Some(Self {
+        // Boxed where it is made, so that it is not copied from stage to stage.
+        Some(Box::new(Self {
             head,
             wire,
             options,
             is_readable: true,
-        })
+        }))
     }
 
     /// Returns the request of a stream of HTTP/2, whose body is empty or follows.
-    pub(super) fn of_stream(mut head: RequestHeader, is_empty: bool) -> Self {
+    pub(super) fn of_stream(mut head: RequestHeader, is_empty: bool) -> Box<Self> {
         if head.headers.contains_key(UPGRADE) {
             upgrade_header::remove(&mut head);
         }
@@ -95,7 +96,7 @@ impl ReceivedRequest {
         } else {
             announced.map_or(BodyFraming::UntilClose, BodyFraming::Length)
         };
-        Self {
+        Box::new(Self {
             is_readable: stream_rules::is_well_formed(&head)
                 && http_versions::encode_query(&mut head).is_ok(),
             wire: RequestWire {
@@ -107,7 +108,7 @@ impl ReceivedRequest {
             },
             head,
             options: ConnectionOptions::default(),
-        }
+        })
     }
 
     /// Checks the rules that the parser of its version does not: no field of HTTP/2 looks like one that frames a message of HTTP/1.1;
