@@ -167,9 +167,9 @@ impl CheckOutcome {
         tell(&format_args!("{file}: memory: {}", MemoryPlan::of(rules)));
         tell(&format_args!(
             "{file}: good: {}, {}, {}",
-            counted(rules.routes.len(), "route"),
-            counted(rules.limits.len(), "limit"),
-            counted(rules.origins.len(), "origin"),
+            counted(rules.routes.len() as u64, "route"),
+            counted(rules.limits.len() as u64, "limit"),
+            counted(rules.origins.len() as u64, "origin"),
         ));
     }
 

@@ -36,7 +36,7 @@ impl fmt::Display for ConfigExplanation {
         for list in &self.lists {
             let line = format!(
                 "{}, {} of memory.",
-                counted(list.blocks, "address block"),
+                counted(list.blocks as u64, "address block"),
                 bytes(list.memory_bytes as u64)
             );
             paragraph(f, "list", &list.name, &[line])?;
@@ -95,9 +95,9 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// Returns a number with the noun that it counts: `1 limit`, `1,000 limits`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{ending}", count(number as u64))
+    format!("{} {noun}{ending}", count(number))
 }
 
 /// Returns seconds in the largest unit that divides them: `10m`, `90s`.

@@ -58,6 +58,7 @@ impl Display for HtmlReport<'_> {
         }
         write_list(f, "Notes", &report.notes)?;
         write_list(f, "Broken lines", &report.log.broken_lines)?;
+        write_list(f, "Misdated lines", &report.log.misdated_lines)?;
         f.write_str("</main>\n</body>\n</html>\n")
     }
 }
@@ -89,6 +90,7 @@ fn write_summary(f: &mut Formatter<'_>, report: &ReplayReport) -> fmt::Result {
         (outcomes.malformed, "malformed", ""),
         (outcomes.not_replayed, "not replayed", ""),
         (log.broken, "broken lines", ""),
+        (log.misdated, "misdated lines", ""),
         (log.late, "too late", ""),
     ];
     for (index, (number, text, class)) in tiles.into_iter().enumerate() {

@@ -55,6 +55,10 @@ pub struct LogSummary {
     pub broken: u64,
     /// The first of them, each with its place and the reason.
     pub broken_lines: Vec<String>,
+    /// Requests that are left out, since their time is far from that of the lines around them.
+    pub misdated: u64,
+    /// The first of them, each with its place.
+    pub misdated_lines: Vec<String>,
     /// Requests that were sorted before a later one.
     pub sorted: u64,
     /// Requests that were too late to be sorted, and count at the time that was reached.
@@ -265,6 +269,8 @@ impl LogSummary {
             lines: stats.lines,
             broken: stats.broken,
             broken_lines: stats.broken_lines.iter().map(text).collect(),
+            misdated: stats.misdated,
+            misdated_lines: stats.misdated_lines.iter().map(text).collect(),
             sorted: stats.order.sorted,
             late: stats.order.late,
             left_out: stats.left_out,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::compare::{ConfigComparison, LimitDifference};
 use super::report::{KeyReport, LimitReport, LogSummary, OutcomeSummary, ReplayReport};
-use crate::explain::{count, span};
+use crate::explain::{count, counted, span};
 
 /// Columns of a chart.
 const COLUMNS: usize = 60;
@@ -80,6 +80,16 @@ impl fmt::Display for LogSummary {
         if self.broken > 0 {
             writeln!(f, "broken    {} lines; the first:", count(self.broken))?;
             for line in &self.broken_lines {
+                writeln!(f, "          {line}")?;
+            }
+        }
+        if self.misdated > 0 {
+            writeln!(
+                f,
+                "misdated  {} left out; the first:",
+                counted(self.misdated, "line")
+            )?;
+            for line in &self.misdated_lines {
                 writeln!(f, "          {line}")?;
             }
         }

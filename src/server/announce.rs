@@ -36,9 +36,9 @@ pub(super) fn announce(file: &Path, rules: &Rules) {
     );
     info!(
         "{}, {}, {}",
-        counted(rules.routes.len(), "route"),
-        counted(rules.limits.len(), "limit"),
-        counted(rules.origins.len(), "origin")
+        counted(rules.routes.len() as u64, "route"),
+        counted(rules.limits.len() as u64, "limit"),
+        counted(rules.origins.len() as u64, "origin")
     );
 }
 

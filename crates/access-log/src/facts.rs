@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::format::{self, LogFormat};
 use crate::line::{FieldKind, ParsedLine};
+use crate::log_clock;
 
 /// Names of values that are kept of each kind, since clients choose those of request fields.
 const MAX_NAMES: usize = 4_096;
@@ -34,21 +35,21 @@ pub struct LogFacts {
     pub reserves: BTreeSet<String>,
     /// Set if later lines of a stream may have further values: it is read once, so only its first lines are known before all others.
     pub is_partial: bool,
-    /// The earliest time, in nanoseconds since the Unix epoch.
+    /// The earliest time of the first lines, in nanoseconds since the Unix epoch; one far from that of the lines around it does not count.
     pub first_time: Option<u64>,
 }
 
 impl LogFacts {
-    /// Adds the values of a log's first lines, and returns its first time.
-    pub(crate) fn add_sample(&mut self, sample: &[u8], format: &LogFormat) -> Option<u64> {
-        let mut first = None;
+    /// Adds the values of a log's first lines.
+    pub(crate) fn add_sample(&mut self, sample: &[u8], format: &LogFormat) {
+        let mut begins = Vec::new();
         let mut format = format.clone();
         for line in format::lines(sample) {
             let mut parsed = ParsedLine::default();
             if format.parse(line, &mut parsed).is_err() {
                 continue;
             }
-            first = first.or(Some(parsed.time));
+            begins.push(parsed.time);
             self.add_line(&parsed);
         }
         if let LogFormat::Template(template) = &format {
@@ -58,9 +59,8 @@ impl LogFacts {
             }
         }
         self.formats.insert(format.name());
-        let earliest = [self.first_time, first].into_iter().flatten().min();
-        self.first_time = earliest;
-        first
+        let begins = [self.first_time, log_clock::begin_of(&begins)];
+        self.first_time = begins.into_iter().flatten().min();
     }
 
     /// Adds the values of a line.

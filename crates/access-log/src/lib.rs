@@ -1,8 +1,8 @@
 //! Access logs of common servers as one stream of requests in the order of time.
 //!
 //! [`LogReader`] opens logs, plain or compressed, detects the [`LogFormat`] of each by its first lines, and returns one [`LoggedRequest`]
-//! after the other. Lines that are a little out of order are sorted, several logs are merged. A line that is not a request is counted and
-//! never fatal. The crate knows nothing of limits or gateways.
+//! after the other. Lines that are a little out of order are sorted, several logs are merged. A line that is not a request, or whose time
+//! is far from that of the lines around it, is counted and never fatal. The crate knows nothing of limits or gateways.
 //!
 //! - [`LogFormat`] parses one line into a [`ParsedLine`], whose texts borrow from it.
 //! - [`LogFormat::named`] also takes a `log_format` out of nginx's configuration.
@@ -37,6 +37,7 @@ mod formats;
 mod json;
 mod line;
 mod lines;
+mod log_clock;
 mod reader;
 mod reorder;
 mod request;
@@ -51,7 +52,7 @@ pub use formats::cloudfront::ColumnOrder;
 pub use formats::nginx::LogTemplate;
 pub use line::{FieldKind, LineError, LoggedTreatment, MAX_FIELDS, ParsedField, ParsedLine};
 pub use lines::MAX_LINE;
-pub use reader::{BrokenLine, LogReader, OpenError, REORDER_WINDOW, ReadOptions, ReadStats};
-pub use reorder::{MAX_HELD_BYTES, OrderStats, TimeSpread};
+pub use reader::{BrokenLine, LogReader, OpenError, ReadOptions, ReadStats};
+pub use reorder::{MAX_HELD_BYTES, OrderStats, REORDER_WINDOW, TimeSpread};
 pub use request::{LoggedField, LoggedFields, LoggedRequest};
 pub use text::{EscapeSyntax, RawText};

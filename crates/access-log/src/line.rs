@@ -144,6 +144,8 @@ pub enum LineError {
     Malformed(&'static str),
     /// The line is longer than [`MAX_LINE`](crate::MAX_LINE).
     TooLong,
+    /// The time of the line is far from that of the lines around it.
+    Misdated,
     /// The line is one of the format, but not about a request: a comment, a connection, a message.
     NoRequest,
 }
@@ -153,6 +155,7 @@ impl fmt::Display for LineError {
         match self {
             Self::Malformed(part) => write!(into, "{part}"),
             Self::TooLong => write!(into, "the line is longer than {} bytes", crate::MAX_LINE),
+            Self::Misdated => into.write_str("the time is far from that of the lines around it"),
             Self::NoRequest => into.write_str("the line is not about a request"),
         }
     }

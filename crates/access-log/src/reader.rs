@@ -4,27 +4,25 @@
 //! another, whatever the order in which they are named. A request is returned when every log is further than it by the window.
 //!
 //! # Errors
-//! A line that is not a request is counted, and the first of them are kept. A log that breaks off ends there, with a notice.
+//! A line that is not a request is counted, and the first of them are kept; so is a line whose time is far from that of the lines around
+//! it. A log that breaks off ends there, with a notice.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::facts::LogFacts;
 use crate::format::LogFormat;
 use crate::line::{LineError, ParsedLine};
 use crate::lines::{LineSplitter, NextLine};
-use crate::reorder::{OrderStats, ReorderBuffer, TimeSpread};
+use crate::log_clock::{LineTimes, LogClock, SettledLines, WaitingLine};
+use crate::reorder::{OrderStats, REORDER_WINDOW, ReorderBuffer, TimeSpread};
 use crate::request::LoggedRequest;
 use crate::source::LogSource;
 
-/// Time by which lines may be out of order.
-pub const REORDER_WINDOW: Duration = Duration::from_secs(120);
-
-/// Broken lines that are kept to be shown.
-const SHOWN_BROKEN_LINES: usize = 5;
+/// Lines that are kept of each kind to be shown.
+const SHOWN_LINES: usize = 5;
 /// Bytes of a broken line that are shown.
 const SHOWN_BYTES: usize = 160;
 
@@ -64,7 +62,7 @@ impl std::fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// A line that is not a request.
+/// A line that is not a request, or is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenLine {
     /// The log.
@@ -86,6 +84,10 @@ pub struct ReadStats {
     pub broken: u64,
     /// The first of them.
     pub broken_lines: Vec<BrokenLine>,
+    /// Requests that are left out, since their time is far from that of the lines around them.
+    pub misdated: u64,
+    /// The first of them.
+    pub misdated_lines: Vec<BrokenLine>,
     /// Lines that the logs say they have left out.
     pub left_out: u64,
     /// Logs that broke off, each with the reason.
@@ -120,7 +122,8 @@ struct OpenLog {
     format: LogFormat,
     /// Number of the line that was read last.
     number: u64,
-    /// The latest time that was read; `None` at the end.
+    clock: LogClock,
+    /// The latest time that was read and is confirmed; `None` at the end.
     reached: Option<u64>,
     size: Option<u64>,
     consumed: Arc<AtomicU64>,
@@ -287,7 +290,7 @@ impl OpenLog {
         };
         let format = options.format.clone().or_else(detected);
         let format = format.ok_or_else(|| OpenError::UnknownFormat(PathBuf::from(&name)))?;
-        let first = facts.add_sample(sample, &format);
+        facts.add_sample(sample, &format);
         facts.is_partial |= file.is_none() && format.names_values();
         Ok(Self {
             name,
@@ -295,7 +298,8 @@ impl OpenLog {
             lines,
             format,
             number: 0,
-            reached: Some(first.unwrap_or(0)),
+            clock: LogClock::default(),
+            reached: Some(0),
             size: source.size,
             consumed: source.consumed,
         })
@@ -311,6 +315,8 @@ impl OpenLog {
         });
         if next == NextLine::End {
             self.reached = None;
+            let settled = self.clock.finish();
+            settle(&self.name, settled, buffer, stats);
             return;
         }
         self.number += 1;
@@ -323,14 +329,30 @@ impl OpenLog {
         match result {
             Ok(()) => {
                 stats.left_out += parsed.left_out;
-                buffer.add(&parsed);
-                let time = parsed.time;
-                self.reached = self.reached.max(Some(time));
+                let request = buffer.add(&parsed);
+                let times = LineTimes {
+                    begun: parsed.time,
+                    written: parsed.time.saturating_add(parsed.duration.unwrap_or(0)),
+                };
+                let settled = if self.clock.is_near(times) {
+                    buffer.confirm(request);
+                    self.clock.add_near(times)
+                } else {
+                    let is_far = self.clock.is_far(times);
+                    self.clock.add_ahead(WaitingLine {
+                        times,
+                        request,
+                        number: self.number,
+                        text: is_far.then(|| shown(self.lines.line())),
+                    })
+                };
+                settle(&self.name, settled, buffer, stats);
+                self.reached = Some(self.clock.begun());
             }
             Err(LineError::NoRequest) => {}
             Err(error) => {
                 stats.broken += 1;
-                if stats.broken_lines.len() < SHOWN_BROKEN_LINES {
+                if stats.broken_lines.len() < SHOWN_LINES {
                     let line = BrokenLine {
                         log: self.name.clone(),
                         number: self.number,
@@ -340,6 +362,27 @@ impl OpenLog {
                     stats.broken_lines.push(line);
                 }
             }
+        }
+    }
+}
+
+/// Leaves out the requests of lines of `log` whose time is far from that of the lines around them.
+fn settle(log: &str, lines: SettledLines, buffer: &mut ReorderBuffer, stats: &mut ReadStats) {
+    for line in lines.confirmed {
+        buffer.confirm(line.request);
+    }
+    for line in lines.misdated {
+        if !buffer.leave_out(line.request) {
+            continue;
+        }
+        stats.misdated += 1;
+        if stats.misdated_lines.len() < SHOWN_LINES {
+            stats.misdated_lines.push(BrokenLine {
+                log: log.to_owned(),
+                number: line.number,
+                error: LineError::Misdated,
+                text: line.text.unwrap_or_default(),
+            });
         }
     }
 }
@@ -359,162 +402,4 @@ fn shown(line: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use tempfile::TempDir;
-
-    use super::*;
-
-    const BEGIN: i64 = 1_795_245_000;
-
-    fn line(second: i64, client: usize) -> String {
-        let time = jiff::Timestamp::from_second(BEGIN + second).unwrap();
-        let time = time.strftime("%d/%b/%Y:%H:%M:%S +0000");
-        format!(
-            "192.0.2.{client} - - [{time}] \"GET /{client} HTTP/1.1\" 200 1 \"-\" \"a\\x22b\"\n"
-        )
-    }
-
-    /// Milliseconds from the begin and targets of all requests of these logs.
-    fn read(logs: &[String], options: &ReadOptions) -> (Vec<(u64, String)>, ReadStats) {
-        let directory = TempDir::new().unwrap();
-        let paths: Vec<PathBuf> = (0..logs.len())
-            .map(|index| directory.path().join(index.to_string()))
-            .collect();
-        for (path, text) in paths.iter().zip(logs) {
-            std::fs::write(path, text).unwrap();
-        }
-        let mut reader = LogReader::open(&paths, options).unwrap();
-        reader.want_field("User-Agent");
-        let mut found = Vec::new();
-        while let Some(request) = reader.next_request() {
-            let millis = request.time / 1_000_000 - BEGIN as u64 * 1_000;
-            let fields: Vec<_> = request.fields.iter().collect();
-            assert_eq!(
-                (fields.len(), fields[0].name, fields[0].value),
-                (1, &b"user-agent"[..], &b"a\"b"[..])
-            );
-            let target = String::from_utf8(request.target.to_vec()).unwrap();
-            assert_eq!(
-                target,
-                format!(
-                    "/{}",
-                    request.client.to_string().rsplit_once('.').unwrap().1
-                )
-            );
-            found.push((millis, target));
-        }
-        (found, reader.stats())
-    }
-
-    /// Goal: a line that comes too late for its second is not before those of that second which were returned, spread or not. Method: a
-    /// line of the first second behind one that is minutes later.
-    #[test]
-    fn a_late_line_is_not_before_its_second() {
-        let text = [line(0, 1), line(0, 2), line(200, 3), line(0, 4)].concat();
-        for (spread, second) in [(TimeSpread::AsLogged, 0), (TimeSpread::OverSecond, 500)] {
-            let options = ReadOptions {
-                spread,
-                ..ReadOptions::default()
-            };
-            let (found, _) = read(std::slice::from_ref(&text), &options);
-            let times = [(0, 1), (second, 2), (second, 4), (200_000, 3)];
-            let times = times.map(|(time, client)| (time, format!("/{client}")));
-            assert_eq!(found, times);
-        }
-    }
-
-    /// Goal: times say which order requests have, and whether they were too late. Method: a line two minutes out of order, one more than
-    /// that, a broken one, and an empty log beside.
-    #[test]
-    fn lines_are_sorted_within_the_window() {
-        let text = [
-            line(0, 1),
-            line(200, 2),
-            line(80, 3),
-            line(300, 4),
-            line(170, 5),
-            "x\n".to_owned(),
-        ]
-        .concat();
-        let (found, stats) = read(&[text, String::new()], &ReadOptions::default());
-        let times: Vec<u64> = found.iter().map(|(time, _)| *time).collect();
-        // Requests up to 80 were returned when the line at 300 was read; the one at 170 came after that, in time.
-        assert_eq!(times, [0, 80_000, 170_000, 200_000, 300_000]);
-        assert_eq!((stats.order.sorted, stats.order.late), (2, 0));
-        assert_eq!((stats.lines, stats.broken), (6, 1));
-        assert_eq!(stats.broken_lines[0].number, 6);
-        let text = [
-            line(0, 1),
-            line(400, 2),
-            line(401, 3),
-            line(5, 4),
-            line(402, 5),
-        ]
-        .concat();
-        let (found, stats) = read(&[text], &ReadOptions::default());
-        let targets: Vec<&str> = found.iter().map(|(_, target)| &**target).collect();
-        // Only the first was returned when the late one came, so it is still in its place.
-        assert_eq!(targets, ["/1", "/4", "/2", "/3", "/5"]);
-        assert_eq!(stats.order.late, 0);
-    }
-
-    /// Goal: requests of a second fill it. Method: four lines in one second, one in the next.
-    #[test]
-    fn requests_are_spread_over_their_second() {
-        let text = [line(7, 1), line(7, 2), line(7, 3), line(7, 4), line(8, 5)].concat();
-        let options = ReadOptions {
-            spread: TimeSpread::OverSecond,
-            ..ReadOptions::default()
-        };
-        let (found, _) = read(&[text], &options);
-        let times: Vec<u64> = found.iter().map(|(time, _)| *time).collect();
-        assert_eq!(times, [7_000, 7_250, 7_500, 7_750, 8_000]);
-    }
-
-    /// Goal: a batch has the next requests of one second, no more than asked for. Method: five lines in one second, two in the next, out of
-    /// order.
-    #[test]
-    fn batches_are_of_one_second() {
-        let lines = [line(8, 6), line(7, 1), line(7, 2), line(7, 3), line(7, 4)];
-        let text = [lines.concat(), line(7, 5), line(8, 7)].concat();
-        let stream: Box<dyn Read> = Box::new(io::Cursor::new(text));
-        let streams = vec![("log".to_owned(), stream)];
-        let mut reader = LogReader::from_streams(streams, &ReadOptions::default()).unwrap();
-        let mut batches = Vec::new();
-        while let Some(batch) = reader.next_batch(3) {
-            let targets = batch.iter().map(|request| request.target.to_vec());
-            batches.push(String::from_utf8(targets.collect::<Vec<_>>().concat()).unwrap());
-        }
-        assert_eq!(batches, ["/1/2/3", "/4/5", "/6/7"]);
-    }
-
-    proptest! {
-        /// Goal: whatever the order within the window and the number of logs, requests come as a stable sort by time has them. Method: any
-        /// seconds within two minutes of each other, in up to three logs.
-        #[test]
-        fn requests_come_in_the_order_of_time(
-            jitter in proptest::collection::vec((0_i64..119, 0_i64..90), 1..60),
-            logs in 1_usize..4,
-        ) {
-            let mut texts = vec![String::new(); logs];
-            let mut expected = Vec::new();
-            let mut base = 0;
-            for (index, (back, step)) in jitter.iter().enumerate() {
-                base += step;
-                let second = (base - back).max(0);
-                texts[index % logs] += &line(second, index % 200);
-                expected.push((second as u64 * 1_000, format!("/{}", index % 200)));
-            }
-            expected.sort_by_key(|(millis, _)| *millis);
-            let (mut found, stats) = read(&texts, &ReadOptions::default());
-            if logs > 1 {
-                // Equal times of several logs have no order.
-                found.sort();
-                expected.sort();
-            }
-            prop_assert_eq!(found, expected);
-            prop_assert_eq!(stats.order.late, 0);
-        }
-    }
-}
+mod tests;

@@ -9,11 +9,15 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::line::{FieldKind, LoggedTreatment, ParsedLine};
 use crate::request::{ByteSpan, LoggedFields, LoggedRequest, StoredField};
 use crate::text::RawText;
 use crate::time::SECOND;
+
+/// Time by which lines may be out of order.
+pub const REORDER_WINDOW: Duration = Duration::from_secs(120);
 
 /// Bytes of requests that wait for lines before them.
 pub const MAX_HELD_BYTES: usize = 512 * 1024 * 1024;
@@ -38,6 +42,16 @@ pub struct OrderStats {
     pub sorted: u64,
     /// Requests that came too late to be sorted; they count at the time that was reached.
     pub late: u64,
+}
+
+/// A request that was added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BufferedLine {
+    time: u64,
+    /// Its index in the bucket of its second.
+    index: u32,
+    /// Set if it is counted as sorted or late.
+    is_counted: bool,
 }
 
 /// A request as it is stored.
@@ -66,6 +80,8 @@ struct SecondBucket {
     requests: Vec<StoredRequest>,
     fields: Vec<StoredField>,
     bytes: Vec<u8>,
+    /// Indexes of requests that are not returned.
+    left_out: Vec<u32>,
     /// Time and index of each request.
     order: Vec<(u64, u32)>,
 }
@@ -82,7 +98,7 @@ pub(crate) struct ReorderBuffer {
     held_bytes: usize,
     /// The latest time that was returned.
     floor: u64,
-    /// The latest time that was added.
+    /// The latest time that was added and is confirmed.
     newest: u64,
     spread: TimeSpread,
     /// The request fields that are kept, by name in lower case.
@@ -101,39 +117,69 @@ impl ReorderBuffer {
     }
 
     /// Adds the request of a line.
-    pub(crate) fn add(&mut self, line: &ParsedLine<'_>) {
-        let Some(client) = line.client else { return };
-        if line.time < self.floor {
-            self.stats.late += 1;
-        } else if line.time < self.newest {
+    pub(crate) fn add(&mut self, line: &ParsedLine<'_>) -> BufferedLine {
+        let Some(client) = line.client else {
+            return BufferedLine::default();
+        };
+        let time = line.time.max(self.floor);
+        let place = self.bucket(time / SECOND);
+        let Some(bucket) = self.buckets.get_mut(place) else {
+            return BufferedLine::default();
+        };
+        let before = bucket.held();
+        let index = bucket.requests.len() as u32;
+        bucket.add(line, client, time, &self.wanted);
+        self.held_bytes += bucket.held() - before;
+        let is_late = line.time < self.floor;
+        let is_sorted = !is_late && line.time < self.newest;
+        self.stats.late += u64::from(is_late);
+        self.stats.sorted += u64::from(is_sorted);
+        BufferedLine {
+            time,
+            index,
+            is_counted: is_late || is_sorted,
+        }
+    }
+
+    /// Says that lines behind this one are out of order if their time is before its own.
+    pub(crate) fn confirm(&mut self, line: BufferedLine) {
+        if line.time < self.newest && !line.is_counted {
             self.stats.sorted += 1;
         }
         self.newest = self.newest.max(line.time);
-        let time = line.time.max(self.floor);
-        let index = self.bucket(time / SECOND);
-        let Some(bucket) = self.buckets.get_mut(index) else {
-            return;
-        };
-        let before = bucket.held();
-        bucket.add(line, client, time, &self.wanted);
-        self.held_bytes += bucket.held() - before;
+    }
+
+    /// Leaves out the request of a line. Returns false if it was returned before, for want of memory.
+    pub(crate) fn leave_out(&mut self, line: BufferedLine) -> bool {
+        let second = line.time / SECOND;
+        let place = (self.buckets).binary_search_by_key(&second, |bucket| bucket.second);
+        let bucket = place.ok().and_then(|place| self.buckets.get_mut(place));
+        bucket.is_some_and(|bucket| {
+            bucket.left_out.push(line.index);
+            true
+        })
     }
 
     /// Returns whether there are requests to return although lines of later times than `until` may still come. Those that were returned
     /// are dropped.
     pub(crate) fn advance(&mut self, until: u64) -> bool {
-        if self.returned < self.current.order.len() {
-            return true;
+        while self.returned == self.current.order.len() {
+            let Some(oldest) = self.buckets.front() else {
+                return false;
+            };
+            let is_complete = oldest.second < until / SECOND || until == u64::MAX;
+            if !is_complete && self.held_bytes <= MAX_HELD_BYTES {
+                return false;
+            }
+            self.release_oldest();
         }
-        let Some(oldest) = self.buckets.front() else {
-            return false;
-        };
-        let is_complete = oldest.second < until / SECOND || until == u64::MAX;
-        if !is_complete && self.held_bytes <= MAX_HELD_BYTES {
-            return false;
-        }
+        true
+    }
+
+    /// Makes the oldest second the one that is returned.
+    fn release_oldest(&mut self) {
         let Some(mut next) = self.buckets.pop_front() else {
-            return false;
+            return;
         };
         self.held_bytes -= next.held();
         next.sort(self.spread, self.floor);
@@ -146,7 +192,6 @@ impl ReorderBuffer {
             self.spare.push(last);
         }
         self.returned = 0;
-        !self.current.order.is_empty()
     }
 
     /// Returns the next requests that [`Self::advance`] found, at most `most`.
@@ -196,6 +241,7 @@ impl SecondBucket {
         self.requests.clear();
         self.fields.clear();
         self.bytes.clear();
+        self.left_out.clear();
         self.order.clear();
     }
 
@@ -274,6 +320,10 @@ impl SecondBucket {
         let indexes = (0..).zip(&self.requests);
         self.order
             .extend(indexes.map(|(index, request): (u32, _)| (request.time, index)));
+        if !self.left_out.is_empty() {
+            self.order
+                .retain(|(_, index)| !self.left_out.contains(index));
+        }
         if !self.order.is_sorted() {
             self.order.sort_unstable();
         }

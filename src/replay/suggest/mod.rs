@@ -178,7 +178,7 @@ pub fn suggest(
         &maxima,
         requests - other,
         seconds,
-        reader.stats().broken,
+        &reader.stats(),
     ))
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use sluicegate_access_log::ReadStats;
 
 use super::SuggestQuestion;
 use super::key_maxima::{KeyMaxima, PERIODS};
@@ -35,6 +36,8 @@ pub struct SuggestReport {
     pub seconds: u64,
     /// Lines that are not requests although they should be.
     pub broken: u64,
+    /// Requests that are left out, since their time is far from that of the lines around them.
+    pub misdated: u64,
     /// Confidence by the number of keys and the time.
     #[serde(flatten)]
     pub confidence: SampleConfidence,
@@ -89,7 +92,7 @@ impl SuggestReport {
         maxima: &KeyMaxima,
         requests: u64,
         seconds: u64,
-        broken: u64,
+        stats: &ReadStats,
     ) -> Self {
         let mut warnings = Vec::new();
         let mut periods = Vec::new();
@@ -123,7 +126,8 @@ impl SuggestReport {
             keys: maxima.len() as u64,
             requests_of_uncounted_keys: maxima.left_out,
             seconds,
-            broken,
+            broken: stats.broken,
+            misdated: stats.misdated,
             confidence: SampleConfidence::of(maxima.len(), seconds),
             periods,
             config: question.config(&rates, "shadow"),

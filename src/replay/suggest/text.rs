@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::report::{PeriodSuggestion, SuggestReport};
-use crate::explain::count;
+use crate::explain::{count, counted};
 
 impl fmt::Display for SuggestReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,6 +18,14 @@ impl fmt::Display for SuggestReport {
         writeln!(f, "# {}", self.confidence)?;
         if self.broken > 0 {
             writeln!(f, "# {} lines could not be read", count(self.broken))?;
+        }
+        if self.misdated > 0 {
+            let verb = if self.misdated == 1 { "is" } else { "are" };
+            writeln!(
+                f,
+                "# {} {verb} left out, since the time is far from that of the lines around",
+                counted(self.misdated, "line")
+            )?;
         }
         if self.requests_of_uncounted_keys > 0 {
             writeln!(

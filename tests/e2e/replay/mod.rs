@@ -1,6 +1,7 @@
 //! `sluicegate replay`: what it says of a log must be what a gateway would have done.
 
 mod against;
+mod clocks;
 mod formats;
 mod hour;
 mod live;
