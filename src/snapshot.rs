@@ -262,7 +262,8 @@ fn crawlers(rules: &Rules, previous: Option<&Snapshot>) -> CrawlerRegistry {
     CrawlerRegistry::new(crawlers, rules.client.signed_hosts.clone()).with_reverse_dns(previous)
 }
 
-fn fields_read(rules: &Rules) -> Vec<HeaderName> {
+/// Returns the request fields, other than `Host`, on which a decision under `rules` may depend.
+pub fn fields_read(rules: &Rules) -> Vec<HeaderName> {
     let forwarded = match &rules.client.client_ip_header {
         ForwardedSource::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
         ForwardedSource::Forwarded => http::header::FORWARDED,

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sluicegate_access_log::{LogFormat, LogReader, ReadOptions, TimeSpread};
+use sluicegate_access_log::{LogFormat, TimeSpread};
 
 use super::progress::ProgressBar;
 use super::{FAILED, SUCCESS, USAGE, tell};
@@ -84,8 +84,6 @@ impl ReplayCommand {
             true => TimeSpread::OverSecond,
             false => TimeSpread::AsLogged,
         };
-        let reader = LogReader::open(&self.logs, &ReadOptions { format, spread });
-        let reader = reader.map_err(|error| fails(FAILED, &error))?;
         let decisions = self.decisions.as_ref().map(|path| {
             let file = File::create(path);
             file.map(|file| DecisionLog::new(Box::new(BufWriter::new(file))))
@@ -102,7 +100,7 @@ impl ReplayCommand {
             host: self.host.clone(),
             spread,
         };
-        let run = ReplayRun::new(reader, config, decisions.transpose()?);
+        let run = ReplayRun::open(&self.logs, format, config, decisions.transpose()?);
         let run = run.map_err(|error| fails(FAILED, &error))?;
         let mut bar = ProgressBar::new();
         let report = run.run(|requests, bytes| bar.show(requests, bytes));

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
-use sluicegate_access_log::{LogFormat, LogReader, ReadOptions, TimeSpread};
+use sluicegate_access_log::{LogFormat, TimeSpread};
 
 use super::gateway_target::of_url;
 use super::progress::ProgressBar;
 use super::{FAILED, SUCCESS, USAGE, tell};
-use crate::replay::{LimitSuggestion, ReplayConfig, ReplayRun, SuggestQuestion, suggest};
+use crate::replay::{
+    LimitSuggestion, ReplayConfig, ReplayRun, SuggestError, SuggestQuestion, suggest,
+};
 use crate::usage::UsagePage;
 
 /// The timeout of a gateway's answer.
@@ -122,11 +124,14 @@ impl SuggestCommand {
             host: self.host.clone(),
         };
         let mut bar = ProgressBar::new();
-        let suggested = suggest(self.open()?, &question, |requests, bytes| {
+        let suggested = suggest(&self.logs, self.format()?, &question, |requests, bytes| {
             bar.show(requests, bytes)
         });
         bar.clear();
-        let suggested = suggested.map_err(|reason| (USAGE, reason.0))?;
+        let suggested = suggested.map_err(|error| match error {
+            SuggestError::Log(error) => (FAILED, error.to_string()),
+            SuggestError::Question(reason) => (USAGE, reason.0),
+        })?;
         if self.json {
             let json = serde_json::to_string_pretty(&suggested);
             return json
@@ -146,7 +151,7 @@ impl SuggestCommand {
             host: self.host.clone(),
             spread: TimeSpread::AsLogged,
         };
-        let run = ReplayRun::new(self.open()?, config, None);
+        let run = ReplayRun::open(&self.logs, self.format()?, config, None);
         let run = run.map_err(|error| (FAILED, error.to_string()))?;
         let report = run.run(|requests, bytes| bar.show(requests, bytes));
         bar.clear();
@@ -161,13 +166,8 @@ impl SuggestCommand {
         ))
     }
 
-    fn open(&self) -> Result<LogReader, (u8, String)> {
+    fn format(&self) -> Result<Option<LogFormat>, (u8, String)> {
         let format = self.format.as_deref().map(LogFormat::named).transpose();
-        let format = format.map_err(|message| (USAGE, format!("--format: {message}")))?;
-        let options = ReadOptions {
-            format,
-            spread: TimeSpread::AsLogged,
-        };
-        LogReader::open(&self.logs, &options).map_err(|error| (FAILED, error.to_string()))
+        format.map_err(|message| (USAGE, format!("--format: {message}")))
     }
 }

@@ -134,11 +134,6 @@ impl ReplayEngine {
         }
     }
 
-    /// Returns the request fields that must be read from the log.
-    pub(super) fn wanted_fields(&self) -> impl Iterator<Item = &str> {
-        self.stages.wanted_fields()
-    }
-
     /// Returns the rules, as far as they are judged.
     pub(super) fn rules(&self) -> &Rules {
         &self.stages.snapshot.rules

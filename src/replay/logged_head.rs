@@ -48,11 +48,6 @@ impl LoggedHeads {
         }
     }
 
-    /// Returns the fields that must be read from the log.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = &str> {
-        self.wanted.iter().map(HeaderName::as_str)
-    }
-
     /// Returns the head of a request, or `None` where its method or target cannot be one.
     pub(super) fn head<'a>(
         &'a self,

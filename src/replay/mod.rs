@@ -38,6 +38,6 @@ pub use html::HtmlReport;
 pub use report::ReplayReport;
 pub use run::{ReplayConfig, ReplayRun};
 pub use suggest::{
-    LimitSuggestion, NoSuggestion, PeriodSuggestion, SampleConfidence, SuggestQuestion,
-    SuggestReport, UsedPeriod, suggest,
+    LimitSuggestion, NoSuggestion, PeriodSuggestion, SampleConfidence, SuggestError,
+    SuggestQuestion, SuggestReport, UsedPeriod, suggest,
 };

@@ -85,11 +85,6 @@ impl RequestStages {
         }
     }
 
-    /// Returns the request fields that must be read from the log.
-    pub(super) fn wanted_fields(&self) -> impl Iterator<Item = &str> {
-        self.heads.wanted()
-    }
-
     /// Returns the heads of the requests; `None` where method or target cannot be those of one.
     pub(super) fn heads<'a>(
         &'a self,

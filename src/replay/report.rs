@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sluicegate_access_log::{BrokenLine, LogFacts, ReadStats, TimeSpread};
+use sluicegate_access_log::{BrokenLine, LogFacts, MAX_FIELDS, ReadStats, TimeSpread};
 use sluicegate_limiter::{Policy, Timestamp};
 
 use super::compare::ConfigComparison;
@@ -63,6 +63,8 @@ pub struct LogSummary {
     pub sorted: u64,
     /// Requests that were too late to be sorted, and count at the time that was reached.
     pub late: u64,
+    /// Requests whose line has more values than are kept, so that one which decides may be missing.
+    pub cut_fields: u64,
     /// Requests that the log says it has left out.
     pub left_out: u64,
     /// Logs that broke off, with the reason.
@@ -232,6 +234,12 @@ fn notes_of(counts: &OutcomeCounts, log: &LogSummary) -> Vec<String> {
             counts.hidden_clients
         ));
     }
+    if log.cut_fields > 0 {
+        notes.push(format!(
+            "{} requests have more than {MAX_FIELDS} values in their line; a key, a cost or a field of them may be missing",
+            log.cut_fields
+        ));
+    }
     if log.left_out > 0 {
         notes.push(format!(
             "the log has left out {} lines of rejected requests ([log] refused); they are not replayed",
@@ -273,6 +281,7 @@ impl LogSummary {
             misdated_lines: stats.misdated_lines.iter().map(text).collect(),
             sorted: stats.order.sorted,
             late: stats.order.late,
+            cut_fields: stats.cut_fields,
             left_out: stats.left_out,
             cut: stats.cut_logs.clone(),
             first: span.ends.map(|(first, _)| rfc3339::format(first)),

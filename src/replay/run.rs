@@ -1,8 +1,11 @@
 //! Runs a log through a configuration, and through an older one beside it.
 
 use std::io;
+use std::path::PathBuf;
 
-use sluicegate_access_log::{LogReader, OpenError, TimeSpread};
+use sluicegate_access_log::{
+    FieldSelection, LogFormat, LogReader, OpenError, ReadOptions, TimeSpread,
+};
 use sluicegate_limiter::{Seed, Timestamp};
 
 use super::compare::{ConfigComparison, RequestChanges};
@@ -13,6 +16,7 @@ use super::prepare::MAX_BATCH;
 use super::report::{LogSummary, ReplayReport, ReplayedSpan};
 use crate::admission::KeySeed;
 use crate::config::rules::Rules;
+use crate::snapshot;
 
 /// Requests between two reports of progress.
 const PROGRESS_STEP: u64 = 1 << 16;
@@ -46,17 +50,26 @@ struct ComparedEngine {
 }
 
 impl ReplayRun {
-    /// Prepares the replay of `reader` under a configuration. Each decision is written to `decisions`.
+    /// Prepares the replay of `logs` under a configuration; `format` is that of all logs, `None` to detect that of each. Each decision is
+    /// written to `decisions`.
     ///
     /// # Errors
-    /// A log must be read for values that its first lines lack, and cannot be opened again.
-    pub fn new(
-        mut reader: LogReader,
+    /// A log cannot be opened.
+    pub fn open(
+        logs: &[PathBuf],
+        format: Option<LogFormat>,
         config: ReplayConfig,
         decisions: Option<DecisionLog>,
     ) -> Result<Self, OpenError> {
         let against = config.against.iter().map(|(rules, _)| rules);
-        for rules in against.chain([&config.rules]) {
+        let both = against.chain([&config.rules]);
+        let options = ReadOptions {
+            format,
+            spread: config.spread,
+            fields: selected_fields(both.clone()),
+        };
+        let mut reader = LogReader::open(logs, &options)?;
+        for rules in both {
             survey_for(rules, &mut reader, config.host.as_deref())?;
         }
         // No client sends requests here, so the seed need not be a secret; a fixed one makes results the same each time.
@@ -69,12 +82,6 @@ impl ReplayRun {
             changes: RequestChanges::default(),
         });
         let engine = engine(config.rules);
-        let compared = against
-            .iter()
-            .flat_map(|compared| compared.engine.wanted_fields());
-        for field in engine.wanted_fields().chain(compared) {
-            reader.want_field(field);
-        }
         Ok(Self {
             reader,
             engine,
@@ -132,4 +139,12 @@ impl ReplayRun {
         }
         Ok(report)
     }
+}
+
+/// Returns the request fields that some of `rules` read.
+pub(super) fn selected_fields<'r>(rules: impl IntoIterator<Item = &'r Rules>) -> FieldSelection {
+    let fields: Vec<_> = (rules.into_iter())
+        .flat_map(snapshot::fields_read)
+        .collect();
+    FieldSelection::of(fields.iter().map(|name| name.as_str()))
 }

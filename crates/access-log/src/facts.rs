@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::field_selection::{FieldSelection, FieldSpelling};
 use crate::format::{self, LogFormat};
 use crate::line::{FieldKind, ParsedLine};
 use crate::log_clock;
@@ -25,7 +26,7 @@ pub struct LogFacts {
     pub has_status: bool,
     /// Set if some line says which crawler a client is.
     pub has_crawler: bool,
-    /// The request fields, by name in lower case.
+    /// The request fields that are kept, by name in lower case.
     pub request_fields: BTreeSet<String>,
     /// The templates of keys of which lines have hashes.
     pub key_templates: BTreeSet<String>,
@@ -41,11 +42,16 @@ pub struct LogFacts {
 
 impl LogFacts {
     /// Adds the values of a log's first lines.
-    pub(crate) fn add_sample(&mut self, sample: &[u8], format: &LogFormat) {
+    pub(crate) fn add_sample(
+        &mut self,
+        sample: &[u8],
+        format: &LogFormat,
+        selection: &FieldSelection,
+    ) {
         let mut begins = Vec::new();
         let mut format = format.clone();
         for line in format::lines(sample) {
-            let mut parsed = ParsedLine::default();
+            let mut parsed = ParsedLine::with_fields(selection);
             if format.parse(line, &mut parsed).is_err() {
                 continue;
             }
@@ -55,7 +61,9 @@ impl LogFacts {
         if let LogFormat::Template(template) = &format {
             // nginx writes `-` for a field that a request does not have, so the first lines may have no value of it.
             for field in template.request_fields() {
-                self.add_name(FieldKind::RequestField, field);
+                if selection.has(field, FieldSpelling::Variable) {
+                    self.add_name(FieldKind::RequestField, field, FieldSpelling::Variable);
+                }
             }
         }
         self.formats.insert(format.name());
@@ -69,11 +77,11 @@ impl LogFacts {
         self.has_duration |= line.duration.is_some();
         self.has_status |= line.status > 0;
         for field in &line.fields {
-            self.add_name(field.kind, field.name.raw());
+            self.add_name(field.kind, field.name.raw(), line.spelling);
         }
     }
 
-    fn add_name(&mut self, kind: FieldKind, name: &[u8]) {
+    fn add_name(&mut self, kind: FieldKind, name: &[u8], spelling: FieldSpelling) {
         let names = match kind {
             FieldKind::RequestField => &mut self.request_fields,
             FieldKind::KeyHash => &mut self.key_templates,
@@ -91,7 +99,10 @@ impl LogFacts {
             return;
         }
         names.insert(match kind {
-            FieldKind::RequestField => text.to_ascii_lowercase().replace('_', "-"),
+            FieldKind::RequestField => {
+                let bytes = text.bytes().map(|byte| spelling.normalized(byte));
+                bytes.map(char::from).collect()
+            }
             _ => text.to_owned(),
         });
     }
@@ -108,7 +119,7 @@ mod tests {
         let mut facts = LogFacts::default();
         let mut names: Vec<String> = (0..=MAX_NAMES).map(|name| format!("X-{name}")).collect();
         names.insert(0, "x".repeat(MAX_NAME + 1));
-        names.insert(0, "X_Api_Key".to_owned());
+        names.insert(0, "X-Api-Key".to_owned());
         for name in &names {
             let mut line = ParsedLine::default();
             let name = RawText::plain(name.as_bytes());

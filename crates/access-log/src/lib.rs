@@ -9,8 +9,8 @@
 //! - [`LogFacts`] says which values the first lines of the logs have.
 //!
 //! # Limits
-//! A line has at most [`MAX_LINE`] bytes and [`MAX_FIELDS`] named values. Requests that wait for earlier ones take at most
-//! [`MAX_HELD_BYTES`].
+//! A line has at most [`MAX_LINE`] bytes and keeps [`MAX_FIELDS`] named values; a [`FieldSelection`] says which request fields.
+//! Requests that wait for earlier ones take at most [`MAX_HELD_BYTES`].
 //!
 //! # Example
 //! ```
@@ -32,6 +32,7 @@
 
 mod address;
 mod facts;
+mod field_selection;
 mod format;
 mod formats;
 mod json;
@@ -47,6 +48,7 @@ mod text;
 mod time;
 
 pub use facts::LogFacts;
+pub use field_selection::FieldSelection;
 pub use format::LogFormat;
 pub use formats::cloudfront::ColumnOrder;
 pub use formats::nginx::LogTemplate;

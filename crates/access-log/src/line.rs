@@ -5,10 +5,12 @@ use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 
+use crate::field_selection::{FieldSelection, FieldSpelling};
 use crate::text::RawText;
 
-/// Named values of a line that are kept; further ones are left out.
-pub const MAX_FIELDS: usize = 32;
+/// Named values of a line that are kept; a line with more is counted. Key, cost, refund and reserve of each of eight limits, and as many
+/// request fields.
+pub const MAX_FIELDS: usize = 64;
 
 /// The facts of a request in one line. What a line does not say is empty, zero or `None`.
 #[derive(Debug, Default)]
@@ -45,6 +47,11 @@ pub struct ParsedLine<'a> {
     pub left_out: u64,
     /// Values with names.
     pub fields: ArrayVec<ParsedField<'a>, MAX_FIELDS>,
+    /// Values that should be in `fields`, which is full.
+    pub cut_fields: u64,
+    /// The request fields that are kept; `None` for all.
+    selection: Option<&'a FieldSelection>,
+    pub(crate) spelling: FieldSpelling,
 }
 
 /// The treatment of a request by the server that logged it, as far as its line says.
@@ -90,10 +97,25 @@ pub enum FieldKind {
 }
 
 impl<'a> ParsedLine<'a> {
-    /// Adds a named value, if there is room.
+    /// Returns an empty line that keeps the request fields of a selection.
+    #[must_use]
+    pub fn with_fields(selection: &'a FieldSelection) -> Self {
+        Self {
+            selection: Some(selection),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a named value, unless it is a request field that is not kept.
     pub(crate) fn add(&mut self, kind: FieldKind, name: RawText<'a>, value: RawText<'a>) {
-        // More than a line has in any format; the cap is for hostile ones.
-        let _ = self.fields.try_push(ParsedField { kind, name, value });
+        let is_kept = kind != FieldKind::RequestField
+            || (self.selection).is_none_or(|fields| fields.has(name.raw(), self.spelling));
+        if !is_kept {
+            return;
+        }
+        if (self.fields.try_push(ParsedField { kind, name, value })).is_err() {
+            self.cut_fields += 1;
+        }
     }
 
     /// Adds a field of the request, unless the line has `-` in its place.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::facts::LogFacts;
+use crate::field_selection::FieldSelection;
 use crate::format::LogFormat;
 use crate::line::{LineError, ParsedLine};
 use crate::lines::{LineSplitter, NextLine};
@@ -33,6 +34,8 @@ pub struct ReadOptions {
     pub format: Option<LogFormat>,
     /// The times at which requests count.
     pub spread: TimeSpread,
+    /// The request fields that are kept.
+    pub fields: FieldSelection,
 }
 
 /// The reason why logs cannot be read.
@@ -88,6 +91,8 @@ pub struct ReadStats {
     pub misdated: u64,
     /// The first of them.
     pub misdated_lines: Vec<BrokenLine>,
+    /// Requests whose line has more values than are kept.
+    pub cut_fields: u64,
     /// Lines that the logs say they have left out.
     pub left_out: u64,
     /// Logs that broke off, each with the reason.
@@ -100,6 +105,7 @@ pub struct ReadStats {
 pub struct LogReader {
     logs: Vec<OpenLog>,
     buffer: ReorderBuffer,
+    fields: FieldSelection,
     facts: LogFacts,
     is_surveyed: bool,
     stats: ReadStats,
@@ -172,6 +178,7 @@ impl LogReader {
         Ok(Self {
             logs,
             buffer,
+            fields: options.fields.clone(),
             facts,
             is_surveyed: false,
             stats: ReadStats::default(),
@@ -198,7 +205,7 @@ impl LogReader {
             let mut lines = LineSplitter::new(source.bytes);
             let mut format = log.format.clone();
             while let Ok(next @ (NextLine::Found | NextLine::TooLong)) = lines.advance() {
-                let mut parsed = ParsedLine::default();
+                let mut parsed = ParsedLine::with_fields(&self.fields);
                 if next == NextLine::Found && format.parse(lines.line(), &mut parsed).is_ok() {
                     self.facts.add_line(&parsed);
                 }
@@ -212,11 +219,6 @@ impl LogReader {
     pub fn can_survey(&self) -> bool {
         let mut logs = self.logs.iter();
         !self.is_surveyed && logs.any(|log| log.file.is_some() && log.format.names_values())
-    }
-
-    /// Keeps the request field of this name; those that nobody wants are not copied.
-    pub fn want_field(&mut self, name: &str) {
-        self.buffer.want(name);
     }
 
     /// Returns the counts of lines up to now.
@@ -260,7 +262,7 @@ impl LogReader {
         while !self.buffer.advance(self.complete_until()) {
             let behind = self.logs.iter_mut().filter(|log| log.reached.is_some());
             let log = behind.min_by_key(|log| log.reached)?;
-            log.read_line(&mut self.buffer, &mut self.stats);
+            log.read_line(&self.fields, &mut self.buffer, &mut self.stats);
         }
         Some(())
     }
@@ -290,7 +292,7 @@ impl OpenLog {
         };
         let format = options.format.clone().or_else(detected);
         let format = format.ok_or_else(|| OpenError::UnknownFormat(PathBuf::from(&name)))?;
-        facts.add_sample(sample, &format);
+        facts.add_sample(sample, &format, &options.fields);
         facts.is_partial |= file.is_none() && format.names_values();
         Ok(Self {
             name,
@@ -306,7 +308,12 @@ impl OpenLog {
     }
 
     /// Reads a line into `buffer`, or reaches the end.
-    fn read_line(&mut self, buffer: &mut ReorderBuffer, stats: &mut ReadStats) {
+    fn read_line(
+        &mut self,
+        fields: &FieldSelection,
+        buffer: &mut ReorderBuffer,
+        stats: &mut ReadStats,
+    ) {
         let next = self.lines.advance().unwrap_or_else(|error| {
             stats
                 .cut_logs
@@ -321,7 +328,7 @@ impl OpenLog {
         }
         self.number += 1;
         stats.lines += 1;
-        let mut parsed = ParsedLine::default();
+        let mut parsed = ParsedLine::with_fields(fields);
         let result = match next {
             NextLine::TooLong => Err(LineError::TooLong),
             NextLine::Found | NextLine::End => self.format.parse(self.lines.line(), &mut parsed),
@@ -329,6 +336,7 @@ impl OpenLog {
         match result {
             Ok(()) => {
                 stats.left_out += parsed.left_out;
+                stats.cut_fields += u64::from(parsed.cut_fields > 0);
                 let request = buffer.add(&parsed);
                 let times = LineTimes {
                     begun: parsed.time,

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::field_selection::FieldSpelling;
 use crate::line::{FieldKind, LoggedTreatment, ParsedLine};
 use crate::request::{ByteSpan, LoggedFields, LoggedRequest, StoredField};
 use crate::text::RawText;
@@ -101,19 +102,12 @@ pub(crate) struct ReorderBuffer {
     /// The latest time that was added and is confirmed.
     newest: u64,
     spread: TimeSpread,
-    /// The request fields that are kept, by name in lower case.
-    wanted: Vec<Box<[u8]>>,
     pub(crate) stats: OrderStats,
 }
 
 impl ReorderBuffer {
     pub(crate) fn spread(&mut self, spread: TimeSpread) {
         self.spread = spread;
-    }
-
-    pub(crate) fn want(&mut self, name: &str) {
-        self.wanted
-            .push(name.to_ascii_lowercase().into_bytes().into());
     }
 
     /// Adds the request of a line.
@@ -128,7 +122,7 @@ impl ReorderBuffer {
         };
         let before = bucket.held();
         let index = bucket.requests.len() as u32;
-        bucket.add(line, client, time, &self.wanted);
+        bucket.add(line, client, time);
         self.held_bytes += bucket.held() - before;
         let is_late = line.time < self.floor;
         let is_sorted = !is_late && line.time < self.newest;
@@ -245,19 +239,13 @@ impl SecondBucket {
         self.order.clear();
     }
 
-    fn add(&mut self, line: &ParsedLine<'_>, client: IpAddr, time: u64, wanted: &[Box<[u8]>]) {
+    fn add(&mut self, line: &ParsedLine<'_>, client: IpAddr, time: u64) {
         let first_field = self.fields.len() as u32;
         for field in &line.fields {
-            let start = self.bytes.len();
-            let name = self.store_name(field.name, field.kind);
-            let is_wanted = field.kind != FieldKind::RequestField
-                || wanted
-                    .iter()
-                    .any(|wanted| **wanted == *name.of(&self.bytes));
-            if !is_wanted {
-                self.bytes.truncate(start);
-                continue;
-            }
+            let name = match field.kind {
+                FieldKind::RequestField => self.store_name(field.name, line.spelling),
+                _ => self.store(field.name),
+            };
             let value = self.store(field.value);
             self.fields.push(StoredField {
                 kind: field.kind,
@@ -296,23 +284,13 @@ impl SecondBucket {
         ByteSpan { start, end }
     }
 
-    /// Stores the name of a value; nginx's variables have request fields in lower case with underscores.
-    fn store_name(&mut self, name: RawText<'_>, kind: FieldKind) -> ByteSpan {
-        let span = self.store(name);
-        if kind == FieldKind::RequestField {
-            let stored = self
-                .bytes
-                .get_mut(span.start as usize..)
-                .unwrap_or_default();
-            for byte in stored {
-                *byte = if *byte == b'_' {
-                    b'-'
-                } else {
-                    byte.to_ascii_lowercase()
-                };
-            }
-        }
-        span
+    /// Stores the name of a request field in lower case, with dashes.
+    fn store_name(&mut self, name: RawText<'_>, spelling: FieldSpelling) -> ByteSpan {
+        let start = self.bytes.len() as u32;
+        let bytes = name.raw().iter();
+        (self.bytes).extend(bytes.map(|byte| spelling.normalized(*byte)));
+        let end = self.bytes.len() as u32;
+        ByteSpan { start, end }
     }
 
     /// Sorts the requests, of which none is earlier than `floor`.

@@ -11,9 +11,12 @@ mod report;
 mod text;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use ipnet::IpNet;
-use sluicegate_access_log::{LogReader, LoggedRequest, LoggedTreatment};
+use sluicegate_access_log::{
+    LogFormat, LogReader, LoggedRequest, LoggedTreatment, OpenError, ReadOptions, TimeSpread,
+};
 use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
 use super::coverage::{LogCoverage, survey_for};
@@ -21,6 +24,7 @@ use super::key_text::key_text;
 use super::logged_client::locate_logged;
 use super::logged_head::LoggedHeads;
 use super::recorded_templates::RecordedTemplates;
+use super::run::selected_fields;
 use crate::admission::{KeySeed, KnownBody, RequestFacts, limit_keys};
 use crate::config;
 use crate::config::rules::Rules;
@@ -47,6 +51,27 @@ pub struct SuggestQuestion {
 /// The reason why there is no suggestion, and what to write instead.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NoSuggestion(pub String);
+
+/// The reason why logs give no suggestion.
+#[derive(Debug)]
+pub enum SuggestError {
+    /// A log cannot be opened.
+    Log(OpenError),
+    /// The question cannot be put to these logs.
+    Question(NoSuggestion),
+}
+
+impl From<OpenError> for SuggestError {
+    fn from(error: OpenError) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<NoSuggestion> for SuggestError {
+    fn from(reason: NoSuggestion) -> Self {
+        Self::Question(reason)
+    }
+}
 
 impl SuggestQuestion {
     /// Returns a configuration whose only limit has these rates and this action.
@@ -121,25 +146,31 @@ fn written_parts(parts: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Counts the maxima of all keys in `reader`. `progress` is called now and then.
+/// Counts the maxima of all keys in `logs`; `format` is that of all logs, `None` to detect that of each. `progress` is called now and then.
 ///
 /// # Errors
-/// The question cannot be put to this log.
+/// A log cannot be opened, or the question cannot be put to it.
 pub fn suggest(
-    mut reader: LogReader,
+    logs: &[PathBuf],
+    format: Option<LogFormat>,
     question: &SuggestQuestion,
     mut progress: impl FnMut(u64, Option<(u64, u64)>),
-) -> Result<SuggestReport, NoSuggestion> {
+) -> Result<SuggestReport, SuggestError> {
     let mut rules = question.rules(&["10 per 10s".to_owned()], "reject")?;
-    survey_for(&rules, &mut reader, question.host.as_deref())
-        .map_err(|error| NoSuggestion(error.to_string()))?;
+    let options = ReadOptions {
+        format,
+        spread: TimeSpread::AsLogged,
+        fields: selected_fields([&rules]),
+    };
+    let mut reader = LogReader::open(logs, &options)?;
+    survey_for(&rules, &mut reader, question.host.as_deref())?;
     let has_host = reader.facts().has_host || question.host.is_some();
     let coverage = LogCoverage::of(&mut rules, reader.facts(), has_host);
     if let Some(limit) = coverage.not_judged.first() {
-        return Err(NoSuggestion(format!(
+        return Err(SuggestError::Question(NoSuggestion(format!(
             "the log cannot judge the key {}: {}",
             question.key, limit.reason
-        )));
+        ))));
     }
     let seed = KeySeed::from_seed(Seed::from_bytes(*b"sluicegatereplay"));
     let start = Timestamp::from_nanos(reader.facts().first_time.unwrap_or(0));
@@ -147,9 +178,6 @@ pub fn suggest(
     let snapshot = Snapshot::compile(rules, None, storage, &RequestMetrics::new(), &seed, start);
     let heads = LoggedHeads::new(&snapshot, reader.facts(), question.host.as_deref());
     let recorded = RecordedTemplates::new(&snapshot.rules, reader.facts());
-    for field in heads.wanted() {
-        reader.want_field(field);
-    }
     let mut maxima = KeyMaxima::new();
     let mut span: Option<(u64, u64)> = None;
     let (mut requests, mut other) = (0_u64, 0_u64);
@@ -167,10 +195,10 @@ pub fn suggest(
     }
     let (first, last) = span.ok_or_else(|| NoSuggestion("the log has no request".to_owned()))?;
     if maxima.is_empty() {
-        return Err(NoSuggestion(format!(
+        return Err(SuggestError::Question(NoSuggestion(format!(
             "no request of the log has the path {}",
             question.path
-        )));
+        ))));
     }
     let seconds = (last - first) / 1_000_000_000 + 1;
     Ok(SuggestReport::of(

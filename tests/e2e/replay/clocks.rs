@@ -97,7 +97,10 @@ async fn a_line_of_another_century_is_left_out_of_every_format() {
                 assert_eq!(found[same], expected[same], "{format} at {at}: {same}");
             }
             for same in ["first", "last", "late", "broken"] {
-                assert_eq!(found["log"][same], expected["log"][same], "{format}: {same}");
+                assert_eq!(
+                    found["log"][same], expected["log"][same],
+                    "{format}: {same}"
+                );
             }
         }
     }
@@ -115,12 +118,16 @@ async fn a_line_that_is_left_out_is_named() {
     let page = files.path("report.html");
     let (code, text, stderr) = replay(&[&log, "--config", &config, "--html", &page]).await;
     assert_eq!(code, 0, "{stderr}");
-    let place = format!("{log}:101: the time is far from that of the lines around it: 198.51.100.9");
+    let place =
+        format!("{log}:101: the time is far from that of the lines around it: 198.51.100.9");
     for part in ["misdated  1 line left out; the first:", &*place] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("Misdated lines") && page.contains(&place), "{page}");
+    assert!(
+        page.contains("Misdated lines") && page.contains(&place),
+        "{page}"
+    );
     let mut process = Process::run(&["suggest", &log, "--json"]);
     assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
     let found: Value = serde_json::from_str(&process.stdout()).unwrap();

@@ -142,6 +142,43 @@ async fn a_value_that_first_comes_late_in_a_log_is_judged() {
 }
 
 #[tokio::test]
+async fn made_up_fields_hide_no_key_from_a_log() {
+    // Goal: a client that sends many fields is counted by its key all the same. Method: Caddy's lines, which have all fields, with the key
+    // behind hundreds of made-up ones, each time with other names; beside it a field that differs from the key's by an underscore.
+    let files = Files::new();
+    let lines = (0..100).map(|request| {
+        let padding: String = (0..300)
+            .map(|field| format!("\"X-{request}-{field}\":[\"1\"],"))
+            .collect();
+        let second = 1_795_245_000 + request;
+        format!(
+            "{{\"ts\":{second}.5,\"request\":{{\"client_ip\":\"192.0.2.{request}\",\"method\":\"GET\",\"uri\":\"/x\",\"headers\":{{\
+             {padding}\"X_Api_Key\":[\"{request}\"],\"X-Api-Key\":[\"a\"]}}}},\"status\":200}}\n"
+        )
+    });
+    let log = files.write("caddy.log", lines.collect::<String>());
+    let rules = "[limit.api]\nkey = \"header.x-api-key\"\non_missing = \"skip\"\nrates = [\"3 per 1h\"]\n[[route]]\npath = \"/x\"\n\
+                 limits = [\"api\"]\nrespond = { status = 200 }\n";
+    let config = files.config("new.toml", rules);
+    let found = report(&[&log, "--config", &config]).await;
+    let limit = &found["limits"]["api"];
+    assert_eq!(
+        (&limit["requests"], &limit["rejected"], &limit["keys"]),
+        (&100.into(), &97.into(), &1.into()),
+        "{found}"
+    );
+    assert_eq!(limit["worst_keys"][0]["key"], "a");
+    assert_eq!(found["log"]["cut_fields"], 0);
+    let mut process = Process::run(&["suggest", &log, "--key", "header.x-api-key", "--json"]);
+    assert_eq!(process.exit_code().await, 0, "{}", process.stderr());
+    let found: Value = serde_json::from_str(&process.stdout()).unwrap();
+    assert_eq!(
+        (&found["requests"], &found["keys"]),
+        (&100.into(), &1.into())
+    );
+}
+
+#[tokio::test]
 async fn the_standard_input_is_a_log() {
     // Goal: `zcat … | sluicegate replay -`. Method: a real pipe, plain and compressed.
     let files = Files::new();

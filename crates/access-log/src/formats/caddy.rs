@@ -95,6 +95,35 @@ fn duration(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field_selection::FieldSelection;
+    use crate::line::MAX_FIELDS;
+
+    /// Goal: a client cannot push a field out of its line, or put another in its place. Method: a hundred made-up fields, and one that
+    /// nginx would spell alike, before the field that is kept; and more fields than are kept where all are.
+    #[test]
+    fn made_up_fields_do_not_hide_a_wanted_one() {
+        let padding: String = (0..100)
+            .map(|field| format!("\"X-Pad-{field}\":[\"1\"],"))
+            .collect();
+        let line = format!(
+            "{{\"ts\":1646861401.5,\"request\":{{\"client_ip\":\"127.0.0.1\",\"headers\":{{{padding}\"X_Api_Key\":[\"b\"],\
+             \"X-Api-Key\":[\"a\"]}}}}}}"
+        );
+        let selection = FieldSelection::of(["x-api-key"]);
+        let mut into = ParsedLine::with_fields(&selection);
+        parse(line.as_bytes(), &mut into).unwrap();
+        let fields: Vec<_> = (into.fields.iter())
+            .map(|field| (field.name.raw(), field.value.raw()))
+            .collect();
+        assert_eq!(fields, [(&b"X-Api-Key"[..], &b"a"[..])]);
+        assert_eq!(into.cut_fields, 0);
+        let mut into = ParsedLine::default();
+        parse(line.as_bytes(), &mut into).unwrap();
+        assert_eq!(
+            (into.fields.len(), into.cut_fields),
+            (MAX_FIELDS, 102 - MAX_FIELDS as u64)
+        );
+    }
 
     /// Goal: the line of Caddy's documentation is read. Method: that line (caddyserver.com/docs/logging), shortened in its headers.
     #[test]

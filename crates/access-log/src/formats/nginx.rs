@@ -5,6 +5,7 @@
 //! when the request ends: its begin is earlier by `$request_time`, where the line has that.
 
 use crate::address::address;
+use crate::field_selection::FieldSpelling;
 use crate::json::{self, JsonValue};
 use crate::line::{FieldKind, LineError, LoggedTreatment, ParsedLine};
 use crate::text::{EscapeSyntax, RawText};
@@ -212,6 +213,7 @@ fn set<'a>(
         b"upstream_cache_status" if raw == b"HIT" => into.treatment = LoggedTreatment::Cached,
         _ => {
             if let Some(name) = request_field(variable) {
+                into.spelling = FieldSpelling::Variable;
                 into.add(FieldKind::RequestField, RawText::plain(name), value);
             }
         }

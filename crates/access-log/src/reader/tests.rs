@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::line::MAX_FIELDS;
 
 const BEGIN: i64 = 1_795_245_000;
 
@@ -22,8 +23,11 @@ fn read(logs: &[String], options: &ReadOptions) -> (Vec<(u64, String)>, ReadStat
     for (path, text) in paths.iter().zip(logs) {
         std::fs::write(path, text).unwrap();
     }
-    let mut reader = LogReader::open(&paths, options).unwrap();
-    reader.want_field("User-Agent");
+    let options = ReadOptions {
+        fields: FieldSelection::of(["User-Agent"]),
+        ..options.clone()
+    };
+    let mut reader = LogReader::open(&paths, &options).unwrap();
     let mut found = Vec::new();
     while let Some(request) = reader.next_request() {
         let millis = request.time / 1_000_000 - BEGIN as u64 * 1_000;
@@ -126,6 +130,28 @@ fn a_line_of_another_time_spoils_nothing() {
         );
         assert!(shown.text.contains("/2099:"), "{}", shown.text);
     }
+}
+
+/// Goal: a line that has more than is kept of what decides is counted. Method: lines of our own with keys of limits, one with too many.
+#[test]
+fn lines_with_too_many_values_are_counted() {
+    let line = |keys: usize| {
+        let keys: Vec<String> = (0..keys).map(|key| format!("\"{key}\":\"0\"")).collect();
+        format!(
+            "{{\"time\":\"2026-11-21T07:10:38.042Z\",\"client\":\"::1\",\"outcome\":\"forwarded\",\"key_hashes\":{{{}}}}}\n",
+            keys.join(",")
+        )
+    };
+    let text = [line(1), line(MAX_FIELDS + 1), line(MAX_FIELDS)].concat();
+    let stream: Box<dyn Read> = Box::new(io::Cursor::new(text));
+    let streams = vec![("log".to_owned(), stream)];
+    let mut reader = LogReader::from_streams(streams, &ReadOptions::default()).unwrap();
+    let mut kept = Vec::new();
+    while let Some(request) = reader.next_request() {
+        kept.push(request.fields.iter().count());
+    }
+    assert_eq!(kept, [1, MAX_FIELDS, MAX_FIELDS]);
+    assert_eq!(reader.stats().cut_fields, 1);
 }
 
 /// Goal: requests of a second fill it. Method: four lines in one second, one in the next.
