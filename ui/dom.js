@@ -38,15 +38,42 @@ export function fill(node, ...children) {
   return node;
 }
 
-/** Replaces the content of a node, but not while it is clicked, or has the focus of the keyboard: a link would go away under the hand. */
+/**
+ * Brings the content of a node up to date. What stays the same stays in place, so that a screen reader that reads it is not thrown out each
+ * second. Nothing changes while the content is clicked, or has the focus of the keyboard: a link would go away under the hand.
+ */
 export function renew(node, ...children) {
-  if (!node.matches(':active') && !node.querySelector(':focus-visible')) fill(node, children);
+  if (node.matches(':active') || node.querySelector(':focus-visible')) return;
+  const next = node.cloneNode(false);
+  append(next, children);
+  if (!merge(node, next)) fill(node, [...next.childNodes]);
 }
+
+/** Elements with listeners of their own, which belong to what they show. */
+const WHOLE = 'a, button, input, select, textarea, form, details';
+
+/** Takes over the children of `next` that differ from those of `node`. False where both do not have the same shape. */
+function merge(node, next) {
+  if (node.childNodes.length !== next.childNodes.length) return false;
+  const pairs = [...node.childNodes].map((old, at) => [old, next.childNodes[at]]);
+  for (const [old, now] of pairs) {
+    if (old.isEqualNode(now)) continue;
+    if (old.nodeType === Node.TEXT_NODE && now.nodeType === Node.TEXT_NODE) old.data = now.data;
+    else if (!isSameElement(old, now) || !merge(old, now)) old.replaceWith(now);
+  }
+  return true;
+}
+
+const isSameElement = (old, now) => old.nodeType === Node.ELEMENT_NODE && now.nodeType === Node.ELEMENT_NODE && !old.matches(WHOLE)
+  && old.cloneNode(false).isEqualNode(now.cloneNode(false));
 
 /** Writes a text only where it changed, so that a selection and a screen reader are left alone. */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
+
+/** Says a text to a screen reader when it has finished what it says. */
+export const announce = (text) => say(document.getElementById('said'), text);
 
 /**
  * Makes a table. Columns: { label, number?, head? }; rows: lists of cells, each a text or a node.

@@ -65,6 +65,7 @@ mod overflow;
 mod overrides;
 mod packaging;
 mod page;
+mod page_speech;
 mod playground;
 mod prefixes;
 mod pressure;

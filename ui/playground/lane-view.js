@@ -72,8 +72,8 @@ export function showLane(parts, run, view, block) {
   const rates = ratesOf(settings);
   const mosts = rates.map(({ period }) => mostInAnyPeriod(run, now, period * 1000).most);
   const most = `at most ${rates.map(({ period }, index) => `${mosts[index]} in ${period} s`).join(', ')}`;
-  write(parts.worst, most);
-  const isOver = rates.some(({ count }, index) => mosts[index] > count);
+  const isOver = !run.lane.throttles && rates.some(({ count }, index) => mosts[index] > count);
+  write(parts.worst, `${most}${isOver ? ', above the limit' : ''}`);
   paint(parts.worst, run.lane.throttles ? '' : isOver ? 'bad' : 'good');
   parts.picture.svg.setAttribute('aria-label', `${sums}; ${most}, the limit is ${rates.map(rateText).join(', ')}`);
   Object.assign(parts.article.dataset, { passed: passed.length, waited, refused, most: worst.most });

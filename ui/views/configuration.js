@@ -7,7 +7,7 @@ import { changes } from './overview.js';
 export default function configuration({ series }) {
   const last = h('div');
   const routes = h('div', {}, h('p.quiet', {}, 'Reading.'));
-  const text = h('pre', { tabindex: '0', 'aria-label': 'Configuration as JSON' }, '');
+  const text = h('pre', { tabindex: '0', role: 'region', 'aria-label': 'Configuration as JSON' }, '');
   const said = h('div', { role: 'status' });
   let generation = null;
   const reload = h('button', {

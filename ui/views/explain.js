@@ -1,12 +1,12 @@
 // Explains one request: which route takes it and why, which limits apply with which keys. Nothing is counted.
 
 import { part, read } from '../access.js';
-import { card, facts, failed, fill, h } from '../dom.js';
+import { announce, card, facts, failed, fill, h } from '../dom.js';
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'];
 
 export default function explain({ query }) {
-  const found = h('div', { 'aria-live': 'polite' });
+  const found = h('div');
   const method = h('input', { name: 'method', list: 'methods', value: query.get('method') ?? 'GET', required: true });
   const url = h('input', {
     name: 'url', required: true, value: query.get('url') ?? '', placeholder: 'https://api.example.com/auth/sendOTP or /auth/sendOTP', spellcheck: 'false',
@@ -15,9 +15,12 @@ export default function explain({ query }) {
   const headers = h('textarea', { name: 'headers', rows: 2, placeholder: 'X-Plan: free', spellcheck: 'false' }, query.getAll('header').join('\n'));
 
   async function look() {
+    announce('');
     try {
       const { client: whom, place = [], crawler, removed, path, route, why, list, limits, outcome } = await read(`explain?${query}`.replaceAll('+', '%20'));
-      fill(found, card('Result', h('p.verdict', {}, outcome[0].toUpperCase() + outcome.slice(1) + '.'),
+      const result = outcome[0].toUpperCase() + outcome.slice(1) + '.';
+      announce(result);
+      fill(found, card('Result', h('p.verdict', {}, result),
         facts([['Route', route], ['Path', h('code', {}, path)], ['Client', whom], ['Crawler', crawler], ['List', list]]),
       place.length > 0 && h('ul.plain', {}, place.map((line) => h('li', {}, line)))),
       card('Limits', limits.length ? h('ul.plain', {}, limits.map((line) => h('li', {}, line))) : h('p.quiet', {}, 'None apply.')),

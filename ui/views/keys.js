@@ -1,13 +1,13 @@
 // Keys: type a value and see its standing under every limit; or one key of one limit by its hash. Clear, ban and grant with the token.
 
 import { WHY_READ_ONLY, change, mayAct, part, read } from '../access.js';
-import { clock, count, failed, fill, h, link, plural, say, span, table } from '../dom.js';
+import { announce, clock, count, failed, fill, h, link, plural, span, table } from '../dom.js';
 
 /** Limits that are shown whole, used or not. */
 const FEW = 8;
 
 export default function keys({ series, query }) {
-  const found = h('div', { 'aria-live': 'polite', tabindex: '-1' });
+  const found = h('div', { tabindex: '-1', role: 'region', 'aria-label': 'Standing' });
   const field = h('textarea', { rows: 1, name: 'value', spellcheck: 'false', autocomplete: 'off', placeholder: '203.0.113.7' }, query.getAll('value').join('\n'));
   const limit = query.get('limit');
   const hash = query.get('key');
@@ -19,20 +19,26 @@ export default function keys({ series, query }) {
     found.focus({ preventScroll: true });
   }
 
+  function showOne(page, path) {
+    fill(found, standing(series, page, path, again));
+    announce(`Limit ${page.limit}: ${verdictOf(series, page)}`);
+  }
+
   async function look() {
     const mine = ++busy;
     fill(found, h('p.quiet', {}, 'Looking.'));
+    announce('');
     try {
       if (hash && limit) {
         const page = await read(`limits/${part(limit)}/keys/${part(hash)}`);
-        if (mine === busy) fill(found, standing(series, page, `limits/${part(limit)}/keys/${part(hash)}`, again));
+        if (mine === busy) showOne(page, `limits/${part(limit)}/keys/${part(hash)}`);
         return;
       }
       const values = query.getAll('value');
       const asked = values.map((value) => `value=${part(value)}`).join('&');
       if (limit) {
         const page = await read(`limits/${part(limit)}/keys?${asked}`);
-        if (mine === busy) fill(found, standing(series, page, `limits/${part(limit)}/keys?${asked}`, again));
+        if (mine === busy) showOne(page, `limits/${part(limit)}/keys?${asked}`);
         return;
       }
       const page = await read(`keys?${asked}`);
@@ -40,9 +46,11 @@ export default function keys({ series, query }) {
       const rejecting = page.limits.filter((one) => rejects(series, one)).length;
       const isShown = (one) => page.limits.length <= FEW || !one.admits || one.ban_level > 0 || one.exempt || one.in_flight || one.rates.some((rate) => rate.used > 0);
       const unused = page.limits.filter((one) => !isShown(one));
+      const verdict = page.limits.length === 0 ? 'No limit counts by this value.'
+        : rejecting ? `${rejecting} of ${plural(page.limits.length, 'limit')} would reject the next request.` : 'No limit would reject the next request.';
+      announce(verdict);
       fill(found,
-        h('p', { class: rejecting ? 'verdict bad' : 'verdict good' }, page.limits.length === 0 ? 'No limit counts by this value.'
-          : rejecting ? `${rejecting} of ${plural(page.limits.length, 'limit')} would reject the next request.` : 'No limit would reject the next request.'),
+        h('p', { class: rejecting ? 'verdict bad' : 'verdict good' }, verdict),
         page.limits.filter(isShown).sort((a, b) => a.admits - b.admits).map((one) => standing(series, one, `limits/${part(one.limit)}/keys?${asked}`, again)),
         page.omitted > 0 && h('p.quiet', {}, `${count(page.omitted)} more limits were not asked.`),
         unused.length > 0 && h('details.card', {}, h('summary', {}, `${plural(unused.length, 'limit')} counted nothing for this value`),
@@ -78,6 +86,14 @@ export default function keys({ series, query }) {
 const isEnforced = (series, page) => !['shadow', 'mark'].includes(series.limit(page.limit)?.action);
 const rejects = (series, page) => !page.admits && (isEnforced(series, page) || page.ban !== null || page.exempt === 'blocked');
 
+/** What one limit would do with the next request of a key. */
+function verdictOf(series, page) {
+  if (page.exempt === 'blocked') return 'rejects: a row of its overrides blocks the key';
+  if (page.ban) return `rejects: banned for ${span(page.ban.left)} more`;
+  if (page.admits) return page.exempt ? 'admits: a row of its overrides exempts the key' : 'admits';
+  return isEnforced(series, page) ? 'rejects: a rate has no room' : `a rate has no room, and its action is ${series.limit(page.limit).action}`;
+}
+
 /** One key at one limit, with its actions. */
 function standing(series, page, path, again) {
   const said = h('div', { role: 'status' });
@@ -95,9 +111,7 @@ function standing(series, page, path, again) {
       }
     },
   }, label);
-  const verdict = page.exempt === 'blocked' ? 'rejects: a row of its overrides blocks the key' : page.ban ? `rejects: banned for ${span(page.ban.left)} more`
-    : page.admits ? (page.exempt ? 'admits: a row of its overrides exempts the key' : 'admits')
-      : isEnforced(series, page) ? 'rejects: a rate has no room' : `a rate has no room, and its action is ${series.limit(page.limit).action}`;
+  const verdict = verdictOf(series, page);
   return h('section.card', { 'aria-label': `Limit ${page.limit}` },
     h('div.head', {}, h('h2', {}, link(`limit/${part(page.limit)}`, page.limit), ' ', h('span', { class: rejects(series, page) ? 'bad' : page.admits ? 'good' : 'warn' }, verdict)),
       h('span.small.quiet', {}, series.limit(page.limit)?.key, ' · ', h('code', {}, page.key))),
@@ -109,7 +123,7 @@ function standing(series, page, path, again) {
       page.in_overflow && ' The key shares counters, so the use may be of other keys.',
       page.ban && ` Ban ${page.ban.level} in a row, until ${clock(page.ban.until)}.`,
       page.in_flight !== null && ` ${plural(page.in_flight, 'request')} in flight.`),
-    h('div.row', { role: 'group', 'aria-label': 'Actions' },
+    h('div.row', { role: 'group', 'aria-label': `Actions on limit ${page.limit}` },
       act('Clear', `Clear the counters and the ban of this key at limit ${page.limit}?`, 'DELETE'),
       act('Grant', `Give this key all of limit ${page.limit} again? A ban stays.`, 'PUT', { used: 0 }),
       act('Ban', `Ban this key at limit ${page.limit}? For how long:`, 'PUT', (length) => ({ ban: { for: length, reason: 'by hand, on the page' } }), '.danger',
@@ -120,11 +134,10 @@ function standing(series, page, path, again) {
 export function ask(question, label, length = false) {
   return new Promise((done) => {
     const field = length ? h('input', { name: 'length', value: '1h', required: true, pattern: '[0-9]+(s|m|h|d)', 'aria-label': 'Duration, such as 30m or 1h' }) : null;
-    const dialog = h('dialog', { 'aria-label': label, onclose() { dialog.remove(); done(dialog.returnValue === 'yes' ? field?.value ?? true : false); } },
-      h('form', { method: 'dialog' }, h('p', {}, question), field,
+    const dialog = h('dialog', { 'aria-label': label, 'aria-describedby': 'question', onclose() { dialog.remove(); done(dialog.returnValue === 'yes' ? field?.value ?? true : false); } },
+      h('form', { method: 'dialog' }, h('p', { id: 'question' }, question), field,
         h('div.row', {}, h('button.main', { value: 'yes' }, label), h('button', { value: 'no', formnovalidate: true }, 'Cancel'))));
     document.body.append(dialog);
     dialog.showModal();
-    say(document.getElementById('said'), question);
   });
 }

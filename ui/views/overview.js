@@ -82,7 +82,7 @@ export default function overview({ series }) {
       state.certificates.map((certificate) => {
         const days = (new Date(certificate.not_after) - Date.now()) / 86400000;
         return [certificate.names.join(', '), certificate.listener ?? 'all',
-          h('span', { class: days < 14 ? 'bad' : '' }, when(certificate.not_after))];
+          h('span', { class: days < 14 ? 'bad' : '' }, when(certificate.not_after), days < 14 && (days < 0 ? ', expired' : ', soon'))];
       }), 'No listener speaks TLS.'), orders.map((order) => h('p.error', {}, `${order.names.join(', ')}: ${order.error}`)));
     renew(configuration, changes(said.configuration, [['Version', said.version], ['Started', when(said.started)]]));
   }

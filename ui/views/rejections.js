@@ -21,10 +21,9 @@ export default function rejections({ series }) {
   let spoken = Date.now();
   let before = series.tailed;
   const pause = h('button', {
-    type: 'button', 'aria-pressed': 'false',
+    type: 'button',
     onclick() {
       paused = paused ? null : [...series.rejections];
-      pause.setAttribute('aria-pressed', String(paused !== null));
       say(pause, paused ? 'Go on' : 'Pause');
       draw();
     },
