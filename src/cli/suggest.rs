@@ -1,8 +1,8 @@
-//! `sluicegate suggest LOG…`, and `sluicegate suggest --gateway URL --limit NAME`
+//! `sluicegate suggest LOG…`, with a route and a key or a configuration, and `sluicegate suggest --gateway URL --limit NAME`
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,9 +12,13 @@ use sluicegate_access_log::{LogFormat, TimeSpread};
 use super::gateway_target::of_url;
 use super::progress::ProgressBar;
 use super::{FAILED, SUCCESS, USAGE, tell};
+use crate::config;
+use crate::config::rules::Rules;
 use crate::replay::{
-    LimitSuggestion, ReplayConfig, ReplayRun, SuggestError, SuggestQuestion, suggest,
+    LimitSuggestion, ReplayConfig, ReplayReport, ReplayRun, SuggestError, SuggestLogs,
+    SuggestQuestion, suggest, suggest_config,
 };
+use crate::route;
 use crate::usage::UsagePage;
 
 /// The timeout of a gateway's answer.
@@ -31,7 +35,7 @@ pub(super) struct SuggestCommand {
         long,
         value_name = "URL",
         requires = "limit",
-        conflicts_with_all = ["logs", "route", "key", "exclude", "format", "host"]
+        conflicts_with_all = ["logs", "config", "route", "key", "exclude", "format", "host"]
     )]
     gateway: Option<String>,
     /// The limit of that gateway; best one in shadow.
@@ -40,6 +44,9 @@ pub(super) struct SuggestCommand {
     /// The file with the token of the admin listener.
     #[arg(long, value_name = "FILE", requires = "gateway")]
     token_file: Option<PathBuf>,
+    /// A configuration: suggest numbers for all of its limits, by their keys, on its routes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["route", "key"])]
+    config: Option<PathBuf>,
     /// The path of the route to limit, as in a configuration: /auth/sendOTP, /api/*.
     #[arg(long, value_name = "PATH", default_value = "/*")]
     route: String,
@@ -72,7 +79,7 @@ impl SuggestCommand {
     pub(super) fn run(&self) -> u8 {
         let text = match (&self.gateway, &self.limit) {
             (Some(url), Some(limit)) => self.of_gateway(url, limit),
-            _ => self.text(),
+            _ => self.of_logs(),
         };
         let text = match text {
             Ok(text) => text,
@@ -108,55 +115,69 @@ impl SuggestCommand {
             )
         })?;
         let suggested = LimitSuggestion::of(&page).map_err(|reason| (FAILED, reason.0))?;
-        if !self.json {
-            return Ok(suggested.to_string());
+        match self.json {
+            true => to_json(&suggested),
+            false => Ok(suggested.to_string()),
         }
-        serde_json::to_string_pretty(&suggested)
-            .map(|json| json + "\n")
-            .map_err(|error| (FAILED, error.to_string()))
     }
 
-    fn text(&self) -> Result<String, (u8, String)> {
-        let question = SuggestQuestion {
-            path: self.route.clone(),
-            key: self.key.clone(),
+    /// Returns the suggestion from the logs.
+    fn of_logs(&self) -> Result<String, (u8, String)> {
+        let format = self.format.as_deref().map(LogFormat::named).transpose();
+        let logs = SuggestLogs {
+            paths: self.logs.clone(),
+            format: format.map_err(|message| (USAGE, format!("--format: {message}")))?,
             exclude: self.exclude.clone(),
             host: self.host.clone(),
         };
+        match &self.config {
+            Some(config) => self.of_config(&logs, config),
+            None => self.of_route(&logs),
+        }
+    }
+
+    /// Returns the suggestions for all limits of a configuration, with what replay says of them.
+    fn of_config(&self, logs: &SuggestLogs, config: &Path) -> Result<String, (u8, String)> {
+        let loaded = config::load_part(config, route::review);
+        let rules = loaded
+            .map_err(|problems| (USAGE, problems.to_string()))?
+            .rules;
         let mut bar = ProgressBar::new();
-        let suggested = suggest(&self.logs, self.format()?, &question, |requests, bytes| {
+        let file = config.display().to_string();
+        let suggested = suggest_config(logs, (&rules, file), |requests, bytes| {
             bar.show(requests, bytes)
         });
         bar.clear();
-        let suggested = suggested.map_err(|error| match error {
-            SuggestError::Log(error) => (FAILED, error.to_string()),
-            SuggestError::Question(reason) => (USAGE, reason.0),
-        })?;
-        if self.json {
-            let json = serde_json::to_string_pretty(&suggested);
-            return json
-                .map(|json| json + "\n")
-                .map_err(|error| (FAILED, error.to_string()));
+        let mut suggested = suggested.map_err(failure)?;
+        if self.can_replay() {
+            suggested.add_replay(&replay(logs, suggested.enforced(rules))?);
         }
-        if self.logs.iter().any(|log| log.as_os_str() == "-") {
-            // The standard input cannot be read twice.
+        match self.json {
+            true => to_json(&suggested),
+            false => Ok(suggested.to_string()),
+        }
+    }
+
+    /// Returns the suggestion for one route and key, with what replay says of it.
+    fn of_route(&self, logs: &SuggestLogs) -> Result<String, (u8, String)> {
+        let question = SuggestQuestion {
+            path: self.route.clone(),
+            key: self.key.clone(),
+        };
+        let mut bar = ProgressBar::new();
+        let suggested = suggest(logs, &question, |requests, bytes| bar.show(requests, bytes));
+        bar.clear();
+        let suggested = suggested.map_err(failure)?;
+        if self.json {
+            return to_json(&suggested);
+        }
+        if !self.can_replay() {
             return Ok(suggested.to_string());
         }
         let rules = question
-            .rules(&suggested.rates, "reject")
+            .rules(&suggested.numbers.rates, "reject")
             .map_err(|reason| (USAGE, reason.0))?;
-        let config = ReplayConfig {
-            rules,
-            against: None,
-            host: self.host.clone(),
-            spread: TimeSpread::AsLogged,
-        };
-        let run = ReplayRun::open(&self.logs, self.format()?, config, None);
-        let run = run.map_err(|error| (FAILED, error.to_string()))?;
-        let report = run.run(|requests, bytes| bar.show(requests, bytes));
-        bar.clear();
-        let report = report.map_err(|error| (FAILED, error.to_string()))?;
-        let lines = report.to_string();
+        let lines = replay(logs, rules)?.to_string();
         let comment: String = lines
             .lines()
             .map(|line| format!("# {line}\n").replace("# \n", "#\n"))
@@ -166,8 +187,38 @@ impl SuggestCommand {
         ))
     }
 
-    fn format(&self) -> Result<Option<LogFormat>, (u8, String)> {
-        let format = self.format.as_deref().map(LogFormat::named).transpose();
-        format.map_err(|message| (USAGE, format!("--format: {message}")))
+    /// Returns whether the logs can be read twice, which the standard input cannot.
+    fn can_replay(&self) -> bool {
+        self.logs.iter().all(|log| log.as_os_str() != "-")
     }
+}
+
+/// Replays `logs` under `rules`.
+fn replay(logs: &SuggestLogs, rules: Rules) -> Result<ReplayReport, (u8, String)> {
+    let config = ReplayConfig {
+        rules,
+        against: None,
+        host: logs.host.clone(),
+        spread: TimeSpread::AsLogged,
+    };
+    let run = ReplayRun::open(&logs.paths, logs.format.clone(), config, None);
+    let run = run.map_err(|error| (FAILED, error.to_string()))?;
+    let mut bar = ProgressBar::new();
+    let report = run.run(|requests, bytes| bar.show(requests, bytes));
+    bar.clear();
+    report.map_err(|error| (FAILED, error.to_string()))
+}
+
+/// Returns the exit code and the message for logs that give no suggestion.
+fn failure(error: SuggestError) -> (u8, String) {
+    match error {
+        SuggestError::Log(error) => (FAILED, error.to_string()),
+        SuggestError::Question(reason) => (USAGE, reason.0),
+    }
+}
+
+fn to_json(suggested: &impl serde::Serialize) -> Result<String, (u8, String)> {
+    let json = serde_json::to_string_pretty(suggested);
+    json.map(|json| json + "\n")
+        .map_err(|error| (FAILED, error.to_string()))
 }

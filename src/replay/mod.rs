@@ -38,6 +38,7 @@ pub use html::HtmlReport;
 pub use report::ReplayReport;
 pub use run::{ReplayConfig, ReplayRun};
 pub use suggest::{
-    LimitSuggestion, NoSuggestion, PeriodSuggestion, SampleConfidence, SuggestError,
-    SuggestQuestion, SuggestReport, UsedPeriod, suggest,
+    ConfigSuggestion, LimitSuggestion, NoSuggestion, PeriodSuggestion, SampleConfidence,
+    SuggestError, SuggestLogs, SuggestQuestion, SuggestReport, SuggestedLimit, UsedPeriod, suggest,
+    suggest_config,
 };

@@ -385,7 +385,7 @@ impl LimitReport {
 }
 
 /// Returns `5 in 10s`, for each rate.
-fn rates(policy: &Policy) -> Vec<String> {
+pub(super) fn rates(policy: &Policy) -> Vec<String> {
     let rates = policy.rates().iter();
     rates
         .map(|rate| {

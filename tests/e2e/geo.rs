@@ -31,7 +31,7 @@ path = "/plain"
 respond = { status = 200 }
 "#;
 
-fn database(name: &str) -> PathBuf {
+pub fn database(name: &str) -> PathBuf {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/geo");
     PathBuf::from(format!("{folder}/GeoLite2-{name}-Test.mmdb"))
 }

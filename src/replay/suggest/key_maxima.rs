@@ -11,13 +11,14 @@ use ahash::AHashMap;
 /// The lengths of the windows, in seconds.
 pub(super) const PERIODS: [u64; 5] = [10, 60, 600, 3_600, 86_400];
 
-/// Keys that are counted; later ones are left out.
+/// Keys that are counted, of all limits together; later ones are left out.
 const MAX_KEYS: usize = 1_000_000;
 
 /// The maxima of all keys.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeyMaxima {
     keys: AHashMap<u64, KeyWindows>,
+    most_keys: usize,
     /// Requests of keys that are left out.
     pub(super) left_out: u64,
 }
@@ -51,8 +52,13 @@ struct SlidingCount {
 }
 
 impl KeyMaxima {
-    pub(super) fn new() -> Self {
-        Self::default()
+    /// Returns the maxima of one of so many limits, which share the room for keys.
+    pub(super) fn of_one_in(limits: usize) -> Self {
+        Self {
+            keys: AHashMap::new(),
+            most_keys: MAX_KEYS / limits.max(1),
+            left_out: 0,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -65,7 +71,7 @@ impl KeyMaxima {
 
     /// Adds a request of `key` that counts as `hits`; seconds do not go back. Returns false where the key is left out.
     pub(super) fn add(&mut self, key: u64, hits: HitsAt, values: impl FnOnce() -> String) -> bool {
-        if self.keys.len() >= MAX_KEYS && !self.keys.contains_key(&key) {
+        if self.keys.len() >= self.most_keys && !self.keys.contains_key(&key) {
             self.left_out += 1;
             return false;
         }
@@ -149,7 +155,7 @@ mod tests {
         /// that goes through all of them.
         #[test]
         fn maxima_are_those_of_every_window(steps in proptest::collection::vec((0_u64..90, 1_u32..4), 1..120)) {
-            let mut maxima = KeyMaxima::new();
+            let mut maxima = KeyMaxima::of_one_in(1);
             let mut seconds = Vec::new();
             let mut now = 1_795_245_000;
             for (step, hits) in steps {

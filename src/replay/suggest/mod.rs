@@ -4,44 +4,43 @@
 //! who behaves as the log has it; the suggestion lies in the widest gap above 1.2 times the 99.9th percentile, where a little more or less
 //! changes nothing. Keys and routes are those of the gateway: requests run through the stages of a configuration that is made for it.
 
+mod config_suggestion;
+mod config_text;
 mod key_maxima;
 mod limit_suggestion;
 mod numbers;
 mod report;
+mod sample;
 mod text;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use sluicegate_access_log::{
-    LogFormat, LogReader, LoggedRequest, LoggedTreatment, OpenError, ReadOptions, TimeSpread,
-};
-use sluicegate_limiter::{KeyHash, Seed, Timestamp};
+use sluicegate_access_log::{LogFormat, OpenError};
 
-use super::coverage::{LogCoverage, survey_for};
-use super::key_text::key_text;
-use super::logged_client::locate_logged;
-use super::logged_head::LoggedHeads;
-use super::recorded_templates::RecordedTemplates;
-use super::run::selected_fields;
-use crate::admission::{KeySeed, KnownBody, RequestFacts, limit_keys};
 use crate::config;
 use crate::config::rules::Rules;
-use crate::record::RequestMetrics;
-use crate::snapshot::Snapshot;
-use crate::state::CounterStorage;
-use key_maxima::{HitsAt, KeyMaxima};
+pub use config_suggestion::{ConfigSuggestion, SuggestedLimit, suggest_config};
 pub use limit_suggestion::{LimitSuggestion, UsedPeriod};
 pub use report::{PeriodSuggestion, SampleConfidence, SuggestReport};
+use sample::{LogSample, sample};
 
-/// The question to a log.
+/// The question to a log: which numbers a limit should have.
 #[derive(Clone, Debug)]
 pub struct SuggestQuestion {
     /// The path of the route, as in a configuration.
     pub path: String,
     /// The key, as in a configuration.
     pub key: String,
+}
+
+/// The logs that are asked.
+#[derive(Clone, Debug)]
+pub struct SuggestLogs {
+    /// The files; `-` is the standard input.
+    pub paths: Vec<PathBuf>,
+    /// The format of all logs; `None` to detect that of each.
+    pub format: Option<LogFormat>,
     /// The networks of clients that are left out.
     pub exclude: Vec<IpNet>,
     /// The host of requests whose line has none.
@@ -125,10 +124,6 @@ impl SuggestQuestion {
         }
         parts
     }
-
-    fn excludes(&self, client: IpAddr) -> bool {
-        self.exclude.iter().any(|network| network.contains(&client))
-    }
 }
 
 /// Returns a string of TOML.
@@ -146,105 +141,34 @@ fn written_parts(parts: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Counts the maxima of all keys in `logs`; `format` is that of all logs, `None` to detect that of each. `progress` is called now and then.
+/// Counts the maxima of all keys in `logs`, and suggests numbers for them. `progress` is called now and then.
 ///
 /// # Errors
 /// A log cannot be opened, or the question cannot be put to it.
 pub fn suggest(
-    logs: &[PathBuf],
-    format: Option<LogFormat>,
+    logs: &SuggestLogs,
     question: &SuggestQuestion,
-    mut progress: impl FnMut(u64, Option<(u64, u64)>),
+    progress: impl FnMut(u64, Option<(u64, u64)>),
 ) -> Result<SuggestReport, SuggestError> {
-    let mut rules = question.rules(&["10 per 10s".to_owned()], "reject")?;
-    let options = ReadOptions {
-        format,
-        spread: TimeSpread::AsLogged,
-        fields: selected_fields([&rules]),
-    };
-    let mut reader = LogReader::open(logs, &options)?;
-    survey_for(&rules, &mut reader, question.host.as_deref())?;
-    let has_host = reader.facts().has_host || question.host.is_some();
-    let coverage = LogCoverage::of(&mut rules, reader.facts(), has_host);
+    let rules = question.rules(&["10 per 10s".to_owned()], "reject")?;
+    let LogSample {
+        log,
+        limits,
+        coverage,
+    } = sample(logs, rules, progress)?;
     if let Some(limit) = coverage.not_judged.first() {
-        return Err(SuggestError::Question(NoSuggestion(format!(
+        let reason = format!(
             "the log cannot judge the key {}: {}",
             question.key, limit.reason
-        ))));
+        );
+        return Err(NoSuggestion(reason).into());
     }
-    let seed = KeySeed::from_seed(Seed::from_bytes(*b"sluicegatereplay"));
-    let start = Timestamp::from_nanos(reader.facts().first_time.unwrap_or(0));
-    let storage = &CounterStorage::MEMORY;
-    let snapshot = Snapshot::compile(rules, None, storage, &RequestMetrics::new(), &seed, start);
-    let heads = LoggedHeads::new(&snapshot, reader.facts(), question.host.as_deref());
-    let recorded = RecordedTemplates::new(&snapshot.rules, reader.facts());
-    let mut maxima = KeyMaxima::new();
-    let mut span: Option<(u64, u64)> = None;
-    let (mut requests, mut other) = (0_u64, 0_u64);
-    while let Some(request) = reader.next_request() {
-        requests += 1;
-        span = Some((span.map_or(request.time, |(first, _)| first), request.time));
-        if question.excludes(request.client)
-            || !add(&snapshot, &heads, &recorded, &seed, &request, &mut maxima)
-        {
-            other += 1;
-        }
-        if requests.is_multiple_of(1 << 16) {
-            progress(requests, reader.progress());
-        }
-    }
-    let (first, last) = span.ok_or_else(|| NoSuggestion("the log has no request".to_owned()))?;
-    if maxima.is_empty() {
-        return Err(SuggestError::Question(NoSuggestion(format!(
-            "no request of the log has the path {}",
-            question.path
-        ))));
-    }
-    let seconds = (last - first) / 1_000_000_000 + 1;
-    Ok(SuggestReport::of(
-        question,
-        &maxima,
-        requests - other,
-        seconds,
-        &reader.stats(),
-    ))
-}
-
-/// Adds a request to the maxima of its key. Returns false where the limit does not count it.
-fn add(
-    snapshot: &Snapshot,
-    heads: &LoggedHeads,
-    recorded: &RecordedTemplates,
-    seed: &KeySeed,
-    request: &LoggedRequest<'_>,
-    maxima: &mut KeyMaxima,
-) -> bool {
-    if request.treatment == LoggedTreatment::Malformed {
-        return false;
-    }
-    let Some(logged) = heads.head(snapshot, request) else {
-        return false;
+    let counted = limits
+        .into_iter()
+        .find(|(_, limit)| !limit.maxima.is_empty());
+    let Some((_, limit)) = counted else {
+        let reason = format!("no request of the log has the path {}", question.path);
+        return Err(NoSuggestion(reason).into());
     };
-    let head = logged.as_request();
-    let Ok(located) = locate_logged(snapshot, request, &logged, &head) else {
-        return false;
-    };
-    let keys = recorded.keys(request);
-    let facts = RequestFacts {
-        recorded: &keys,
-        ..located.facts(KnownBody::Unread, Timestamp::from_nanos(request.time))
-    };
-    let limits = &located.route.limits;
-    let (Some(limit), Some(Some(key))) = (limits.first(), limit_keys(limits, &facts, seed).next())
-    else {
-        return false;
-    };
-    let hits = HitsAt {
-        second: request.time / 1_000_000_000,
-        hits: request.hits.unwrap_or(1),
-    };
-    if hits.hits == 0 {
-        return false;
-    }
-    maxima.add(KeyHash::bits(key), hits, || key_text(limit, &facts))
+    Ok(SuggestReport::of(question, log, &limit))
 }

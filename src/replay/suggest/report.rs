@@ -3,11 +3,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use sluicegate_access_log::ReadStats;
 
 use super::SuggestQuestion;
 use super::key_maxima::{KeyMaxima, PERIODS};
 use super::numbers::{holds_attack, percentile, recommended};
+use super::sample::{SampledLimit, SampledLog};
 use crate::explain::span;
 
 /// Keys that are listed of each period.
@@ -32,12 +32,19 @@ pub struct SuggestReport {
     pub keys: u64,
     /// Requests of keys that are not counted, since there are too many.
     pub requests_of_uncounted_keys: u64,
-    /// Seconds from the first request to the last.
-    pub seconds: u64,
-    /// Lines that are not requests although they should be.
-    pub broken: u64,
-    /// Requests that are left out, since their time is far from that of the lines around them.
-    pub misdated: u64,
+    /// The logs.
+    #[serde(flatten)]
+    pub log: SampledLog,
+    /// The numbers.
+    #[serde(flatten)]
+    pub numbers: SuggestedNumbers,
+    /// The configuration to paste.
+    pub config: String,
+}
+
+/// The numbers for a limit, with their reasons.
+#[derive(Clone, Debug, Serialize)]
+pub struct SuggestedNumbers {
     /// Confidence by the number of keys and the time.
     #[serde(flatten)]
     pub confidence: SampleConfidence,
@@ -45,8 +52,9 @@ pub struct SuggestReport {
     pub periods: Vec<PeriodSuggestion>,
     /// The rates to write.
     pub rates: Vec<String>,
-    /// The configuration to paste.
-    pub config: String,
+    /// Seconds and count of each of these rates.
+    #[serde(skip)]
+    pub(super) counts: Vec<(u64, u32)>,
     /// Signs that the sample holds an attack.
     pub warnings: Vec<String>,
 }
@@ -86,14 +94,25 @@ pub struct PeriodSuggestion {
 }
 
 impl SuggestReport {
-    /// Returns the suggestion from the maxima of all keys.
-    pub(super) fn of(
-        question: &SuggestQuestion,
-        maxima: &KeyMaxima,
-        requests: u64,
-        seconds: u64,
-        stats: &ReadStats,
-    ) -> Self {
+    /// Returns the suggestion from the requests of a limit.
+    pub(super) fn of(question: &SuggestQuestion, log: SampledLog, limit: &SampledLimit) -> Self {
+        let numbers = SuggestedNumbers::of(&limit.maxima, log.seconds);
+        Self {
+            path: question.path.clone(),
+            key: question.key.clone(),
+            requests: limit.requests,
+            keys: limit.maxima.len() as u64,
+            requests_of_uncounted_keys: limit.maxima.left_out,
+            log,
+            config: question.config(&numbers.rates, "shadow"),
+            numbers,
+        }
+    }
+}
+
+impl SuggestedNumbers {
+    /// Returns the numbers from the maxima of all keys over so many seconds.
+    pub(super) fn of(maxima: &KeyMaxima, seconds: u64) -> Self {
         let mut warnings = Vec::new();
         let mut periods = Vec::new();
         let mut rates: Vec<(u64, u32)> = Vec::new();
@@ -115,23 +134,13 @@ impl SuggestReport {
             periods.push(suggestion);
         }
         let rates = useful(rates);
-        let rates: Vec<String> = rates
-            .iter()
-            .map(|(period, count)| format!("{count} per {}", span(*period)))
-            .collect();
+        let written = rates.iter();
+        let written = written.map(|(period, count)| format!("{count} per {}", span(*period)));
         Self {
-            path: question.path.clone(),
-            key: question.key.clone(),
-            requests,
-            keys: maxima.len() as u64,
-            requests_of_uncounted_keys: maxima.left_out,
-            seconds,
-            broken: stats.broken,
-            misdated: stats.misdated,
             confidence: SampleConfidence::of(maxima.len(), seconds),
             periods,
-            config: question.config(&rates, "shadow"),
-            rates,
+            rates: written.collect(),
+            counts: rates,
             warnings,
         }
     }

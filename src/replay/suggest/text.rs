@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::report::{PeriodSuggestion, SuggestReport};
+use super::sample::SampledLog;
 use crate::explain::{count, counted};
 
 impl fmt::Display for SuggestReport {
@@ -15,28 +16,12 @@ impl fmt::Display for SuggestReport {
             self.key,
             self.path
         )?;
-        writeln!(f, "# {}", self.confidence)?;
-        if self.broken > 0 {
-            writeln!(f, "# {} lines could not be read", count(self.broken))?;
-        }
-        if self.misdated > 0 {
-            let verb = if self.misdated == 1 { "is" } else { "are" };
-            writeln!(
-                f,
-                "# {} {verb} left out, since the time is far from that of the lines around",
-                counted(self.misdated, "line")
-            )?;
-        }
-        if self.requests_of_uncounted_keys > 0 {
-            writeln!(
-                f,
-                "# {} requests of further keys are not counted",
-                count(self.requests_of_uncounted_keys)
-            )?;
-        }
+        writeln!(f, "# {}", self.numbers.confidence)?;
+        write_unread(f, &self.log)?;
+        write_uncounted(f, self.requests_of_uncounted_keys)?;
         let what = "the most requests of a key in any window of this length:";
-        write_periods(f, what, self.periods.iter())?;
-        for warning in &self.warnings {
+        write_periods(f, what, self.numbers.periods.iter())?;
+        for warning in &self.numbers.warnings {
             writeln!(f, "#\n# warning: {warning}")?;
         }
         writeln!(
@@ -44,6 +29,34 @@ impl fmt::Display for SuggestReport {
             "#\n# In shadow it counts and rejects nobody; write action = \"reject\" when its numbers are right.\n"
         )?;
         write!(f, "{}", self.config)
+    }
+}
+
+/// Writes which lines of the logs are not counted.
+pub(super) fn write_unread(f: &mut fmt::Formatter<'_>, log: &SampledLog) -> fmt::Result {
+    if log.broken > 0 {
+        writeln!(f, "# {} could not be read", counted(log.broken, "line"))?;
+    }
+    if log.misdated > 0 {
+        let verb = if log.misdated == 1 { "is" } else { "are" };
+        writeln!(
+            f,
+            "# {} {verb} left out, since the time is far from that of the lines around",
+            counted(log.misdated, "line")
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes how many requests have keys for which there was no room.
+pub(super) fn write_uncounted(f: &mut fmt::Formatter<'_>, requests: u64) -> fmt::Result {
+    match requests {
+        0 => Ok(()),
+        _ => writeln!(
+            f,
+            "# {} of further keys not counted",
+            counted(requests, "request")
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `sluicegate suggest`: a number that ordinary clients do not reach.
 
 use super::*;
+use crate::geo::database;
 
 /// A log of `clients` that each ask once to seven times within some seconds, several times over `days`, and of a robot with 400 requests
 /// within four seconds.
@@ -236,4 +237,147 @@ async fn a_limit_in_shadow_gets_its_number_from_the_gateway() {
     let (code, _, stderr) = suggest(&["--gateway", &url]).await;
     assert_eq!(code, 64);
     assert!(stderr.contains("--limit"), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_configuration_gets_a_number_for_each_of_its_limits() {
+    // Goal: one command suggests numbers for all limits of a gateway, by whatever they count, and says what it leaves out. Method: a
+    // configuration with limits by address, by a part of the path on two routes, by the place out of a database, in shadow, with a fixed
+    // cost, with an algorithm that takes no large number, a bucket, and one without requests; the numbers, the lines to paste, the
+    // replay of them, and the same as text.
+    let files = Files::new();
+    let database = database("Country").display().to_string();
+    let rules = format!(
+        "[geo]\ndatabases = [\"{database}\"]\n\
+         [limit.address]\nkey = \"client.ip\"\nrates = [\"5 per 1m\"]\nalgorithm = \"exact\"\n\
+         [limit.shop]\nkey = \"path.shop\"\nrates = [\"50 per 1m\"]\naction = \"shadow\"\n\
+         [limit.country]\nkey = \"client.country\"\nrates = [\"50 per 1m\"]\n\
+         [limit.costly]\nkey = \"client.ip\"\nrates = [\"50 per 1m\"]\ncost = 3\n\
+         [limit.exact]\nkey = \"global\"\nrates = [\"50 per 1m\"]\nalgorithm = \"exact\"\n\
+         [limit.bucket]\nkey = \"client.ip\"\nrates = [\"50 per 1m\"]\nalgorithm = \"gcra\"\n\
+         [limit.unused]\nkey = \"client.ip\"\nrates = [\"50 per 1m\"]\n\
+         [limit.agent]\nkey = \"header.user-agent\"\non_missing = \"ip\"\nrates = [\"50 per 1m\"]\n\
+         [[route]]\nname = \"carts\"\npath = \"/{{shop}}/cart\"\n\
+         limits = [\"address\", \"shop\", \"country\", \"costly\", \"exact\", \"bucket\", \"agent\"]\n{ANSWERED}\n\
+         [[route]]\nname = \"orders\"\npath = \"/{{shop}}/orders\"\nlimits = [\"shop\"]\n{ANSWERED}\n\
+         [[route]]\nname = \"never\"\npath = \"/never\"\nlimits = [\"unused\"]\n{ANSWERED}\n\
+         [[route]]\nname = \"rest\"\npath = \"/*\"\n{ANSWERED}\n"
+    );
+    let config = files.config("gateway.toml", &rules);
+    let line = |second: u64, client: &str, path: &str| {
+        common_line(second, client).replace("GET /a ", &format!("GET {path} "))
+    };
+    let mut log = String::new();
+    // Ten carts and ten orders of one shop in ten seconds, by two clients of two countries, fifty times.
+    for round in 0..50 {
+        for step in 0..10 {
+            let second = 1_795_245_000 + round * 900 + step;
+            let client = if step < 6 {
+                "2.125.160.216"
+            } else {
+                "89.160.20.112"
+            };
+            log += &line(second, client, "/a/cart");
+            log += &line(second, client, "/a/orders");
+        }
+        log += &line(1_795_245_000 + round * 900 + 30, "192.0.2.1", "/else");
+    }
+    let log = files.write("access.log", log);
+    let (code, stdout, stderr) = suggest(&[&log, "--config", &config, "--json"]).await;
+    assert_eq!(code, 0, "{stderr}");
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    let limits = found["limits"].as_object().unwrap();
+    let most = |limit: &str| limits[limit]["periods"][0]["max"].as_u64();
+    assert_eq!(most("address"), Some(6));
+    assert_eq!(most("shop"), Some(20));
+    assert_eq!(most("country"), Some(6));
+    assert_eq!(most("costly"), Some(18));
+    assert_eq!(most("exact"), Some(10));
+    assert_eq!(
+        (&limits["shop"]["routes"], &limits["shop"]["requests"]),
+        (&serde_json::json!(["carts", "orders"]), &1_000.into())
+    );
+    assert_eq!(limits["country"]["keys"], 2);
+    assert_eq!(limits["country"]["periods"][0]["largest"][0][0], "GB");
+    // A limit in shadow counts only what the limits that reject admit.
+    let rejected = |limit: &str| limits[limit]["replayed"]["rejected"].as_u64().unwrap();
+    for (limit, suggested) in limits {
+        let replayed = &suggested["replayed"];
+        let requests = replayed["requests"].as_u64().unwrap();
+        let before = if limit == "shop" {
+            rejected("costly")
+        } else {
+            0
+        };
+        assert_eq!(suggested["requests"], requests + before, "{limit}");
+        assert_eq!(replayed["keys"], suggested["keys"], "{limit}");
+    }
+    // No window of an exact limit has more than the most of any.
+    for limit in ["address", "exact"] {
+        assert_eq!(rejected(limit), 0, "{limit}");
+    }
+    let pasted = |limit: &str| limits[limit]["config"].as_str().unwrap().to_owned();
+    assert!(
+        pasted("address").starts_with("[limit.address]\nshadow_rates = [\"8 per 10m\""),
+        "{stdout}"
+    );
+    assert!(
+        pasted("shop").starts_with("[limit.shop]\nrates = ["),
+        "{stdout}"
+    );
+    let left_out = found["not_suggested"].as_array().unwrap();
+    let left_out: Vec<(&str, &str)> = (left_out.iter())
+        .map(|limit| {
+            (
+                limit["limit"].as_str().unwrap(),
+                limit["reason"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let [(agent, no_agent), (bucket, no_bucket), (unused, no_request)] = *left_out else {
+        panic!("{left_out:?}");
+    };
+    assert_eq!([agent, bucket, unused], ["agent", "bucket", "unused"]);
+    assert!(
+        no_agent.contains("user-agent is not in the log"),
+        "{no_agent}"
+    );
+    assert!(no_bucket.contains("suggest --gateway"), "{no_bucket}");
+    assert!(no_request.contains("no request"), "{no_request}");
+    assert_eq!(found["routes_without_limits"], serde_json::json!(["rest"]));
+
+    let (code, text, stderr) = suggest(&[&log, "--config", &config]).await;
+    assert_eq!(code, 0, "{stderr}");
+    for part in [
+        "# limit shop: 1,000 requests of 1 key (path.shop) on carts, orders\n",
+        "# now: 5 in 1m, exact, reject\n",
+        "# enforced, these rates would reject 0 of 500 requests (0.00 %), of 0 of 2 keys (0.00 %)\n",
+        "#   limit bucket: ",
+        "# no limit counts the requests of: rest\n",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    // All that is no comment is TOML with a table for each limit.
+    let tables: toml::Table = text.parse().unwrap();
+    assert_eq!(tables["limit"].as_table().unwrap().len(), 5);
+
+    // A client can be left out, and a file without a limit says what to write.
+    let exclude = ["--exclude", "2.125.160.216"];
+    let (_, stdout, _) =
+        suggest(&[&[&*log, "--config", &config, "--json"][..], &exclude].concat()).await;
+    let found: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(found["limits"]["address"]["periods"][0]["max"], 4);
+    let empty = files.config(
+        "empty.toml",
+        &format!("[[route]]\npath = \"/*\"\n{ANSWERED}\n"),
+    );
+    let (code, _, stderr) = suggest(&[&log, "--config", &empty]).await;
+    assert_eq!(code, 64);
+    assert!(
+        stderr.contains("has no limit; sluicegate suggest --route PATH"),
+        "{stderr}"
+    );
+    let (code, _, stderr) = suggest(&[&log, "--config", &config, "--key", "path"]).await;
+    assert_eq!(code, 64);
+    assert!(stderr.contains("cannot be used with"), "{stderr}");
 }
