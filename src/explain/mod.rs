@@ -31,7 +31,7 @@ pub use limit::LimitExplained;
 pub use listener::ListenerExplained;
 pub use request::{BadRequest, RequestExplained, RequestQuestion};
 pub use route::RouteExplained;
-pub(crate) use text::{count, counted, span};
+pub(crate) use text::{count, counted, counted_with, span};
 
 /// The explanation of a configuration. Its `Display` is for a terminal, its `Serialize` for programs.
 #[derive(Debug, Serialize)]

@@ -100,6 +100,12 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", count(number))
 }
 
+/// Returns a number with its noun and the verb of one and of several: `1 key was`, `2 keys were`.
+pub(crate) fn counted_with(number: u64, noun: &str, [one, several]: [&str; 2]) -> String {
+    let verb = if number == 1 { one } else { several };
+    format!("{} {verb}", counted(number, noun))
+}
+
 /// Returns seconds in the largest unit that divides them: `10m`, `90s`.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(86_400, "d"), (3_600, "h"), (60, "m")];
@@ -136,9 +142,14 @@ mod tests {
             [
                 counted(0, "limit"),
                 counted(1, "limit"),
-                counted(1_000, "limit")
+                counted(1_000, "limit"),
             ],
             ["0 limits", "1 limit", "1,000 limits"]
+        );
+        let was = |number| counted_with(number, "key", ["was", "were"]);
+        assert_eq!(
+            [was(0), was(1), was(2)],
+            ["0 keys were", "1 key was", "2 keys were"]
         );
         let items = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(listed(&items(&["a", "b", "c"])), "a, b and c");

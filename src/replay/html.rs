@@ -8,9 +8,9 @@ use sluicegate_limiter::Timestamp;
 
 use super::compare::ConfigComparison;
 use super::report::{KeyReport, LimitReport, ReplayReport};
-use super::text::share;
+use super::text::{WAS, share};
 use super::timeline::EventTimeline;
-use crate::explain::{count, span};
+use crate::explain::{count, counted, counted_with, span};
 use crate::rfc3339;
 
 const STYLE: &str = include_str!("report.css");
@@ -69,8 +69,8 @@ fn write_summary(f: &mut Formatter<'_>, report: &ReplayReport) -> fmt::Result {
     if let (Some(first), Some(last)) = (&log.first, &log.last) {
         writeln!(
             f,
-            "<p>{} lines, {}, {} to {}. Times count {}.</p>",
-            count(log.lines),
+            "<p>{}, {}, {} to {}. Times count {}.</p>",
+            counted(log.lines, "line"),
             Escaped(&log.formats.join(", ")),
             first,
             last,
@@ -123,13 +123,13 @@ fn write_limit(f: &mut Formatter<'_>, name: &str, limit: &LimitReport) -> fmt::R
     )?;
     writeln!(
         f,
-        "<p>{} requests: {} admitted, <b class=\"rejected\">{} rejected</b>{}. {} keys: <b class=\"rejected\">{} rejected at least \
+        "<p>{}: {} admitted, <b class=\"rejected\">{} rejected</b>{}. {}: <b class=\"rejected\">{} rejected at least \
          once</b>{}.</p>",
-        count(limit.requests),
+        counted(limit.requests, "request"),
         count(limit.admitted),
         count(limit.rejected),
         share(limit.rejected, limit.requests),
-        count(limit.keys),
+        counted(limit.keys, "key"),
         count(limit.keys_rejected),
         share(limit.keys_rejected, limit.keys)
     )?;
@@ -143,10 +143,10 @@ fn write_limit(f: &mut Formatter<'_>, name: &str, limit: &LimitReport) -> fmt::R
         let suspects = &limit.suspects;
         writeln!(
             f,
-            "<h3>Possible false positives</h3>\n<p>{} keys were rejected once or twice; {} keys were rejected although the request had \
+            "<h3>Possible false positives</h3>\n<p>{} rejected once or twice; {} rejected although the request had \
              been answered with 2xx.</p>",
-            count(suspects.rejected_rarely),
-            count(suspects.rejected_answered)
+            counted_with(suspects.rejected_rarely, "key", WAS),
+            counted_with(suspects.rejected_answered, "key", WAS)
         )?;
         write_keys(f, &suspects.keys)?;
     }
@@ -245,9 +245,9 @@ fn write_comparison(f: &mut Formatter<'_>, against: &ConfigComparison) -> fmt::R
     for (name, difference) in &against.differences {
         writeln!(
             f,
-            "<h3>{}</h3>\n<p>{} keys are newly rejected, {} no longer, {} by both.</p>",
+            "<h3>{}</h3>\n<p>{} newly rejected, {} no longer, {} by both.</p>",
             Escaped(name),
-            count(difference.keys_newly_rejected),
+            counted_with(difference.keys_newly_rejected, "key", ["is", "are"]),
             count(difference.keys_no_longer_rejected),
             count(difference.keys_rejected_by_both)
         )?;

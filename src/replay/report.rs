@@ -15,7 +15,7 @@ use super::route_tallies::RouteTally;
 use super::timeline::EventTimeline;
 use crate::config::algorithm_name;
 use crate::config::rules::LimitRules;
-use crate::explain::span;
+use crate::explain::{count, counted, counted_with, span};
 use crate::rfc3339;
 
 /// Keys that a report lists of each kind.
@@ -209,8 +209,8 @@ impl ReplayReport {
         notes.extend(notes_of(&engine.counts, &log));
         if engine.settled_early() > 0 {
             notes.push(format!(
-                "{} requests ended early: more were in flight at the same time than replay holds",
-                engine.settled_early()
+                "{} early: more were in flight at the same time than replay holds",
+                counted_with(engine.settled_early(), "request", ["ends", "end"])
             ));
         }
         Self {
@@ -229,27 +229,26 @@ fn notes_of(counts: &OutcomeCounts, log: &LogSummary) -> Vec<String> {
     let mut notes = Vec::new();
     if counts.hidden_clients > 0 {
         notes.push(format!(
-            "{} requests came from addresses in client.trusted_proxies, and the log does not say for whom; they count by \
-             the proxy's address",
-            counts.hidden_clients
+            "{} from addresses in client.trusted_proxies, and the log does not say for whom: the proxy's address counts",
+            counted_with(counts.hidden_clients, "request", ["comes", "come"])
         ));
     }
     if log.cut_fields > 0 {
         notes.push(format!(
-            "{} requests have more than {MAX_FIELDS} values in their line; a key, a cost or a field of them may be missing",
-            log.cut_fields
+            "{} more than {MAX_FIELDS} values in the line; a key, a cost or a field may be missing",
+            counted_with(log.cut_fields, "request", ["has", "have"])
         ));
     }
     if log.left_out > 0 {
         notes.push(format!(
-            "the log has left out {} lines of rejected requests ([log] refused); they are not replayed",
-            log.left_out
+            "the log has left out {} of rejected requests ([log] refused), not replayed here",
+            counted(log.left_out, "line")
         ));
     }
     if counts.limited_when_logged > 0 {
         notes.push(format!(
-            "{} requests had been rejected by a limit when they were logged; an origin's answer to them is not known",
-            counts.limited_when_logged
+            "{} been rejected by a limit when logged; an origin's answer is not known",
+            counted_with(counts.limited_when_logged, "request", ["had", "had"])
         ));
     }
     notes
@@ -378,7 +377,9 @@ impl LimitReport {
         match self.requests_of_uncounted_keys {
             0 => String::new(),
             requests => format!(
-                "; {requests} requests of keys beyond the first {MAX_KEYS} have no counts by key"
+                "; {} of keys beyond the first {} not counted by key",
+                counted(requests, "request"),
+                count(MAX_KEYS as u64)
             ),
         }
     }

@@ -4,8 +4,10 @@ use std::fmt;
 
 use super::compare::{ConfigComparison, LimitDifference};
 use super::report::{KeyReport, LimitReport, LogSummary, OutcomeSummary, ReplayReport};
-use crate::explain::{count, counted, span};
+use crate::explain::{count, counted, counted_with, span};
 
+/// The verb of one and of several.
+pub(super) const WAS: [&str; 2] = ["was", "were"];
 /// Columns of a chart.
 const COLUMNS: usize = 60;
 /// Heights of a column, from none to full.
@@ -52,7 +54,7 @@ impl fmt::Display for ReplayReport {
 impl fmt::Display for LogSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let formats = self.formats.join(", ");
-        write!(f, "log       {} lines, {formats}", count(self.lines))?;
+        write!(f, "log       {}, {formats}", counted(self.lines, "line"))?;
         if let (Some(first), Some(last)) = (&self.first, &self.last) {
             write!(f, ", {first} to {last}")?;
         }
@@ -65,20 +67,20 @@ impl fmt::Display for LogSummary {
         if self.sorted > 0 {
             write!(
                 f,
-                "; {} requests were sorted before a later line",
-                count(self.sorted)
+                "; {} sorted before a later line",
+                counted_with(self.sorted, "request", WAS)
             )?;
         }
         writeln!(f)?;
         if self.late > 0 {
             writeln!(
                 f,
-                "          {} requests came more than two minutes late and count when they came",
-                count(self.late)
+                "          {} more than two minutes late and judged at the time that was reached",
+                counted_with(self.late, "request", WAS)
             )?;
         }
         if self.broken > 0 {
-            writeln!(f, "broken    {} lines; the first:", count(self.broken))?;
+            writeln!(f, "broken    {}; the first:", counted(self.broken, "line"))?;
             for line in &self.broken_lines {
                 writeln!(f, "          {line}")?;
             }
@@ -162,8 +164,8 @@ fn write_difference(
 ) -> fmt::Result {
     writeln!(
         f,
-        "  limit {name}: {} keys are newly rejected, {} no longer, {} by both",
-        count(difference.keys_newly_rejected),
+        "  limit {name}: {} newly rejected, {} no longer, {} by both",
+        counted_with(difference.keys_newly_rejected, "key", ["is", "are"]),
         count(difference.keys_no_longer_rejected),
         count(difference.keys_rejected_by_both)
     )?;
@@ -254,10 +256,9 @@ fn write_limit(f: &mut fmt::Formatter<'_>, name: &str, limit: &LimitReport) -> f
     let suspects = &limit.suspects;
     writeln!(
         f,
-        "  possible false positives: {} keys were rejected once or twice; {} keys were rejected although the request had \
-         been answered with 2xx",
-        count(suspects.rejected_rarely),
-        count(suspects.rejected_answered)
+        "  possible false positives: {} rejected once or twice; {} rejected although the request had been answered with 2xx",
+        counted_with(suspects.rejected_rarely, "key", WAS),
+        counted_with(suspects.rejected_answered, "key", WAS)
     )?;
     for key in &suspects.keys {
         write_key(f, key)?;

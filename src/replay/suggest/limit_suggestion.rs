@@ -15,7 +15,7 @@ use super::numbers::percentile;
 use super::report::{PeriodSuggestion, SampleConfidence, useful};
 use super::text::write_periods;
 use super::{NoSuggestion, quoted, written_parts};
-use crate::explain::{count, span};
+use crate::explain::{count, counted, span};
 use crate::usage::{RatePage, UsagePage};
 
 /// The longest wait in a leaky bucket without `max_wait`, and the longest that may be written, in seconds.
@@ -247,15 +247,15 @@ fn at_limit(rate: &RatePage, key: NumberKey, unknown: bool) -> String {
         ),
         NumberKey::Burst | NumberKey::Queue => (
             format!("write {raise} in the limit in shadow and ask again"),
-            format!("the {} units of the bucket", count(rate.limit.into())),
+            format!("the {} of the bucket", counted(rate.limit.into(), "unit")),
         ),
     };
     let reached = match rate.keys_at_limit {
         0 => format!("keys came so near to {limit} that some may have reached them unseen"),
         keys => format!(
-            "{} of {} keys reached {limit}: what they wanted beyond it is not known, since a rejection charges nothing",
+            "{} of {} reached {limit}: what they wanted beyond it is not known, since a rejection charges nothing",
             count(keys),
-            count(rate.keys),
+            counted(rate.keys, "key"),
         ),
     };
     if unknown {
@@ -305,8 +305,8 @@ impl fmt::Display for LimitSuggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "# {} keys of limit {} ({}), by the counters of the gateway",
-            count(self.keys),
+            "# {} of limit {} ({}), by the counters of the gateway",
+            counted(self.keys, "key"),
             self.limit,
             self.key
         )?;

@@ -8,7 +8,7 @@ use super::SuggestQuestion;
 use super::key_maxima::{KeyMaxima, PERIODS};
 use super::numbers::{holds_attack, percentile, recommended};
 use super::sample::{SampledLimit, SampledLog};
-use crate::explain::span;
+use crate::explain::{counted, span};
 
 /// Keys that are listed of each period.
 const LISTED_KEYS: usize = 3;
@@ -192,7 +192,8 @@ impl PeriodSuggestion {
 impl SampleConfidence {
     /// Returns the confidence of a sample of so many keys over so many seconds.
     pub(super) fn of(keys: usize, seconds: u64) -> Self {
-        let seen = format!("{keys} keys in {:.1} days", seconds as f64 / 86_400.0);
+        let days = seconds as f64 / 86_400.0;
+        let seen = format!("{} in {days:.1} days", counted(keys as u64, "key"));
         let (confidence, confidence_reason) = match (keys, seconds) {
             (keys, seconds) if keys >= SOUND.0 && seconds >= SOUND.1 => ("high", seen),
             (keys, seconds) if keys >= LEAST.0 && seconds >= LEAST.1 => (

@@ -4,15 +4,15 @@ use std::fmt;
 
 use super::report::{PeriodSuggestion, SuggestReport};
 use super::sample::SampledLog;
-use crate::explain::{count, counted};
+use crate::explain::{counted, counted_with};
 
 impl fmt::Display for SuggestReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "# {} requests of {} keys ({}) on {}",
-            count(self.requests),
-            count(self.keys),
+            "# {} of {} ({}) on {}",
+            counted(self.requests, "request"),
+            counted(self.keys, "key"),
             self.key,
             self.path
         )?;
@@ -38,11 +38,10 @@ pub(super) fn write_unread(f: &mut fmt::Formatter<'_>, log: &SampledLog) -> fmt:
         writeln!(f, "# {} could not be read", counted(log.broken, "line"))?;
     }
     if log.misdated > 0 {
-        let verb = if log.misdated == 1 { "is" } else { "are" };
         writeln!(
             f,
-            "# {} {verb} left out, since the time is far from that of the lines around",
-            counted(log.misdated, "line")
+            "# {} left out, since the time is far from that of the lines around",
+            counted_with(log.misdated, "line", ["is", "are"])
         )?;
     }
     Ok(())
