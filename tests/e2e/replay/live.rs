@@ -121,7 +121,7 @@ async fn replay_decides_each_request_of_its_own_log_as_the_gateway_did() {
         for path in ["/slow", "/leaky-bucket"] {
             let request = || {
                 get(path)
-                    .forwarded_for("192.0.2.1")
+                    .forwarded_for(BURSTING)
                     .header("x-api-key", "burst")
             };
             let requests = clients.iter_mut().map(|client| client.send(request()));
