@@ -12,8 +12,8 @@ use pingora::http::RequestHeader;
 use sluicegate_http1::BodyFraming;
 
 use super::context::Context;
-use super::direct::write_field;
 use super::labels;
+use super::serve::write_field;
 use super::shape::{self, Kind};
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::response::pages::NegotiatedPage;

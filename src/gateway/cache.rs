@@ -1,4 +1,4 @@
-//! Decides which requests are looked up in the cache, under which key, and which answers are stored. [`super::direct`] leads a request
+//! Decides which requests are looked up in the cache, under which key, and which answers are stored. [`super::serve`] leads a request
 //! through the cache.
 //!
 //! The limits come first: a rejected request never gets here, so a stored answer does not bypass a limit. The cache stores the

@@ -14,10 +14,10 @@ use sluicegate_limiter::Timestamp;
 use super::body::Prefix;
 use super::cause::Cause;
 use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
-use super::direct::CacheTransaction;
 use super::forward_auth::ForwardAuthAnswer;
 use super::locate::{KnownClient, Located};
 use super::min_body_rate::Pace;
+use super::serve::CacheTransaction;
 use crate::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
     ResponseSource,
@@ -95,7 +95,7 @@ pub struct Context {
     pub(super) key_body: Option<BytesPermit>,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
-    /// The course through the cache on the gateway's own path; `None` where the route has none.
+    /// The course through the cache; `None` where the route has none.
     pub(super) cached: Option<Box<CacheTransaction>>,
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,

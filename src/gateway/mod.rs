@@ -1,6 +1,6 @@
 //! Serves requests: the limits first, then the origin, the cache or an answer of the gateway's own.
 //!
-//! Each module is a step of a request, or a part of one; `direct` leads a request through them.
+//! Each module is a step of a request, or a part of one; `serve` leads a request through them.
 
 mod answer;
 mod attempts;
@@ -10,7 +10,6 @@ mod cause;
 mod context;
 mod decide;
 mod decision;
-mod direct;
 mod failed_request;
 mod forward_auth;
 mod http_versions;
@@ -26,6 +25,7 @@ mod record;
 mod redirect;
 mod replay_bytes;
 mod rls;
+mod serve;
 mod shape;
 mod step;
 mod strip;
@@ -39,12 +39,12 @@ use std::sync::Arc;
 use crate::process::SharedState;
 
 pub use context::Context;
-pub(crate) use direct::CHUNK_LIMITS;
-pub use direct::{AnswerHead, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient};
 pub(crate) use locate::crawler_request;
 pub use locate::{KnownClient, Located, RequestHead, locate, relocate};
 pub(crate) use min_body_rate::worth;
 pub use rls::CallFault;
+pub(crate) use serve::CHUNK_LIMITS;
+pub use serve::{AnswerHead, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient};
 pub use shape::BodyEnd;
 pub(crate) use wait::closed as connection_closed;
 

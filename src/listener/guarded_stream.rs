@@ -83,7 +83,7 @@ struct WriteStall {
 const GATHERED: usize = 1460;
 
 impl GuardedStream {
-    /// Returns a stream that was neither read from nor written to. It writes at once: an answer of the gateway's own path is one write, and
+    /// Returns a stream that was neither read from nor written to. It writes at once: an answer is one write, and
     /// an idle connection holds no memory for others.
     pub(super) fn new(inner: Stream) -> Box<Self> {
         Box::new(Self {

@@ -307,7 +307,7 @@ impl ConnectionStreams {
         let account = self.facts.account.clone();
         let mut client = Http2Stream::new((body, respond, window), account, announced, patience);
         self.gateway
-            .serve_direct(decided, &mut client, &self.shutdown)
+            .serve_request(decided, &mut client, &self.shutdown)
             .await;
     }
 }

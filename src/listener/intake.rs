@@ -205,7 +205,7 @@ impl Intake {
                 // Calls are streams of HTTP/2.
                 ListenerProtocol::RateLimitService => None,
                 ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
-                    (self.gateway).decide_direct(&connection.head, &head, facts)
+                    (self.gateway).decide_request(&connection.head, &head, facts)
                 }
             };
             let Some(decided) = decided else {
@@ -233,7 +233,7 @@ impl Intake {
                 Err(decided) => {
                     connection.send_answers().await.ok()?;
                     (self.gateway)
-                        .serve_direct(decided, connection, shutdown)
+                        .serve_request(decided, connection, shutdown)
                         .await
                 }
             };

@@ -52,7 +52,7 @@ pub struct Connections {
     state: Mutex<State>,
     /// True when a request found no connection, and nothing was released since.
     exhausted: AtomicBool,
-    /// The idle ones of the gateway's own path. Weak, because their permits refer to this value.
+    /// The idle ones. Weak, because their permits refer to this value.
     idle: Weak<IdleList>,
 }
 
@@ -310,7 +310,7 @@ impl Connections {
         NextStep::Exhausted
     }
 
-    /// Closes an idle connection for a request of the gateway's own path, which can use none of them. Does nothing while another request
+    /// Closes an idle connection for a request that can use none of them. Does nothing while another request
     /// looks, which may be about to take it.
     pub(super) fn close_one_idle(&self) {
         let mut state = self.state();

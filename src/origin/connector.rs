@@ -1,4 +1,4 @@
-//! Opens and keeps the connections to servers, for the gateway's own path.
+//! Opens and keeps the connections to servers.
 //!
 //! A request takes a stream of a connection of HTTP/2 ([`super::http2_connections`]), an idle connection of HTTP/1.1 ([`super::idle`]), or
 //! a new connection. Pingora's transport opens the sockets, with its TLS and its timeouts; nothing is kept in Pingora's pool. Where

@@ -332,7 +332,7 @@ impl ServerPool {
         }
     }
 
-    /// Closes the idle connections of the gateway's own path, because the origin is removed.
+    /// Closes the idle connections, because the origin is removed.
     pub fn close_idle(&self) {
         for server in self.servers() {
             (server.server_state).accept_only(None, self.generation.next());

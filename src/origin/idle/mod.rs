@@ -1,4 +1,4 @@
-//! Owns the idle connections to servers that speak HTTP/1.1, between two requests of the gateway's own path.
+//! Owns the idle connections to servers that speak HTTP/1.1, between two requests.
 //!
 //! An idle connection is in one of two places:
 //!

@@ -1,4 +1,4 @@
-//! Requests and responses of HTTP/1.1 that the gateway's own path forwards: their order on a connection, their framing, their ends.
+//! Requests and responses of HTTP/1.1: their order on a connection, their framing, their ends.
 
 use std::time::Duration;
 
@@ -308,7 +308,7 @@ async fn an_invitation_that_nobody_asked_for_is_not_passed_on() {
 
 #[tokio::test]
 async fn responses_of_an_origin_with_tls_pass_whole_and_in_order() {
-    // Goal: the gateway's own path speaks TLS to an origin as it speaks clear text. Method: pipelined requests of each framing to nginx,
+    // Goal: the gateway speaks TLS to an origin as it speaks clear text. Method: pipelined requests of each framing to nginx,
     // which ends TLS before a scripted origin; the answers come in order, on one connection to nginx.
     let scripted = Origin::answering(|request| match request.target.as_str() {
         "/chunks" => Reply::Drip {

@@ -1,4 +1,4 @@
-//! Routes with a cache on the gateway's own path: the order of answers on a connection, dates, and what a client leaves behind.
+//! Routes with a cache: the order of answers on a connection, dates, and what a client leaves behind.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

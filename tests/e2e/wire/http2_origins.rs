@@ -1,4 +1,4 @@
-//! Requests that the gateway's own path forwards to origins of HTTP/2, and origins of both versions that answer before they have read.
+//! Requests to origins of HTTP/2, and origins of both versions that answer before they have read.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Leads a request through the stages, in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_direct`]), look up
-//! in the cache ([`cached`]), forward with attempts ([`forward`]) or answer here, record ([`Gateway::serve_direct`]).
+//! Leads a request through the stages, in order: receive and identify ([`received`]), route and admit ([`Gateway::decide_request`]), look
+//! up in the cache ([`cached`]), forward with attempts ([`forward`]) or answer here, record ([`Gateway::serve_request`]).
 //!
 //! Heads of HTTP/1 are parsed by [`sluicegate_http1`] alone; a framing field is never copied, but written by what the parser decided.
 
@@ -125,7 +125,7 @@ pub enum ConnectionState {
 impl Gateway {
     /// Finds the route of a request whose head is parsed, and evaluates its limits. Returns `None` where header maps cannot hold its head.
     #[must_use]
-    pub fn decide_direct(
+    pub fn decide_request(
         &self,
         parsed: &sluicegate_http1::RequestHead,
         read: &Bytes,
@@ -136,7 +136,7 @@ impl Gateway {
         Some(self.decide_received(received, facts, names))
     }
 
-    /// Decides a request of HTTP/2, whose body is empty or follows on its stream, as [`decide_direct`](Self::decide_direct) does.
+    /// Decides a request of HTTP/2, whose body is empty or follows on its stream, as [`decide_request`](Self::decide_request) does.
     #[must_use]
     pub fn decide_stream(
         &self,
@@ -207,7 +207,7 @@ impl Gateway {
     /// (contract C7). Returns the state of the connection.
     ///
     /// # Errors
-    /// The request, where it has to wait for its body, a store, a delay or an origin: [`serve_direct`](Self::serve_direct) serves it.
+    /// The request, where it has to wait for its body, a store, a delay or an origin: [`serve_request`](Self::serve_request) serves it.
     pub fn answer_at_once<C: RequestClient>(
         &self,
         request: DecidedRequest,
@@ -235,7 +235,7 @@ impl Gateway {
     }
 
     /// Serves a decided request to its end, and records it. Returns the state of the connection.
-    pub async fn serve_direct<C: RequestClient>(
+    pub async fn serve_request<C: RequestClient>(
         &self,
         request: DecidedRequest,
         client: &mut C,

@@ -1,4 +1,4 @@
-//! Routes that read bodies, change answers, or switch protocols, on the gateway's own path of HTTP/1.1.
+//! Routes that read bodies, change answers, or switch protocols, over HTTP/1.1.
 
 use std::time::Duration;
 
