@@ -262,6 +262,33 @@ fn heavy_clients_leave_places() {
     assert_eq!(server.waiting(), 0);
 }
 
+/// Goal: a probe measures enough requests for a mean, and ends all the same where few come. Method: a full server until its limit is
+/// halved; then ten requests each half a window, of which the fourth ten end the probe, and five each window, which the fourth ends.
+#[test]
+fn a_probe_lasts_for_forty_requests_or_four_windows() {
+    for (requests, pause) in [(10, WINDOW / 2), (5, WINDOW)] {
+        let rules = AdaptiveConcurrencyRules { max: 20, ..rules() };
+        let server = Simulation::new(rules, 20, 1).limit;
+        let mut now = Timestamp::from_secs(1_800_000_000);
+        let mut answer = |requests, pause| {
+            let at = now.saturating_add(pause);
+            let places: Vec<_> = (0..requests)
+                .filter_map(|number| server.enter(client(number), at))
+                .collect();
+            now = at.saturating_add(Duration::from_millis(10));
+            for mut place in places {
+                place.answered(now);
+            }
+            server.most()
+        };
+        let windows = (0..100).take_while(|_| answer(20, WINDOW) == 20).count();
+        assert!((59..100).contains(&windows), "{windows}");
+        let limits: Vec<u32> = (0..4).map(|_| answer(requests, pause)).collect();
+        assert!(limits[..3].iter().all(|limit| *limit < 15), "{limits:?}");
+        assert_eq!(limits[3], 20);
+    }
+}
+
 /// Goal: the time in which a client sends its body is no latency and takes no place, and the place is taken again when the body is whole.
 /// Method: a request that is paused for longer than any latency, beside others.
 #[test]
