@@ -16,11 +16,9 @@ impl PeerAddress {
     /// Returns the address with its text.
     #[must_use]
     pub fn new(socket: SocketAddr) -> Self {
-        let text = address_text(socket.ip().to_canonical());
         Self {
             socket,
-            text: HeaderValue::from_str(&text)
-                .expect("digits, letters, dots and colons are visible ASCII"),
+            text: address_value(socket.ip().to_canonical()),
         }
     }
 
@@ -41,6 +39,12 @@ impl PeerAddress {
     pub const fn text(&self) -> &HeaderValue {
         &self.text
     }
+}
+
+/// Returns the text of an address as the value of a field.
+pub fn address_value(address: IpAddr) -> HeaderValue {
+    HeaderValue::from_str(&address_text(address))
+        .expect("digits, letters, dots and colons are visible ASCII")
 }
 
 #[cfg(test)]

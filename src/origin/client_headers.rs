@@ -11,11 +11,10 @@ use arrayvec::ArrayString;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
 };
-use sluicegate_base::address::address_text;
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 
 use super::header_edit::FieldEdit;
-use crate::client::{AddressSource, ClientAddress, PeerAddress};
+use crate::client::{AddressSource, ClientAddress, PeerAddress, address_value};
 use crate::config::rules::{ClientRules, ForwardedSource, HostPolicy};
 use crate::request_id::RequestId;
 use crate::url_scheme::UrlScheme;
@@ -115,11 +114,6 @@ fn extend_chain(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>) {
 fn server_value(server: SocketAddr) -> HeaderValue {
     HeaderValue::from_str(&server.to_string())
         .expect("digits, dots, colons and brackets are visible ASCII")
-}
-
-fn address_value(address: IpAddr) -> HeaderValue {
-    HeaderValue::from_str(&address_text(address))
-        .expect("digits, dots and colons are visible ASCII")
 }
 
 fn scheme_value(values: &ClientHeaders<'_>) -> HeaderValue {
