@@ -42,7 +42,7 @@ pid=$started
 rounds=1
 measured=$(measured | sed 's/, [0-9]* rounds of .*/./')
 
-# Runs wrk, and adds what it sent and what was wrong: "answers wrong".
+# Runs wrk, and adds what it sent and what was wrong: "answers wrong". What wrk says of a wrong one is kept for the end.
 burst() { # WANTED PATH ARGUMENT...
     local wanted=$1 url=$2
     shift 2
@@ -52,6 +52,7 @@ burst() { # WANTED PATH ARGUMENT...
         /Non-2xx or 3xx/ { refused = $NF }
         /Socket errors/ { gsub(",", ""); errors = $4 + $6 + $8 + $10 }
         END { printf "%d %d\n", requests, (wanted == 429 ? requests - refused : refused) + errors }' "$dir/wrk" >>"$dir/answers"
+    tail -n 1 "$dir/answers" | grep -q ' 0$' || sed -n "s|^ *\(Non-2xx.*\|Socket errors.*\)|minute $minute, $url $*: \1|p" "$dir/wrk" >>"$dir/wrong"
 }
 
 streams() {
@@ -97,6 +98,8 @@ for minute in $(seq 0 "$minutes"); do
     leave
     reload "$minute"
     steady $((end - SECONDS > 2 ? end - SECONDS - 1 : 1))
+    # The gateway's own view of a wrong one: no request of a burst should get 5xx.
+    grep '"status":5' "$dir/logs/sluicegate-access.log" | tail -n 3 >>"$dir/wrong" || true
     truncate -s 0 "$dir/logs/sluicegate-access.log"
     sleep 1
     # The first minute warms up.
@@ -114,4 +117,5 @@ report() {
 reloads=$(curl -sf "http://127.0.0.1:$admin_port/metrics" | awk '/^sluicegate_reloads_total.*"ok"/ { print $2 }')
 [ "${reloads%.*}" -ge "$minutes" ] || { echo "only $reloads reloads were applied in $minutes minutes" >&2 && exit 1; }
 report | tee "$dir/report"
+cat "$dir/wrong" >&2
 [ "$write" = no ] || write_between soak "$dir/report"
