@@ -44,6 +44,7 @@ fn run(bytes: &[u8]) -> Option<()> {
         request_id: None,
         lists: ListUse::default(),
         signed_hosts: SignedHosts::default(),
+        dns_servers: Vec::new(),
     };
     let found = identify(peer, &headers, &rules);
     let fields: Vec<&[u8]> = headers
