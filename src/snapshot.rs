@@ -64,6 +64,8 @@ pub struct Snapshot {
     pub store: Option<Arc<Store>>,
     /// True if some route caches.
     pub stores: bool,
+    /// True if some listener redirects to https.
+    pub redirects: bool,
     /// The request fields, other than `Host`, on which a rejection may depend.
     fields: Vec<HeaderName>,
     /// The request fields that may pass.
@@ -228,6 +230,8 @@ impl Snapshot {
                 named_fields::of(&rules),
             ),
             stores: rules.routes.iter().any(|route| route.cache.is_some()),
+            redirects: (rules.listeners.iter())
+                .any(|listener| listener.redirect_to_https.is_some()),
             routes,
             limits,
             listeners: tls::compile(

@@ -26,6 +26,10 @@ pub(super) fn of(
     peer: IpAddr,
     snapshot: &Snapshot,
 ) -> Option<Result<HeaderValue, GatewayProblem>> {
+    if !snapshot.redirects {
+        // Without a look-up: most configurations have no such listener.
+        return None;
+    }
     let port = snapshot.listeners.get(&listener)?.rules.redirect_to_https?;
     let request = RequestHead::from(head);
     if is_acme(&request) || came_under_tls(&request, peer, snapshot) {
