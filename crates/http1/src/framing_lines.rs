@@ -62,11 +62,13 @@ impl FramingLine {
         length: 0,
     };
 
-    /// Adds bytes, as far as there is room for them, which there is in each of these lines.
+    /// Adds bytes, if there is room for them, which there is in each of these lines.
+    #[inline]
     fn with(mut self, bytes: &[u8]) -> Self {
-        for (place, byte) in self.bytes[self.length..].iter_mut().zip(bytes) {
-            *place = *byte;
-            self.length += 1;
+        let end = self.length + bytes.len();
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(bytes);
+            self.length = end;
         }
         self
     }
