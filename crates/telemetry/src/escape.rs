@@ -10,8 +10,7 @@
 /// Appends `bytes`, escaped, without the quotes around them.
 #[inline]
 pub fn escape(into: &mut Vec<u8>, bytes: &[u8]) {
-    // Looks at every byte instead of stopping at the first: without a branch the loop becomes vector instructions.
-    if bytes.iter().fold(true, |all, &byte| all & is_plain(byte)) {
+    if are_plain(bytes) {
         into.extend_from_slice(bytes);
     } else {
         escape_slowly(into, bytes);
@@ -44,9 +43,32 @@ pub enum Truncation {
     Short,
 }
 
+/// Bytes of a value for which a look into a table at each costs less than vector instructions.
+const SHORT: usize = 16;
+
+/// The bytes that stand for themselves.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < plain.len() {
+        plain[byte] = is_plain(byte as u8);
+        byte += 1;
+    }
+    plain
+};
+
+/// Returns whether every byte stands for itself.
+fn are_plain(bytes: &[u8]) -> bool {
+    if bytes.len() < SHORT {
+        return bytes.iter().all(|&byte| PLAIN[usize::from(byte)]);
+    }
+    // Looks at every byte instead of stopping at the first: without a branch the loop becomes vector instructions.
+    bytes.iter().fold(true, |all, &byte| all & is_plain(byte))
+}
+
 /// Returns whether a byte stands for itself.
-fn is_plain(byte: u8) -> bool {
-    (0x20..0x7f).contains(&byte) & (byte != b'"') & (byte != b'\\')
+const fn is_plain(byte: u8) -> bool {
+    (0x20 <= byte) & (byte < 0x7f) & (byte != b'"') & (byte != b'\\')
 }
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
