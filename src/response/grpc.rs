@@ -11,6 +11,8 @@ use std::fmt::Write;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
+use crate::field_lookup;
+
 /// `grpc-status`
 pub(super) static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// `grpc-message`
@@ -70,7 +72,7 @@ impl GrpcDialect {
     /// Returns the dialect of a request with these fields, if it is gRPC.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Option<Self> {
-        Self::named(headers.get(CONTENT_TYPE)?.as_bytes())
+        Self::named(field_lookup::first(headers, &CONTENT_TYPE)?.as_bytes())
     }
 
     /// Returns the dialect of a media type: `application/grpc+proto` is one of `application/grpc`.
