@@ -15,14 +15,17 @@
 //! microseconds; all arithmetic on times saturates.
 
 use std::sync::{Arc, LazyLock, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use rustix::time::ClockId;
 use sluicegate_limiter::{BootId, BootTime, Clock, ClockMark, ClockReading, Timestamp, WallClock};
 
-/// The anchor: one reading of both clocks, taken at the first call.
-static ANCHOR: LazyLock<(Instant, Timestamp)> =
-    LazyLock::new(|| (Instant::now(), since_epoch(SystemTime::now())));
+/// The time of the wall clock minus that of the monotonic clock, modulo 2^64 ns: one reading of both, taken at the first call.
+static OFFSET: LazyLock<u64> = LazyLock::new(|| {
+    let monotonic = read(ClockId::Monotonic);
+    wall().as_nanos().wrapping_sub(monotonic)
+});
 
 /// The clock of the state directory or of the old process, once there is one.
 static FOLLOWED: OnceLock<ArcSwap<Clock>> = OnceLock::new();
@@ -33,8 +36,8 @@ static BOOT: LazyLock<BootId> = LazyLock::new(|| {
     let named = std::fs::read("/proc/sys/kernel/random/boot_id");
     let named = named.ok().filter(|name| !name.is_empty());
     BootId::from_bytes(&named.unwrap_or_else(|| {
-        let (_, started) = &*ANCHOR;
-        format!("{} {}", std::process::id(), started.as_nanos()).into_bytes()
+        let started = wall().as_nanos();
+        format!("{} {started}", std::process::id()).into_bytes()
     }))
 });
 
@@ -49,10 +52,8 @@ const VOUCHED_FOR: Duration = Duration::from_secs(2 * 2048);
 #[must_use]
 pub fn now() -> Timestamp {
     match FOLLOWED.get() {
-        None => {
-            let (start, at) = &*ANCHOR;
-            at.saturating_add(start.elapsed())
-        }
+        // One number of nanoseconds: an `Instant` would be subtracted and added in two parts, with checks, several times a request.
+        None => Timestamp::from_nanos(read(ClockId::Monotonic).wrapping_add(*OFFSET)),
         // The clock first: a later one would be asked about a time before it begins, an older one never is.
         Some(followed) => {
             let clock = followed.load();
@@ -139,21 +140,25 @@ fn since_epoch(time: SystemTime) -> Timestamp {
     Timestamp::default().saturating_add(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Returns the time since boot, suspends included; no system call where the kernel maps its clock.
+/// Returns the time since boot, suspends included.
 #[cfg(target_os = "linux")]
 fn boottime() -> BootTime {
-    let read = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    // Neither is ever negative.
-    let seconds = u64::try_from(read.tv_sec).unwrap_or_default();
-    let nanos = u32::try_from(read.tv_nsec).unwrap_or_default();
-    BootTime(Duration::new(seconds, nanos))
+    BootTime(Duration::from_nanos(read(ClockId::Boottime)))
 }
 
-/// Returns the time since the start: on other systems every process counts as a boot.
+/// Returns the time of the monotonic clock: on other systems every process counts as a boot.
 #[cfg(not(target_os = "linux"))]
 fn boottime() -> BootTime {
-    let (start, _) = &*ANCHOR;
-    BootTime(start.elapsed())
+    BootTime(Duration::from_nanos(read(ClockId::Monotonic)))
+}
+
+/// Reads a clock that is never negative, in nanoseconds; no system call where the kernel maps it.
+fn read(clock: ClockId) -> u64 {
+    let read = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(read.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(read.tv_nsec).unwrap_or_default();
+    // 584 years fit.
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos)
 }
 
 #[cfg(test)]
