@@ -35,8 +35,7 @@ pub enum HostError {
 /// # Errors
 ///
 /// [`HostError`] when the text is not a host with an optional port. The empty text is one too: a request without a host has none
-/// to normalise.
-/// none to normalize.
+/// to normalize.
 pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
     if let Some(inner) = authority.strip_prefix('[') {
         let (address, port) = inner.split_once(']').ok_or(HostError::Address)?;
@@ -52,7 +51,8 @@ pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
             Cow::Owned(normal)
         });
     }
-    let host = match memchr::memchr(b':', authority.as_bytes()) {
+    // Most authorities are too short for vector instructions.
+    let host = match authority.bytes().position(|byte| byte == b':') {
         Some(colon) => {
             check_port(&authority[colon + 1..])?;
             &authority[..colon]
@@ -64,13 +64,15 @@ pub fn normalize(authority: &str) -> Result<Cow<'_, str>, HostError> {
         return Err(HostError::TooLong { length: host.len() });
     }
     // Without a branch for each byte: nearly all hosts are lower case and valid.
-    let (mut classes, mut previous) = (0, b'.');
+    let (mut classes, mut pairs, mut previous) = (0, 0, DOT);
     for byte in host.bytes() {
-        let is_empty_label = byte == b'.' && previous == b'.';
-        classes |= CLASSES[usize::from(byte)] | (u8::from(is_empty_label) * INVALID);
-        previous = byte;
+        let class = CLASSES[usize::from(byte)];
+        classes |= class;
+        pairs |= class & previous;
+        previous = class;
     }
-    if classes & INVALID != 0 || previous == b'.' {
+    // A dot at either end, or behind another one, leaves a label empty.
+    if classes & INVALID != 0 || (pairs | previous) & DOT != 0 {
         return Err(first_error(host));
     }
     Ok(if classes & UPPER != 0 {
@@ -85,13 +87,17 @@ const UPPER: u8 = 1;
 /// The class of a byte that is invalid in names.
 const INVALID: u8 = 2;
 
-/// The class of each byte; 0 for those that a normal form may contain.
+/// The class of the dot between two labels.
+const DOT: u8 = 4;
+
+/// The class of each byte; 0 for those that a label in normal form may contain.
 const CLASSES: [u8; 256] = {
     let mut classes = [INVALID; 256];
     let mut byte = 0;
     while byte < classes.len() {
         match byte as u8 {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' | b'.' => classes[byte] = 0,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => classes[byte] = 0,
+            b'.' => classes[byte] = DOT,
             b'A'..=b'Z' => classes[byte] = UPPER,
             _ => {}
         }
@@ -123,8 +129,9 @@ pub fn literal(host: &str) -> Box<str> {
 
 /// Checks a port, which RFC 3986 §3.2.3 allows to be empty.
 fn check_port(port: &str) -> Result<(), HostError> {
+    // Four digits are below the largest port.
     if port.bytes().all(|byte| byte.is_ascii_digit())
-        && (port.is_empty() || port.parse::<u16>().is_ok())
+        && (port.len() <= 4 || port.parse::<u16>().is_ok())
     {
         Ok(())
     } else {
