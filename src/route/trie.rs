@@ -128,7 +128,8 @@ fn below(path: &str) -> &str {
 
 /// Returns the first segment, and the part after the slash that follows it, if there is one.
 fn split(path: &str) -> (&str, Option<&str>) {
-    match memchr::memchr(b'/', path.as_bytes()) {
+    // Most segments are too short for vector instructions.
+    match path.bytes().position(|byte| byte == b'/') {
         Some(slash) => (&path[..slash], Some(&path[slash + 1..])),
         None => (path, None),
     }
