@@ -24,7 +24,8 @@ pub struct RequestId(IdForm);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum IdForm {
-    Drawn(u128),
+    /// The digits, since each request writes them more than once.
+    Drawn([u8; 32]),
     Given(Text),
 }
 
@@ -38,7 +39,7 @@ impl RequestId {
     /// A new identity.
     #[must_use]
     pub fn next() -> Self {
-        Self(IdForm::Drawn(draw()))
+        Self::from_bits(draw())
     }
 
     /// Parses the identity that a trusted hop gave the request: 1 to [`Self::LONGEST`] of the characters
@@ -53,15 +54,17 @@ impl RequestId {
 
     /// The identity with these bits.
     #[must_use]
-    pub const fn from_bits(bits: u128) -> Self {
-        Self(IdForm::Drawn(bits))
+    pub fn from_bits(bits: u128) -> Self {
+        Self(IdForm::Drawn(digits_of_u128(bits)))
     }
 
     /// Its bits; `None` of one that was given.
     #[must_use]
-    pub const fn bits(self) -> Option<u128> {
-        match self.0 {
-            IdForm::Drawn(bits) => Some(bits),
+    pub fn bits(self) -> Option<u128> {
+        match &self.0 {
+            IdForm::Drawn(digits) => {
+                u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+            }
             IdForm::Given(_) => None,
         }
     }
@@ -69,21 +72,21 @@ impl RequestId {
     /// The written form, for a header or a log line.
     #[must_use]
     pub fn text(self) -> Text {
-        match self.0 {
-            IdForm::Drawn(bits) => {
+        match &self.0 {
+            IdForm::Drawn(digits) => {
                 let mut text = Text::new();
                 // ASCII digits, of which two times as many would fit.
-                text.push_str(std::str::from_utf8(&digits_of_u128(bits)).unwrap_or_default());
+                text.push_str(std::str::from_utf8(digits).unwrap_or_default());
                 text
             }
-            IdForm::Given(text) => text,
+            IdForm::Given(text) => *text,
         }
     }
 
     /// Appends the written form.
     pub fn write(&self, into: &mut Vec<u8>) {
         match &self.0 {
-            IdForm::Drawn(bits) => into.extend_from_slice(&digits_of_u128(*bits)),
+            IdForm::Drawn(digits) => into.extend_from_slice(digits),
             IdForm::Given(text) => into.extend_from_slice(text.as_bytes()),
         }
     }
@@ -94,7 +97,7 @@ impl RequestId {
     #[must_use]
     pub fn as_header_value(self) -> http::HeaderValue {
         let value = match &self.0 {
-            IdForm::Drawn(bits) => http::HeaderValue::from_bytes(&digits_of_u128(*bits)),
+            IdForm::Drawn(digits) => http::HeaderValue::from_bytes(digits),
             IdForm::Given(text) => http::HeaderValue::from_bytes(text.as_bytes()),
         };
         value.expect("letters, digits and their like are visible ASCII")
@@ -153,6 +156,7 @@ mod tests {
     #[test]
     fn an_id_is_written_as_32_lower_case_hex_digits() {
         let id = RequestId::from_bits(0x0a_bcde);
+        assert_eq!(id.bits(), Some(0x0a_bcde));
         assert_eq!(id.text().as_str(), "000000000000000000000000000abcde");
         assert_eq!(id.as_header_value(), "000000000000000000000000000abcde");
     }
