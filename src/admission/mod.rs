@@ -93,7 +93,8 @@ pub fn admit(
     if !limits.are_plain() {
         return admit_as(ChargeTiming::AtOnce, limits, facts, seed, now, missing);
     }
-    let asks = asks(limits, facts, seed, missing);
+    let mut asks = ArrayVec::<_, MAX_ASKS>::new();
+    add_asks(&mut asks, limits, facts, seed, missing);
     let verdict = sluicegate_limiter::decide(&asks, now);
     match verdict.outcome() {
         Outcome::Admitted => Admission::Admitted(
@@ -147,21 +148,18 @@ fn asked_as(asks: &[Ask<'_>], ask: usize) -> (u8, KeyHash) {
     (limit, key.unwrap_or(KeyHash::from_bits(0)))
 }
 
-/// Returns the asks of a request on a route whose limits are all asked.
-fn asks<'a>(
+/// Adds the asks of a request on a route whose limits are all asked.
+fn add_asks<'a>(
+    asks: &mut ArrayVec<Ask<'a>, MAX_ASKS>,
     limits: &'a [Arc<ActiveLimit>],
     facts: &RequestFacts<'_>,
     seed: &KeySeed,
     missing: &mut MissingKeys,
-) -> ArrayVec<Ask<'a>, MAX_ASKS> {
+) {
     // The configuration allows a route at most MAX_ASKS limits, so `take` cuts nothing.
-    limits
-        .iter()
-        .take(MAX_ASKS)
-        .enumerate()
-        .filter_map(|(index, active)| {
-            let key = request_key(index, active, facts, seed, missing)?;
-            Some(active.ask(&key, facts))
-        })
-        .collect()
+    for (index, active) in limits.iter().take(MAX_ASKS).enumerate() {
+        if let Some(key) = request_key(index, active, facts, seed, missing) {
+            asks.push(active.ask(&key, facts));
+        }
+    }
 }

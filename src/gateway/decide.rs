@@ -56,13 +56,13 @@ impl Gateway {
             address: peer,
             secured,
         };
-        match locate(snapshot, told, &RequestHead::from(head), context.decided_at) {
-            // Passed on by reference: a large value, which each return would copy.
-            Ok(mut located) => match self.enter_route(&mut located, context) {
-                Ok(()) => self.admit_located(&located, head, context),
+        // Passed on by reference: a large value, which each move would copy.
+        match &mut locate(snapshot, told, &RequestHead::from(head), context.decided_at) {
+            Ok(located) => match self.enter_route(located, context) {
+                Ok(()) => self.admit_located(located, head, context),
                 Err(step) => step,
             },
-            Err(problem) => Step::Reject(problem),
+            Err(problem) => Step::Reject(*problem),
         }
     }
 
