@@ -27,7 +27,7 @@ use crate::record::trace::TRACEPARENT;
 use crate::record::{RequestMetrics, RouteMetrics};
 use crate::rejection::{LimitRejection, RejectionReason};
 use crate::request_id::RequestId;
-use crate::response::{LimitFields, RefusalContext, RefusalResponse, rate_limit_policy, varies};
+use crate::response::{RefusalContext, RefusalResponse, rate_limit_policy, varies};
 use crate::route::RouteTable;
 use crate::state::CounterStorage;
 use crate::store::Store;
@@ -164,20 +164,17 @@ impl ActiveRoute {
             headers,
             request_id,
         };
-        match report.filter(|_| rejection.reason.shows_standing()) {
+        let limit = match report.filter(|_| rejection.reason.shows_standing()) {
             Some(report) => {
-                let items = report.items(&self.limits);
                 let check = report.refusing_check();
-                let limit = check.and_then(|check| items.clone().nth(check));
-                let fields = LimitFields::new(self.policy(report), items, &report.verdict);
-                RefusalResponse::new(rejection, limit, fields, &scene)
+                check.and_then(|check| report.items(&self.limits).nth(check))
             }
             None => {
                 let limit = self.limits.get(usize::from(rejection.limit));
-                let items = limit.map(|limit| &limit.items);
-                RefusalResponse::new(rejection, items, LimitFields::default(), &scene)
+                limit.map(|limit| &limit.items)
             }
-        }
+        };
+        RefusalResponse::new(rejection, limit, &scene)
     }
 
     /// Returns the page with a challenge of the limit that rejects.

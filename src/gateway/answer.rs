@@ -16,10 +16,12 @@ use super::labels;
 use super::serve::write_field;
 use super::shape::{self, Kind};
 use crate::config::rules::{FixedResponse, RedirectRules};
+use crate::failure::{RequestFailure, Result};
+use crate::rejection::Rejection;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{
     GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
-    RATE_LIMIT_POLICY, RefusalResponse, XRateLimit, key_missing, merge, rate_limit,
+    RATE_LIMIT_POLICY, XRateLimit, key_missing, merge, rate_limit,
 };
 use crate::thread_buffer::WriteBuffer;
 
@@ -100,20 +102,37 @@ impl OwnAnswer {
 }
 
 /// Returns the answer to a request that a limit rejects.
+///
+/// # Errors
+/// No limit rejects it: the gateway failed.
 pub(super) fn refusal(
     request: &RequestHeader,
     context: &Context,
-    refusal: &RefusalResponse,
     form: FieldForm,
-) -> OwnAnswer {
+) -> Result<OwnAnswer> {
+    let Some(Rejection::ByLimit(by)) = context.rejection() else {
+        return Err(RequestFailure::internal("no limit rejects the request"));
+    };
+    let route = &context.located()?.route;
+    let (report, id, scheme) = (context.report(), context.request_id, context.scheme());
+    let refusal = route.refusal(by, report, &request.headers, id, scheme);
     let is_unedited = context.shape().is_none() && context.forward_auth.is_none();
     if form == FieldForm::Lines && is_unedited && refusal.has_distinct_fields() {
         let mut lines = WriteBuffer::take();
         write_fields_of_each(&mut lines, context);
+        write_number(&mut lines, &RETRY_AFTER, refusal.retry_after);
+        if by.reason.shows_standing() {
+            write_limit_fields(&mut lines, context);
+        }
         refusal.each_field(|name, value| write_field(&mut lines, name.as_str().as_bytes(), value));
-        return OwnAnswer::of_lines(refusal.status, lines, refusal.body.clone());
+        return Ok(OwnAnswer::of_lines(refusal.status, lines, refusal.body));
     }
     let mut answer = OwnAnswer::with_status(refusal.status, context);
+    let retry_after = HeaderValue::from(refusal.retry_after);
+    answer.fields.insert(RETRY_AFTER, retry_after);
+    if by.reason.shows_standing() {
+        add_limit_fields(&mut answer.fields, context);
+    }
     refusal.each_field(|name, value| {
         // Values of the program, of names and numbers, and of the operator's wording, are valid.
         if let Ok(value) = HeaderValue::from_bytes(value) {
@@ -125,7 +144,7 @@ pub(super) fn refusal(
     refusal.each_protected_field(|name, value| {
         answer.fields.insert(name, value);
     });
-    answer
+    Ok(answer)
 }
 
 /// Returns an answer with a problem body of the gateway.
@@ -287,22 +306,40 @@ pub(super) fn add_own_fields(fields: &mut HeaderMap, context: &Context) {
 
 /// Appends the lines of the fields that [`add_own_fields`] adds to a head of HTTP/1.1 that has none of these names.
 pub(super) fn write_own_fields(into: &mut Vec<u8>, context: &Context) {
-    let mut write = |name: &HeaderName, value: &[u8]| {
-        write_field(into, name.as_str().as_bytes(), value);
-    };
-    if let (Some(located), Some(report)) = (&context.located, context.report()) {
-        let (route, verdict) = (&located.route, &report.verdict);
-        let items = report.items(&route.limits);
-        if let Some(policy) = route.policy(report) {
-            write(&RATE_LIMIT_POLICY, policy.as_bytes());
-        }
-        rate_limit(items.clone(), verdict, |text| write(&RATE_LIMIT, text));
-        let numbers = XRateLimit::nearest(items, verdict).into_iter();
-        for (name, number) in numbers.flat_map(XRateLimit::named) {
-            write(name, itoa::Buffer::new().format(number).as_bytes());
-        }
-    }
+    write_limit_fields(into, context);
     write_fields_of_each(into, context);
+}
+
+/// Appends the lines of the fields that [`add_limit_fields`] adds to a head that has none of these names.
+fn write_limit_fields(into: &mut Vec<u8>, context: &Context) {
+    let (Some(located), Some(report)) = (&context.located, context.report()) else {
+        return;
+    };
+    let (route, verdict) = (&located.route, &report.verdict);
+    let items = report.items(&route.limits);
+    if let Some(policy) = route.policy(report) {
+        write_field(
+            into,
+            RATE_LIMIT_POLICY.as_str().as_bytes(),
+            policy.as_bytes(),
+        );
+    }
+    rate_limit(items.clone(), verdict, |text| {
+        write_field(into, RATE_LIMIT.as_str().as_bytes(), text);
+    });
+    let numbers = XRateLimit::nearest(items, verdict).into_iter();
+    for (name, number) in numbers.flat_map(XRateLimit::named) {
+        write_number(into, name, number);
+    }
+}
+
+fn write_number(into: &mut Vec<u8>, name: &HeaderName, number: u64) {
+    let mut digits = itoa::Buffer::new();
+    write_field(
+        into,
+        name.as_str().as_bytes(),
+        digits.format(number).as_bytes(),
+    );
 }
 
 /// Appends the lines of the fields that each answer has.

@@ -12,8 +12,7 @@ use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::failure::{RequestFailure, Result};
 use crate::record::RequestDisposition;
-use crate::rejection::Rejection;
-use crate::response::{GatewayProblem, RefusalResponse};
+use crate::response::GatewayProblem;
 
 /// The next step of a request after the decision.
 pub(super) enum Step {
@@ -86,7 +85,7 @@ pub(super) fn answer_to(
             answer::preflight(request, context)
         }
         // Admission has set the disposition of what it rejects.
-        Step::Refuse => answer::refusal(request, context, &refusal_of(request, context)?, form),
+        Step::Refuse => answer::refusal(request, context, form)?,
         Step::Incomplete => answer::missing_key(request, context),
         Step::Reject(problem) => {
             (context.disposition).get_or_insert_with(|| disposition_of(problem));
@@ -94,19 +93,6 @@ pub(super) fn answer_to(
             answer::problem(request, context, problem)
         }
     })
-}
-
-/// Returns the response to a request that a limit rejects.
-///
-/// # Errors
-/// No limit rejects it: the gateway failed.
-fn refusal_of(request: &RequestHeader, context: &Context) -> Result<RefusalResponse> {
-    let Some(Rejection::ByLimit(by)) = context.rejection() else {
-        return Err(RequestFailure::internal("no limit rejects the request"));
-    };
-    let route = &context.located()?.route;
-    let (report, id, scheme) = (context.report(), context.request_id, context.scheme());
-    Ok(route.refusal(by, report, &request.headers, id, scheme))
 }
 
 /// Returns the disposition of a request that a stage other than admission rejects.

@@ -1,4 +1,4 @@
-//! Makes the answer to a rejected request: a status, `Retry-After`, the state of the limits, and a body.
+//! Makes the answer to a rejected request: a status, `Retry-After`, and a body. The state of the limits is added as to other answers.
 //!
 //! Route or limit may define its text; the route's text precedes the limit's, and without either it is 429 with a problem body.
 //! gRPC clients get a gRPC status, whatever the text. A challenge has a page of its own, whatever the text.
@@ -9,15 +9,13 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, VARY,
+    REFERRER_POLICY, SET_COOKIE, VARY,
 };
 
-use super::fields::{LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::grpc::{GrpcDialect, GrpcStatus};
 use super::negotiate;
 use super::problem::PROBLEM_JSON;
 use super::wording::{WordingValues, fill_in};
-use super::x_rate_limit::XRateLimit;
 use crate::challenge::ChallengePage;
 use crate::config::rules::RefusalRules;
 use crate::policy_items::{LimitProblem, PolicyItems, violated};
@@ -34,7 +32,6 @@ pub struct RefusalResponse {
     pub retry_after: u64,
     /// The body; empty for callers that speak gRPC.
     pub body: Bytes,
-    fields: LimitFields,
     content: RefusalContent,
 }
 
@@ -63,13 +60,11 @@ pub struct RefusalContext<'a> {
 }
 
 impl RefusalResponse {
-    /// Returns the response to a request that a limit rejects; `limit` are that limit's items, and `fields` are the limits'
-    /// fields, where those tell when the client may come back.
+    /// Returns the response to a request that a limit rejects; `limit` are that limit's items.
     #[must_use]
     pub fn new(
         rejection: &LimitRejection,
         limit: Option<&PolicyItems>,
-        fields: LimitFields,
         scene: &RefusalContext<'_>,
     ) -> Self {
         let reason = rejection.reason;
@@ -81,7 +76,6 @@ impl RefusalResponse {
                 status: StatusCode::OK,
                 retry_after,
                 body: Bytes::new(),
-                fields,
                 content: RefusalContent::Grpc(grpc.fields(grpc_status(reason), &message)),
             };
         }
@@ -102,7 +96,6 @@ impl RefusalResponse {
             status,
             retry_after,
             body,
-            fields,
             content: RefusalContent::Body(content_type, rules.cloned()),
         }
     }
@@ -115,7 +108,6 @@ impl RefusalResponse {
             status: StatusCode::TOO_MANY_REQUESTS,
             retry_after: page.retry_after,
             body: page.body,
-            fields: LimitFields::default(),
             content: RefusalContent::Page(page.cookie),
         }
     }
@@ -141,19 +133,8 @@ impl RefusalResponse {
         }
     }
 
-    /// Calls `write` with every field of the answer but its length, in order.
+    /// Calls `write` with every field of the answer behind `Retry-After` and the fields of the limits, but its length, in order.
     pub fn each_field(&self, mut write: impl FnMut(&HeaderName, &[u8])) {
-        let mut number = itoa::Buffer::new();
-        write(&RETRY_AFTER, number.format(self.retry_after).as_bytes());
-        if let Some(policy) = &self.fields.policy {
-            write(&RATE_LIMIT_POLICY, policy.as_bytes());
-        }
-        if let Some(standing) = &self.fields.standing {
-            write(&RATE_LIMIT, standing.as_bytes());
-        }
-        for (name, value) in self.fields.x.into_iter().flat_map(XRateLimit::named) {
-            write(name, number.format(value).as_bytes());
-        }
         match &self.content {
             RefusalContent::Body(content_type, rules) => {
                 for (name, value) in rules.iter().flat_map(|rules| &rules.headers) {

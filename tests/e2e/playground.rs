@@ -28,33 +28,30 @@ const KEY: KeyHash = KeyHash::from_bits(1 << 40);
 fn written(items: &PolicyItems, verdict: &Verdict) -> String {
     let fields = LimitFields::new(rate_limit_policy([items]), [items], verdict);
     let mut lines = Vec::new();
-    match verdict.outcome() {
-        Outcome::Admitted => {
-            for (name, value) in [
-                (RATE_LIMIT_POLICY.clone(), fields.policy),
-                (RATE_LIMIT.clone(), fields.standing),
-            ] {
-                lines.push(format!("{name}: {}", value.unwrap().to_str().unwrap()));
-            }
-        }
-        Outcome::Refused { rate, .. } => {
-            let rejection = LimitRejection {
-                limit: 0,
-                key: KEY,
-                reason: RejectionReason::RateLimited(rate),
-                wait: verdict.retry_after().unwrap(),
-            };
-            let context = RefusalContext {
-                route: "",
-                wording: None,
-                headers: &HeaderMap::new(),
-                request_id: RequestId::next(),
-            };
-            let response = RefusalResponse::new(&rejection, Some(items), fields, &context);
-            response.each_field(|name, value| {
-                lines.push(format!("{name}: {}", String::from_utf8_lossy(value)));
-            });
-        }
+    for (name, value) in [
+        (RATE_LIMIT_POLICY.clone(), fields.policy),
+        (RATE_LIMIT.clone(), fields.standing),
+    ] {
+        lines.push(format!("{name}: {}", value.unwrap().to_str().unwrap()));
+    }
+    if let Outcome::Refused { rate, .. } = verdict.outcome() {
+        let rejection = LimitRejection {
+            limit: 0,
+            key: KEY,
+            reason: RejectionReason::RateLimited(rate),
+            wait: verdict.retry_after().unwrap(),
+        };
+        let context = RefusalContext {
+            route: "",
+            wording: None,
+            headers: &HeaderMap::new(),
+            request_id: RequestId::next(),
+        };
+        let response = RefusalResponse::new(&rejection, Some(items), &context);
+        lines.insert(0, format!("retry-after: {}", response.retry_after));
+        response.each_field(|name, value| {
+            lines.push(format!("{name}: {}", String::from_utf8_lossy(value)));
+        });
     }
     lines.join(" | ")
 }
