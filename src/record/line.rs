@@ -16,6 +16,7 @@ use sluicegate_base::address::address_text;
 use sluicegate_base::bounds::{FAILURE_REASON, LOGGED_FIELD, LOGGED_KEY_VALUE, LOGGED_SUBJECT};
 use sluicegate_base::geo::GeoField;
 use sluicegate_limiter::{KeyHash, KeyPlacement, Verdict};
+use sluicegate_telemetry::decimal::write_thousandths;
 use sluicegate_telemetry::escape::{Truncation, escape, escape_cut};
 use sluicegate_telemetry::hex::digits_of_u64;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
@@ -438,11 +439,8 @@ pub(super) fn number(into: &mut Vec<u8>, before: &[u8], value: u64) {
 
 /// Writes a number of thousandths as a decimal with three places.
 pub(super) fn thousandths(into: &mut Vec<u8>, before: &[u8], value: u64) {
-    number(into, before, value / 1_000);
-    let rest = value % 1_000;
-    let digit = |n: u64| b'0' + (n % 10) as u8;
-    let places = [b'.', digit(rest / 100), digit(rest / 10), digit(rest)];
-    into.extend_from_slice(&places);
+    into.extend_from_slice(before);
+    write_thousandths(into, value);
 }
 
 fn address(into: &mut Vec<u8>, before: &[u8], address: Option<IpAddr>) {

@@ -24,6 +24,7 @@
 // A test that unwraps fails where it should.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+pub mod decimal;
 pub mod escape;
 pub mod exposition;
 pub mod hex;
