@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 
 use crate::algorithm::{CompiledRate, Word};
 use crate::cost::Cost;
-use crate::exact::LogAnswer;
+use crate::exact::ComputedAnswer;
 use crate::rate::MAX_RATES;
 use crate::status::{AskOutcome, KeyPlacement, NEVER, RateStatus, RateStatuses, RefusingRates};
 use crate::time::Timestamp;
@@ -45,7 +45,7 @@ pub struct Decision(DecisionSource);
 enum DecisionSource {
     Words(WordEvidence),
     /// A log is too long to be taken along: its answer is worked out at once.
-    Log(LogAnswer),
+    Computed(ComputedAnswer),
 }
 
 /// The words of a key, as a moment read them.
@@ -78,9 +78,9 @@ impl Decision {
         }))
     }
 
-    /// Makes a decision from the answer of a log.
-    pub(crate) const fn of_log(answer: LogAnswer) -> Self {
-        Self(DecisionSource::Log(answer))
+    /// Makes a decision from an answer that is computed.
+    pub(crate) const fn computed(answer: ComputedAnswer) -> Self {
+        Self(DecisionSource::Computed(answer))
     }
 
     /// The words that decided, for a charge to replace; `None` for a log.
@@ -88,7 +88,7 @@ impl Decision {
     pub(crate) const fn words_mut(&mut self) -> Option<&mut [Word; MAX_RATES]> {
         match &mut self.0 {
             DecisionSource::Words(words) => Some(&mut words.finding.words),
-            DecisionSource::Log(_) => None,
+            DecisionSource::Computed(_) => None,
         }
     }
 
@@ -107,7 +107,7 @@ impl Decision {
             DecisionSource::Words(words) => {
                 RateStatuses::of(words.rates().map(|rate| words.standing(rate)))
             }
-            DecisionSource::Log(answer) => answer.statuses(),
+            DecisionSource::Computed(answer) => answer.statuses(),
         }
     }
 
@@ -116,7 +116,7 @@ impl Decision {
     pub fn remaining(&self) -> u32 {
         match &self.0 {
             DecisionSource::Words(words) => words.remaining(),
-            DecisionSource::Log(answer) => answer.remaining(),
+            DecisionSource::Computed(answer) => answer.remaining(),
         }
     }
 
@@ -124,7 +124,7 @@ impl Decision {
     fn refusal(&self) -> Option<(usize, Duration)> {
         match &self.0 {
             DecisionSource::Words(words) => words.refusal(),
-            DecisionSource::Log(answer) => answer.refusal(),
+            DecisionSource::Computed(answer) => answer.refusal(),
         }
     }
 
@@ -141,7 +141,7 @@ impl Decision {
     pub fn is_refused(&self) -> bool {
         match &self.0 {
             DecisionSource::Words(words) => words.finding.refuses(),
-            DecisionSource::Log(answer) => answer.refusing().is_some(),
+            DecisionSource::Computed(answer) => answer.refusing().is_some(),
         }
     }
 
@@ -152,7 +152,7 @@ impl Decision {
     pub fn refusing_rate(&self) -> Option<usize> {
         match &self.0 {
             DecisionSource::Words(words) => words.refusing_rate(),
-            DecisionSource::Log(answer) => answer.refusing(),
+            DecisionSource::Computed(answer) => answer.refusing(),
         }
     }
 
@@ -161,7 +161,7 @@ impl Decision {
     pub fn delay(&self) -> Duration {
         match &self.0 {
             DecisionSource::Words(words) => words.delay(),
-            DecisionSource::Log(_) => Duration::ZERO,
+            DecisionSource::Computed(_) => Duration::ZERO,
         }
     }
 
@@ -170,7 +170,7 @@ impl Decision {
     pub fn placement(&self) -> KeyPlacement {
         match &self.0 {
             DecisionSource::Words(words) => words.finding.placement,
-            DecisionSource::Log(answer) => answer.placement(),
+            DecisionSource::Computed(answer) => answer.placement(),
         }
     }
 

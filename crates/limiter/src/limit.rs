@@ -246,7 +246,7 @@ impl Limit {
             let rates_at = self.rates_of(key, now);
             refused(&table.peek(key, &rates_at, account), &rates_at, cost)
         }, logs => {
-            return Decision::of_log(logs.peek_for(key, self.rates(), cost, now, account));
+            return Decision::computed(logs.peek_for(key, self.rates(), cost, now, account));
         });
         self.decision(finding, now)
     }
@@ -372,10 +372,10 @@ impl Limit {
     ) -> Verdict {
         // Apart from `reserve_log`, whose pair would be one more copy of the decision.
         match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
-            exact::LogCharge::Refused(answer) => Verdict::over_one(Decision::of_log(answer)),
+            exact::LogCharge::Refused(answer) => Verdict::over_one(Decision::computed(answer)),
             exact::LogCharge::Admitted(answer, _) => {
                 self.counters.forward(key, answer.placement(), cost, now);
-                Verdict::over_one(Decision::of_log(answer))
+                Verdict::over_one(Decision::computed(answer))
             }
         }
     }

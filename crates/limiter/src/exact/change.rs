@@ -6,7 +6,7 @@ use crate::status::KeyPlacement;
 use crate::table::tag::Tag;
 
 use super::control::{ControlWord, LogEra, SpillState};
-use super::evaluate::{LogAnswer, LogOutcome, LogTime, longest};
+use super::evaluate::{ComputedAnswer, LogOutcome, LogTime, longest};
 use super::log::{EntryTimes, Log, LogView, LostRace};
 use super::{LogTable, wait};
 
@@ -35,12 +35,12 @@ pub(super) struct InheritedEntries {
 pub(super) enum LogUpdate {
     /// Made.
     Made {
-        answer: LogAnswer,
+        answer: ComputedAnswer,
         /// The moment under which the change was entered.
         at: u64,
     },
     /// Not made, and nothing written.
-    Refused(LogAnswer),
+    Refused(ComputedAnswer),
 }
 
 impl LogChange<'_> {
@@ -53,7 +53,12 @@ impl LogChange<'_> {
     }
 
     /// The answer when the change is refused.
-    pub(super) fn refusal(&self, view: &LogView<'_>, rates: &Rates, moment: LogTime) -> LogAnswer {
+    pub(super) fn refusal(
+        &self,
+        view: &LogView<'_>,
+        rates: &Rates,
+        moment: LogTime,
+    ) -> ComputedAnswer {
         view.answer(rates, LogOutcome::NotCharged(self.cost()), moment)
     }
 
@@ -64,7 +69,7 @@ impl LogChange<'_> {
         rates: &Rates,
         at: u64,
         moment: LogTime,
-    ) -> LogAnswer {
+    ) -> ComputedAnswer {
         let cost = self.cost();
         view.answer(rates, LogOutcome::Charged { cost, at }, moment)
     }

@@ -96,15 +96,15 @@ pub(super) fn longest(rates: &Rates) -> Period {
     rates.longest().period()
 }
 
-/// The answer of a table of logs.
+/// The answer about a key, computed at once: that of a table of logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogAnswer {
+pub struct ComputedAnswer {
     told: ArrayVec<RateSummary, MAX_RATES>,
     refusing: Option<usize>,
     placement: KeyPlacement,
 }
 
-impl LogAnswer {
+impl ComputedAnswer {
     /// The answer over rates that stand so, at most [`MAX_RATES`], each with whether it refuses.
     pub(super) fn of(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
         let mut told = ArrayVec::new();
@@ -271,8 +271,13 @@ impl LogView<'_> {
     }
 
     /// Computes the status of every rate.
-    pub(super) fn answer(&self, rates: &Rates, asked: LogOutcome, moment: LogTime) -> LogAnswer {
-        LogAnswer::of(rates.iter().map(|rate| self.standing(rate, asked, moment)))
+    pub(super) fn answer(
+        &self,
+        rates: &Rates,
+        asked: LogOutcome,
+        moment: LogTime,
+    ) -> ComputedAnswer {
+        ComputedAnswer::of(rates.iter().map(|rate| self.standing(rate, asked, moment)))
     }
 
     /// Computes the status of one rate, and whether it refuses.

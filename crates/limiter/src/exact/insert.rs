@@ -10,7 +10,7 @@ use crate::table::tag::Tag;
 
 use super::change::{LogChange, LogUpdate};
 use super::control::ControlWord;
-use super::evaluate::{LogAnswer, LogTime, longest};
+use super::evaluate::{ComputedAnswer, LogTime, longest};
 use super::layout::{LogMemory, SLOTS};
 use super::log::{Log, LogView, LogWriteGuard, LostRace};
 use super::{LogTable, wait};
@@ -148,7 +148,7 @@ impl LogTable {
             }
         }
         if is_over {
-            return Some(LogUpdate::Refused(LogAnswer::over_share(rates)));
+            return Some(LogUpdate::Refused(ComputedAnswer::over_share(rates)));
         }
         let applied = self.change_overflow(&new_key)?;
         if let (LogUpdate::Made { .. }, Some(account)) = (&applied, account) {

@@ -88,7 +88,7 @@ use crate::time::Timestamp;
 pub use crate::rate::MAX_ENTRIES;
 use change::{LogChange, LogUpdate};
 use control::ControlWord;
-pub use evaluate::LogAnswer;
+pub use evaluate::ComputedAnswer;
 use evaluate::{LogOutcome, LogTime, longest};
 use insert::{NewKey, SlotInheritance};
 use layout::{LogMemory, LogShape};
@@ -111,9 +111,9 @@ pub struct LogTable {
 #[derive(Debug)]
 pub enum LogCharge {
     /// Made; the answer includes it.
-    Admitted(LogAnswer, LogReceipt),
+    Admitted(ComputedAnswer, LogReceipt),
     /// Not made, and nothing written.
-    Refused(LogAnswer),
+    Refused(ComputedAnswer),
 }
 
 /// The shape of logs that these rates need.
@@ -204,7 +204,7 @@ impl LogTable {
 
     /// Returns the answer that `key` would get for `cost` now. Writes nothing.
     #[must_use]
-    pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> LogAnswer {
+    pub fn peek(&self, key: KeyHash, rates: &Rates, cost: Cost, now: Timestamp) -> ComputedAnswer {
         self.peek_for(key, rates, cost, now, None)
     }
 
@@ -216,7 +216,7 @@ impl LogTable {
         cost: Cost,
         now: Timestamp,
         account: Option<PayerAccount<'_>>,
-    ) -> LogAnswer {
+    ) -> ComputedAnswer {
         let (tag, moment) = (Tag::of(key), LogTime::new(now));
         let candidate_buckets = self.memory.candidate_buckets(tag);
         let mut backoff = self.backoff;
@@ -254,7 +254,7 @@ impl LogTable {
                         answer.with_placement(KeyPlacement::Overflow)
                     }
                     None if self.is_over_share(tag, candidate_buckets, rates, moment, account) => {
-                        LogAnswer::over_share(rates)
+                        ComputedAnswer::over_share(rates)
                     }
                     None => answer.with_placement(predicted_placement()),
                 };

@@ -19,7 +19,7 @@ use super::change::{InheritedEntries, LogChange, LogUpdate};
 use super::control::SpillState;
 use super::evaluate::{LogTime, millis};
 use super::insert::SlotInheritance;
-use super::{LogAnswer, LogTable};
+use super::{ComputedAnswer, LogTable};
 
 impl LogTable {
     /// Makes `key` have used what a store says, whatever was charged before; in overflow what it shares counts at least as
@@ -45,7 +45,7 @@ impl LogTable {
     }
 }
 
-impl LogAnswer {
+impl ComputedAnswer {
     /// Builds the answer from a store's log; `refusing` has a bit for each rate that refuses.
     pub(crate) fn remote(
         rates: &Rates,

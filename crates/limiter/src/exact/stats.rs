@@ -8,7 +8,7 @@ use crate::table::{KeyAges, Occupancy, TableStats};
 use crate::time::Timestamp;
 
 use super::LogTable;
-use super::evaluate::{LogAnswer, LogOutcome, LogTime, NANOS_PER_MILLI, longest};
+use super::evaluate::{ComputedAnswer, LogOutcome, LogTime, NANOS_PER_MILLI, longest};
 use super::layout::SLOTS;
 use super::migrate::settled;
 
@@ -21,7 +21,7 @@ pub struct LogUsage {
     /// A hash that stands for the key: 63 bits of the one it was charged under.
     pub key: KeyHash,
     /// The answer for one unit.
-    pub answer: LogAnswer,
+    pub answer: ComputedAnswer,
     /// Time of the latest charge, to the millisecond.
     pub charged: Timestamp,
 }

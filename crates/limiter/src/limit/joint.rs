@@ -184,10 +184,13 @@ impl Limit {
         now: Timestamp,
     ) -> (Decision, Option<ChargeReceipt>) {
         match logs.charge_paid(key, self.rates(), cost, now, self.account(payer, now)) {
-            exact::LogCharge::Refused(answer) => (Decision::of_log(answer), None),
+            exact::LogCharge::Refused(answer) => (Decision::computed(answer), None),
             exact::LogCharge::Admitted(answer, receipt) => {
                 self.counters.forward(key, answer.placement(), cost, now);
-                (Decision::of_log(answer), Some(ChargeReceipt::Log(receipt)))
+                (
+                    Decision::computed(answer),
+                    Some(ChargeReceipt::Log(receipt)),
+                )
             }
         }
     }

@@ -88,7 +88,7 @@ impl Iterator for ActiveKeys<'_> {
                 self.next += 1;
                 if let Some(exact::LogUsage { key, answer, charged }) = logs.occupant(slot, limit.rates(), now) {
                     let fullness = answer.fullness();
-                    let decision = Decision::of_log(answer);
+                    let decision = Decision::computed(answer);
                     return Some(KeyUsage { key, decision, fullness, charged: Some(charged) });
                 }
             }

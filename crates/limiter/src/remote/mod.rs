@@ -15,7 +15,7 @@ mod terms;
 
 use crate::algorithm::{CompiledRate, Policy};
 use crate::decision::{Decision, KeyFinding, MAX_ASKS, Verdict};
-use crate::exact::LogAnswer;
+use crate::exact::ComputedAnswer;
 use crate::rate::MAX_RATES;
 use crate::remote_state::{RemoteOutcome, RemoteState};
 use crate::status::{AskOutcome, KeyPlacement, RefusingRates};
@@ -40,7 +40,7 @@ impl Decision {
             RemoteOutcome::Peeked => (AskOutcome::Peeked, 0),
         };
         if policy.log_entries().is_some() {
-            return Self::of_log(LogAnswer::remote(rates, state, asked, refusing, now));
+            return Self::computed(ComputedAnswer::remote(rates, state, asked, refusing, now));
         }
         let compiled_rates = policy.meters_at(now);
         let finding = KeyFinding {

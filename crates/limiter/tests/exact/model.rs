@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sluicegate_limiter::exact::{ForgetOutcome, LogAnswer, LogCharge, LogReceipt, LogTable};
+use sluicegate_limiter::exact::{ComputedAnswer, ForgetOutcome, LogCharge, LogReceipt, LogTable};
 use sluicegate_limiter::{Capacity, NEVER, Rates, Timestamp};
 
 use super::oracle::Oracle;
@@ -188,7 +188,7 @@ impl Bench {
 
     fn compare(
         &self,
-        answer: &LogAnswer,
+        answer: &ComputedAnswer,
         number: u64,
         refused: Option<u32>,
     ) -> Result<(), TestCaseError> {
@@ -207,7 +207,12 @@ impl Bench {
     }
 
     /// The moment to come back is the first at which the oracle admits.
-    fn comes_true(&self, answer: &LogAnswer, number: u64, units: u32) -> Result<(), TestCaseError> {
+    fn comes_true(
+        &self,
+        answer: &ComputedAnswer,
+        number: u64,
+        units: u32,
+    ) -> Result<(), TestCaseError> {
         let rate = answer.refusing().expect("a refusal names its rate");
         let wait = answer.statuses()[rate].next_free;
         let then = self.now.saturating_add(wait);
