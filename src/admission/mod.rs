@@ -95,13 +95,14 @@ pub fn admit(
     }
     let mut asks = ArrayVec::<_, MAX_ASKS>::new();
     add_asks(&mut asks, limits, facts, seed, missing);
-    let verdict = sluicegate_limiter::decide(&asks, now);
+    let mut verdict = sluicegate_limiter::decide(&asks, now);
     match verdict.outcome() {
         Outcome::Admitted => Admission::Admitted(
             Admitted::without_charges(),
             Some(AdmissionReport::plain(verdict)),
         ),
         Outcome::Refused { ask, rate } => {
+            verdict.compute();
             let rejection = rate_limited(&verdict, rate, asked_as(&asks, ask));
             let report = AdmissionReport::plain(verdict);
             Admission::Rejected(Rejection::ByLimit(rejection), Some(report))

@@ -1,8 +1,9 @@
 //! Says what was decided: one decision an ask, a verdict over all asks of a request.
 //!
 //! A decision keeps the words that decided and the moment, and works out the status of a rate only when it is read: most
-//! requests pass and it never is. Only the answer of a log is computed at once. Everything here is of bounded size. The
-//! verdict over one ask lies in a few cache lines and is made without allocation; one over several takes a single block.
+//! requests pass and it never is. Only the answer of a log is computed at once, and a rejection where the caller reads much of
+//! it. Everything here is of bounded size. The verdict over one ask lies in a few cache lines and is made without allocation;
+//! one over several takes a single block.
 
 use std::fmt;
 use std::time::Duration;
@@ -100,6 +101,13 @@ impl Decision {
         }
     }
 
+    /// Computes now what a rejection states.
+    fn compute(&mut self) {
+        if let DecisionSource::Words(words) = &self.0 {
+            self.0 = DecisionSource::Computed(words.answer());
+        }
+    }
+
     /// Computes the status of every rate, in the order of the limit's rates.
     #[must_use]
     pub fn statuses(&self) -> RateStatuses {
@@ -194,6 +202,15 @@ impl WordEvidence {
         self.compiled_rates[rate]
             .at(self.now)
             .standing(self.finding.words[rate], refused)
+    }
+
+    /// The answer of these words, which were not charged.
+    fn answer(&self) -> ComputedAnswer {
+        let refuses = |rate| self.finding.refusing.has(rate);
+        let statuses = self
+            .rates()
+            .map(|rate| (self.standing(rate), refuses(rate)));
+        ComputedAnswer::of(statuses).with_placement(self.finding.placement)
     }
 
     /// The rate that refuses with the longest wait, of equal ones the first, and the wait.
@@ -344,6 +361,20 @@ impl Verdict {
                 Some((ask, rate, _)) => Outcome::Refused { ask, rate },
                 None => Outcome::Admitted,
             },
+        }
+    }
+
+    /// Computes now what the decisions of a rejection state, since its wait, its fields and its line in the log read the status of each
+    /// rate. Of an admission little is read, so it stays as it is.
+    pub fn compute(&mut self) {
+        if self.outcome() == Outcome::Admitted {
+            return;
+        }
+        match &mut self.decisions {
+            VerdictDecisions::One(decision) => decision.compute(),
+            VerdictDecisions::Several(decisions) => {
+                decisions.iter_mut().for_each(Decision::compute)
+            }
         }
     }
 

@@ -96,7 +96,7 @@ pub(super) fn longest(rates: &Rates) -> Period {
     rates.longest().period()
 }
 
-/// The answer about a key, computed at once: that of a table of logs.
+/// The answer about a key, computed at once: that of a table of logs, and that of a rejection, of which several facts are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputedAnswer {
     told: ArrayVec<RateSummary, MAX_RATES>,
@@ -106,7 +106,7 @@ pub struct ComputedAnswer {
 
 impl ComputedAnswer {
     /// The answer over rates that stand so, at most [`MAX_RATES`], each with whether it refuses.
-    pub(super) fn of(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
+    pub(crate) fn of(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
         let mut told = ArrayVec::new();
         let mut longest: Option<(usize, Duration)> = None;
         for (standing, refuses) in statuses.take(MAX_RATES) {
@@ -177,7 +177,7 @@ impl ComputedAnswer {
         self.placement
     }
 
-    pub(super) fn with_placement(self, placement: KeyPlacement) -> Self {
+    pub(crate) fn with_placement(self, placement: KeyPlacement) -> Self {
         Self { placement, ..self }
     }
 }

@@ -11,6 +11,7 @@ use crate::ask::Ask;
 use crate::capacity::Capacity;
 use crate::cost::Cost;
 use crate::decide::{decide, peek, reserve};
+use crate::decision::Verdict;
 use crate::exact::LogTable;
 use crate::key::{KeyHash, Seed};
 use crate::rate::{MAX_COUNT, MAX_PERIOD, Period, Rate, Rates};
@@ -106,11 +107,19 @@ fn use_up(limit: &Limit, now: Timestamp, cost: Cost) {
         let _ = peek(&asks, now).retry_after();
         for _ in 0..2 {
             let verdict = decide(&asks, now);
-            let _ = (
-                verdict.retry_after(),
-                verdict.delay(),
-                format!("{verdict:?}"),
-            );
+            let _ = format!("{verdict:?}");
+            let mut computed = verdict.clone();
+            computed.compute();
+            let facts = |verdict: &Verdict| {
+                (
+                    verdict.outcome(),
+                    verdict.retry_after(),
+                    verdict.remaining(),
+                    verdict.delay(),
+                )
+            };
+            assert_eq!(facts(&computed), facts(&verdict));
+            assert_eq!(computed, verdict);
         }
         for _ in 0..2 {
             if let (_, Some(reservation)) = reserve(&asks, now) {
