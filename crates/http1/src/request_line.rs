@@ -28,7 +28,9 @@ pub fn first_words(read: &[u8]) -> (&[u8], &[u8]) {
 
 /// Splits a request line into its three words.
 pub(crate) fn words(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let (first, last) = (memchr::memchr(b' ', line)?, memchr::memrchr(b' ', line)?);
+    // Method and version are too short for vector instructions.
+    let first = line.iter().position(|&byte| byte == b' ')?;
+    let last = line.iter().rposition(|&byte| byte == b' ')?;
     Some((
         &line[..first],
         line.get(first + 1..last)?,
