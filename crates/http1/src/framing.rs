@@ -46,12 +46,8 @@ impl FramingFields {
     pub(crate) fn add(&mut self, field: HeaderField<'_>) -> Result<(), RuleViolation> {
         match field.known() {
             KnownField::ContentLength => {
-                // One length, digits only: no sign, no list, no repetition.
-                if self.length.is_some() || !field.value.iter().all(u8::is_ascii_digit) {
-                    return Err(RuleViolation::ContentLength);
-                }
-                let length = std::str::from_utf8(field.value).ok();
-                let length = length.and_then(|length| length.parse().ok());
+                // One length: no repetition.
+                let length = length_of(field.value).filter(|_| self.length.is_none());
                 self.length = Some(length.ok_or(RuleViolation::ContentLength)?);
             }
             KnownField::TransferEncoding => {
@@ -99,5 +95,41 @@ impl FramingFields {
             (None, true) => Err(RuleViolation::TransferEncoding),
             (length, false) => Ok(length.map(BodyFraming::Length)),
         }
+    }
+}
+
+/// Returns the length that a value states, of digits only: no sign, no list.
+fn length_of(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0_u64, |length, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let next = length.checked_mul(10)?.checked_add(digit.into())?;
+        (digit < 10).then_some(next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Goal: a length is what the standard library reads in a text of digits alone. Method: texts about as long as the largest.
+        #[test]
+        fn lengths_are_digits_alone(value in "[0-9]{0,21}|[0-9+, -]{0,4}") {
+            let is_digits = value.bytes().all(|byte| byte.is_ascii_digit());
+            let expected = value.parse().ok().filter(|_| is_digits);
+            prop_assert_eq!(length_of(value.as_bytes()), expected);
+        }
+    }
+
+    /// Goal: the largest length is read, and the one behind it is none. Method: both.
+    #[test]
+    fn a_length_fits_into_64_bits() {
+        assert_eq!(length_of(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(length_of(b"18446744073709551616"), None);
     }
 }
