@@ -219,23 +219,20 @@ impl Intake {
                 return Some(RequestsEnd::Problem(problem));
             };
             connection.begin_body(decided.server_rules());
-            let mut answers = connection.take_answers();
-            let answered =
-                (self.gateway).answer_at_once(decided, connection, shutdown, &mut answers);
-            connection.queue_answers(answers);
-            let state = match answered {
-                Ok(state) => {
-                    if connection.is_queue_full() {
-                        connection.send_answers().await.ok()?;
-                    }
-                    state
-                }
-                Err(decided) => {
+            let state = if decided.is_answered_at_once(&connection.read) {
+                let mut answers = connection.take_answers();
+                let state =
+                    (self.gateway).answer_at_once(decided, connection, shutdown, &mut answers);
+                connection.queue_answers(answers);
+                if connection.is_queue_full() {
                     connection.send_answers().await.ok()?;
-                    (self.gateway)
-                        .serve_request(decided, connection, shutdown)
-                        .await
                 }
+                state
+            } else {
+                connection.send_answers().await.ok()?;
+                (self.gateway)
+                    .serve_request(decided, connection, shutdown)
+                    .await
             };
             match state {
                 ConnectionState::Reusable => {}

@@ -374,7 +374,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     }
 
     /// Returns the state of the connection after the request.
-    pub(super) fn end(self) -> ConnectionState {
+    pub(super) fn end(&mut self) -> ConnectionState {
         // Bytes that the client sent, or may send, and that nobody reads.
         let has_unread = !self.body.is_over() || !self.client.received().is_empty();
         match self.persistence {

@@ -84,7 +84,8 @@ impl DecidedRequest {
 
     /// Returns whether the gateway answers it without a wait: for its body, of which these bytes were received, for a store, a delay or an
     /// origin.
-    fn is_answered_at_once(&self, received: &[u8]) -> bool {
+    #[must_use]
+    pub fn is_answered_at_once(&self, received: &[u8]) -> bool {
         let waits = match self.step {
             Step::ReadBody { .. } | Step::AskStore | Step::Forward => true,
             Step::EndHere
@@ -203,21 +204,15 @@ impl Gateway {
         )
     }
 
-    /// Answers a decided request without a wait, and records it: appends the answer to `into`. A rejection costs no more than this
-    /// (contract C7). Returns the state of the connection.
-    ///
-    /// # Errors
-    /// The request, where it has to wait for its body, a store, a delay or an origin: [`serve_request`](Self::serve_request) serves it.
+    /// Answers a request that [is answered at once](DecidedRequest::is_answered_at_once), and records it: appends the answer to `into`. A
+    /// rejection costs no more than this (contract C7). Returns the state of the connection.
     pub fn answer_at_once<C: RequestClient>(
         &self,
         request: DecidedRequest,
         client: &mut C,
         shutdown: &ShutdownWatch,
         into: &mut Vec<u8>,
-    ) -> Result<ConnectionState, DecidedRequest> {
-        if !request.is_answered_at_once(client.received()) {
-            return Err(request);
-        }
+    ) -> ConnectionState {
         let (mut context, step, head) = (request.context, request.step, &request.received.head);
         let wire = &request.received.wire;
         let mut exchange = ClientExchange::new(client, head, wire, shutdown, &context);
@@ -231,7 +226,7 @@ impl Gateway {
         {
             context.disposition = Some(RequestDisposition::ClientGone);
         }
-        Ok(self.end_request(exchange, &mut context))
+        self.end_request(&mut exchange, &mut context)
     }
 
     /// Serves a decided request to its end, and records it. Returns the state of the connection.
@@ -249,13 +244,13 @@ impl Gateway {
         if let Err(failure) = served {
             self.end_failed(failure, &mut exchange, &mut context).await;
         }
-        self.end_request(exchange, &mut context)
+        self.end_request(&mut exchange, &mut context)
     }
 
     /// Settles what a served request left open, and records it. Returns the state of the connection.
     fn end_request<C: RequestClient>(
         &self,
-        exchange: ClientExchange<'_, C>,
+        exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> ConnectionState {
         context.settle_at_end(exchange.body_bytes);
