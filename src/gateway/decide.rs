@@ -49,9 +49,10 @@ impl Gateway {
         if let Some(redirect) = redirect::of(self.1, head, peer, snapshot) {
             return redirect.map_or_else(Step::Reject, Step::Redirect);
         }
-        context.trace = context.trace.or_else(|| {
-            TraceContext::begin(&snapshot.rules, peer, &head.headers, context.request_id)
-        });
+        if context.trace.is_none() {
+            let (rules, id) = (&snapshot.rules, context.request_id);
+            context.trace = TraceContext::begin(rules, peer, &head.headers, id);
+        }
         let told = ConnectionPeer {
             address: peer,
             secured,
