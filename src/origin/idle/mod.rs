@@ -21,8 +21,9 @@
 //! fails like one whose server closed a kept connection. Runtimes end only with the process, all at the same time, after the drain.
 //!
 //! # Limits
-//! Once a second, the connections that the server closed, that received bytes, or whose `idle` timeout has passed are closed. A server that
-//! leaves its origin, or gets another `reuse_hash` by a reload, closes its list at once, and its connections in threads at the next sweep.
+//! Once a second, the connections that the server closed, that received bytes, or whose `idle` timeout has passed are closed, and the
+//! others release the tasks that used them. A server that leaves its origin, or gets another `reuse_hash` by a reload, closes its list at
+//! once, and its connections in threads at the next sweep.
 
 use std::pin::{Pin, pin};
 use std::sync::Weak;
@@ -138,6 +139,12 @@ impl IdleConnection {
         }));
         let read = pin!(read);
         matches!(read.poll(&mut context), Poll::Pending)
+    }
+
+    /// Drops the timer, whose waker keeps the memory of the task that used the connection last. A sweep does so, not each request: mostly
+    /// the same task uses the connection again.
+    fn release_task(&mut self) {
+        self.timeout = ReusableTimeout::default();
     }
 
     /// Drops the timer where it is not in the calling thread, whose timers cost less than those of another one.

@@ -154,6 +154,7 @@ impl IdleList {
             for _ in 0..list.connections.len() {
                 if let Some(mut listed) = list.connections.pop_front() {
                     if listed.idle.is_usable(now) {
+                        listed.idle.release_task();
                         list.connections.push_back(listed);
                     } else {
                         closed.push(listed);

@@ -1,6 +1,7 @@
 //! Tests the places of idle connections with sockets to a listener of the test. Each test runs on a thread of its own.
 
 use std::sync::Arc;
+use std::task::Wake;
 
 use pingora::protocols::l4::stream::Stream as Socket;
 use tokio::io::AsyncWriteExt;
@@ -267,4 +268,43 @@ async fn a_removed_server_leaves_nothing() {
     assert_eq!((thread::kept(), bench.all.taken()), (1, 1));
     sweep().await;
     assert_eq!((thread::kept(), bench.all.taken()), (0, 0));
+}
+
+/// A task of which only its waker is known.
+struct Task;
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Waits with the timer of a connection. Returns the task that it would wake.
+fn wait_with(idle: &mut IdleConnection) -> Arc<Task> {
+    let task = Arc::new(Task);
+    let waker = Waker::from(Arc::clone(&task));
+    let never = pin!(std::future::pending::<()>());
+    let waiting = pin!(idle.timeout.over(never, 10 * SWEEP_INTERVAL));
+    assert!(waiting.poll(&mut Context::from_waker(&waker)).is_pending());
+    task
+}
+
+/// Goal: an idle connection, in a list or in its thread, does not keep the memory of the task that used it last. Method: tasks whose wakers
+/// are counted wait with the timers of two connections; a sweep.
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_releases_its_task() {
+    let mut bench = Bench::new(10).await;
+    let mut listed = bench.connection().await;
+    let of_listed = wait_with(&mut listed);
+    bench.keep(listed);
+    let mut kept = bench.become_busy().await;
+    let of_kept = wait_with(&mut kept);
+    bench.keep(kept);
+    assert_eq!((thread::kept(), bench.all.taken()), (1, 2));
+    for task in [&of_listed, &of_kept] {
+        assert!(Arc::strong_count(task) > 1);
+    }
+    sweep().await;
+    assert_eq!((thread::kept(), bench.all.taken()), (1, 2));
+    for task in [&of_listed, &of_kept] {
+        assert_eq!(Arc::strong_count(task), 1);
+    }
 }

@@ -154,6 +154,7 @@ impl ThreadConnections {
         self.by_peer.retain(|key, peer| {
             peer.connections
                 .retain_mut(|idle| idle.is_usable(now) && is_accepted(idle, *key));
+            (peer.connections.iter_mut()).for_each(IdleConnection::release_task);
             spare.extend(peer.begin_interval());
             number += peer.connections.len();
             peer.was_busy
