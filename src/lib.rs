@@ -38,6 +38,7 @@ pub use sluicegate_config as config;
 pub mod explain;
 pub mod failure;
 mod field_lookup;
+mod http_date;
 mod in_force;
 pub mod load;
 mod name_case;

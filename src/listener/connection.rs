@@ -24,6 +24,7 @@ use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
 use crate::config::rules::ServerRules;
 use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, CHUNK_LIMITS, RequestClient, connection_closed};
+use crate::http_date::with_http_date;
 use crate::process::SharedState;
 use crate::record::Outcome;
 use crate::request_id::RequestId;
@@ -288,7 +289,7 @@ impl Http1Connection {
             "HTTP/1.1 {status}\r\nx-request-id: {request_id}\r\ncontent-type: application/problem+json\r\n\
              content-length: {length}\r\ndate: {date}{hsts}{retry_after}\r\nconnection: close\r\n\r\n",
             status = problem.status(),
-            date = String::from_utf8_lossy(super::http_date().as_bytes()),
+            date = with_http_date(|date| String::from_utf8_lossy(date.as_bytes()).into_owned()),
             hsts = hsts.unwrap_or_default(),
             retry_after = retry_after.unwrap_or_default(),
         );

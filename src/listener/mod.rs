@@ -16,9 +16,7 @@ mod timer_keepalive;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use http::HeaderValue;
 use pingora::protocols::IO;
-use pingora::protocols::http::date::get_cached_date;
 
 use crate::budgets::ClientAccount;
 use crate::client::{PeerAddress, TlsFacts};
@@ -65,9 +63,4 @@ pub fn reachable(mut address: SocketAddr) -> SocketAddr {
         });
     }
     address
-}
-
-/// Returns the current time, for the field `Date`.
-fn http_date() -> HeaderValue {
-    get_cached_date()
 }

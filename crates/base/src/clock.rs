@@ -108,7 +108,7 @@ pub fn mark() -> ClockMark {
 /// Returns the time of the wall clock, right or wrong.
 #[must_use]
 pub fn wall() -> Timestamp {
-    since_epoch(SystemTime::now())
+    Timestamp::from_nanos(read(ClockId::Realtime))
 }
 
 /// Reads the machine's clocks at one moment. Reads the file system: for a tick, not for a request.

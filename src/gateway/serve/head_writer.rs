@@ -5,9 +5,9 @@ use http::header::{
     UPGRADE,
 };
 use http::{Method, Response, StatusCode};
-use pingora::protocols::http::date::get_cached_date;
 use sluicegate_http1::BodyFraming;
 
+use crate::http_date::with_http_date;
 use crate::origin::FieldChanges;
 
 /// The fields by which a request asks for a WebSocket, RFC 6455 §4.1.
@@ -136,7 +136,9 @@ impl AnswerHead<'_> {
         }
         if !self.is_interim() {
             // RFC 9110 §6.6.1: a recipient with a clock adds it.
-            fields.entry(DATE).or_insert_with(get_cached_date);
+            fields
+                .entry(DATE)
+                .or_insert_with(|| with_http_date(HeaderValue::clone));
         }
         head
     }
@@ -156,7 +158,7 @@ fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
     write_framing(into, framing);
     if !has_date {
         // RFC 9110 §6.6.1: a recipient with a clock adds it.
-        write_field(into, b"date", get_cached_date().as_bytes());
+        with_http_date(|date| write_field(into, b"date", date.as_bytes()));
     }
     into.extend_from_slice(match answer.persistence {
         ConnectionPersistence::Keep => b"connection: keep-alive\r\n\r\n",
