@@ -81,6 +81,7 @@ struct FieldRange {
     name_end: u32,
     value: ByteRange,
     known: KnownField,
+    is_usual: bool,
 }
 
 /// The field lines of a head, in the order in which they were sent.
@@ -186,12 +187,12 @@ impl FieldLines {
     /// ```
     #[must_use]
     pub fn usual_line<'a>(&self, read: &'a [u8], index: usize) -> Option<&'a [u8]> {
-        let range = self.ranges.get(index)?;
-        let line = self.lines(read, index..index + 1);
-        let name = (range.name_end - range.start) as usize;
-        let is_usual = line.len() == name + b": \r\n".len() + range.value.len()
-            && line.get(name..)?.starts_with(b": ");
-        is_usual.then_some(line)
+        let range = self.ranges.get(index).filter(|range| range.is_usual)?;
+        let line = ByteRange {
+            start: range.start,
+            end: range.value.end.saturating_add(LINE_END.len() as u32),
+        };
+        Some(line.of_bytes(read))
     }
 
     /// Returns the bytes of the lines of some fields, with their line ends.
@@ -212,6 +213,7 @@ impl FieldLines {
             name_end: position(start + line.field.name.len()),
             value: ByteRange::of(value_start, line.field.value.len()),
             known: line.field.known,
+            is_usual: line.is_usual,
         };
         if self.ranges.len() < most {
             if self.ranges.capacity() == 0 {
@@ -257,6 +259,8 @@ pub(crate) struct FieldLine<'a> {
     value_start: usize,
     /// Bytes of the line, with its end.
     pub(crate) bytes: usize,
+    /// True if it has one space in front of the value and no other blank.
+    is_usual: bool,
 }
 
 impl<'a> FieldLine<'a> {
@@ -269,10 +273,12 @@ impl<'a> FieldLine<'a> {
         let (name, value) = split(line, end.ok_or(RuleViolation::FieldName)?)?;
         // RFC 9110 §5.6.3: the other white space is of control characters, which a value has none of.
         let after = value.trim_ascii_start();
+        let field = HeaderField::new(name, after.trim_ascii_end());
         Ok(Self {
-            field: HeaderField::new(name, after.trim_ascii_end()),
+            field,
             value_start: line.len() - after.len(),
             bytes: line.len() + LINE_END.len(),
+            is_usual: value.strip_prefix(b" ") == Some(field.value),
         })
     }
 
@@ -280,10 +286,8 @@ impl<'a> FieldLine<'a> {
     /// colon. `None` leaves the judgment to [`parse`](Self::parse): nearly all lines are of this kind.
     pub(crate) fn find_usual(rest: &'a [u8]) -> Option<Self> {
         let (name, after) = rest.split_at_checked(name_length(rest)?)?;
-        let value_start = match after {
-            [b':', b' ', ..] => name.len() + 2,
-            _ => name.len() + 1,
-        };
+        let is_usual = after.starts_with(b": ");
+        let value_start = name.len() + 1 + usize::from(is_usual);
         let text = rest.get(value_start..)?;
         let (value, behind) = text.split_at_checked(text_length(text))?;
         let is_trimmed = !matches!(value, [b' ', ..] | [.., b' ']);
@@ -291,6 +295,7 @@ impl<'a> FieldLine<'a> {
             field: HeaderField::new(name, value),
             value_start,
             bytes: value_start + value.len() + LINE_END.len(),
+            is_usual,
         })
     }
 }
