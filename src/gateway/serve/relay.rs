@@ -141,6 +141,7 @@ impl Gateway {
             ReceivedNames::default()
         };
         let mut fields = head.mapped_fields(read, mapped);
+        let mapped = mapped.found(fields.len());
         if self.note_response((status, received), exchange, context)? == AnswerUse::Repeat {
             return Ok(JudgedResponse::Repeat);
         }
@@ -170,7 +171,7 @@ impl Gateway {
         };
         let fill = self.begin_fill((parts, &names), body_state, exchange, context)?;
         // Fields of the gateway's own that are merged with none of the origin's are written as bytes.
-        let writes_own = mapped == MappedFields::Few && fields.is_empty();
+        let writes_own = mapped == MappedFields::None;
         let mut sent = status;
         part.relabel(&mut sent, &mut fields);
         let change = self.shape_response((sent, head_end), &mut fields, exchange, context)?;

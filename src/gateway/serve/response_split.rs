@@ -11,6 +11,8 @@ use crate::gateway::context::Context;
 /// The fields of a response that become a header map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MappedFields {
+    /// None: the response has none of those that the gateway writes.
+    None,
     /// Those that the gateway writes.
     Few,
     /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them, or a head of HTTP/2 is made of them.
@@ -35,8 +37,16 @@ impl MappedFields {
         Ok(if names_fields { Self::All } else { Self::Few })
     }
 
+    /// Returns the fields that are mapped of a response of which `found` of these are in the map.
+    pub(super) fn found(self, found: usize) -> Self {
+        match self {
+            Self::Few if found == 0 => Self::None,
+            _ => self,
+        }
+    }
+
     fn handling_of(self, field: &HeaderField<'_>) -> FieldHandling {
-        if self == Self::All || is_written(field) {
+        if self == Self::All || self == Self::Few && is_written(field) {
             return FieldHandling::Mapped;
         }
         match field.known() {
@@ -67,6 +77,10 @@ enum FieldHandling {
 
 /// Returns whether the gateway writes a field of this name.
 fn is_written(field: &HeaderField<'_>) -> bool {
+    // None of the names that the parser knows is one of these.
+    if field.known() != KnownField::Other {
+        return false;
+    }
     match field.name.len() {
         9 => field.is(b"ratelimit"),
         12 => field.is(b"x-request-id"),
@@ -175,6 +189,25 @@ mod tests {
             assert_eq!(has_date, mapped == MappedFields::Few);
             assert_eq!(String::from_utf8(into).unwrap(), copied);
         }
+    }
+
+    /// Goal: where no field is mapped, all but those of the connection are copied. Method: a head without one that the gateway writes.
+    #[test]
+    fn a_head_of_other_fields_is_copied() {
+        let head = "HTTP/1.1 200 Fine\r\nETag: a\r\nConnection: close\r\nX-A:b\r\n\r\n";
+        let parsed = parsed(head);
+        let map = mapped_fields(&parsed, head.as_bytes(), MappedFields::Few);
+        let mapped = MappedFields::Few.found(map.len());
+        assert_eq!(mapped, MappedFields::None);
+        let mut into = Vec::new();
+        assert!(!write_others(
+            &mut into,
+            &parsed,
+            head.as_bytes(),
+            mapped,
+            false
+        ));
+        assert_eq!(into, b"etag: a\r\nx-a: b\r\n");
     }
 
     /// Goal: the names that the response stage writes are mapped, so that none is sent twice. Method: each of its names.
