@@ -57,26 +57,29 @@ const LONGEST_NAME: usize = 127;
 
 /// Returns the length of the token in front of the first colon; `None` where there is no such token, or it is long.
 pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
-    if !is_token(*bytes.first()?) {
-        return None;
-    }
-    let bytes = &bytes[..bytes.len().min(LONGEST_NAME + 1)];
     let mut at = 0;
-    let colon = loop {
-        let Some(word) = bytes[at..].first_chunk::<8>() else {
-            let rest = bytes[at..].iter();
-            break at + rest.take_while(|&&byte| byte != b':').count();
-        };
-        let found = zeros(u64::from_le_bytes(*word) ^ (ONES * b':' as u64));
-        if found != 0 {
-            break at + first_of(found);
+    // Nearly all names have letters and hyphens alone, of which eight are found at a time.
+    while at <= LONGEST_NAME
+        && let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>())
+    {
+        let others = others(u64::from_le_bytes(*word));
+        if others == 0 {
+            at += 8;
+            continue;
         }
-        at += 8;
-    };
-    let name = bytes[..colon].iter();
-    // Without a branch for each byte: names are short, and nearly all are tokens.
-    let is_name = name.fold(true, |all, &byte| all & is_token(byte));
-    (colon < bytes.len() && is_name).then_some(colon)
+        at += first_of(others);
+        if at > 0 && bytes.get(at) == Some(&b':') {
+            return Some(at);
+        }
+        break;
+    }
+    odd_name_length(&bytes[..bytes.len().min(LONGEST_NAME + 1)])
+}
+
+/// Returns the length of a name with other characters, as [`name_length`] does.
+fn odd_name_length(bytes: &[u8]) -> Option<usize> {
+    let end = bytes.iter().position(|&byte| !is_token(byte))?;
+    (end > 0 && bytes[end] == b':').then_some(end)
 }
 
 const ONES: u64 = u64::MAX / 255;
@@ -92,6 +95,18 @@ fn controls(word: u64) -> u64 {
 /// Marks the first zero among eight bytes in its highest bit; those behind it may be marked wrongly.
 fn zeros(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGHS
+}
+
+/// Marks each of eight bytes that is neither a letter nor a hyphen in its highest bit.
+fn others(word: u64) -> u64 {
+    // Sums of bytes below 0x80 that reach the highest bit from a certain byte on.
+    const FROM_A: u64 = ONES * (0x80 - b'a' as u64);
+    const BEHIND_Z: u64 = ONES * (0x80 - (b'z' + 1) as u64);
+    let ascii = word & !HIGHS;
+    let lower = ascii | (ONES * 0x20);
+    let letters = (lower + FROM_A) & !(lower + BEHIND_Z);
+    let others = (ascii ^ (ONES * b'-' as u64)) + !HIGHS;
+    ((others & !letters) | word) & HIGHS
 }
 
 /// Returns the place of the first byte that is marked.
@@ -133,6 +148,20 @@ mod tests {
         }
     }
 
+    /// Goal: bytes that are neither letters nor hyphens are found, wherever they stand. Method: every byte at every place of a word.
+    #[test]
+    fn letters_and_hyphens_are_found_at_every_place() {
+        for at in 0..8 {
+            for byte in 0..=u8::MAX {
+                let mut word = *b"azAZ-mMb";
+                word[at] = byte;
+                let marks = others(u64::from_le_bytes(word));
+                let is_other = !byte.is_ascii_alphabetic() && byte != b'-';
+                assert_eq!(marks, u64::from(is_other) << (8 * at + 7), "{byte} at {at}");
+            }
+        }
+    }
+
     proptest! {
         /// Goal: eight bytes at a time find what one at a time find. Method: arbitrary bytes.
         #[test]
@@ -142,7 +171,7 @@ mod tests {
 
         /// Goal: lengths are those that one byte at a time has. Method: texts with few of the bytes that end them, at every place.
         #[test]
-        fn lengths_end_where_bytes_do(text in "[a-z: \u{80}\t\r\x7f]{0,24}") {
+        fn lengths_end_where_bytes_do(text in "[a-zA-Z0-9_-]{0,20}[a-z: \u{80}\t\r\x7f]{0,24}") {
             let bytes = text.as_bytes();
             let control = bytes.iter().position(u8::is_ascii_control);
             prop_assert_eq!(text_length(bytes), control.unwrap_or(bytes.len()));
