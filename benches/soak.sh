@@ -52,7 +52,7 @@ burst() { # WANTED PATH ARGUMENT...
         /Non-2xx or 3xx/ { refused = $NF }
         /Socket errors/ { gsub(",", ""); errors = $4 + $6 + $8 + $10 }
         END { printf "%d %d\n", requests, (wanted == 429 ? requests - refused : refused) + errors }' "$dir/wrk" >>"$dir/answers"
-    tail -n 1 "$dir/answers" | grep -q ' 0$' || sed -n "s|^ *\(Non-2xx.*\|Socket errors.*\)|minute $minute, $url $*: \1|p" "$dir/wrk" >>"$dir/wrong"
+    tail -n 1 "$dir/answers" | grep -q ' 0$' || sed -nE "s,^ *(Non-2xx.*|Socket errors.*),minute $minute; $url $*: \1,p" "$dir/wrk" >>"$dir/wrong"
 }
 
 streams() {
