@@ -1,6 +1,6 @@
 //! Seats a key that has no slot: under a lock, in a slot that owes nothing, already charged.
 
-use std::iter;
+use std::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
 
@@ -193,28 +193,32 @@ impl<const K: usize> Table<K> {
         account: Option<PayerAccount<'_>>,
     ) -> Result<Option<ChargeOutcome<K>>, LockLost> {
         let is_over = account.is_some_and(|account| account.is_over());
-        let vacancies = self.vacancies_in_turn(tag, candidate_buckets, rates_at);
-        let open = vacancies.filter(|bucket| !is_over || Self::is_roomy(bucket));
-        for vacancy in open.flatten() {
-            let fresh =
-                std::array::from_fn(|rate| rates_at[rate].follow(fresh[rate], vacancy.words[rate]));
-            if vacancy.claim(turn, tag, &fresh).is_ok() {
-                if vacancy.owner != SlotOwner::Nobody {
-                    self.counts.reused();
-                }
-                if let Some(account) = account {
-                    account.enter();
-                }
-                return Ok(Some(ChargeOutcome::Admitted(
-                    KeyState::Own(fresh),
-                    vacancy.place.slot_ref(),
-                )));
+        let claimed = self.visit_vacancies(tag, candidate_buckets, rates_at, |vacancies| {
+            if is_over && !Self::is_roomy(vacancies) {
+                return ControlFlow::Continue(());
             }
-            if !turn.is_mine() {
-                return Err(LockLost);
+            for vacancy in vacancies {
+                let fresh = std::array::from_fn(|rate| {
+                    rates_at[rate].follow(fresh[rate], vacancy.words[rate])
+                });
+                if vacancy.claim(turn, tag, &fresh).is_ok() {
+                    if vacancy.owner != SlotOwner::Nobody {
+                        self.counts.reused();
+                    }
+                    if let Some(account) = account {
+                        account.enter();
+                    }
+                    let slot_ref = vacancy.place.slot_ref();
+                    let admitted = ChargeOutcome::Admitted(KeyState::Own(fresh), slot_ref);
+                    return ControlFlow::Break(Ok(admitted));
+                }
+                if !turn.is_mine() {
+                    return ControlFlow::Break(Err(LockLost));
+                }
             }
-        }
-        Ok(None)
+            ControlFlow::Continue(())
+        });
+        claimed.transpose()
     }
 
     /// Adds a change to the overflow words, and takes a charge back if the lock was taken away in the meantime: then it is `None`.
@@ -273,25 +277,34 @@ impl<const K: usize> Table<K> {
         })
     }
 
-    /// The slots of both buckets that owe nothing, in the order in which they should be taken. The second bucket is looked at when its
-    /// slots are asked for, or decide the order: most new keys take a slot of the first, and then the other lines are never loaded.
-    pub(super) fn vacancies_in_turn<'t, W: SlotWeight>(
+    /// Calls `visit` with the slots of each bucket that owe nothing, in the order in which they should be taken, until it breaks. The
+    /// second bucket is looked at when its slots are asked for, or decide the order: most new keys take a slot of the first, and then the
+    /// other lines are never loaded.
+    #[inline]
+    pub(super) fn visit_vacancies<'t, W: SlotWeight, R>(
         &'t self,
         tag: Tag,
         [first, second]: [usize; 2],
-        rates_at: &'t [W; K],
-    ) -> impl Iterator<Item = VacantSlots<'t, K>> {
+        rates_at: &[W; K],
+        mut visit: impl FnMut(&[VacantSlot<'t, K>]) -> ControlFlow<R>,
+    ) -> Option<R> {
         let of_first = self.vacancies(tag, first, rates_at);
         // The first bucket while it has room to spare, since that is where a search begins; else the emptier one: two
         // choices keep the fullest bucket close to the average one.
-        let has_spare = of_first.len() > Bucket::<K>::SPARE;
-        let of_second = (!has_spare).then(|| self.vacancies(tag, second, rates_at));
-        let (taken, left) = match of_second {
-            Some(of_second) if of_first.len() < of_second.len() => (of_second, Some(of_first)),
-            of_second => (of_first, of_second),
+        if of_first.len() > Bucket::<K>::SPARE {
+            if let ControlFlow::Break(found) = visit(&of_first) {
+                return Some(found);
+            }
+            return visit(&self.vacancies(tag, second, rates_at)).break_value();
+        }
+        let of_second = self.vacancies(tag, second, rates_at);
+        let in_turn = if of_first.len() < of_second.len() {
+            [&of_second, &of_first]
+        } else {
+            [&of_first, &of_second]
         };
-        let left = move || left.unwrap_or_else(|| self.vacancies(tag, second, rates_at));
-        iter::once(taken).chain(iter::once_with(left))
+        let mut in_turn = in_turn.into_iter();
+        in_turn.find_map(|vacancies| visit(vacancies).break_value())
     }
 
     /// The slots of a bucket that owe nothing, in the order of `tag`.
@@ -302,33 +315,40 @@ impl<const K: usize> Table<K> {
         rates_at: &[W; K],
     ) -> VacantSlots<'_, K> {
         let bucket = self.memory.bucket(bucket_index);
-        let vacancy = |slot| {
-            let place = SlotPlace {
-                bucket,
-                bucket_index,
-                slot,
-            };
-            // Acquire: pairs with the release of the tag, so that the words are its own.
-            let owner = SlotOwner::of(place.tag().load(Ordering::Acquire));
-            let words = match owner {
-                // All zero, unless a claim was given up after it had written: then it is like any other slot.
-                SlotOwner::Nobody => place.words(),
-                SlotOwner::Key(tag) => place.read(tag)?,
-                SlotOwner::Changing => return None,
-            };
-            let owes = rates_at
-                .iter()
-                .zip(&words)
-                .any(|(rate_at, word)| rate_at.owes(*word));
-            (!owes).then_some(VacantSlot {
-                place,
-                owner,
-                words,
-            })
-        };
         let mut vacancies = VacantSlots::new();
-        TableMemory::<K>::order(tag).for_each(|slot| vacancies.extend(vacancy(slot)));
+        for half in Bucket::<K>::halves(tag) {
+            for slot in half.slots() {
+                let place = SlotPlace {
+                    bucket,
+                    bucket_index,
+                    slot,
+                };
+                vacancies.extend(place.vacancy(rates_at));
+            }
+        }
         vacancies
+    }
+}
+
+impl<'t, const K: usize> SlotPlace<'t, K> {
+    /// Returns the slot if it owes nothing.
+    #[inline(always)]
+    fn vacancy<W: SlotWeight>(self, rates_at: &[W; K]) -> Option<VacantSlot<'t, K>> {
+        // Acquire: pairs with the release of the tag, so that the words are its own.
+        let owner = SlotOwner::of(self.tag().load(Ordering::Acquire));
+        let words = match owner {
+            // All zero, unless a claim was given up after it had written: then it is like any other slot.
+            SlotOwner::Nobody => self.words(),
+            SlotOwner::Key(tag) => self.read(tag)?,
+            SlotOwner::Changing => return None,
+        };
+        let mut each = rates_at.iter().zip(&words);
+        let owes = each.any(|(rate_at, word)| rate_at.owes(*word));
+        (!owes).then_some(VacantSlot {
+            place: self,
+            owner,
+            words,
+        })
     }
 }
 

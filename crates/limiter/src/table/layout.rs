@@ -144,13 +144,6 @@ impl<const K: usize> TableMemory<K> {
         };
         candidate_buckets.into_iter().take(count).enumerate()
     }
-
-    /// The slots of a bucket in the order in which a new key takes them: those that are looked at first.
-    #[inline]
-    pub(super) fn order(tag: Tag) -> impl Iterator<Item = usize> + Clone {
-        let [near, far] = Bucket::<K>::halves(tag).map(|half| half.first..half.last + 1);
-        near.chain(far)
-    }
 }
 
 /// The part of `0..n` that `point` lies in when all 2^64 points are dealt out evenly, for any n.
@@ -165,6 +158,14 @@ pub(crate) fn scale(point: u64, n: usize) -> usize {
 pub(super) struct BucketHalf {
     first: usize,
     last: usize,
+}
+
+impl BucketHalf {
+    /// The slots of the half, in the order in which a new key takes them: as they are looked at.
+    #[inline(always)]
+    pub(super) fn slots(self) -> std::ops::RangeInclusive<usize> {
+        self.first..=self.last
+    }
 }
 
 /// The result of searching one half of a bucket.

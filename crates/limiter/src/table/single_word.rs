@@ -11,6 +11,8 @@
 //! 2. A claim that loses the slot after it wrote there says so, and the caller takes back what it wrote: these words may
 //!    stand for something that no time makes right.
 
+use std::ops::ControlFlow;
+
 use crate::algorithm::{RateAt, Word};
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
@@ -186,29 +188,32 @@ impl Table<1> {
         weigh: &impl SlotWeight,
         first: impl Fn(Word, CandidateBucket) -> Word,
     ) -> ClaimOutcome {
-        let vacancies =
-            self.vacancies_in_turn(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
-        for vacancy in vacancies.flatten() {
-            let [before] = vacancy.words;
-            let candidate = if vacancy.place.bucket_index == at.candidate_buckets[0] {
-                CandidateBucket::First
-            } else {
-                CandidateBucket::Second
-            };
-            let (fresh, slot_ref) = (first(before, candidate), vacancy.place.slot_ref());
-            match vacancy.claim(&turn.0, at.tag, &[fresh]) {
-                Ok(()) => {
-                    if vacancy.owner != SlotOwner::Nobody {
-                        self.counts.reused();
+        let weigh = std::array::from_ref(weigh);
+        let claimed = self.visit_vacancies(at.tag, at.candidate_buckets, weigh, |vacancies| {
+            for vacancy in vacancies {
+                let [before] = vacancy.words;
+                let candidate = if vacancy.place.bucket_index == at.candidate_buckets[0] {
+                    CandidateBucket::First
+                } else {
+                    CandidateBucket::Second
+                };
+                let (fresh, slot_ref) = (first(before, candidate), vacancy.place.slot_ref());
+                let outcome = match vacancy.claim(&turn.0, at.tag, &[fresh]) {
+                    Ok(()) => {
+                        if vacancy.owner != SlotOwner::Nobody {
+                            self.counts.reused();
+                        }
+                        ClaimOutcome::Claimed(fresh, slot_ref)
                     }
-                    return ClaimOutcome::Claimed(fresh, slot_ref);
-                }
-                Err(ClaimTrace::Words) => return ClaimOutcome::Lost(Some((fresh, slot_ref))),
-                Err(ClaimTrace::Nothing) if turn.is_mine() => {}
-                Err(ClaimTrace::Nothing) => return ClaimOutcome::Lost(None),
+                    Err(ClaimTrace::Words) => ClaimOutcome::Lost(Some((fresh, slot_ref))),
+                    Err(ClaimTrace::Nothing) if turn.is_mine() => continue,
+                    Err(ClaimTrace::Nothing) => ClaimOutcome::Lost(None),
+                };
+                return ControlFlow::Break(outcome);
             }
-        }
-        ClaimOutcome::NoRoom
+            ControlFlow::Continue(())
+        });
+        claimed.unwrap_or(ClaimOutcome::NoRoom)
     }
 
     /// Replaces the word of a slot, of any owner, by what `next` makes of it, unless that is nothing.
@@ -240,9 +245,12 @@ impl Table<1> {
 
     /// Returns whether a key without a slot would get one.
     pub(crate) fn has_room(&self, at: KeyAddress, weigh: &impl SlotWeight) -> bool {
-        let mut vacancies =
-            self.vacancies_in_turn(at.tag, at.candidate_buckets, std::array::from_ref(weigh));
-        vacancies.any(|bucket| !bucket.is_empty())
+        let weigh = std::array::from_ref(weigh);
+        let is_there = |vacancies: &[_]| match vacancies {
+            [] => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        };
+        (self.visit_vacancies(at.tag, at.candidate_buckets, weigh, is_there)).is_some()
     }
 
     pub(crate) fn counts(&self) -> &StatCounters {
