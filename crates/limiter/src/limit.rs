@@ -18,7 +18,9 @@ use crate::share::{Payer, PayerAccount, PayerShares};
 use crate::status::{AskOutcome, KeyPlacement, RefusingRates};
 use crate::sync::{AtomicBool, Ordering, in_one_order};
 use crate::table::overflow_filter::words_for;
-use crate::table::{ChargeOutcome, KeyState, Occupancy, SlotRef, Table, TableStats, WordUpdate};
+use crate::table::{
+    ChargeOutcome, KeyAbsence, KeyState, Occupancy, SlotRef, Table, TableStats, WordUpdate,
+};
 use crate::time::Timestamp;
 
 mod change;
@@ -329,17 +331,36 @@ impl Limit {
     ) -> Verdict {
         let rates_at = self.sliding_rates_at(first, now);
         let finding = match table.charge_known(key, &rates_at, cost) {
-            Some((WordUpdate::Written(words), slot_ref)) => {
+            Ok((WordUpdate::Written(words), slot_ref)) => {
                 self.counters.forward(key, slot_ref.placement(), cost, now);
                 admitted(&KeyState::Own(words), &rates_at, cost)
             }
-            Some((WordUpdate::Left(words, refusing), _)) => {
+            Ok((WordUpdate::Left(words, refusing), _)) => {
                 in_slot(AskOutcome::NotCharged(cost), refusing, &words)
             }
             // New keys take the long way, so that the short one has to carry nothing for it.
-            None => return self.charge_otherwise((payer, key), cost, now),
+            Err(absence) => {
+                return self.charge_absent(table, absence, (payer, key), cost, now);
+            }
         };
         Verdict::over_one(Decision::new(now, finding, K, &self.compiled_rates))
+    }
+
+    /// Charges a key of which a search of `table` found so little.
+    #[inline(never)]
+    fn charge_absent<const K: usize>(
+        &self,
+        table: &Table<K>,
+        absence: KeyAbsence,
+        (payer, key): (Option<Payer>, KeyHash),
+        cost: Cost,
+        now: Timestamp,
+    ) -> Verdict {
+        let rates_at = self.rates_of(key, now);
+        let account = self.account(payer, now);
+        let outcome = table.charge_absent(key, absence, &rates_at, cost, account);
+        let finding = self.finding(&outcome, key, &rates_at, cost, now);
+        Verdict::over_one(self.decision(finding, now))
     }
 
     #[inline(never)]
@@ -351,15 +372,29 @@ impl Limit {
     ) -> Verdict {
         let finding = with_table!(&self.counters.table, table => {
             let rates_at = self.rates_of(key, now);
-            match table.charge(key, &rates_at, cost, self.account(payer, now)) {
-                ChargeOutcome::Refused(state) => refused(&state, &rates_at, cost),
-                ChargeOutcome::Admitted(state, slot_ref) => {
-                    self.counters.forward(key, slot_ref.placement(), cost, now);
-                    admitted(&state, &rates_at, cost)
-                }
-            }
+            let outcome = table.charge(key, &rates_at, cost, self.account(payer, now));
+            self.finding(&outcome, key, &rates_at, cost, now)
         }, logs => return self.charge_log(logs, (payer, key), cost, now));
         Verdict::over_one(self.decision(finding, now))
+    }
+
+    /// Builds the finding of a charge that was made or refused, and tells a successor of one that was made.
+    #[inline(always)]
+    fn finding<const K: usize>(
+        &self,
+        outcome: &ChargeOutcome<K>,
+        key: KeyHash,
+        rates_at: &[RateAt; K],
+        cost: Cost,
+        now: Timestamp,
+    ) -> KeyFinding {
+        match outcome {
+            ChargeOutcome::Refused(state) => refused(state, rates_at, cost),
+            ChargeOutcome::Admitted(state, slot_ref) => {
+                self.counters.forward(key, slot_ref.placement(), cost, now);
+                admitted(state, rates_at, cost)
+            }
+        }
     }
 
     #[inline(never)]

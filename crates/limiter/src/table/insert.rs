@@ -113,6 +113,20 @@ impl<const K: usize> Table<K> {
         is_refused.then_some(ChargeOutcome::Refused(state))
     }
 
+    /// Changes a key that had no slot, or refuses the change by what overflow words count; `account` pays for a slot. `None` as of
+    /// [`insert_changed`](Self::insert_changed).
+    pub(super) fn change_absent(
+        &self,
+        tag: Tag,
+        candidate_buckets: [usize; 2],
+        rates_at: &[RateAt; K],
+        change: WordChange<'_, K>,
+        account: Option<PayerAccount<'_>>,
+    ) -> Option<ChargeOutcome<K>> {
+        let refusal = self.refuse_new_key(tag, candidate_buckets, rates_at, change);
+        refusal.or_else(|| self.insert_changed(tag, candidate_buckets, rates_at, change, account))
+    }
+
     /// Changes a key that was not found; `account` pays for its slot, or for its part in overflow words. `None` when it has a
     /// slot after all, or this took so long that another new key did not wait for its end.
     pub(super) fn insert_changed(

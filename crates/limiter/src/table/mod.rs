@@ -321,26 +321,54 @@ impl<const K: usize> Table<K> {
         account: Option<PayerAccount<'_>>,
     ) -> ChargeOutcome<K> {
         match self.charge_known(key, rates_at, cost) {
-            Some((changed, slot_ref)) => changed.at(slot_ref),
-            None => self.change_paid(key, rates_at, WordChange::Charge(cost), account),
+            Ok((changed, slot_ref)) => changed.at(slot_ref),
+            Err(absence) => self.charge_absent(key, absence, rates_at, cost, account),
         }
     }
 
-    /// Charges like [`charge`](Self::charge) a key that has a slot, and returns the slot; `None` for a key that has
-    /// none, or none for sure. Most decisions take this path, so it is compiled into the caller.
+    /// Charges like [`charge`](Self::charge) a key that has a slot, and returns the slot. Most decisions take this path, so it is compiled
+    /// into the caller.
+    ///
+    /// # Errors
+    /// The key has no slot, or none for sure, and nothing is charged.
     #[inline(always)]
     pub(crate) fn charge_known(
         &self,
         key: KeyHash,
         rates_at: &[RateAt; K],
         cost: Cost,
-    ) -> Option<(WordUpdate<K>, SlotRef)> {
+    ) -> Result<(WordUpdate<K>, SlotRef), KeyAbsence> {
         let tag = Tag::of(key);
-        let SlotSearch::At(place) = self.find(tag, self.memory.candidate_buckets(tag)) else {
-            return None;
+        let place = match self.find(tag, self.memory.candidate_buckets(tag)) {
+            SlotSearch::At(place) => place,
+            SlotSearch::Nowhere => return Err(KeyAbsence::Certain),
+            SlotSearch::Hidden => return Err(KeyAbsence::Unsure),
         };
-        let changed = Self::change_known(place, tag, rates_at, WordChange::Charge(cost))?;
-        Some((changed, place.slot_ref()))
+        let changed = Self::change_known(place, tag, rates_at, WordChange::Charge(cost));
+        let changed = changed.ok_or(KeyAbsence::Unsure)?;
+        Ok((changed, place.slot_ref()))
+    }
+
+    /// Charges like [`charge`](Self::charge) a key of which [`charge_known`](Self::charge_known) found so little.
+    #[inline(never)]
+    pub(crate) fn charge_absent(
+        &self,
+        key: KeyHash,
+        absence: KeyAbsence,
+        rates_at: &[RateAt; K],
+        cost: Cost,
+        account: Option<PayerAccount<'_>>,
+    ) -> ChargeOutcome<K> {
+        let change = WordChange::Charge(cost);
+        let inserted = match absence {
+            KeyAbsence::Certain => {
+                let tag = Tag::of(key);
+                let candidate_buckets = self.memory.candidate_buckets(tag);
+                self.change_absent(tag, candidate_buckets, rates_at, change, account)
+            }
+            KeyAbsence::Unsure => None,
+        };
+        inserted.unwrap_or_else(|| self.change_paid(key, rates_at, change, account))
     }
 
     /// Makes a change to what `key` used, unless it is refused; no account pays for a slot.
@@ -371,13 +399,10 @@ impl<const K: usize> Table<K> {
             let charged = match self.find(tag, candidate_buckets) {
                 SlotSearch::At(place) => Self::change_known(place, tag, rates_at, change)
                     .map(|changed| changed.at(place.slot_ref())),
-                SlotSearch::Nowhere
-                    if let Some(refusal) =
-                        self.refuse_new_key(tag, candidate_buckets, rates_at, change) =>
-                {
-                    Some(refusal)
+                SlotSearch::Nowhere => {
+                    self.change_absent(tag, candidate_buckets, rates_at, change, account)
                 }
-                SlotSearch::Nowhere | SlotSearch::Hidden => {
+                SlotSearch::Hidden => {
                     self.insert_changed(tag, candidate_buckets, rates_at, change, account)
                 }
             };
@@ -483,6 +508,15 @@ enum FurtherSearch {
     Nowhere,
     /// Not there, unless a slot that is changing hands goes back to it.
     Hidden,
+}
+
+/// The certainty with which a key that was not found has no slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyAbsence {
+    /// It had no slot.
+    Certain,
+    /// A slot that is changing hands may have been its own, or its slot went to another key meanwhile.
+    Unsure,
 }
 
 /// The result of a search.
