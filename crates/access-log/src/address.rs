@@ -27,32 +27,41 @@ pub(crate) fn address_and_port(text: &[u8]) -> Option<IpAddr> {
 }
 
 /// Parses an IPv4 address of four numbers without leading zeros, as the standard library does, in a third of its time.
+#[inline]
 fn v4(text: &[u8]) -> Option<Ipv4Addr> {
-    let mut octets = [0_u8; 4];
-    let mut octet = 0;
-    let mut value: u16 = 0;
-    let mut length = 0;
-    for &byte in text {
-        if byte == b'.' {
-            if length == 0 || octet == 3 {
-                return None;
-            }
-            octets[octet] = u8::try_from(value).ok()?;
-            (octet, value, length) = (octet + 1, 0, 0);
-            continue;
+    let mut octets = [0; 4];
+    let mut rest = text;
+    for (index, octet) in octets.iter_mut().enumerate() {
+        if index > 0 {
+            rest = rest.strip_prefix(b".")?;
         }
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 || length == 3 || (length > 0 && value == 0) {
-            return None;
-        }
-        value = value * 10 + u16::from(digit);
-        length += 1;
+        (*octet, rest) = leading_octet(rest)?;
     }
-    if octet != 3 || length == 0 {
+    rest.is_empty().then_some(Ipv4Addr::from(octets))
+}
+
+/// Parses the number at the begin of `text`, and returns what follows its last digit.
+#[inline(always)]
+fn leading_octet(text: &[u8]) -> Option<(u8, &[u8])> {
+    let (first, rest) = leading_digit(text)?;
+    let Some((second, behind)) = leading_digit(rest) else {
+        return Some((first, rest));
+    };
+    if first == 0 {
         return None;
     }
-    octets[3] = u8::try_from(value).ok()?;
-    Some(Ipv4Addr::from(octets))
+    let two = 10 * first + second;
+    match leading_digit(behind) {
+        Some((third, end)) => Some((two.checked_mul(10)?.checked_add(third)?, end)),
+        None => Some((two, behind)),
+    }
+}
+
+#[inline(always)]
+fn leading_digit(text: &[u8]) -> Option<(u8, &[u8])> {
+    let (first, rest) = text.split_first()?;
+    let digit = first.wrapping_sub(b'0');
+    (digit < 10).then_some((digit, rest))
 }
 
 #[cfg(test)]

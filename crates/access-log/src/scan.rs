@@ -4,7 +4,7 @@
 //! they do. Long texts are searched by `memchr` behind that.
 
 /// Words of eight bytes that are searched in place.
-const NEAR_WORDS: usize = 4;
+const NEAR_WORDS: usize = 6;
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
@@ -12,22 +12,24 @@ const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 /// Returns the index of the first quote or backslash.
 #[inline]
 pub(crate) fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
-    let (words, _) = bytes.as_chunks::<8>();
-    for (word, begin) in words.iter().take(NEAR_WORDS).zip((0..).step_by(8)) {
+    let mut rest = bytes;
+    for begin in (0..8 * NEAR_WORDS).step_by(8) {
+        let Some((word, behind)) = rest.split_first_chunk() else {
+            break;
+        };
         let word = u64::from_le_bytes(*word);
         let found = first_of(word, b'"') | first_of(word, b'\\');
         if found != 0 {
             return Some(begin + found.trailing_zeros() as usize / 8);
         }
+        rest = behind;
     }
-    let searched = words.len().min(NEAR_WORDS) * 8;
-    let rest = bytes.get(searched..)?;
     // What is left of a short text is shorter than a word.
     let found = match rest.len() {
         0..8 => (rest.iter()).position(|byte| matches!(byte, b'"' | b'\\')),
         _ => memchr::memchr2(b'"', b'\\', rest),
     };
-    found.map(|at| searched + at)
+    found.map(|at| bytes.len() - rest.len() + at)
 }
 
 /// Returns a word whose lowest set bit is in the first byte, in memory order of a little-endian word, that equals `byte`; 0 without one.
