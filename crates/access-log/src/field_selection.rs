@@ -36,6 +36,11 @@ impl FieldSelection {
         }
     }
 
+    /// Returns whether some field is kept.
+    pub(crate) fn has_any(&self) -> bool {
+        self.names.as_ref().is_none_or(|names| !names.is_empty())
+    }
+
     /// Returns whether the field with this name is kept.
     pub(crate) fn has(&self, name: &[u8], spelling: FieldSpelling) -> bool {
         self.names.as_ref().is_none_or(|names| {

@@ -106,6 +106,11 @@ impl<'a> ParsedLine<'a> {
         }
     }
 
+    /// Returns whether some request field is kept.
+    pub(crate) fn keeps_request_fields(&self) -> bool {
+        self.selection.is_none_or(FieldSelection::has_any)
+    }
+
     /// Adds a named value, unless it is a request field that is not kept.
     pub(crate) fn add(&mut self, kind: FieldKind, name: RawText<'a>, value: RawText<'a>) {
         let is_kept = kind != FieldKind::RequestField

@@ -36,6 +36,9 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
     ))?;
     // Apache writes `-` for none.
     into.bytes = words.next().and_then(|word| time::number(word.raw()));
+    if !into.keeps_request_fields() {
+        return Ok(());
+    }
     if let Some(referer) = words.next_quoted() {
         into.add_request_field(b"referer", referer);
         if let Some(agent) = words.next_quoted() {
