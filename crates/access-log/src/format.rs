@@ -4,6 +4,7 @@ use crate::formats::cloudfront::ColumnOrder;
 use crate::formats::nginx::{self, LogTemplate};
 use crate::formats::{alb, caddy, combined, envoy, haproxy, sluicegate};
 use crate::line::{LineError, LoggedTreatment, ParsedLine};
+use crate::parse_cache::ParseCache;
 
 /// Lines on which each format is tried.
 const TRIED_LINES: usize = 200;
@@ -139,13 +140,25 @@ impl LogFormat {
         line: &'a [u8],
         into: &mut ParsedLine<'a>,
     ) -> Result<(), LineError> {
+        self.parse_next(line, &mut ParseCache::default(), into)
+    }
+
+    /// Parses a line like [`Self::parse`], with the cache of the log that it is out of.
+    pub(crate) fn parse_next<'a>(
+        &'a mut self,
+        line: &'a [u8],
+        cache: &mut ParseCache,
+        into: &mut ParsedLine<'a>,
+    ) -> Result<(), LineError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             return Err(LineError::NoRequest);
         }
         match self {
-            Self::Combined | Self::Common => combined::parse(line, into),
-            Self::Sluicegate => sluicegate::parse(line, into),
+            Self::Combined | Self::Common => combined::parse(line, &mut cache.minute, into),
+            Self::Sluicegate => {
+                sluicegate::parse(line, &mut cache.members, &mut cache.minute, into)
+            }
             Self::NginxJson => nginx::json(line, into),
             Self::Template(template) => template.line(line, into),
             Self::Caddy => caddy::parse(line, into),

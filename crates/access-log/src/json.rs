@@ -4,6 +4,7 @@
 //! nothing: a nested value is skipped by counting its brackets.
 
 use crate::line::LineError;
+use crate::member_order::{MemberOrder, NamePlace};
 use crate::scan;
 use crate::text::{EscapeSyntax, RawText};
 
@@ -58,21 +59,55 @@ const MALFORMED: LineError = LineError::Malformed("this is not a JSON object");
 /// The text is malformed, or `member` returns an error.
 pub(crate) fn members<'a>(
     text: &'a [u8],
-    mut member: impl FnMut(RawText<'a>, JsonValue<'a>) -> Result<(), LineError>,
+    member: impl FnMut(RawText<'a>, JsonValue<'a>) -> Result<(), LineError>,
 ) -> Result<(), LineError> {
-    let mut cursor = JsonCursor(text).after_space();
-    cursor = cursor.expect(b'{')?.after_space();
-    if cursor.0.first() == Some(&b'}') {
+    walk(text, JsonCursor::name, member)
+}
+
+/// Walks like [`members`], with the meaning of each name in place of the name. `order` has the order of earlier objects, and learns the one
+/// of this object; `meaning` returns the meaning of a name that is not as expected.
+///
+/// # Errors
+/// The text is malformed, or `member` returns an error.
+#[inline(always)]
+pub(crate) fn members_in_order<'a, M: Copy>(
+    text: &'a [u8],
+    order: &mut MemberOrder<M>,
+    meaning: fn(&[u8]) -> M,
+    member: impl FnMut(M, JsonValue<'a>) -> Result<(), LineError>,
+) -> Result<(), LineError> {
+    let mut before = NamePlace::BEGIN;
+    let name = |cursor: JsonCursor<'a>| -> Result<(M, JsonCursor<'a>), LineError> {
+        if let Some(found) = order.expected(before, cursor.0) {
+            before = found.place;
+            return Ok((found.meaning, JsonCursor(found.rest)));
+        }
+        let (name, rest) = cursor.name()?;
+        let found = meaning(name.raw());
+        before = order.learn(before, name, found);
+        Ok((found, rest))
+    };
+    walk(text, name, member)
+}
+
+/// Calls `member` for each member of the object that begins `text`; `name` reads the name of one, with its colon.
+#[inline(always)]
+fn walk<'a, N>(
+    text: &'a [u8],
+    mut name: impl FnMut(JsonCursor<'a>) -> Result<(N, JsonCursor<'a>), LineError>,
+    mut member: impl FnMut(N, JsonValue<'a>) -> Result<(), LineError>,
+) -> Result<(), LineError> {
+    let mut cursor = JsonCursor(text).after_space().expect(b'{')?;
+    if cursor.after_space().0.first() == Some(&b'}') {
         return Ok(());
     }
     loop {
-        let (name, rest) = cursor.string()?;
-        let rest = rest.after_space().expect(b':')?.after_space();
-        let (value, rest) = rest.value()?;
+        let (name, rest) = name(cursor)?;
+        let (value, rest) = rest.after_space().value()?;
         member(name, value)?;
         let rest = rest.after_space();
         match rest.0.split_first() {
-            Some((b',', more)) => cursor = JsonCursor(more).after_space(),
+            Some((b',', more)) => cursor = JsonCursor(more),
             Some((b'}', _)) => return Ok(()),
             _ => return Err(MALFORMED),
         }
@@ -84,16 +119,20 @@ pub(crate) fn members<'a>(
 struct JsonCursor<'a>(&'a [u8]);
 
 impl<'a> JsonCursor<'a> {
-    #[inline]
+    #[inline(always)]
     fn after_space(self) -> Self {
-        let space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         match self.0.first() {
-            Some(byte) if space(&byte) => {
-                let spaces = self.0.iter().take_while(space).count();
-                Self(self.0.get(spaces..).unwrap_or_default())
-            }
+            // Nothing else that may stand here is as small.
+            Some(..=b' ') => self.after_spaces(),
             _ => self,
         }
+    }
+
+    #[cold]
+    fn after_spaces(self) -> Self {
+        let space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        let spaces = self.0.iter().take_while(space).count();
+        Self(self.0.get(spaces..).unwrap_or_default())
     }
 
     #[inline]
@@ -102,6 +141,13 @@ impl<'a> JsonCursor<'a> {
             Some((first, rest)) if *first == byte => Ok(Self(rest)),
             _ => Err(MALFORMED),
         }
+    }
+
+    /// Returns the name that begins here, behind spaces, up to its colon.
+    #[inline(always)]
+    fn name(self) -> Result<(RawText<'a>, Self), LineError> {
+        let (name, rest) = self.after_space().string()?;
+        Ok((name, rest.after_space().expect(b':')?))
     }
 
     /// Returns the string that begins here.
@@ -136,7 +182,7 @@ impl<'a> JsonCursor<'a> {
                 Ok((JsonValue::Nested(nested), Self(rest)))
             }
             Some(b'-' | b'0'..=b'9') => {
-                let (number, rest) = self.split(is_in_number);
+                let (number, rest) = self.split(|byte| IN_NUMBER[usize::from(*byte)]);
                 let is_ended = rest.0.first().is_none_or(ends_value);
                 is_ended
                     .then_some((JsonValue::Number(number), rest))
@@ -187,9 +233,16 @@ impl<'a> JsonCursor<'a> {
     }
 }
 
-fn is_in_number(byte: &u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
-}
+/// Set for the bytes that may be in a number.
+const IN_NUMBER: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = matches!(byte as u8, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        byte += 1;
+    }
+    table
+};
 
 fn ends_value(byte: &u8) -> bool {
     matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r')

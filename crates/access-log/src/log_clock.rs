@@ -79,13 +79,13 @@ impl LogClock {
         times.written > self.reached.written.saturating_add(FAR)
     }
 
-    /// Adds a line that [`is_near`](Self::is_near), and returns the lines that wait no longer.
+    /// Adds a line that [`is_near`](Self::is_near), and returns the lines that wait no longer; `None` where none waited, as nearly always.
     #[inline]
-    pub(crate) fn add_near(&mut self, times: LineTimes) -> SettledLines {
+    pub(crate) fn add_near(&mut self, times: LineTimes) -> Option<SettledLines> {
         self.reach(times);
         match self.waiting.is_empty() {
-            true => SettledLines::default(),
-            false => self.contradict(),
+            true => None,
+            false => Some(self.contradict()),
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
                 written: time,
             };
             let settled = match clock.is_near(times) {
-                true => clock.add_near(times),
+                true => clock.add_near(times).unwrap_or_default(),
                 false => clock.add_ahead(WaitingLine {
                     times,
                     request: BufferedLine::default(),

@@ -18,6 +18,7 @@ use crate::format::LogFormat;
 use crate::line::{LineError, ParsedLine};
 use crate::lines::{LineSplitter, NextLine};
 use crate::log_clock::{LineTimes, LogClock, SettledLines, WaitingLine};
+use crate::parse_cache::ParseCache;
 use crate::reorder::{OrderStats, REORDER_WINDOW, ReorderBuffer, TimeSpread};
 use crate::request::LoggedRequest;
 use crate::source::LogSource;
@@ -126,6 +127,7 @@ struct OpenLog {
     file: Option<PathBuf>,
     lines: LineSplitter,
     format: LogFormat,
+    cache: ParseCache,
     /// Number of the line that was read last.
     number: u64,
     clock: LogClock,
@@ -204,9 +206,12 @@ impl LogReader {
                 .map_err(|error| OpenError::Unreadable(path.clone(), error))?;
             let mut lines = LineSplitter::new(source.bytes);
             let mut format = log.format.clone();
+            let mut cache = ParseCache::default();
             while let Ok(next @ (NextLine::Found | NextLine::TooLong)) = lines.advance() {
                 let mut parsed = ParsedLine::with_fields(&self.fields);
-                if next == NextLine::Found && format.parse(lines.line(), &mut parsed).is_ok() {
+                if next == NextLine::Found
+                    && (format.parse_next(lines.line(), &mut cache, &mut parsed)).is_ok()
+                {
                     self.facts.add_line(&parsed);
                 }
             }
@@ -299,6 +304,7 @@ impl OpenLog {
             file,
             lines,
             format,
+            cache: ParseCache::default(),
             number: 0,
             clock: LogClock::default(),
             reached: Some(0),
@@ -331,7 +337,9 @@ impl OpenLog {
         let mut parsed = ParsedLine::with_fields(fields);
         let result = match next {
             NextLine::TooLong => Err(LineError::TooLong),
-            NextLine::Found | NextLine::End => self.format.parse(self.lines.line(), &mut parsed),
+            NextLine::Found | NextLine::End => {
+                (self.format).parse_next(self.lines.line(), &mut self.cache, &mut parsed)
+            }
         };
         match result {
             Ok(()) => {
@@ -347,14 +355,16 @@ impl OpenLog {
                     self.clock.add_near(times)
                 } else {
                     let is_far = self.clock.is_far(times);
-                    self.clock.add_ahead(WaitingLine {
+                    Some(self.clock.add_ahead(WaitingLine {
                         times,
                         request,
                         number: self.number,
                         text: is_far.then(|| shown(self.lines.line())),
-                    })
+                    }))
                 };
-                settle(&self.name, settled, buffer, stats);
+                if let Some(settled) = settled {
+                    settle(&self.name, settled, buffer, stats);
+                }
                 self.reached = Some(self.clock.begun());
             }
             Err(LineError::NoRequest) => {}

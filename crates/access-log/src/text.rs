@@ -40,6 +40,11 @@ impl<'a> RawText<'a> {
         self.bytes
     }
 
+    /// Returns whether the bytes may have escapes.
+    pub(crate) fn has_escapes(self) -> bool {
+        self.escapes != EscapeSyntax::None
+    }
+
     /// Returns whether the value is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -6,6 +6,23 @@
 /// Nanoseconds of a second.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
+/// The last second of a minute: a leap second, which counts as the first of the next minute.
+const LAST_SECOND: u64 = 60;
+
+/// Nanoseconds of a digit, by the number of digits behind the point up to it.
+const NANOS: [u64; 10] = [
+    SECOND,
+    100_000_000,
+    10_000_000,
+    1_000_000,
+    100_000,
+    10_000,
+    1_000,
+    100,
+    10,
+    1,
+];
+
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
@@ -29,8 +46,7 @@ impl CivilTime {
             && (1..=31).contains(&self.day)
             && self.hour < 24
             && self.minute < 60
-            // A leap second counts as the first second of the next minute.
-            && self.second <= 60;
+            && self.second <= LAST_SECOND;
         let of_day = self.hour * 3_600 + self.minute * 60 + self.second;
         is_valid.then(|| days(self.year, self.month, self.day) * 86_400 + of_day)
     }
@@ -50,6 +66,12 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
 /// Parses `17/May/2015:10:05:03 +0000`, the time of Apache and nginx.
 pub(crate) fn clf(text: &[u8]) -> Option<u64> {
     let (seconds, rest) = clf_date(text)?;
+    clf_end(seconds, rest)
+}
+
+/// Returns the time whose [`clf_date`] returned these seconds and this rest.
+#[inline]
+pub(crate) fn clf_end(seconds: u64, rest: &[u8]) -> Option<u64> {
     let zone = rest.strip_prefix(b" ")?;
     in_zone(seconds, zone)?.checked_mul(SECOND)
 }
@@ -64,8 +86,8 @@ pub(crate) fn clf_millis(text: &[u8]) -> Option<u64> {
     seconds.checked_mul(SECOND)?.checked_add(nanos)
 }
 
-/// Parses `17/May/2015:10:05:03`, and returns what follows.
-fn clf_date(text: &[u8]) -> Option<(u64, &[u8])> {
+/// Parses `17/May/2015:10:05:03` into seconds, and returns what follows.
+pub(crate) fn clf_date(text: &[u8]) -> Option<(u64, &[u8])> {
     let (date, rest) = text.split_at_checked(20)?;
     let punctuation = (date[2], date[6], date[11], date[14], date[17]);
     if punctuation != (b'/', b'/', b':', b':', b':') {
@@ -85,6 +107,20 @@ fn clf_date(text: &[u8]) -> Option<(u64, &[u8])> {
 
 /// Parses `2026-11-21T07:10:38.042Z`, RFC 3339, with a `T` or a space.
 pub(crate) fn rfc3339(text: &[u8]) -> Option<u64> {
+    let (seconds, rest) = rfc3339_date(text)?;
+    rfc3339_end(seconds, rest)
+}
+
+/// Returns the time whose [`rfc3339_date`] returned these seconds and this rest.
+#[inline]
+pub(crate) fn rfc3339_end(seconds: u64, rest: &[u8]) -> Option<u64> {
+    let (nanos, zone) = fraction(rest)?;
+    let seconds = in_zone(seconds, zone)?;
+    seconds.checked_mul(SECOND)?.checked_add(nanos)
+}
+
+/// Parses `2026-11-21T07:10:38` into seconds, and returns what follows.
+pub(crate) fn rfc3339_date(text: &[u8]) -> Option<(u64, &[u8])> {
     let (date, rest) = text.split_at_checked(19)?;
     let is_separated = date[4] == b'-'
         && date[7] == b'-'
@@ -102,9 +138,7 @@ pub(crate) fn rfc3339(text: &[u8]) -> Option<u64> {
         minute: digits(&date[14..16])?,
         second: digits(&date[17..19])?,
     };
-    let (nanos, zone) = fraction(rest)?;
-    let seconds = in_zone(time.seconds()?, zone)?;
-    seconds.checked_mul(SECOND)?.checked_add(nanos)
+    Some((time.seconds()?, rest))
 }
 
 /// Parses `2019-12-04` and `21:02:31`, in UTC.
@@ -116,8 +150,42 @@ pub(crate) fn date_and_time(date: &[u8], time: &[u8]) -> Option<u64> {
     (date.len() == 10 && time.len() == 8).then(|| rfc3339(&text))?
 }
 
+/// Parses the seconds of a minute.
+#[inline]
+pub(crate) fn second(text: [u8; 2]) -> Option<u64> {
+    digits(&text).filter(|second| *second <= LAST_SECOND)
+}
+
 /// Parses seconds in decimal, such as `1646861401.5241024`; digits beyond nanoseconds are cut.
+#[inline]
 pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
+    match text.len() {
+        // As many digits as a number of 64 bits holds.
+        1..19 => short_seconds(text).or_else(|| long_seconds(text)),
+        _ => long_seconds(text),
+    }
+}
+
+/// Parses seconds in decimal of at most 18 bytes, with at most nine digits behind the point; `None` where the text may still be seconds in
+/// another form.
+#[inline]
+fn short_seconds(text: &[u8]) -> Option<u64> {
+    let mut value = 0;
+    let mut point = None;
+    for (at, byte) in text.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        match digit {
+            0..10 => value = value * 10 + u64::from(digit),
+            _ if *byte == b'.' && at > 0 && point.is_none() => point = Some(at),
+            _ => return None,
+        }
+    }
+    let decimals = point.map_or(0, |point| text.len() - 1 - point);
+    NANOS.get(decimals)?.checked_mul(value)
+}
+
+#[cold]
+fn long_seconds(text: &[u8]) -> Option<u64> {
     let end = memchr::memchr(b'.', text).unwrap_or(text.len());
     let (whole, rest) = text.split_at(end);
     let whole = number(whole)?.checked_mul(SECOND)?;
@@ -151,6 +219,7 @@ fn digits(text: &[u8]) -> Option<u64> {
 }
 
 /// Parses `.042`, which may be absent, into nanoseconds, and returns what follows.
+#[inline]
 fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     let Some(rest) = text.strip_prefix(b".") else {
         return Some((0, text));
@@ -161,11 +230,11 @@ fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
         .unwrap_or(rest.len());
     let (decimals, rest) = rest.split_at(end);
     let kept = decimals.get(..9).unwrap_or(decimals);
-    let missing = 9 - u32::try_from(kept.len()).ok()?;
-    Some((digits(kept)? * 10_u64.pow(missing), rest))
+    Some((digits(kept)? * NANOS.get(kept.len())?, rest))
 }
 
 /// Returns the seconds since the epoch of a time in this zone: `Z`, `+0200` or `+02:00`.
+#[inline]
 fn in_zone(seconds: u64, zone: &[u8]) -> Option<u64> {
     let (sign, hours, minutes) = match zone {
         b"Z" | b"z" | b"+0000" => return Some(seconds),
@@ -236,6 +305,12 @@ mod tests {
     }
 
     proptest! {
+        /// Goal: the short way to parse seconds is the long one. Method: texts that are nearly seconds, with and without an exponent.
+        #[test]
+        fn short_seconds_are_long_ones(text in "[0-9]{0,20}(\\.[0-9]{0,12})?([.eE-]{0,2}[0-9]{0,2})?") {
+            prop_assert_eq!(seconds(text.as_bytes()), long_seconds(text.as_bytes()));
+        }
+
         /// Goal: the calendar is jiff's. Method: any second up to the year 2500.
         #[test]
         fn dates_are_those_of_another_calendar(second in 0_i64..16_700_000_000) {

@@ -10,10 +10,15 @@
 use super::words::WordCursor;
 use crate::address::address;
 use crate::line::{LineError, ParsedLine};
+use crate::minute_cache::MinuteCache;
 use crate::time;
 
 /// Parses a line in the combined format, or in the common one where `Referer` and `User-Agent` are absent.
-pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+pub(crate) fn parse<'a>(
+    line: &'a [u8],
+    minute: &mut MinuteCache,
+    into: &mut ParsedLine<'a>,
+) -> Result<(), LineError> {
     let mut words = WordCursor(line);
     let client = words.until(b' ').and_then(address);
     into.client = Some(client.ok_or(LineError::Malformed("the first word is not an address"))?);
@@ -21,7 +26,7 @@ pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(),
     let bracket =
         memchr::memchr(b'[', words.0).ok_or(LineError::Malformed("there is no [time]"))?;
     words.0 = words.0.get(bracket + 1..).unwrap_or_default();
-    let time = words.until(b']').and_then(time::clf);
+    let time = words.until(b']').and_then(|time| minute.clf(time));
     into.time = time.ok_or(LineError::Malformed(
         "the [time] is not like 21/Nov/2026:07:10:38 +0000",
     ))?;
@@ -62,7 +67,7 @@ mod tests {
 
     fn parsed(line: &str) -> Result<ParsedLine<'_>, LineError> {
         let mut into = ParsedLine::default();
-        parse(line.as_bytes(), &mut into)?;
+        parse(line.as_bytes(), &mut MinuteCache::default(), &mut into)?;
         Ok(into)
     }
 

@@ -6,47 +6,119 @@
 use crate::address::address;
 use crate::json::{self, JsonValue};
 use crate::line::{FieldKind, LineError, LoggedTreatment, ParsedLine};
+use crate::member_order::MemberOrder;
+use crate::minute_cache::MinuteCache;
 use crate::text::RawText;
 use crate::time;
 
-/// Parses a line.
-pub(crate) fn parse<'a>(line: &'a [u8], into: &mut ParsedLine<'a>) -> Result<(), LineError> {
+/// The meaning of a member of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineMember {
+    Time,
+    DecidedTime,
+    Id,
+    Client,
+    Peer,
+    Method,
+    Host,
+    Target,
+    Status,
+    BytesOut,
+    Duration,
+    FirstByte,
+    Delay,
+    Hits,
+    Crawler,
+    CrawlerProof,
+    LeftOut,
+    Route,
+    Outcome,
+    Fields,
+    KeyHashes,
+    Cost,
+    Refunded,
+    Reserves,
+    /// Nothing that is read.
+    Other,
+}
+
+impl LineMember {
+    /// Returns the meaning of the member with this name.
+    fn named(name: &[u8]) -> Self {
+        match name {
+            b"time" => Self::Time,
+            b"decided_ns" => Self::DecidedTime,
+            b"id" => Self::Id,
+            b"client" => Self::Client,
+            b"peer" => Self::Peer,
+            b"method" => Self::Method,
+            b"host" => Self::Host,
+            b"target" => Self::Target,
+            b"status" => Self::Status,
+            b"bytes_out" => Self::BytesOut,
+            b"duration_ms" => Self::Duration,
+            b"origin_ttfb_ms" | b"wait_ms" => Self::FirstByte,
+            b"delay_ms" => Self::Delay,
+            b"hits" => Self::Hits,
+            b"crawler" => Self::Crawler,
+            b"crawler_proof" => Self::CrawlerProof,
+            b"left_out" => Self::LeftOut,
+            b"route" => Self::Route,
+            b"outcome" => Self::Outcome,
+            b"fields" => Self::Fields,
+            b"key_hashes" => Self::KeyHashes,
+            b"cost" => Self::Cost,
+            b"refunded" | b"released" => Self::Refunded,
+            b"reserves" => Self::Reserves,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Parses a line, with the order of members and the minute of the lines before it.
+pub(crate) fn parse<'a>(
+    line: &'a [u8],
+    members: &mut MemberOrder<LineMember>,
+    minute: &mut MinuteCache,
+    into: &mut ParsedLine<'a>,
+) -> Result<(), LineError> {
     let mut has_outcome = false;
     let mut has_route = false;
     let mut delay = 0;
     let mut decided = None;
-    json::members(line, |name, value| {
+    json::members_in_order(line, members, LineMember::named, |member, value| {
         let raw = value.raw();
-        match name.raw() {
-            b"time" => into.time = time::rfc3339(raw).unwrap_or(0),
-            b"decided_ns" => decided = time::number(raw),
-            b"id" => into.id = value.text().unwrap_or_default(),
-            b"client" => into.client = address(raw),
-            b"peer" => into.peer = address(raw),
-            b"method" => into.method = value.text().unwrap_or_default(),
-            b"host" => into.host = value.text().unwrap_or_default(),
-            b"target" => into.target = value.text().unwrap_or_default(),
-            b"status" => into.status = status(raw),
-            b"bytes_out" => into.bytes = time::number(raw),
-            b"duration_ms" => into.duration = time::millis(raw),
-            b"origin_ttfb_ms" | b"wait_ms" => into.first_byte = time::millis(raw),
-            b"delay_ms" => delay = time::millis(raw).unwrap_or(0),
-            b"hits" => into.hits = time::number(raw).and_then(|hits| u32::try_from(hits).ok()),
-            b"crawler" | b"crawler_proof" => {
-                into.add(FieldKind::Crawler, name, value.text().unwrap_or_default());
+        match member {
+            LineMember::Time => into.time = minute.rfc3339(raw).unwrap_or(0),
+            LineMember::DecidedTime => decided = time::number(raw),
+            LineMember::Id => into.id = value.text().unwrap_or_default(),
+            LineMember::Client => into.client = address(raw),
+            LineMember::Peer => into.peer = address(raw),
+            LineMember::Method => into.method = value.text().unwrap_or_default(),
+            LineMember::Host => into.host = value.text().unwrap_or_default(),
+            LineMember::Target => into.target = value.text().unwrap_or_default(),
+            LineMember::Status => into.status = status(raw),
+            LineMember::BytesOut => into.bytes = time::number(raw),
+            LineMember::Duration => into.duration = time::millis(raw),
+            LineMember::FirstByte => into.first_byte = time::millis(raw),
+            LineMember::Delay => delay = time::millis(raw).unwrap_or(0),
+            LineMember::Hits => {
+                into.hits = time::number(raw).and_then(|hits| u32::try_from(hits).ok());
             }
-            b"left_out" => into.left_out = time::number(raw).unwrap_or(0),
-            b"route" => has_route = true,
-            b"outcome" => {
+            LineMember::Crawler => crawler(b"crawler", value, into),
+            LineMember::CrawlerProof => crawler(b"crawler_proof", value, into),
+            LineMember::LeftOut => into.left_out = time::number(raw).unwrap_or(0),
+            LineMember::Route => has_route = true,
+            LineMember::Outcome => {
                 has_outcome = true;
                 into.treatment = treatment(raw);
             }
-            b"fields" => nested(value, FieldKind::RequestField, into)?,
-            b"key_hashes" => nested(value, FieldKind::KeyHash, into)?,
-            b"cost" => nested(value, FieldKind::Cost, into)?,
-            b"refunded" | b"released" => refunds(value, into)?,
-            b"reserves" => nested(value, FieldKind::Reserve, into)?,
-            _ => {}
+            LineMember::Fields => nested(value, FieldKind::RequestField, into)?,
+            LineMember::KeyHashes => nested(value, FieldKind::KeyHash, into)?,
+            LineMember::Cost => nested(value, FieldKind::Cost, into)?,
+            LineMember::Refunded => refunds(value, into)?,
+            LineMember::Reserves => nested(value, FieldKind::Reserve, into)?,
+            LineMember::Other => {}
         }
         Ok(())
     })?;
@@ -83,6 +155,12 @@ fn treatment(outcome: &[u8]) -> LoggedTreatment {
     }
 }
 
+/// Adds a value about the crawler of the client.
+fn crawler<'a>(name: &'static [u8], value: JsonValue<'a>, into: &mut ParsedLine<'a>) {
+    let value = value.text().unwrap_or_default();
+    into.add(FieldKind::Crawler, RawText::plain(name), value);
+}
+
 fn nested<'a>(
     object: JsonValue<'a>,
     kind: FieldKind,
@@ -115,7 +193,8 @@ mod tests {
 
     fn parsed(line: &str) -> Result<ParsedLine<'_>, LineError> {
         let mut into = ParsedLine::default();
-        parse(line.as_bytes(), &mut into)?;
+        let (mut members, mut minute) = (MemberOrder::default(), MinuteCache::default());
+        parse(line.as_bytes(), &mut members, &mut minute, &mut into)?;
         Ok(into)
     }
 
