@@ -90,7 +90,10 @@ impl<'a> RequestHead<'a> {
     #[must_use]
     pub fn host(&self) -> &'a str {
         const NOT_TEXT: &str = "\u{fffd}";
-        std::str::from_utf8(self.host_bytes()).unwrap_or(NOT_TEXT)
+        match self.authority {
+            Some(authority) => authority,
+            None => std::str::from_utf8(self.host_bytes()).unwrap_or(NOT_TEXT),
+        }
     }
 
     /// Returns the bytes of the authority or `Host` as sent, empty when absent.
