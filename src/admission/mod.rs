@@ -54,7 +54,7 @@ pub use key_values::key_values;
 pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
 pub use limit_keys::{MAX_LIMIT_KEYS, limit_keys};
 pub use overrides::TierMatch;
-pub use recorded_keys::{RecordedKey, RecordedReserve, record_keys, record_reserves};
+pub use recorded_keys::{RecordedKey, RecordedReserve, own_key, record_keys, record_reserves};
 pub use report::{AdmissionReport, LimitEvent, LimitNote, OriginMark, QueuePlace, ReportDetails};
 pub use reserved_units::ReservedUnits;
 pub use route::RouteLimits;

@@ -7,6 +7,7 @@
 use sluicegate_limiter::{Cost, KeyHash};
 
 use super::key::{KeySeed, RequestFacts};
+use super::limit::ActiveLimit;
 use super::route::RouteLimits;
 use crate::config::rules::{KeyTemplate, Name};
 use crate::rejection::MissingReason;
@@ -27,6 +28,21 @@ pub struct RecordedReserve {
     pub limit: Name,
     /// Its units.
     pub reserve: Cost,
+}
+
+/// Returns the key of a request under the template of `limit`; `None` where the request lacks a part of it.
+#[must_use]
+pub fn own_key<'t>(
+    limit: &'t ActiveLimit,
+    facts: &RequestFacts<'_>,
+    seed: &KeySeed,
+) -> Option<RecordedKey<'t>> {
+    let template = &limit.key;
+    let key = seed.hash(template, facts).ok()?;
+    Some(RecordedKey {
+        template,
+        key: Ok(key),
+    })
 }
 
 /// Returns the reserves of a request at those of `limits` where requests announce them.

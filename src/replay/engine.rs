@@ -1,19 +1,21 @@
 //! Runs logged requests through the stages of one configuration, and counts what becomes of them.
 
-use std::mem;
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use http::StatusCode;
 use sluicegate_access_log::{LogFacts, LoggedRequest, LoggedTreatment};
-use sluicegate_limiter::{KeyHash, Timestamp};
+use sluicegate_limiter::Timestamp;
 
 use super::conditions::LoggedConditions;
 use super::coverage::LogCoverage;
 use super::in_flight::{InFlightRequest, RequestsInFlight};
 use super::limit_counts::LimitTally;
 use super::logged_costs::{cost_fields, end_costs};
-use super::prepare::{LocatedRequest, MAX_BATCH, PreparedRequest, RequestStages};
+use super::prepare::{
+    BatchKeys, LocatedRequest, MAX_BATCH, PreparedBatch, PreparedRequest, RequestStages,
+    UnroutedRequest,
+};
 use super::route_decisions::{read_rejection, read_report, undecided};
 use super::route_tallies::{RouteTallies, RouteTally, count_decisions, count_report};
 use crate::admission::{
@@ -67,8 +69,6 @@ pub(super) struct ReplayEngine {
     pub(super) counts: OutcomeCounts,
     tallies: RouteTallies,
     in_flight: RequestsInFlight,
-    /// The room for the keys of a batch.
-    keys: Vec<Option<KeyHash>>,
 }
 
 impl ReplayEngine {
@@ -129,7 +129,6 @@ impl ReplayEngine {
             stages: RequestStages::new(snapshot, seed, facts, host),
             coverage,
             in_flight: RequestsInFlight::default(),
-            keys: Vec::new(),
             counts: OutcomeCounts::default(),
         }
     }
@@ -169,13 +168,15 @@ impl ReplayEngine {
     /// Decides over at most [`MAX_BATCH`] requests, and returns the result of each. Requests come in the order of time.
     pub(super) fn replay(&mut self, requests: &[LoggedRequest<'_>]) -> BatchOutcomes {
         let heads = self.stages.heads(requests);
-        let mut keys = mem::take(&mut self.keys);
-        keys.clear();
-        let each = requests.iter().zip(&heads);
-        let prepared: Vec<PreparedRequest<'_>> = each
-            .map(|(request, head)| self.stages.prepare(request, head.as_ref(), &mut keys))
-            .collect();
-        for request in &prepared {
+        let mut batch = PreparedBatch::with_capacity(requests.len());
+        for (request, head) in requests.iter().zip(&heads) {
+            self.stages.prepare(request, head.as_ref(), &mut batch);
+        }
+        let PreparedBatch {
+            requests: prepared,
+            keys,
+        } = batch;
+        for request in prepared.iter().flatten() {
             self.tallies.fetch(request, &keys);
         }
         let mut decider = RequestDecider {
@@ -188,10 +189,8 @@ impl ReplayEngine {
             counts: &mut self.counts,
         };
         let each = requests.iter().zip(&prepared).take(MAX_BATCH);
-        let outcomes = each.map(|(request, prepared)| decider.replay(request, prepared));
-        let outcomes = outcomes.collect();
-        self.keys = keys;
-        outcomes
+        each.map(|(request, prepared)| decider.replay(request, prepared))
+            .collect()
     }
 
     /// Settles all requests that are still in flight.
@@ -206,7 +205,7 @@ struct RequestDecider<'e> {
     snapshot: &'e Snapshot,
     seed: &'e KeySeed,
     /// The keys of the batch.
-    keys: &'e [Option<KeyHash>],
+    keys: &'e BatchKeys<'e>,
     tallies: &'e mut RouteTallies,
     in_flight: &'e mut RequestsInFlight,
     conditions: &'e mut LoggedConditions,
@@ -225,9 +224,11 @@ impl RequestDecider<'_> {
         self.counts.limited_when_logged += u64::from(limited_before);
         self.counts.requests += 1;
         let outcome = match prepared {
-            PreparedRequest::NotReplayed => ReplayOutcome::NotReplayed,
-            PreparedRequest::Rejected(disposition) => ReplayOutcome::Rejected(*disposition, None),
-            PreparedRequest::Located(located) => self.decide(request, located, now),
+            Ok(located) => self.decide(request, located, now),
+            Err(UnroutedRequest::NotReplayed) => ReplayOutcome::NotReplayed,
+            Err(UnroutedRequest::Rejected(disposition)) => {
+                ReplayOutcome::Rejected(*disposition, None)
+            }
         };
         let count = match outcome {
             ReplayOutcome::Admitted => &mut self.counts.admitted,
@@ -266,7 +267,7 @@ impl RequestDecider<'_> {
         }
         (self.conditions).look_until(now, self.snapshot, self.seed, limits);
         let mut missing = MissingKeys::default();
-        let facts = prepared.facts();
+        let facts = self.keys.facts(prepared);
         let (asked, seed) = (prepared.limits(), self.seed);
         let charging = match request.hits {
             Some(0) => ChargeTiming::Held,
@@ -311,7 +312,7 @@ impl RequestDecider<'_> {
                 (ReplayOutcome::Rejected(disposition, None), None)
             }
         };
-        let keys = prepared.keys(self.keys);
+        let keys = self.keys.of_limits(prepared);
         count_decisions(
             request,
             (prepared, &facts, keys),

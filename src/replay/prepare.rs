@@ -17,6 +17,7 @@ use super::logged_head::{LoggedHead, LoggedHeads};
 use super::recorded_templates::RecordedTemplates;
 use crate::admission::{
     KeySeed, KnownBody, RecordedKey, RecordedReserve, RequestFacts, RouteLimits, limit_keys,
+    own_key,
 };
 use crate::client::{AddressSource, ListMatch, PeerTrust, hop};
 use crate::gateway::Located;
@@ -37,18 +38,16 @@ pub(super) struct RequestStages {
     route_indexes: AHashMap<usize, usize>,
 }
 
-/// A request before its limits.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are of the large variant, and none is moved once a batch has it"
-)]
-pub(super) enum PreparedRequest<'a> {
+/// A request before its limits, with its route or without.
+pub(super) type PreparedRequest<'a> = Result<LocatedRequest<'a>, UnroutedRequest>;
+
+/// A request for which no route was looked for, or none found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnroutedRequest {
     /// It was rejected before its limits when it was logged, since it broke a rule.
     NotReplayed,
-    /// It is rejected so, and no route is found.
+    /// It is rejected so.
     Rejected(RequestDisposition),
-    /// Its route is found.
-    Located(LocatedRequest<'a>),
 }
 
 /// A request with its route and its keys.
@@ -58,7 +57,8 @@ pub(super) struct LocatedRequest<'a> {
     pub(super) route: usize,
     /// Set for a request of a trusted proxy without the address of a client.
     pub(super) is_hidden: bool,
-    recorded: Vec<RecordedKey<'a>>,
+    /// Its keys by template among those of its batch.
+    recorded: Range<usize>,
     /// The reserves that it announced, as far as the log has them.
     reserves: Vec<RecordedReserve>,
     /// The keys of the limits of its route among those of its batch.
@@ -66,6 +66,20 @@ pub(super) struct LocatedRequest<'a> {
     now: Timestamp,
     /// The number of requests that the limits judge.
     hits: NonZeroU32,
+}
+
+/// The requests of a batch.
+pub(super) struct PreparedBatch<'a> {
+    pub(super) requests: Vec<PreparedRequest<'a>>,
+    pub(super) keys: BatchKeys<'a>,
+}
+
+/// The keys of the requests of a batch. Each is hashed once: admission reads those that no log has like recorded ones.
+pub(super) struct BatchKeys<'a> {
+    /// By template.
+    recorded: Vec<RecordedKey<'a>>,
+    /// By limit, in the order of the route; `None` where a limit does not count a request.
+    of_limits: Vec<Option<KeyHash>>,
 }
 
 impl RequestStages {
@@ -96,75 +110,128 @@ impl RequestStages {
             .collect()
     }
 
-    /// Prepares a request with this head, appends its keys to `keys`, and prefetches its counters.
+    /// Prepares a request with this head, adds it to `batch`, and prefetches its counters.
     pub(super) fn prepare<'a>(
         &'a self,
         request: &LoggedRequest<'_>,
         head: Option<&'a LoggedHead<'a>>,
-        keys: &mut Vec<Option<KeyHash>>,
-    ) -> PreparedRequest<'a> {
-        if request.treatment == LoggedTreatment::Malformed {
-            return PreparedRequest::NotReplayed;
-        }
-        let Some(logged) = head else {
-            return PreparedRequest::Rejected(RequestDisposition::Rejected);
-        };
-        let head = logged.as_request();
-        let located = match locate_logged(&self.snapshot, request, logged, &head) {
-            Ok(located) => located,
-            Err(GatewayProblem::NoRoute) => {
-                return PreparedRequest::Rejected(RequestDisposition::NoRoute);
-            }
-            Err(_) => return PreparedRequest::Rejected(RequestDisposition::Rejected),
-        };
-        let is_hidden = located.client.source == AddressSource::Connection
-            && hop(logged.peer, &self.snapshot.rules.client) == PeerTrust::Trusted;
-        let route = self.route_indexes.get(&address(located.route)).copied();
-        let mut prepared = LocatedRequest {
-            reserves: reserves(located.limits(), request),
-            located,
-            route: route.unwrap_or(0),
-            is_hidden,
-            recorded: self.recorded.keys(request),
-            keys: 0..0,
-            now: Timestamp::from_nanos(request.time),
-            hits: judged_hits(request),
-        };
-        if prepared.is_limited() {
-            let (begin, limits) = (keys.len(), prepared.limits());
-            keys.extend(limit_keys(limits, &prepared.facts(), &self.seed));
-            let prefetched = limits.iter().zip(keys.get(begin..).unwrap_or_default());
-            for (limit, key) in prefetched {
+        batch: &mut PreparedBatch<'a>,
+    ) {
+        let PreparedBatch { requests, keys } = batch;
+        requests.push(self.locate(request, head));
+        // In its place, since it is large.
+        if let Some(Ok(located)) = requests.last_mut()
+            && located.is_limited()
+        {
+            keys.add(located, self.recorded.keys(request), &self.seed);
+            let each = located.limits().iter().zip(keys.of_limits(located));
+            for (limit, key) in each {
                 if let Some(key) = key {
                     limit.limit.prefetch_insertion(*key);
                 }
             }
-            prepared.keys = begin..keys.len();
         }
-        PreparedRequest::Located(prepared)
+    }
+
+    /// Finds client and route of a request, without its keys.
+    #[inline(always)]
+    fn locate<'a>(
+        &'a self,
+        request: &LoggedRequest<'_>,
+        head: Option<&'a LoggedHead<'a>>,
+    ) -> PreparedRequest<'a> {
+        if request.treatment == LoggedTreatment::Malformed {
+            return Err(UnroutedRequest::NotReplayed);
+        }
+        let logged = head.ok_or(UnroutedRequest::Rejected(RequestDisposition::Rejected))?;
+        let located = locate_logged(&self.snapshot, request, logged, &logged.as_request());
+        let located = located.map_err(|problem| {
+            UnroutedRequest::Rejected(match problem {
+                GatewayProblem::NoRoute => RequestDisposition::NoRoute,
+                _ => RequestDisposition::Rejected,
+            })
+        })?;
+        let is_hidden = located.client.source == AddressSource::Connection
+            && hop(logged.peer, &self.snapshot.rules.client) == PeerTrust::Trusted;
+        let route = self.route_indexes.get(&address(located.route)).copied();
+        Ok(LocatedRequest {
+            reserves: reserves(located.limits(), request),
+            located,
+            route: route.unwrap_or(0),
+            is_hidden,
+            recorded: 0..0,
+            keys: 0..0,
+            now: Timestamp::from_nanos(request.time),
+            hits: judged_hits(request),
+        })
     }
 }
 
-impl LocatedRequest<'_> {
+impl PreparedBatch<'_> {
+    /// Returns an empty batch with room for so many requests, with a limit each.
+    pub(super) fn with_capacity(requests: usize) -> Self {
+        Self {
+            requests: Vec::with_capacity(requests),
+            keys: BatchKeys {
+                recorded: Vec::with_capacity(requests),
+                of_limits: Vec::with_capacity(requests),
+            },
+        }
+    }
+}
+
+impl<'a> BatchKeys<'a> {
+    /// Adds the keys of a request: those that its line has, and those of its own values.
+    fn add(
+        &mut self,
+        request: &mut LocatedRequest<'a>,
+        of_line: Vec<RecordedKey<'a>>,
+        seed: &KeySeed,
+    ) {
+        let Self {
+            recorded,
+            of_limits,
+        } = self;
+        let (first, begin) = (recorded.len(), of_limits.len());
+        recorded.extend(of_line);
+        let limits = request.limits();
+        let values = request.located.facts(KnownBody::Unread, request.now);
+        for limit in limits.iter() {
+            let mut known = recorded.iter().skip(first);
+            if known.all(|key| *key.template != limit.key) {
+                recorded.extend(own_key(limit, &values, seed));
+            }
+        }
+        request.recorded = first..recorded.len();
+        of_limits.extend(limit_keys(limits, &request.facts(recorded), seed));
+        request.keys = begin..of_limits.len();
+    }
+
+    /// Returns the facts of which the keys of a request are made.
+    pub(super) fn facts<'s>(&'s self, request: &'s LocatedRequest<'_>) -> RequestFacts<'s> {
+        request.facts(&self.recorded)
+    }
+
+    /// Returns the keys of the limits of a request.
+    pub(super) fn of_limits(&self, request: &LocatedRequest<'_>) -> &[Option<KeyHash>] {
+        self.of_limits.get(request.keys.clone()).unwrap_or_default()
+    }
+}
+
+impl<'a> LocatedRequest<'a> {
     /// Returns whether the limits decide: no list blocks the client, and it is not a preflight, which a gateway answers before any limit.
     pub(super) fn is_limited(&self) -> bool {
         !matches!(self.located.standing, ListMatch::Blocked(_)) && self.located.preflight.is_none()
     }
 
-    /// Returns the keys of its limits out of those of its batch.
-    pub(super) fn keys<'k>(&self, batch: &'k [Option<KeyHash>]) -> &'k [Option<KeyHash>] {
-        batch.get(self.keys.clone()).unwrap_or_default()
-    }
-
     /// Returns the limits that apply.
-    pub(super) fn limits(&self) -> &RouteLimits {
+    pub(super) fn limits(&self) -> &'a RouteLimits {
         self.located.limits()
     }
 
-    /// Returns the facts of which keys are made.
-    pub(super) fn facts(&self) -> RequestFacts<'_> {
+    fn facts<'s>(&'s self, batch: &'s [RecordedKey<'_>]) -> RequestFacts<'s> {
         RequestFacts {
-            recorded: &self.recorded,
+            recorded: batch.get(self.recorded.clone()).unwrap_or_default(),
             hits: self.hits,
             reserves: &self.reserves,
             ..self.located.facts(KnownBody::Unread, self.now)

@@ -6,7 +6,7 @@ use sluicegate_limiter::{KeyHash, Timestamp};
 use super::in_flight::RequestsInFlight;
 use super::key_text::key_text;
 use super::limit_counts::{CountedDecision, LimitTally};
-use super::prepare::{LocatedRequest, PreparedRequest};
+use super::prepare::{BatchKeys, LocatedRequest};
 use super::route_decisions::RouteDecisions;
 use crate::admission::{AdmissionReport, LimitEvent, LimitNote, RequestFacts};
 use crate::config::rules::Name;
@@ -29,11 +29,8 @@ pub(super) struct RouteTally {
 
 impl RouteTallies {
     /// Fetches the counts of the keys of a request.
-    pub(super) fn fetch(&self, request: &PreparedRequest<'_>, keys: &[Option<KeyHash>]) {
-        let PreparedRequest::Located(request) = request else {
-            return;
-        };
-        let keys = request.keys(keys).iter();
+    pub(super) fn fetch(&self, request: &LocatedRequest<'_>, keys: &BatchKeys<'_>) {
+        let keys = keys.of_limits(request).iter();
         for (key, index) in keys.zip(self.indexes(request.route)) {
             if let (Some(key), Some((_, counts))) = (key, self.limits.get(*index)) {
                 counts.keys.fetch(key.bits());
