@@ -78,6 +78,10 @@ end() { # PID
 
 http1() { wrk -t1 -c32 -d"$@" >/dev/null; }
 http2() { h2load -c8 -m16 -D"$@" >/dev/null; }
+replay() { # FORMAT
+    awk -f packaging/guided/access_log.awk -v lines=200000 -v keys=20000 -v format="$1" >"$dir/replayed"
+    "$counting/sluicegate" replay "$dir/replayed" --config "$dir/gateway.toml" >/dev/null 2>&1
+}
 
 train() {
     local name file body clear tls gateway
@@ -108,6 +112,8 @@ train() {
     http2 2 "$tls/auth/sendOTP"
     http2 1 "$clear/"
     end "$gateway"
+    replay combined
+    replay sluicegate
     if [ "$bare" = yes ]; then
         start bare any "$bare_port" "$counting/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
         http1 8s "http://127.0.0.1:$bare_port/"
