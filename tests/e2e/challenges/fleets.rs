@@ -17,12 +17,12 @@ async fn status_at(gateway: &Gateway, cookie: &str) -> u16 {
     gateway.send(asked).await.status
 }
 
-/// Two gateways with one signing key, whose limit counts in `store`.
+/// Two gateways with one signing key, connected to `store`, in which their limit counts. It has time to answer on a busy machine.
 async fn fleet(store: &Redis, mode: &str) -> [Gateway; 2] {
     let action = "action = \"challenge\"";
     let rules = PAGES.replace(action, &format!("{action}\nstore = \"{mode}\""));
     let rules = format!(
-        "{rules}[store]\nurl = \"{}\"\n[challenge]\nkey_file = \"../challenge.key\"\n",
+        "{rules}[store]\nurl = \"{}\"\ntimeout = \"5s\"\n[challenge]\nkey_file = \"../challenge.key\"\n",
         store.url()
     );
     let start = || {
@@ -31,7 +31,15 @@ async fn fleet(store: &Redis, mode: &str) -> [Gateway; 2] {
             .rules(&rules)
             .start()
     };
-    [start().await, start().await]
+    let gateways = [start().await, start().await];
+    for gateway in &gateways {
+        eventually("the gateway is connected", async || {
+            let status = gateway.status().await;
+            (status["store"]["servers"][0]["state"] == "connected").then_some(())
+        })
+        .await;
+    }
+    gateways
 }
 
 #[tokio::test]
