@@ -346,7 +346,10 @@ proptest! {
 
     #[test]
     fn the_normal_form_is_what_lists_make_of_it(path in "(/(a|b|\\.\\.|%2e%2E|\\.|%2fa|b%5C|a;b|;|\\.;x)?){1,6}") {
-        let normal = NormalPath::parse(&path).unwrap();
+        let parsed = NormalPath::parse(&path);
+        // A path that can be read in too many ways is rejected.
+        prop_assume!(!matches!(parsed, Err(PathError::Manifold)));
+        let normal = parsed.unwrap();
         prop_assert_eq!(normal.as_str(), read(&path, false, false));
     }
 
