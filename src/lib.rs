@@ -37,7 +37,6 @@ pub mod cache;
 pub use sluicegate_config as config;
 pub mod explain;
 pub mod failure;
-mod field_lookup;
 mod http_date;
 mod in_force;
 pub mod load;

@@ -9,9 +9,10 @@ mod named_fields;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use sluicegate_base::crawler::CrawlerRegistry;
 use sluicegate_base::geo::GeoDatabases;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Seed, Timestamp};
 
 use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, RouteLimits};
@@ -147,7 +148,7 @@ impl ActiveRoute {
         &self,
         rejection: &LimitRejection,
         report: Option<&AdmissionReport>,
-        headers: &HeaderMap,
+        headers: &ReceivedFields,
         request_id: RequestId,
         scheme: UrlScheme,
     ) -> RefusalResponse {

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value as Json;
 use sluicegate::admission::{BodyKind, KnownBody, RequestFacts, body_kind, normal_value};
@@ -20,6 +20,7 @@ use sluicegate_base::bounds::{BODY_KEY_BYTES, KEY_VALUE_BYTES, POINTER_STEPS};
 use sluicegate::client::PeerTrust;
 use sluicegate_base::crawler::{ClientCrawler, CrawlerRequest, CrawlerRegistry};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate::config::rules::{Pointer, ValuePart, ValueSource};
 use sluicegate::rejection::MissingReason;
@@ -42,7 +43,7 @@ fn run(bytes: &[u8]) -> Option<()> {
         "form" => (ValueSource::Form(Arc::from(name)), BodyKind::Form),
         _ => return None,
     };
-    let mut headers = HeaderMap::new();
+    let mut headers = ReceivedFields::new();
     headers.insert(CONTENT_TYPE, content_type);
     let found = find(&source, &headers, KnownBody::Whole(body));
 
@@ -82,7 +83,7 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 type Found = Result<Vec<u8>, MissingReason>;
 
-fn find(source: &ValueSource, headers: &HeaderMap, body: KnownBody<'_>) -> Found {
+fn find(source: &ValueSource, headers: &ReceivedFields, body: KnownBody<'_>) -> Found {
     let part = ValuePart {
         source: source.clone(),
         normalizers: Vec::new(),

@@ -8,11 +8,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate_base::bounds::{FORWARDED_BYTES, FORWARDED_ELEMENTS, FORWARDED_NODE_BYTES};
 use sluicegate_base::crawler::SignedHosts;
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 use sluicegate::client::{ClientAddress, AddressSource, identify};
 use sluicegate::config::rules::{ClientRules, ForwardedSource, ListUse};
 
@@ -31,7 +32,7 @@ fn run(bytes: &[u8]) -> Option<()> {
     };
     let peer: IpAddr = said.next()?.parse().ok()?;
     let trusted: Vec<IpNet> = said.map_while(|block| block.parse().ok()).collect();
-    let mut headers = HeaderMap::new();
+    let mut headers = ReceivedFields::new();
     for line in lines {
         if let Ok(value) = HeaderValue::from_bytes(line) {
             headers.append(HeaderName::from_static(name), value);
@@ -48,9 +49,8 @@ fn run(bytes: &[u8]) -> Option<()> {
     };
     let found = identify(peer, &headers, &rules);
     let fields: Vec<&[u8]> = headers
-        .get_all(name)
-        .iter()
-        .map(HeaderValue::as_bytes)
+        .get_all(HeaderName::from_static(name))
+        .map(FieldValue::as_bytes)
         .collect();
     assert_eq!(found, model(peer, &fields, &rules));
     Some(())

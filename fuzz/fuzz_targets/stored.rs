@@ -14,6 +14,7 @@ use sluicegate::cache::freshness::{CacheAudience, BodyState, OriginResponse, lif
 use sluicegate::cache::vary;
 use sluicegate::cache::request_directives::{StoredUse, FreshnessLeft, StoredAge, RequestCacheControl};
 use sluicegate::config::rules::{CookieMeaning, RouteCacheRules, ClientNoCache};
+use sluicegate_base::received::ReceivedFields;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(60);
 const LARGEST: usize = 1 << 20;
@@ -25,7 +26,8 @@ fuzz_target!(|case: &str| {
         return;
     };
     let (answer, request) = (fields(answer), fields(request));
-    let asker = CacheAudience::of(&request, CookieMeaning::Personal);
+    let asked = ReceivedFields::from(request.clone());
+    let asker = CacheAudience::of(&asked, CookieMeaning::Personal);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
     let given = OriginResponse {
         status,
@@ -57,8 +59,8 @@ fuzz_target!(|case: &str| {
     }
 
     // Blanks around the members of a list mean nothing; another value of a field that is named does.
-    let variance = vary::variance(&answer, &request);
-    assert_eq!(variance, vary::variance(&answer, &spaced(&request)));
+    let variance = vary::variance(&answer, &asked);
+    assert_eq!(variance, vary::variance(&answer, &spaced(&request).into()));
     let codes = answer.contains_key("content-encoding");
     if vary::names(&answer).next().is_none() && !codes {
         assert_eq!(variance, None);
@@ -66,10 +68,10 @@ fuzz_target!(|case: &str| {
     if codes && !request.contains_key(ACCEPT_ENCODING) {
         let mut other = request.clone();
         other.insert(ACCEPT_ENCODING, HeaderValue::from_static("br"));
-        assert_ne!(variance, vary::variance(&answer, &other));
+        assert_ne!(variance, vary::variance(&answer, &other.into()));
     }
 
-    let wish = RequestCacheControl::of(&request, ClientNoCache::Granted);
+    let wish = RequestCacheControl::of(&asked, ClientNoCache::Granted);
     let stored = StoredAge {
         age: Duration::from_secs(100),
         freshness: FreshnessLeft::Over(Duration::from_secs(40)),
@@ -80,7 +82,7 @@ fuzz_target!(|case: &str| {
         StoredUse::Enough,
         "a client overrules the origin"
     );
-    let ignored = RequestCacheControl::of(&request, ClientNoCache::Ignored);
+    let ignored = RequestCacheControl::of(&asked, ClientNoCache::Ignored);
     assert!(!ignored.forbids_storing() && !ignored.is_strict());
 });
 

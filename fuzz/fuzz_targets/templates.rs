@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use http::header::COOKIE;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sluicegate::admission::{Admission, KeySeed, KnownBody, RouteLimits, admit};
 use sluicegate::client::ConnectionPeer;
@@ -20,6 +20,7 @@ use sluicegate::rejection::{MissingKeys, Rejection, RejectionReason};
 use sluicegate::route;
 use sluicegate::snapshot::Snapshot;
 use sluicegate::state::CounterStorage;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Seed, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -32,7 +33,7 @@ fn run(text: &str) -> Option<()> {
     let (method, target) = lines.next()?.split_once(' ')?;
     let method = Method::from_bytes(method.as_bytes()).ok()?;
     let mut mask = Mask(lines.next()?.bytes());
-    let (mut headers, mut other_headers) = (HeaderMap::new(), HeaderMap::new());
+    let (mut headers, mut other_headers) = (ReceivedFields::new(), ReceivedFields::new());
     for line in lines {
         let (name, value) = line.split_once(':')?;
         let name = HeaderName::try_from(name).ok()?;

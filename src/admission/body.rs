@@ -13,8 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, Method};
+use http::{HeaderName, Method};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use sluicegate_base::received::ReceivedFields;
 
 use super::multipart;
 use super::value::{self, Value};
@@ -49,7 +50,7 @@ pub enum BodyKind {
 ///
 /// # Errors
 /// The reason why nothing is read from it.
-pub fn reading(headers: &HeaderMap) -> Result<BodyKind, MissingReason> {
+pub fn reading(headers: &ReceivedFields) -> Result<BodyKind, MissingReason> {
     match only(headers, CONTENT_ENCODING)? {
         None => {}
         Some(coding) if coding.eq_ignore_ascii_case("identity") => {}
@@ -79,7 +80,7 @@ pub fn reading(headers: &HeaderMap) -> Result<BodyKind, MissingReason> {
 
 /// Returns whether keys read a body with this head: one of a kind, or one without a type that some origins take for a form.
 #[must_use]
-pub fn is_read(method: &Method, headers: &HeaderMap) -> bool {
+pub fn is_read(method: &Method, headers: &ReceivedFields) -> bool {
     match reading(headers) {
         Ok(_) => true,
         Err(why) => why == MissingReason::OtherType && is_untyped_form(method, headers),
@@ -87,13 +88,13 @@ pub fn is_read(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Returns whether Rack, and `cgi.FieldStorage` of Python, read the body as a form because no type is declared.
-fn is_untyped_form(method: &Method, headers: &HeaderMap) -> bool {
-    let mut types = headers.get_all(CONTENT_TYPE).into_iter();
+fn is_untyped_form(method: &Method, headers: &ReceivedFields) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE);
     method == Method::POST && types.all(|field| field.as_bytes().trim_ascii().is_empty())
 }
 
-fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, MissingReason> {
-    let mut fields = headers.get_all(name).into_iter();
+fn only(headers: &ReceivedFields, name: HeaderName) -> Result<Option<&str>, MissingReason> {
+    let mut fields = headers.get_all(name);
     let (first, second) = (fields.next(), fields.next());
     match (first.map(|field| field.to_str()), second) {
         (None, _) => Ok(None),
@@ -106,7 +107,7 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, MissingRe
 fn bytes<'a>(
     body: KnownBody<'a>,
     kinds: &[BodyKind],
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
 ) -> Result<(&'a [u8], BodyKind), MissingReason> {
     match body {
         KnownBody::Whole([]) => return Err(MissingReason::Absent),
@@ -128,7 +129,7 @@ fn bytes<'a>(
 /// Returns the parameter `name` of a form.
 pub(super) fn form<'a>(
     body: KnownBody<'a>,
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     name: &str,
 ) -> Result<Value<'a>, MissingReason> {
     match bytes(body, &[BodyKind::Form, BodyKind::Multipart], headers)? {
@@ -144,7 +145,7 @@ pub(super) fn form<'a>(
 pub(super) fn merged<'a>(
     body: KnownBody<'a>,
     method: &Method,
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     name: &str,
 ) -> Result<Value<'a>, MissingReason> {
     if matches!(body, KnownBody::Unread | KnownBody::Whole([])) {
@@ -169,8 +170,8 @@ pub(super) fn merged<'a>(
 
 /// Returns whether some framework reads parameters from a body of this type: Laravel does wherever it finds `/json` or `+json`, and Rails
 /// for `text/x-json` and `application/jsonrequest`.
-fn may_be_merged(headers: &HeaderMap) -> bool {
-    let mut types = headers.get_all(CONTENT_TYPE).into_iter();
+fn may_be_merged(headers: &ReceivedFields) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE);
     types.any(|field| {
         let lower = field.as_bytes().to_ascii_lowercase();
         lower
@@ -183,7 +184,7 @@ fn may_be_merged(headers: &HeaderMap) -> bool {
 /// Returns the value to which `pointer` leads in JSON.
 pub(super) fn json<'a>(
     body: KnownBody<'a>,
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     pointer: &Pointer,
 ) -> Result<Value<'a>, MissingReason> {
     let (bytes, _) = bytes(body, &[BodyKind::Json], headers)?;
@@ -337,7 +338,7 @@ mod tests {
     use super::*;
 
     fn at(steps: &[&str], text: &[u8]) -> Result<String, MissingReason> {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let pointer = Pointer(steps.iter().map(|step| Arc::from(*step)).collect());
         json(KnownBody::Whole(text), &headers, &pointer)

@@ -6,16 +6,19 @@
 
 use std::borrow::Cow;
 
-use http::HeaderMap;
 use http::header::COOKIE;
 use serde_json::Value as Json;
+use sluicegate_base::received::ReceivedFields;
 
 use super::alias::{NameMatch, Wanted};
 use super::value::{PlusMeaning, Value, agreed, cut_at, decode};
 use crate::rejection::MissingReason;
 
 /// Returns the value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
-pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, MissingReason> {
+pub(super) fn find<'a>(
+    headers: &'a ReceivedFields,
+    name: &str,
+) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
     let mut found = Err(MissingReason::Absent);
     for field in headers.get_all(COOKIE) {
@@ -44,7 +47,10 @@ pub(super) fn find<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, 
 }
 
 /// Returns the value for an origin that looks for a parameter among the cookies too. Such origins split at `;` alone.
-pub(super) fn merged<'a>(headers: &'a HeaderMap, name: &str) -> Result<Value<'a>, MissingReason> {
+pub(super) fn merged<'a>(
+    headers: &'a ReceivedFields,
+    name: &str,
+) -> Result<Value<'a>, MissingReason> {
     let wanted = Wanted::new(name);
     let mut found = Err(MissingReason::Absent);
     for field in headers.get_all(COOKIE) {
@@ -163,7 +169,7 @@ mod tests {
     use super::*;
 
     fn cookie(fields: &[&[u8]]) -> Result<String, MissingReason> {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         for field in fields {
             let field = HeaderValue::from_bytes(field).expect("a field");
             headers.append(COOKIE, field);

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-use http::{HeaderMap, Method};
+use http::Method;
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::crawler::ClientCrawler;
 use sluicegate_base::geo::ClientPlace;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
 use super::body::KnownBody;
@@ -40,7 +41,7 @@ pub struct RequestFacts<'a> {
     /// The method.
     pub method: &'a Method,
     /// The fields.
-    pub headers: &'a HeaderMap,
+    pub headers: &'a ReceivedFields,
     /// The text behind the first `?` of the target, as sent.
     pub query: &'a str,
     /// The route's pattern, whose parameters are parts of keys.
@@ -233,7 +234,7 @@ mod tests {
         client: &'static str,
         path: &'static str,
         method: Method,
-        headers: HeaderMap,
+        headers: ReceivedFields,
     }
 
     impl Default for Example {
@@ -242,7 +243,7 @@ mod tests {
                 client: "192.0.2.1",
                 path: "/",
                 method: Method::GET,
-                headers: HeaderMap::new(),
+                headers: ReceivedFields::new(),
             }
         }
     }
@@ -353,7 +354,7 @@ mod tests {
             client: "2001:db8::1",
             path: "/b",
             method: Method::PUT,
-            headers: HeaderMap::new(),
+            headers: ReceivedFields::new(),
         };
         let global = || vec![KeyPart::Global];
         assert_eq!(Example::default().key(global()), other.key(global()));

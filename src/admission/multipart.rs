@@ -9,9 +9,9 @@
 
 use std::borrow::Cow;
 
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use memchr::memmem;
+use sluicegate_base::received::ReceivedFields;
 
 use super::alias::{NameMatch, Wanted};
 use super::value::{PlusMeaning, Value, agreed, cut_at, decode};
@@ -31,7 +31,7 @@ struct FormPart<'a> {
 /// Returns the value of the field `name` of a form with these headers.
 pub(super) fn find<'a>(
     body: &'a [u8],
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     name: &str,
 ) -> Result<Value<'a>, MissingReason> {
     let content_type = headers.get(CONTENT_TYPE).map(|field| field.as_bytes());
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     fn asked(content_type: &str, body: &[u8]) -> Result<String, MissingReason> {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).unwrap());
         find(body, &headers, "phone").map(|value| String::from_utf8_lossy(&value).into_owned())
     }

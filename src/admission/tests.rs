@@ -7,6 +7,7 @@ use sluicegate_base::clock;
 use sluicegate_base::crawler::{ClientCrawler, CrawlerRegistry, CrawlerRequest};
 use sluicegate_base::geo::{ClientPlace, GeoDatabases};
 use sluicegate_base::jwt::PresentedToken;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Cost, KeyHash, Timestamp};
 
 use super::*;
@@ -24,7 +25,7 @@ struct Bench {
     limits: Vec<Arc<ActiveLimit>>,
     route: RouteLimits,
     seed: KeySeed,
-    headers: HeaderMap,
+    headers: ReceivedFields,
     hop: PeerTrust,
     now: Timestamp,
 }
@@ -85,7 +86,7 @@ impl Bench {
             limits,
             route,
             seed,
-            headers: HeaderMap::new(),
+            headers: ReceivedFields::new(),
             hop: PeerTrust::Stranger,
             now,
         }

@@ -32,7 +32,7 @@ pub(super) fn find<'a>(
 ) -> Result<Value<'a>, MissingReason> {
     let value = match source {
         ValueSource::Header(name) => {
-            let fields = facts.headers.get_all(name).into_iter();
+            let fields = facts.headers.get_all(name);
             only(fields.map(|field| Cow::Borrowed(field.as_bytes().trim_ascii())))
         }
         ValueSource::Cookie(name) => cookie::find(facts.headers, name),

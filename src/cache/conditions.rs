@@ -8,6 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use pingora::protocols::http::conditional_filter::weak_validate_etag;
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 /// Fields that describe content, which a 304 has none of: RFC 9110 §15.4.5.
 pub const NOT_IN_304: [HeaderName; 5] = [
@@ -20,7 +21,7 @@ pub const NOT_IN_304: [HeaderName; 5] = [
 
 /// Returns whether the client of a GET or HEAD has the response already: RFC 9110 §13.2.2, steps 3 and 4. Only a 200 is confirmed.
 #[must_use]
-pub fn is_unchanged(request: &HeaderMap, status: StatusCode, response: &HeaderMap) -> bool {
+pub fn is_unchanged(request: &ReceivedFields, status: StatusCode, response: &HeaderMap) -> bool {
     if status != StatusCode::OK {
         return false;
     }
@@ -28,14 +29,14 @@ pub fn is_unchanged(request: &HeaderMap, status: StatusCode, response: &HeaderMa
         let Some(tag) = response.get(ETAG) else {
             return false;
         };
-        let mut known = request.get_all(IF_NONE_MATCH).iter();
+        let mut known = request.get_all(IF_NONE_MATCH);
         return known.any(|known| weak_validate_etag(known.as_bytes(), tag.as_bytes()));
     }
-    let date = |fields: &HeaderMap, name: &HeaderName| -> Option<SystemTime> {
-        httpdate::parse_http_date(fields.get(name)?.to_str().ok()?).ok()
+    let date = |field: Option<FieldValue<'_>>| -> Option<SystemTime> {
+        httpdate::parse_http_date(field?.to_str().ok()?).ok()
     };
-    let since = date(request, &IF_MODIFIED_SINCE);
-    let modified = date(response, &LAST_MODIFIED);
+    let since = date(request.get(IF_MODIFIED_SINCE));
+    let modified = date(response.get(LAST_MODIFIED).map(FieldValue::from));
     since
         .zip(modified)
         .is_some_and(|(since, modified)| since >= modified)
@@ -78,7 +79,7 @@ mod tests {
             (&[(IF_MODIFIED_SINCE, "yesterday")][..], false),
             (&[][..], false),
         ] {
-            let request = fields(request);
+            let request = fields(request).into();
             let found = is_unchanged(&request, StatusCode::OK, &response);
             assert_eq!(found, unchanged, "{request:?}");
             assert!(!is_unchanged(&request, StatusCode::NOT_FOUND, &response));

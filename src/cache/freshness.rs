@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use pingora::Result;
 use pingora::cache::NoCacheReason;
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
+use sluicegate_base::received::ReceivedFields;
 
 use super::vary;
 use crate::challenge::has_site_cookies;
@@ -36,7 +37,7 @@ pub enum CacheAudience {
 impl CacheAudience {
     /// Returns the audience of a request with these fields.
     #[must_use]
-    pub fn of(fields: &HeaderMap, cookies: CookieMeaning) -> Self {
+    pub fn of(fields: &ReceivedFields, cookies: CookieMeaning) -> Self {
         if fields.contains_key(AUTHORIZATION) {
             Self::Authorised
         } else if cookies == CookieMeaning::Personal && has_site_cookies(fields) {

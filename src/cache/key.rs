@@ -14,8 +14,8 @@
 //! The text begins with the URL, so that a purge by URL or prefix compares its beginning. Parts end in a zero byte, which none
 //! of them can contain.
 
-use http::HeaderMap;
 use http::HeaderName;
+use sluicegate_base::received::ReceivedFields;
 
 use crate::url_scheme::UrlScheme;
 
@@ -62,7 +62,7 @@ fn default_port(scheme: UrlScheme) -> &'static str {
 pub fn key<'n>(
     url: &CacheUrl<'_>,
     route: &str,
-    fields: &HeaderMap,
+    fields: &ReceivedFields,
     names: impl IntoIterator<Item = &'n HeaderName>,
 ) -> Vec<u8> {
     let mut text = url.text();
@@ -70,7 +70,7 @@ pub fn key<'n>(
     text.extend_from_slice(route.as_bytes());
     text.push(0);
     for name in names {
-        let mut lines = fields.get_all(name).iter().peekable();
+        let mut lines = fields.get_all(name).peekable();
         if lines.peek().is_none() {
             continue;
         }
@@ -129,7 +129,7 @@ mod tests {
         };
         let name = HeaderName::from_static("x-lang");
         let with = |value: Option<&'static str>| {
-            let mut fields = HeaderMap::new();
+            let mut fields = ReceivedFields::new();
             if let Some(value) = value {
                 fields.insert(&name, HeaderValue::from_static(value));
             }
@@ -139,7 +139,7 @@ mod tests {
             with(None),
             with(Some("")),
             with(Some("de")),
-            key(&url, "s", &HeaderMap::new(), []),
+            key(&url, "s", &ReceivedFields::new(), []),
         ];
         for (at, one) in keys.iter().enumerate() {
             assert_eq!(url_of(one), b"http://a.test/");

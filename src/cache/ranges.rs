@@ -11,6 +11,7 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 use sluicegate_base::bounds;
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 /// The ranges that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub enum RequestedRanges {
 /// Returns the ranges that a request with this method and these fields asks for, of a response with `status` and a body of `length` bytes.
 #[must_use]
 pub fn requested(
-    (method, request): (&Method, &HeaderMap),
+    (method, request): (&Method, &ReceivedFields),
     (status, response): (StatusCode, &HeaderMap),
     length: u64,
 ) -> RequestedRanges {
@@ -34,7 +35,7 @@ pub fn requested(
     if *method != Method::GET || status != StatusCode::OK {
         return RequestedRanges::Whole;
     }
-    let mut lines = request.get_all(RANGE).iter();
+    let mut lines = request.get_all(RANGE);
     let (Some(line), None) = (lines.next(), lines.next()) else {
         return RequestedRanges::Whole;
     };
@@ -48,7 +49,7 @@ pub fn requested(
 }
 
 /// Returns whether `If-Range` names this response, RFC 9110 §13.1.5. A weak tag names none.
-fn is_same(validator: &HeaderValue, response: &HeaderMap) -> bool {
+fn is_same(validator: FieldValue<'_>, response: &HeaderMap) -> bool {
     let bytes = validator.as_bytes();
     if bytes.starts_with(b"W/") {
         return false;
@@ -58,7 +59,7 @@ fn is_same(validator: &HeaderValue, response: &HeaderMap) -> bool {
     } else {
         LAST_MODIFIED
     };
-    response.get(own) == Some(validator)
+    response.get(own).map(FieldValue::from) == Some(validator)
 }
 
 /// Parses `bytes=0-3,8-,-2`; `None` where it is malformed, or not honored.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::{CACHE_CONTROL, PRAGMA};
 use pingora::cache::cache_control::{CacheControl, DirectiveKey};
+use sluicegate_base::received::ReceivedFields;
 
 use crate::config::rules::ClientNoCache;
 
@@ -75,11 +75,12 @@ pub enum StoredUse {
 impl RequestCacheControl {
     /// Reads the directives of a request, if the route honors them. `only-if-cached` is always honored: it costs the origin nothing.
     #[must_use]
-    pub fn of(fields: &HeaderMap, wishes: ClientNoCache) -> Self {
-        let control = CacheControl::from_headers_named(CACHE_CONTROL.as_str(), fields);
+    pub fn of(fields: &ReceivedFields, wishes: ClientNoCache) -> Self {
+        let lines = fields.map_of(&CACHE_CONTROL);
+        let control = CacheControl::from_headers_named(CACHE_CONTROL.as_str(), &lines);
         let Some(control) = control else {
             // RFC 9111 §5.4: it means no-cache where there is no Cache-Control.
-            let pragma = fields.get_all(PRAGMA).iter().any(|line| {
+            let pragma = fields.get_all(PRAGMA).any(|line| {
                 let words = line.as_bytes().split(|byte| *byte == b',');
                 let mut words = words.map(<[u8]>::trim_ascii);
                 words.any(|word| word.eq_ignore_ascii_case(b"no-cache"))
@@ -173,7 +174,7 @@ mod tests {
     use http::HeaderValue;
 
     fn wish(control: &'static str) -> RequestCacheControl {
-        let mut fields = HeaderMap::new();
+        let mut fields = ReceivedFields::new();
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(control));
         RequestCacheControl::of(&fields, ClientNoCache::Granted)
     }
@@ -221,12 +222,12 @@ mod tests {
     /// wishes under both settings.
     #[test]
     fn directives_can_be_ignored() {
-        let mut fields = HeaderMap::new();
+        let mut fields = ReceivedFields::new();
         let strict = "no-cache, no-store, max-age=0, only-if-cached";
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(strict));
         let ignored = RequestCacheControl::of(&fields, ClientNoCache::Ignored);
         assert!(!ignored.is_strict() && !ignored.forbids_storing() && ignored.forbids_asking());
-        let mut pragma = HeaderMap::new();
+        let mut pragma = ReceivedFields::new();
         pragma.insert(PRAGMA, HeaderValue::from_static("x, No-Cache"));
         assert!(RequestCacheControl::of(&pragma, ClientNoCache::Granted).is_strict());
         assert!(!RequestCacheControl::of(&pragma, ClientNoCache::Ignored).is_strict());

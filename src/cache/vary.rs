@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName};
 use pingora::cache::VarianceBuilder;
 use pingora::cache::key::HashBinary;
 use sluicegate_base::bounds;
+use sluicegate_base::received::ReceivedFields;
 
 /// The names in `Vary`, in lower case.
 pub fn names(answer: &HeaderMap) -> impl Iterator<Item = HeaderName> {
@@ -28,7 +29,7 @@ pub fn is_of_everything(answer: &HeaderMap) -> bool {
 
 /// Returns the hash of the fields that a request must share with the one that got `answer`; `None` where the key suffices.
 #[must_use]
-pub fn variance(answer: &HeaderMap, request: &HeaderMap) -> Option<HashBinary> {
+pub fn variance(answer: &HeaderMap, request: &ReceivedFields) -> Option<HashBinary> {
     let coded = answer.contains_key(CONTENT_ENCODING);
     let unsaid = coded.then_some(ACCEPT_ENCODING);
     let mut differs = VarianceBuilder::new();
@@ -73,7 +74,8 @@ mod tests {
     #[test]
     fn requests_share_what_does_not_differ_between_them() {
         let answer = fields(&[("vary", "Accept-Language, x-b")]);
-        let of = |request: &[(&'static str, &'static str)]| variance(&answer, &fields(request));
+        let of =
+            |request: &[(&'static str, &'static str)]| variance(&answer, &fields(request).into());
         let german = of(&[("accept-language", "de,en"), ("accept", "a")]);
         assert_eq!(
             german,
@@ -82,14 +84,18 @@ mod tests {
         assert_ne!(german, of(&[("accept-language", "en,de")]));
         assert_ne!(of(&[]), of(&[("x-b", "")]));
         assert_ne!(of(&[("x-b", "1")]), of(&[("accept-language", "1")]));
-        assert_eq!(variance(&fields(&[]), &fields(&[("x-b", "1")])), None);
+        assert_eq!(
+            variance(&fields(&[]), &fields(&[("x-b", "1")]).into()),
+            None
+        );
     }
 
     /// Goal: no client gets a coding that it did not ask for. Method: a compressed answer that does not name `Accept-Encoding`.
     #[test]
     fn a_coded_answer_differs_by_accept_encoding_whatever_it_says() {
         let answer = fields(&[("content-encoding", "gzip")]);
-        let of = |request: &[(&'static str, &'static str)]| variance(&answer, &fields(request));
+        let of =
+            |request: &[(&'static str, &'static str)]| variance(&answer, &fields(request).into());
         assert_ne!(of(&[("accept-encoding", "gzip")]), of(&[]));
     }
 

@@ -3,9 +3,10 @@
 //! A page that comes where an image, a script, JSON or a file is expected breaks what it was to protect. So everything that does not ask
 //! for a document by its own words is rejected as always.
 
+use http::Method;
 use http::header::{ACCEPT, HeaderName, REFERER, UPGRADE};
-use http::{HeaderMap, Method};
 use sluicegate_base::bounds;
+use sluicegate_base::received::ReceivedFields;
 
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const X_REQUESTED_WITH: HeaderName = HeaderName::from_static("x-requested-with");
@@ -37,7 +38,7 @@ pub enum PageVisit {
 impl PageAudience {
     /// Returns the audience of a request with this head, for the target `path`, normalized, and `query`.
     #[must_use]
-    pub fn of(method: &Method, headers: &HeaderMap, path: &str, query: &str) -> Self {
+    pub fn of(method: &Method, headers: &ReceivedFields, path: &str, query: &str) -> Self {
         let destination = headers.get(SEC_FETCH_DEST);
         let is_document = *method == Method::GET
             && destination.is_none_or(|destination| destination == "document")
@@ -55,7 +56,7 @@ impl PageAudience {
     }
 }
 
-fn is_prefetch(headers: &HeaderMap) -> bool {
+fn is_prefetch(headers: &ReceivedFields) -> bool {
     PURPOSES.iter().any(|name| {
         let value = headers.get(name).map(|value| value.as_bytes());
         value.is_some_and(|value| value.starts_with(b"prefetch") || value.starts_with(b"preview"))
@@ -63,8 +64,8 @@ fn is_prefetch(headers: &HeaderMap) -> bool {
 }
 
 /// Returns whether `Accept` names HTML, and no JSON. A wildcard names neither: programs send it.
-fn wants_html(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(ACCEPT).iter();
+fn wants_html(headers: &ReceivedFields) -> bool {
+    let lines = headers.get_all(ACCEPT);
     let lines = lines.filter_map(|line| line.to_str().ok());
     let ranges = lines
         .flat_map(|line| line.split(','))
@@ -85,7 +86,7 @@ fn wants_html(headers: &HeaderMap) -> bool {
 }
 
 /// Returns whether `Referer` is this target.
-fn came_from(headers: &HeaderMap, path: &str, query: &str) -> bool {
+fn came_from(headers: &ReceivedFields, path: &str, query: &str) -> bool {
     let referer = headers.get(REFERER).and_then(|value| value.to_str().ok());
     let Some((_, rest)) = referer.and_then(|referer| referer.split_once("://")) else {
         return false;
@@ -104,7 +105,7 @@ mod tests {
     const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
     fn audience(method: Method, fields: &[(&'static str, &'static str)]) -> PageAudience {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }

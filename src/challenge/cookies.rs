@@ -1,7 +1,7 @@
 //! Owns the names of the cookies of challenges, by which other stages tell them from those of the site.
 
-use http::HeaderMap;
 use http::header::COOKIE;
+use sluicegate_base::received::ReceivedFields;
 
 /// The beginning of the cookie that the script of a page writes.
 pub(super) const WORK: &str = "sluicegate-work-";
@@ -10,8 +10,8 @@ pub(super) const WAIT: &str = "sluicegate-wait-";
 
 /// Returns whether a request with these fields carries cookies of the site: others than those of challenges, which no origin reads.
 #[must_use]
-pub fn has_site_cookies(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(COOKIE).iter();
+pub fn has_site_cookies(headers: &ReceivedFields) -> bool {
+    let lines = headers.get_all(COOKIE);
     let mut pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
     pairs.any(|pair| {
         let pair = pair.trim_ascii();
@@ -39,10 +39,10 @@ mod tests {
             ("sluicegate-work-pages-a=x.1; sid=1", true),
             ("sluicegate-server=1", true),
         ] {
-            let mut headers = HeaderMap::new();
+            let mut headers = ReceivedFields::new();
             headers.append(COOKIE, HeaderValue::from_static(line));
             assert_eq!(has_site_cookies(&headers), has, "{line}");
         }
-        assert!(!has_site_cookies(&HeaderMap::new()));
+        assert!(!has_site_cookies(&ReceivedFields::new()));
     }
 }

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
 use http::header::COOKIE;
 use ring::digest::{SHA256, digest};
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
 use super::active::ActiveChallenge;
@@ -83,7 +83,7 @@ impl ActiveChallenge {
     #[must_use]
     pub fn presented(
         &self,
-        headers: &HeaderMap,
+        headers: &ReceivedFields,
         binding: impl Fn(Seed) -> Option<KeyHash>,
         now: Timestamp,
     ) -> PresentedSolution {
@@ -185,8 +185,8 @@ fn proves(text: &str, counter: &str, bits: u8) -> bool {
 }
 
 /// Returns the values of the cookies of this name.
-fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
-    let lines = headers.get_all(COOKIE).iter();
+fn cookies<'h>(headers: &'h ReceivedFields, name: &str) -> impl Iterator<Item = &'h str> {
+    let lines = headers.get_all(COOKIE);
     let pairs = lines
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(';'))

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
 use http::header::COOKIE;
-use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use ring::digest::{SHA256, digest};
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_base::secret::Secret;
 use sluicegate_limiter::{KeyHash, Seed, Timestamp};
 
@@ -69,7 +70,7 @@ fn solutions(of: &ActiveChallenge, key: u64, used: u8) -> (String, String, u32) 
 }
 
 fn presented(to: &ActiveChallenge, cookie: &str, key: u64, now: Timestamp) -> PresentedSolution {
-    let mut headers = HeaderMap::new();
+    let mut headers = ReceivedFields::new();
     headers.insert(COOKIE, HeaderValue::from_str(cookie).unwrap());
     to.presented(&headers, hash(key), now)
 }

@@ -6,9 +6,9 @@
 use std::iter::Rev;
 use std::net::IpAddr;
 
-use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue, ValueIter};
+use http::header::HeaderName;
 use sluicegate_base::bounds;
+use sluicegate_base::received::{FieldValues, ReceivedFields};
 
 use super::node;
 
@@ -23,12 +23,12 @@ pub(super) enum QuoteSyntax {
 
 /// Returns the elements of all fields of this name, last field first, each from its right end, within the bounds.
 pub(super) fn elements<'a>(
-    headers: &'a HeaderMap,
+    headers: &'a ReceivedFields,
     name: &HeaderName,
     quotes: QuoteSyntax,
 ) -> ChainElements<'a> {
     ChainElements {
-        fields: headers.get_all(name).iter().rev(),
+        fields: headers.get_all(name).rev(),
         rest: None,
         quotes,
         elements_left: bounds::FORWARDED_ELEMENTS,
@@ -39,7 +39,7 @@ pub(super) fn elements<'a>(
 /// The iterator that [`elements`] returns.
 #[derive(Debug)]
 pub(super) struct ChainElements<'a> {
-    fields: Rev<ValueIter<'a, HeaderValue>>,
+    fields: Rev<FieldValues<'a>>,
     /// The rest of the current field; `None` before the first and between two.
     rest: Option<&'a [u8]>,
     quotes: QuoteSyntax,
@@ -184,6 +184,8 @@ fn is_bare(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn elements_are_cut_at_commas_outside_quotes_from_the_right() {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         headers.append("forwarded", HeaderValue::from_static("a, b=\"x,\\\"y\", c"));
         headers.append("forwarded", HeaderValue::from_static("d"));
         let found: Vec<&[u8]> =
@@ -246,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_looked_at_within_its_bounds() {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         let name = http::header::FORWARDED;
         headers.append(&name, HeaderValue::from_str(&"a,".repeat(10_000)).unwrap());
         assert_eq!(

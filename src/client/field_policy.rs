@@ -17,10 +17,11 @@
 
 use std::net::IpAddr;
 
-use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HOST, HeaderName, HeaderValue};
 use sluicegate_base::proxy_fields::{
     self, NameFilter, OVERRIDES, X_FORWARDED_FOR, X_FORWARDED_PROTO, dashed, is_proxy_field,
 };
+use sluicegate_base::received::{FieldName, ReceivedFields};
 
 use super::{PeerTrust, hop};
 use crate::config::rules::{ClientRules, OverrideFields, TrustedHeader, UnderscoreFields};
@@ -116,20 +117,28 @@ impl FieldPolicy {
 
     /// Reviews the fields of a request that came from `peer`.
     #[must_use]
-    pub fn review(&self, fields: &HeaderMap, peer: IpAddr, client: &ClientRules) -> FieldReview {
+    pub fn review(
+        &self,
+        fields: &ReceivedFields,
+        peer: IpAddr,
+        client: &ClientRules,
+    ) -> FieldReview {
         let mut review = FieldReview::default();
         let mut known_hop = None;
         // Every request has `Host`, whose letters the filter cannot rule out.
-        for name in fields.keys().filter(|name| **name != HOST) {
+        for (name, _) in fields.iter().filter(|(name, _)| *name != HOST) {
             let text = name.as_str();
             let odd = is_odd(text);
             if !odd && !self.odd_is_written && !self.filter.may_hold(text) {
                 continue;
             }
             let hop = *known_hop.get_or_insert_with(|| hop(peer, client));
-            if !self.passes(name, hop, client) {
-                review.remove.push(name.clone());
-            } else if *name == X_FORWARDED_PROTO {
+            if !self.passes(text, hop, client) {
+                // Lines of one name are one field.
+                if !review.remove.iter().any(|removed| name == *removed) {
+                    review.remove.push(name.to_header_name());
+                }
+            } else if name == X_FORWARDED_PROTO && review.scheme.is_none() {
                 scheme(fields, &mut review);
             }
             if hop == PeerTrust::Stranger && claims_to_forward(name, client) {
@@ -139,8 +148,7 @@ impl FieldPolicy {
         review
     }
 
-    fn passes(&self, name: &HeaderName, hop: PeerTrust, client: &ClientRules) -> bool {
-        let text = name.as_str();
+    fn passes(&self, text: &str, hop: PeerTrust, client: &ClientRules) -> bool {
         let is_written = || {
             let found = |written: &HeaderName| written.as_str().cmp(text);
             self.written.binary_search_by(found).is_ok()
@@ -191,24 +199,27 @@ impl FieldPolicy {
 
 /// Returns the names of the fields by which trusted proxies describe the URL, among these fields, which were reviewed; sorted.
 #[must_use]
-pub fn told_about_url(fields: &HeaderMap) -> Vec<HeaderName> {
-    let told = |name: &&HeaderName| proxy_fields::tells_url(name.as_str());
-    let mut names: Vec<HeaderName> = fields.keys().filter(told).cloned().collect();
+pub fn told_about_url(fields: &ReceivedFields) -> Vec<HeaderName> {
+    let names = fields.iter().map(|(name, _)| name);
+    let told = names.filter(|name| proxy_fields::tells_url(name.as_str()));
+    let mut names: Vec<HeaderName> = told.map(FieldName::to_header_name).collect();
     names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    // A name that came twice is there twice.
+    names.dedup();
     names
 }
 
-fn claims_to_forward(name: &HeaderName, client: &ClientRules) -> bool {
-    *name == X_FORWARDED_FOR
-        || *name == http::header::FORWARDED
-        || client.client_ip_header.field_name() == *name
+fn claims_to_forward(name: FieldName<'_>, client: &ClientRules) -> bool {
+    name == X_FORWARDED_FOR
+        || name == http::header::FORWARDED
+        || name == client.client_ip_header.field_name()
 }
 
 /// Reduces the field to one plain scheme. The trusted proxy wrote the last element of a list: those before it may be the
 /// client's.
-fn scheme(fields: &HeaderMap, review: &mut FieldReview) {
+fn scheme(fields: &ReceivedFields, review: &mut FieldReview) {
     const SCHEMES: [&str; 4] = ["http", "https", "ws", "wss"];
-    let mut values = fields.get_all(X_FORWARDED_PROTO).iter();
+    let mut values = fields.get_all(X_FORWARDED_PROTO);
     let Some(last) = values.next_back() else {
         return;
     };
@@ -269,7 +280,7 @@ mod tests {
             defence.underscores,
             written.iter().copied().map(HeaderName::from_static),
         );
-        let mut fields = HeaderMap::new();
+        let mut fields = ReceivedFields::new();
         for name in sent.split_whitespace() {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
             fields.append(name, HeaderValue::from_static("https"));
@@ -282,7 +293,7 @@ mod tests {
         for name in &review.remove {
             fields.remove(name);
         }
-        let mut left: Vec<&str> = fields.keys().map(HeaderName::as_str).collect();
+        let mut left: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
         left.sort_unstable();
         left.join(" ")
     }
@@ -377,19 +388,19 @@ mod tests {
             (&["https\", \"x"], None),
             (&["http", ""], None),
         ] {
-            let mut fields = HeaderMap::new();
+            let mut fields = ReceivedFields::new();
             for value in values {
                 fields.append(X_FORWARDED_PROTO, HeaderValue::from_static(value));
             }
             let mut review = FieldReview::default();
             scheme(&fields, &mut review);
             if !review.remove.is_empty() {
-                fields.remove(X_FORWARDED_PROTO);
+                fields.remove(&X_FORWARDED_PROTO);
             }
             if let Some(scheme) = review.scheme {
                 fields.insert(X_FORWARDED_PROTO, scheme);
             }
-            let left: Vec<_> = fields.get_all(X_FORWARDED_PROTO).iter().collect();
+            let left: Vec<_> = fields.get_all(X_FORWARDED_PROTO).collect();
             assert_eq!(left, Vec::from_iter(said), "{values:?}");
         }
     }

@@ -140,18 +140,18 @@ impl<'l> ListMatch<'l> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
     use sluicegate_base::crawler::{
         CrawlerIdentity, CrawlerRegistry, CrawlerRequest, CrawlerStatus, KnownCrawler, SignedHosts,
         UnverifiedReason,
     };
     use sluicegate_base::geo::{CountryCode, GeoDatabases, GeoPlace};
+    use sluicegate_base::received::ReceivedFields;
 
     use super::*;
 
     fn standing_of<'l>(lists: &'l ClientLists, client: &str, geo: &GeoDatabases) -> ListMatch<'l> {
         let client = client.parse().unwrap();
-        let (crawlers, headers) = (CrawlerRegistry::default(), HeaderMap::new());
+        let (crawlers, headers) = (CrawlerRegistry::default(), ReceivedFields::new());
         let headers = &headers;
         let crawler =
             ClientCrawler::new(&crawlers, CrawlerRequest::without_target(client, headers));
@@ -186,7 +186,7 @@ mod tests {
         let crawler = KnownCrawler::new(identity, &[]).with_ranges([&ranges]);
         let (crawlers, headers) = (
             CrawlerRegistry::new([crawler], SignedHosts::default()),
-            HeaderMap::new(),
+            ReceivedFields::new(),
         );
         let databases = GeoDatabases::default();
         for (client, status, standing) in [

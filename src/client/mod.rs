@@ -34,10 +34,10 @@ mod tls_facts;
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use sluicegate_base::proxy_fields::X_FORWARDED_FOR;
+use sluicegate_base::received::ReceivedFields;
 
 pub use self::certificate::ClientCertificate;
 pub use self::field_policy::{FieldPolicy, FieldReview, told_about_url};
@@ -91,7 +91,7 @@ pub fn hop(peer: IpAddr, rules: &ClientRules) -> PeerTrust {
 /// middle of a chain such an element ends the walk, and the answer is the last hop before it. When every hop is trusted the leftmost is the
 /// client. A single-value header counts only when it occurs once and holds one address.
 #[must_use]
-pub fn identify(peer: IpAddr, headers: &HeaderMap, rules: &ClientRules) -> ClientAddress {
+pub fn identify(peer: IpAddr, headers: &ReceivedFields, rules: &ClientRules) -> ClientAddress {
     let peer = peer.to_canonical();
     let trusted = rules.trusted_proxies.as_slice();
     if !is_trusted(peer, trusted) {
@@ -155,8 +155,8 @@ fn last_hop(hops: impl Iterator<Item = Option<IpAddr>>, trusted: &[IpNet]) -> Op
     reached
 }
 
-fn only_address(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
-    let mut values = headers.get_all(name).iter();
+fn only_address(headers: &ReceivedFields, name: &HeaderName) -> Option<IpAddr> {
+    let mut values = headers.get_all(name);
     let value = values.next()?;
     if values.next().is_some() {
         return None;

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use http::HeaderMap;
+use sluicegate_base::received::ReceivedFields;
 
 use super::{PeerTrust, hop};
 use crate::config::rules::ClientRules;
@@ -16,10 +16,10 @@ use crate::request_id::RequestId;
 #[must_use]
 pub fn given_request_id(
     peer: IpAddr,
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     rules: &ClientRules,
 ) -> Option<RequestId> {
-    let mut given = headers.get_all(rules.request_id.as_ref()?).iter();
+    let mut given = headers.get_all(rules.request_id.as_ref()?);
     // Several are ambiguous.
     let (Some(one), None) = (given.next(), given.next()) else {
         return None;
@@ -52,7 +52,7 @@ mod tests {
             lists: ListUse::default(),
         };
         let given = |peer: &str, values: &[&'static str]| {
-            let mut headers = HeaderMap::new();
+            let mut headers = ReceivedFields::new();
             for value in values {
                 headers.append(&name, HeaderValue::from_static(value));
             }

@@ -3,6 +3,7 @@
 use http::HeaderValue;
 use proptest::prelude::*;
 use sluicegate_base::bounds;
+use sluicegate_base::received::ReceivedFields;
 
 use super::*;
 
@@ -18,8 +19,8 @@ fn rules(trusted: &[&str], forwarded: ForwardedSource) -> ClientRules {
     }
 }
 
-fn headers(name: &str, values: &[&str]) -> HeaderMap {
-    let mut headers = HeaderMap::new();
+fn headers(name: &str, values: &[&str]) -> ReceivedFields {
+    let mut headers = ReceivedFields::new();
     for value in values {
         headers.append(
             HeaderName::try_from(name).unwrap(),
@@ -299,7 +300,7 @@ proptest! {
         syntax in "[for=\"\\\\,;:\\[\\]0-9. ]{0,60}",
     ) {
         let rules = rules(&["0.0.0.0/0", "::/0"], forwarded);
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         for bytes in [&bytes[..], syntax.as_bytes()] {
             if let Ok(value) = HeaderValue::from_bytes(bytes) {
                 headers.append(name, value);
@@ -324,7 +325,7 @@ proptest! {
             ForwardedSource::SingleValue(own),
         ] {
             let rules = rules(&["127.0.0.0/8"], source);
-            let fields = HeaderMap::from_iter(told(client, &rules));
+            let fields = ReceivedFields::from_iter(told(client, &rules));
             let found = identify("127.0.0.1".parse().unwrap(), &fields, &rules);
             prop_assert_eq!(found.address, client);
             prop_assert_eq!(found.source, AddressSource::Forwarded);

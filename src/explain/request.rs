@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use http::{HeaderName, HeaderValue, Method, Uri};
 use serde::Serialize;
 use sluicegate_base::clock;
 use sluicegate_base::crawler::{
@@ -16,6 +16,7 @@ use sluicegate_base::geo::{ClientPlace, GeoDatabases, GeoField};
 use sluicegate_base::host;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
+use sluicegate_base::received::ReceivedFields;
 
 use super::{activation, key, tier};
 use crate::admission::{ActiveLimit, KeySeed, KnownBody, TierMatch};
@@ -37,7 +38,7 @@ pub struct RequestQuestion {
     method: Method,
     authority: Option<String>,
     target: String,
-    headers: HeaderMap,
+    headers: ReceivedFields,
     peer: IpAddr,
 }
 
@@ -120,8 +121,8 @@ impl RequestQuestion {
     }
 }
 
-fn fields(written: &[String]) -> Result<HeaderMap, BadRequest> {
-    let mut headers = HeaderMap::new();
+fn fields(written: &[String]) -> Result<ReceivedFields, BadRequest> {
+    let mut headers = ReceivedFields::new();
     for field in written {
         let read = field.split_once(':').and_then(|(name, value)| {
             let name = HeaderName::try_from(name.trim()).ok()?;

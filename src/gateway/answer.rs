@@ -8,7 +8,7 @@ use http::header::{
     VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::BodyFraming;
 
 use super::context::Context;
@@ -78,7 +78,7 @@ impl OwnAnswer {
     }
 
     /// Returns the answer to `request` with the edits of the route.
-    fn edited(mut self, kind: Kind, request: &RequestHeader, context: &Context) -> Self {
+    fn edited(mut self, kind: Kind, request: &ReceivedHead, context: &Context) -> Self {
         shape::edit_answer(&mut self.fields, kind, request, context);
         if let Some(asked) = &context.forward_auth {
             asked.adapt(&mut self.status, &mut self.fields, kind);
@@ -106,7 +106,7 @@ impl OwnAnswer {
 /// # Errors
 /// No limit rejects it: the gateway failed.
 pub(super) fn refusal(
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
     form: FieldForm,
 ) -> Result<OwnAnswer> {
@@ -149,7 +149,7 @@ pub(super) fn refusal(
 
 /// Returns an answer with a problem body of the gateway.
 pub(super) fn problem(
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
     problem: GatewayProblem,
 ) -> OwnAnswer {
@@ -182,7 +182,7 @@ pub(super) fn problem(
 }
 
 /// Returns the answer to a request that lacks a key of a limit: 400, with what to send.
-pub(super) fn missing_key(request: &RequestHeader, context: &Context) -> OwnAnswer {
+pub(super) fn missing_key(request: &ReceivedHead, context: &Context) -> OwnAnswer {
     let Some(gap) = context.missing_keys.refusing() else {
         return problem(request, context, GatewayProblem::Internal);
     };
@@ -194,7 +194,7 @@ pub(super) fn missing_key(request: &RequestHeader, context: &Context) -> OwnAnsw
 
 /// Returns a permanent redirect, 308 (RFC 9110 §15.4.9), which keeps method and body.
 pub(super) fn permanent_redirect(
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
     location: HeaderValue,
 ) -> OwnAnswer {
@@ -205,7 +205,7 @@ pub(super) fn permanent_redirect(
 
 /// Settles an OPTIONS or TRACE whose `Max-Forwards` is used up, RFC 9110 §7.6.2, and returns its answer. A TRACE would be sent back with
 /// its cookies.
-pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> OwnAnswer {
+pub(super) fn end_here(request: &ReceivedHead, context: &mut Context) -> OwnAnswer {
     let status = if request.method == Method::OPTIONS {
         StatusCode::OK
     } else {
@@ -221,14 +221,14 @@ pub(super) fn end_here(request: &RequestHeader, context: &mut Context) -> OwnAns
 }
 
 /// Returns the answer to a CORS preflight, with only the fields that it asked about.
-pub(super) fn preflight(request: &RequestHeader, context: &Context) -> OwnAnswer {
+pub(super) fn preflight(request: &ReceivedHead, context: &Context) -> OwnAnswer {
     let answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
     answer.edited(Kind::Failure, request, context)
 }
 
 /// Returns the route's redirect.
 pub(super) fn redirect(
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
     rules: &RedirectRules,
 ) -> OwnAnswer {
@@ -241,7 +241,7 @@ pub(super) fn redirect(
 }
 
 /// Returns the answer to a proxy that may forward the request, with the state of its limits.
-pub(super) fn allowed(request: &RequestHeader, context: &Context) -> OwnAnswer {
+pub(super) fn allowed(request: &ReceivedHead, context: &Context) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(StatusCode::NO_CONTENT, context);
     add_limit_fields(&mut answer.fields, context);
     add_marks(&mut answer.fields, context);
@@ -258,11 +258,7 @@ fn add_marks(fields: &mut HeaderMap, context: &Context) {
 }
 
 /// Returns the route's fixed response.
-pub(super) fn fixed(
-    request: &RequestHeader,
-    context: &Context,
-    fixed: &FixedResponse,
-) -> OwnAnswer {
+pub(super) fn fixed(request: &ReceivedHead, context: &Context, fixed: &FixedResponse) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(fixed.status, context);
     if let Some(content_type) = &fixed.content_type {
         answer.fields.insert(CONTENT_TYPE, content_type.clone());
@@ -281,7 +277,7 @@ pub(super) fn fixed(
 }
 
 /// Returns the proof that an ACME server asks for. RFC 8555 §8.3 leaves the media type open; this is the one of its example.
-pub(super) fn proof(request: &RequestHeader, context: &Context, proof: &str) -> OwnAnswer {
+pub(super) fn proof(request: &ReceivedHead, context: &Context, proof: &str) -> OwnAnswer {
     let mut answer = OwnAnswer::with_status(StatusCode::OK, context);
     let content_type = HeaderValue::from_static("application/octet-stream");
     answer.fields.insert(CONTENT_TYPE, content_type);

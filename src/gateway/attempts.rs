@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use http::header::HeaderValue;
 use http::{StatusCode, header::SET_COOKIE};
-use pingora::http::RequestHeader;
 use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
 use sluicegate_base::bounds::MAX_TRIES;
 use sluicegate_base::clock;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_limiter::Timestamp;
 
 use super::cause::Cause;
@@ -37,7 +37,7 @@ use crate::url_scheme::UrlScheme;
 #[derive(Clone, Copy)]
 pub(super) struct AttemptRequest<'a> {
     /// The head, as it was received.
-    pub(super) head: &'a RequestHeader,
+    pub(super) head: &'a ReceivedHead,
     /// True if the whole body can be sent once more.
     pub(super) is_buffered: bool,
     /// True if the client has got no part of an answer.

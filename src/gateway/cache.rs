@@ -15,9 +15,9 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 use pingora::cache::CacheKey;
-use pingora::http::RequestHeader;
 use sluicegate_base::clock;
 use sluicegate_base::proxy_fields::{OVERRIDES, X_FORWARDED_PROTO};
+use sluicegate_base::received::ReceivedHead;
 
 pub(super) use stored::{storable_head, update};
 
@@ -66,12 +66,7 @@ impl Gateway {
     }
 
     /// Removes the stored answers of a URL after a successful unsafe method: RFC 9111 §4.4.
-    pub(super) fn invalidate(
-        &self,
-        request: &RequestHeader,
-        status: StatusCode,
-        context: &Context,
-    ) {
+    pub(super) fn invalidate(&self, request: &ReceivedHead, status: StatusCode, context: &Context) {
         let wrote = !request.method.is_safe() && (status.is_success() || status.is_redirection());
         if wrote && context.snapshot.stores {
             with_url(request, context, |url| {
@@ -83,7 +78,7 @@ impl Gateway {
 
 /// Returns whether an answer to this request may be shared at all, as far as its head says. Many frameworks read the body of a
 /// GET, which no cache key contains; over HTTP/2 no field announces a body.
-pub(super) fn is_storable(head: &RequestHeader) -> bool {
+pub(super) fn is_storable(head: &ReceivedHead) -> bool {
     let fields = &head.headers;
     let has_body = fields.contains_key(TRANSFER_ENCODING)
         || fields
@@ -96,11 +91,11 @@ pub(super) fn is_storable(head: &RequestHeader) -> bool {
         && !RequestHead::from(head).host().is_empty()
         // The cache key does not contain these fields, so a request that has any is neither looked up nor stored.
         && !fields.contains_key(X_FORWARDED_SCHEME)
-        && OVERRIDES.iter().all(|name| !fields.contains_key(*name))
+        && !fields.iter().any(|(name, _)| OVERRIDES.contains(&name.as_str()))
 }
 
 /// Returns the cache key of the request.
-pub(super) fn key_of(head: &RequestHeader, context: &Context) -> Result<CacheKey> {
+pub(super) fn key_of(head: &ReceivedHead, context: &Context) -> Result<CacheKey> {
     let route = &context.located()?.route;
     let Some(rules) = &route.cache else {
         return Err(RequestFailure::internal("the route has no cache"));
@@ -116,7 +111,7 @@ pub(super) fn key_of(head: &RequestHeader, context: &Context) -> Result<CacheKey
 }
 
 fn with_url<T>(
-    head: &RequestHeader,
+    head: &ReceivedHead,
     context: &Context,
     use_url: impl FnOnce(&CacheUrl<'_>) -> T,
 ) -> T {
@@ -166,7 +161,7 @@ pub(super) fn max_object(context: &Context) -> usize {
 }
 
 /// Settles an `only-if-cached` request whose answer is not stored, and returns the 504 for it.
-pub(super) fn not_stored(request: &RequestHeader, context: &mut Context) -> OwnAnswer {
+pub(super) fn not_stored(request: &ReceivedHead, context: &mut Context) -> OwnAnswer {
     let status = StatusCode::GATEWAY_TIMEOUT;
     context.settle_as(ResponseSource::Cache, status, &HeaderMap::new());
     context.finish_response();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pingora::http::RequestHeader;
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::clock;
+use sluicegate_base::received::ReceivedHead;
 
 use super::Gateway;
 use super::body::Prefix;
@@ -27,7 +27,7 @@ use crate::snapshot::{ActiveAction, ActiveRoute, Snapshot};
 
 impl Gateway {
     /// Runs stages 2 to 4: finds the client and the route, and evaluates the limits.
-    pub(super) fn decide(&self, head: &RequestHeader, context: &mut Context) -> Step {
+    pub(super) fn decide(&self, head: &ReceivedHead, context: &mut Context) -> Step {
         let snapshot = Arc::clone(&context.snapshot);
         let secured = context.secured.clone();
         self.decide_by(&snapshot, secured.as_deref(), head, context)
@@ -38,7 +38,7 @@ impl Gateway {
         &self,
         snapshot: &Snapshot,
         secured: Option<&TlsFacts>,
-        head: &RequestHeader,
+        head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
         let peer = context.peer_address();
@@ -101,7 +101,7 @@ impl Gateway {
     fn admit_located(
         &self,
         located: &Located<'_>,
-        head: &RequestHeader,
+        head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
         let limits = located.limits();
@@ -132,7 +132,7 @@ impl Gateway {
         &self,
         admission: Admission,
         route: &ActiveRoute,
-        head: &RequestHeader,
+        head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
         let duration = clock::since(context.decided_at);
@@ -203,7 +203,7 @@ impl Gateway {
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
     pub(super) async fn decide_with_store(
         &self,
-        head: &RequestHeader,
+        head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
         let (address, snapshot) = (context.peer_address(), Arc::clone(&context.snapshot));
@@ -277,7 +277,7 @@ impl Gateway {
     /// Decides a request of which the bytes that keys need were read.
     pub(super) fn decide_with_body(
         &self,
-        head: &RequestHeader,
+        head: &ReceivedHead,
         read: Result<Prefix, GatewayProblem>,
         context: &mut Context,
     ) -> Step {

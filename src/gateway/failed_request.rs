@@ -1,7 +1,7 @@
 //! Ends a request that failed: notes the cause, and makes the answer for a client that is still there.
 
 use http::HeaderMap;
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 
 use super::Gateway;
 use super::answer::{self, OwnAnswer};
@@ -38,7 +38,7 @@ impl Gateway {
 /// Settles a request that failed with `problem`, and returns its answer.
 pub(super) fn answer_to_failure(
     problem: GatewayProblem,
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &mut Context,
 ) -> OwnAnswer {
     let by = ResponseSource::Failure;

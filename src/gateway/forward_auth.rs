@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
-use pingora::http::RequestHeader;
+use sluicegate_base::received::{FieldValue, ReceivedFields, ReceivedHead};
 use sluicegate_http1::{HeadLimits, HeadProgress, RequestHead};
 
 use super::shape::Kind;
@@ -83,7 +83,7 @@ impl ForwardAuthAnswer {
 /// # Errors
 /// The peer may not ask, the question lacks a field, or the request in question is malformed.
 pub(super) fn restore(
-    head: &mut RequestHeader,
+    head: &mut ReceivedHead,
     peer: IpAddr,
     rules: &Rules,
 ) -> Result<(), GatewayProblem> {
@@ -104,15 +104,15 @@ pub(super) fn restore(
         return Err(GatewayProblem::ForwardAuth(ForwardAuthFault::NoClient));
     }
     let original = OriginalHead::parse(line.concat(), rules.server.defence.max_uri_bytes)?;
-    head.set_method(original.method);
-    head.set_uri(original.target.into());
-    head.insert_header(HOST, original.host)
-        .map_err(|_| GatewayProblem::HeadTooLarge)
+    head.method = original.method;
+    head.uri = original.target.into();
+    head.headers.insert(HOST, original.host);
+    Ok(())
 }
 
 /// Returns the value of the one field that has this part.
-fn only(fields: &HeaderMap, part: OriginalPart) -> Result<&HeaderValue, GatewayProblem> {
-    let mut values = fields.get_all(part.field()).iter();
+fn only(fields: &ReceivedFields, part: OriginalPart) -> Result<FieldValue<'_>, GatewayProblem> {
+    let mut values = fields.get_all(part.field());
     let fault = match (values.next(), values.next()) {
         (Some(value), None) if !value.is_empty() => return Ok(value),
         (Some(_), Some(_)) => ForwardAuthFault::Repeated(part),

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use http::Uri;
 use http::header::{COOKIE, HOST, HeaderValue};
 use http::uri::PathAndQuery;
-use pingora::http::RequestHeader;
 use sluicegate_base::clock;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::{is_framing_lookalike, raw_query};
 
 use super::context::Context;
@@ -17,7 +17,7 @@ use crate::response::GatewayProblem;
 
 /// Copies `:authority` of an HTTP/2 request to `Host`, from which the fields about the requested host are made.
 /// `:authority` for an origin of HTTP/2 is made of it too.
-pub(super) fn name_host(received: &RequestHeader, fields: &mut dyn FieldEdit) -> Result<()> {
+pub(super) fn name_host(received: &ReceivedHead, fields: &mut dyn FieldEdit) -> Result<()> {
     if received.version == http::Version::HTTP_2
         && fields.get(&HOST).is_none()
         && let Some(authority) = received.uri.authority()
@@ -33,7 +33,7 @@ pub(super) fn name_host(received: &RequestHeader, fields: &mut dyn FieldEdit) ->
 ///
 /// # Errors
 /// The target cannot be written so.
-pub(super) fn encode_query(request: &mut RequestHeader) -> Result<(), http::Error> {
+pub(super) fn encode_query(request: &mut ReceivedHead) -> Result<(), http::Error> {
     if request.version != http::Version::HTTP_2 {
         return Ok(());
     }
@@ -43,24 +43,24 @@ pub(super) fn encode_query(request: &mut RequestHeader) -> Result<(), http::Erro
     let target = PathAndQuery::from_maybe_shared(Bytes::from(target));
     let mut parts = request.uri.clone().into_parts();
     parts.path_and_query = Some(target?);
-    request.set_uri(Uri::from_parts(parts)?);
+    request.uri = Uri::from_parts(parts)?;
     Ok(())
 }
 
 /// Returns whether an HTTP/2 request has such a field.
-pub(super) fn has_framing_name(request: &RequestHeader) -> bool {
-    let mut names = request.headers.keys();
+pub(super) fn has_framing_name(request: &ReceivedHead) -> bool {
+    let mut names = request.headers.iter();
     request.version == http::Version::HTTP_2
-        && names.any(|name| is_framing_lookalike(name.as_str().as_bytes()))
+        && names.any(|(name, _)| is_framing_lookalike(name.as_bytes()))
 }
 
 /// Joins the cookie crumbs into which HTTP/2 splits a cookie for compression. RFC 9113 §8.2.3: they are one field again before
 /// HTTP/1.1.
-pub(super) fn join_cookies(received: &RequestHeader, fields: &mut dyn FieldEdit) -> Result<()> {
+pub(super) fn join_cookies(received: &ReceivedHead, fields: &mut dyn FieldEdit) -> Result<()> {
     if received.version != http::Version::HTTP_2 {
         return Ok(());
     }
-    let mut crumbs = received.headers.get_all(COOKIE).iter();
+    let mut crumbs = received.headers.get_all(COOKIE);
     let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else {
         return Ok(());
     };

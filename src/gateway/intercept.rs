@@ -11,7 +11,7 @@ use http::header::{
     CONTENT_TYPE, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING,
 };
 use http::{HeaderMap, StatusCode};
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 
 use super::context::Context;
 use super::shape;
@@ -41,7 +41,7 @@ pub(super) struct ReplacementPage {
 
 /// Returns the page for this answer of the origin; `None` where the answer passes unchanged.
 pub(super) fn page(
-    request: &RequestHeader,
+    request: &ReceivedHead,
     status: StatusCode,
     context: &Context,
 ) -> Option<ReplacementPage> {

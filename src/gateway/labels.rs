@@ -1,6 +1,6 @@
 //! Writes the fields that carry the trace and the exceeded limits to an origin.
 
-use http::HeaderMap;
+use sluicegate_base::received::ReceivedFields;
 
 use super::context::Context;
 use crate::admission::OriginMark;
@@ -8,7 +8,7 @@ use crate::origin::FieldEdit;
 use crate::record::trace::{TRACEPARENT, TRACESTATE};
 
 /// Writes the trace fields for the origin, after the received ones.
-pub(super) fn trace(fields: &mut dyn FieldEdit, received: &HeaderMap, context: &Context) {
+pub(super) fn trace(fields: &mut dyn FieldEdit, received: &ReceivedFields, context: &Context) {
     let Some(trace) = &context.trace else {
         return;
     };

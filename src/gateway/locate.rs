@@ -7,24 +7,23 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
+use http::Method;
+use http::header::{CONTENT_LENGTH, HOST};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method};
-use pingora::http::RequestHeader;
-use sluicegate_base::crawler::{ClientCrawler, CrawlerRequest, CrawlerStatus, SignedRequest};
+use sluicegate_base::crawler::{ClientCrawler, CrawlerRequest, CrawlerStatus};
 use sluicegate_base::geo::{ClientPlace, GeoPlace};
 use sluicegate_base::host;
 use sluicegate_base::jwt::PresentedToken;
 use sluicegate_base::path;
 use sluicegate_base::path::NormalPath;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
+use sluicegate_base::received::{FieldValue, ReceivedFields, ReceivedHead};
 use sluicegate_http1::RuleViolation;
 use sluicegate_limiter::Timestamp;
 
 use crate::admission::{KnownBody, RequestFacts, RouteLimits};
 use crate::client::{self, ClientAddress, ConnectionPeer, ListMatch, PeerTrust, TlsFacts};
 use crate::config::rules::PathPattern;
-use crate::field_lookup;
 use crate::request_id::RequestId;
 use crate::response::template::{self, TemplateValues};
 use crate::response::{GatewayProblem, cors};
@@ -42,11 +41,11 @@ pub struct RequestHead<'a> {
     /// The authority of the target, which outranks `Host` (RFC 9112 §3.2.2).
     pub authority: Option<&'a str>,
     /// The fields.
-    pub headers: &'a HeaderMap,
+    pub headers: &'a ReceivedFields,
 }
 
-impl<'a> From<&'a RequestHeader> for RequestHead<'a> {
-    fn from(head: &'a RequestHeader) -> Self {
+impl<'a> From<&'a ReceivedHead> for RequestHead<'a> {
+    fn from(head: &'a ReceivedHead) -> Self {
         Self {
             method: &head.method,
             target: target(head),
@@ -61,7 +60,7 @@ const ASTERISK: &str = "*";
 
 /// Returns the target as the origin will get it, RFC 9112 §3.2. The listener rewrites absolute targets as paths. Any other form
 /// has no path that both sides agree on, and no route matches it: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
-fn target(head: &RequestHeader) -> &str {
+fn target(head: &ReceivedHead) -> &str {
     let raw = head.raw_path();
     let parsed = head.uri.path_and_query().map_or("", PathAndQuery::as_str);
     match raw {
@@ -100,8 +99,8 @@ impl<'a> RequestHead<'a> {
     pub(super) fn host_bytes(&self) -> &'a [u8] {
         self.authority.map_or_else(
             || {
-                let host = field_lookup::first(self.headers, &HOST);
-                host.map_or(&[][..], HeaderValue::as_bytes)
+                let host = self.headers.get(HOST);
+                host.map_or(&[][..], FieldValue::as_bytes)
             },
             str::as_bytes,
         )
@@ -155,7 +154,7 @@ impl<'a> Located<'a> {
     }
 
     /// Returns the fields of the request.
-    pub(super) fn headers(&self) -> &'a HeaderMap {
+    pub(super) fn headers(&self) -> &'a ReceivedFields {
         self.head.headers
     }
 
@@ -224,7 +223,7 @@ pub(crate) fn crawler_request<'a>(
     (head, host): (&RequestHead<'a>, &'a str),
     now: Timestamp,
 ) -> CrawlerRequest<'a> {
-    let scheme = match field_lookup::first(head.headers, &X_FORWARDED_PROTO) {
+    let scheme = match head.headers.get(X_FORWARDED_PROTO) {
         Some(told) if told == "https" => UrlScheme::Https,
         Some(_) => UrlScheme::Http,
         None if peer.secured.is_some() => UrlScheme::Https,
@@ -232,13 +231,11 @@ pub(crate) fn crawler_request<'a>(
     };
     CrawlerRequest {
         client,
-        message: SignedRequest {
-            method: head.method.as_str(),
-            scheme: scheme.as_str(),
-            authority: host,
-            target: head.target,
-            headers: head.headers,
-        },
+        method: head.method.as_str(),
+        scheme: scheme.as_str(),
+        authority: host,
+        target: head.target,
+        headers: head.headers,
         now: now.as_nanos() / 1_000_000_000,
     }
 }
@@ -415,7 +412,7 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Gateway
         .headers
         .iter()
         // RFC 9112 §2.1: a field line is its name, a colon and a space, its value and the line end.
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .map(|(name, value)| name.as_bytes().len() + value.len() + 4)
         .sum();
     if head.headers.len() > server.max_headers
         || bytes + head.target.len() > server.max_header_bytes
@@ -428,12 +425,12 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Gateway
 /// Returns the length that `Content-Length` announces; `None` without one, or where no number of 64 bits holds it. RFC 9113 §8.1.1: over
 /// HTTP/2 two lengths, or an invalid one, make a request malformed, and an origin that speaks HTTP/1.1 could find another end of the body
 /// than the gateway. Over HTTP/1.1 the listener rejects such a head.
-fn announced_length(headers: &HeaderMap) -> Result<Option<u64>, GatewayProblem> {
-    if field_lookup::first(headers, &CONTENT_LENGTH).is_none() {
+fn announced_length(headers: &ReceivedFields) -> Result<Option<u64>, GatewayProblem> {
+    if !headers.contains_key(CONTENT_LENGTH) {
         return Ok(None);
     }
-    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
-    let is_length = |length: &HeaderValue| {
+    let mut lengths = headers.get_all(CONTENT_LENGTH);
+    let is_length = |length: FieldValue<'_>| {
         !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)
     };
     match (lengths.next(), lengths.next()) {

@@ -1,7 +1,8 @@
 //! Honors `Max-Forwards`, which bounds the hops of OPTIONS and TRACE (RFC 9110 §7.6.2).
 
+use http::Method;
 use http::header::{HeaderName, HeaderValue, MAX_FORWARDS};
-use http::{HeaderMap, Method};
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 use crate::origin::FieldEdit;
 
@@ -9,7 +10,7 @@ const NAME: HeaderName = MAX_FORWARDS;
 
 /// Returns how many more gateways may forward a request; `None` without a valid number, or for a method that has no such bound. Only a
 /// method with a bound looks the `number` up.
-fn left<'a>(method: &Method, number: impl FnOnce() -> Option<&'a HeaderValue>) -> Option<u64> {
+fn left<'a>(method: &Method, number: impl FnOnce() -> Option<FieldValue<'a>>) -> Option<u64> {
     if method != Method::OPTIONS && method != Method::TRACE {
         return None;
     }
@@ -23,7 +24,7 @@ fn left<'a>(method: &Method, number: impl FnOnce() -> Option<&'a HeaderValue>) -
 }
 
 /// Returns whether the gateway must answer the request itself.
-pub(super) fn ends_here(method: &Method, fields: &HeaderMap) -> bool {
+pub(super) fn ends_here(method: &Method, fields: &ReceivedFields) -> bool {
     left(method, || fields.get(NAME)) == Some(0)
 }
 
@@ -36,6 +37,8 @@ pub(super) fn count_down(method: &Method, fields: &mut dyn FieldEdit) {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     /// Goal: the bound holds for the two methods that have one, and is a number. Method: methods and values, and the number that
@@ -58,7 +61,8 @@ mod tests {
             ),
         ] {
             let mut fields = HeaderMap::from_iter([(NAME, HeaderValue::from_static(value))]);
-            assert_eq!(ends_here(&method, &fields), ends, "{method} {value}");
+            let received = ReceivedFields::from(fields.clone());
+            assert_eq!(ends_here(&method, &received), ends, "{method} {value}");
             count_down(&method, &mut fields);
             assert_eq!(fields[NAME], told, "{method} {value}");
         }

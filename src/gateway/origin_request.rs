@@ -1,7 +1,7 @@
 //! Makes the head that an origin gets from the head that was received: the fields about the client, the trace, the marks of limits, and the
 //! edits of the route.
 
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 
 use super::context::Context;
 use super::{Gateway, labels, max_forwards, shape};
@@ -13,7 +13,7 @@ impl Gateway {
     /// Makes of the received fields the fields that the origin gets.
     pub(super) fn edit_fields_for_origin(
         &self,
-        received: &RequestHeader,
+        received: &ReceivedHead,
         fields: &mut dyn FieldEdit,
         context: &Context,
     ) -> Result<()> {

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use http::Method;
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 
 use crate::process::SharedState;
 
 /// Returns the proof that a request asks for; `None` for all but challenges of an ACME server.
-pub(super) fn wanted(shared: &SharedState, head: &RequestHeader) -> Option<Arc<str>> {
+pub(super) fn wanted(shared: &SharedState, head: &ReceivedHead) -> Option<Arc<str>> {
     if head.method != Method::GET {
         return None;
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use pingora::http::RequestHeader;
 use sluicegate_base::clock;
+use sluicegate_base::received::ReceivedHead;
 
 use super::Gateway;
 use super::body::Prefix;
@@ -29,12 +29,7 @@ pub(super) struct ClientResponse {
 
 impl Gateway {
     /// Records a request that has ended.
-    pub(super) fn record(
-        &self,
-        head: &RequestHeader,
-        response: &ClientResponse,
-        context: &Context,
-    ) {
+    pub(super) fn record(&self, head: &ReceivedHead, response: &ClientResponse, context: &Context) {
         let request = RequestHead::from(head);
         let rejection = match context.rejection() {
             Some(Rejection::ByLimit(by)) => Some(*by),

@@ -6,9 +6,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderValue;
-use pingora::http::RequestHeader;
 use sluicegate_base::host;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
+use sluicegate_base::received::ReceivedHead;
 
 use super::locate::RequestHead;
 use crate::client::{self, PeerTrust};
@@ -22,7 +22,7 @@ const ACME_CHALLENGE: &str = "/.well-known/acme-challenge/";
 /// where it names no host.
 pub(super) fn of(
     listener: SocketAddr,
-    head: &RequestHeader,
+    head: &ReceivedHead,
     peer: IpAddr,
     snapshot: &Snapshot,
 ) -> Option<Result<HeaderValue, GatewayProblem>> {

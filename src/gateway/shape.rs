@@ -6,9 +6,9 @@
 
 use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use pingora::http::RequestHeader;
 use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathGroups};
+use sluicegate_base::received::ReceivedHead;
 use tracing::warn;
 
 use super::context::Context;
@@ -68,7 +68,7 @@ impl Context {
 }
 
 /// Edits the fields of a request on its way to the origin.
-pub(super) fn edit_request(fields: &mut dyn FieldEdit, request: &RequestHeader, context: &Context) {
+pub(super) fn edit_request(fields: &mut dyn FieldEdit, request: &ReceivedHead, context: &Context) {
     if let Some(shape) = context.shape() {
         edit(fields, &shape.request, Kind::Content, request, context);
     }
@@ -78,7 +78,7 @@ pub(super) fn edit_request(fields: &mut dyn FieldEdit, request: &RequestHeader, 
 pub(super) fn edit_answer(
     fields: &mut HeaderMap,
     kind: Kind,
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
 ) {
     let Some(shape) = context.shape() else {
@@ -110,7 +110,7 @@ pub(super) fn intercepts(status: StatusCode, context: &Context) -> bool {
 /// Returns the error page for this client.
 pub(super) fn page(
     status: StatusCode,
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
 ) -> NegotiatedPage {
     match context.shape() {
@@ -123,7 +123,7 @@ pub(super) fn page(
 pub(super) fn begin_compression(
     fields: &mut HeaderMap,
     status: StatusCode,
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
 ) -> Option<BodyCompressor> {
     let rules = context.shape()?.compress.as_ref()?;
@@ -177,7 +177,7 @@ pub enum BodyEnd {
 pub(super) fn redirect(
     fields: &mut HeaderMap,
     rules: &RedirectRules,
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
 ) -> Result<(), GatewayProblem> {
     let to = with_told(request, context, rules.groups.as_ref(), |told| {
@@ -201,7 +201,7 @@ fn edit(
     fields: &mut dyn FieldEdit,
     edits: &FieldEdits,
     kind: Kind,
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
 ) {
     if edits.is_empty() {
@@ -230,7 +230,7 @@ fn edit(
 
 /// Calls `then` with the request's values for templates.
 fn with_told<T>(
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &Context,
     groups: Option<&PathGroups>,
     then: impl FnOnce(&TemplateValues<'_>) -> T,

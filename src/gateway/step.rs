@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 
 use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
@@ -44,7 +44,7 @@ pub(super) enum Step {
 /// Settles a request that ends with `step`, and returns its answer, with fields of this form.
 pub(super) fn answer_to(
     step: Step,
-    request: &RequestHeader,
+    request: &ReceivedHead,
     context: &mut Context,
     form: FieldForm,
 ) -> Result<OwnAnswer> {

@@ -4,8 +4,8 @@
 
 use std::net::IpAddr;
 
-use pingora::http::RequestHeader;
 use sluicegate_base::proxy_fields::X_FORWARDED_PROTO;
+use sluicegate_base::received::ReceivedHead;
 
 use crate::process::SharedState;
 use crate::snapshot::Snapshot;
@@ -25,7 +25,7 @@ impl ForwardingClaim {
 
 /// Removes the fields from a request of `peer`.
 pub(super) fn untrusted_fields(
-    head: &mut RequestHeader,
+    head: &mut ReceivedHead,
     peer: IpAddr,
     snapshot: &Snapshot,
 ) -> ForwardingClaim {
@@ -34,11 +34,10 @@ pub(super) fn untrusted_fields(
         return ForwardingClaim(false);
     }
     for name in &review.remove {
-        head.remove_header(name);
+        head.headers.remove(name);
     }
     if let Some(scheme) = review.scheme {
-        // A field of this name exists, so there is room for one.
-        let _ = head.insert_header(X_FORWARDED_PROTO, scheme);
+        head.headers.insert(X_FORWARDED_PROTO, scheme);
     }
     ForwardingClaim(review.is_untrusted_forwarding)
 }

@@ -6,13 +6,13 @@
 
 use http::Method;
 use http::header::{HeaderName, UPGRADE};
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
 /// Returns whether the head asks for an upgrade to WebSocket alone, by a GET without a body (RFC 6455 §4.1).
-pub(super) fn is_to_websocket(head: &RequestHeader, has_body: bool) -> bool {
-    let mut asked = head.headers.get_all(UPGRADE).iter();
+pub(super) fn is_to_websocket(head: &ReceivedHead, has_body: bool) -> bool {
+    let mut asked = head.headers.get_all(UPGRADE);
     let is_alone = asked
         .next()
         .is_some_and(|first| first.as_bytes().eq_ignore_ascii_case(b"websocket"))
@@ -21,7 +21,7 @@ pub(super) fn is_to_websocket(head: &RequestHeader, has_body: bool) -> bool {
 }
 
 /// Removes the fields of an upgrade.
-pub(super) fn remove(head: &mut RequestHeader) {
-    head.remove_header(&UPGRADE);
-    head.remove_header(&HTTP2_SETTINGS);
+pub(super) fn remove(head: &mut ReceivedHead) {
+    head.headers.remove(&UPGRADE);
+    head.headers.remove(&HTTP2_SETTINGS);
 }

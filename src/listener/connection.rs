@@ -13,6 +13,7 @@ use pingora::prelude::timeout;
 use pingora::protocols::{GetSocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_http1::{
     BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, first_words,
     leading_line_end,
@@ -314,7 +315,12 @@ impl Http1Connection {
 
     /// Returns the client of a head whose fields cannot be trusted: the peer.
     fn client(&self, peer: IpAddr, shared: &SharedState) -> IpAddr {
-        crate::client::identify(peer, &HeaderMap::new(), &shared.snapshot().rules.client).address
+        crate::client::identify(
+            peer,
+            &ReceivedFields::new(),
+            &shared.snapshot().rules.client,
+        )
+        .address
     }
 
     /// Reads and drops some bytes before it closes: a close with unread bytes makes the kernel send a reset that can overtake

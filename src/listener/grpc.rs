@@ -54,8 +54,10 @@ pub(super) async fn serve(
     };
     let account = facts.account.clone();
     let mut stream = Http2Stream::new((body, respond, window), account, None, write_timeout);
+    let media_type = head.headers.get(CONTENT_TYPE);
+    let dialect = media_type.and_then(|media_type| GrpcDialect::named(media_type.as_bytes()));
     // Nobody is left to be told of an answer that cannot be sent.
-    let _ = if GrpcDialect::of(&head.headers) == Some(GrpcDialect::Http2) {
+    let _ = if dialect == Some(GrpcDialect::Http2) {
         match answer(gateway, facts, head.uri.path(), &mut stream, read_timeout).await {
             Ok(message) => send(&mut stream, &message).await,
             Err(end) => send_end(&mut stream, &end),

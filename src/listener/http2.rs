@@ -25,11 +25,11 @@ use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request};
-use pingora::http::RequestHeader;
 use pingora::protocols::Stream;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
+use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 
 use super::connection::read_pace;
 use super::grpc;
@@ -210,7 +210,7 @@ impl FrameWatch for Arc<Account> {
         let client = |peer| {
             identify(
                 peer,
-                &HeaderMap::new(),
+                &ReceivedFields::new(),
                 &self.shared.snapshot().rules.client,
             )
         };
@@ -298,7 +298,7 @@ impl ConnectionStreams {
         window: Option<BodyWindow>,
     ) {
         let (head, body) = request.into_parts();
-        let head = RequestHeader::from(head);
+        let head = ReceivedHead::from(head);
         let decided = self
             .gateway
             .decide_stream(head, body.is_end_stream(), &self.facts);

@@ -12,6 +12,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
 };
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 use super::header_edit::FieldEdit;
 use crate::client::{AddressSource, ClientAddress, PeerAddress, address_value};
@@ -51,7 +52,7 @@ pub fn set_client_headers(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>
     }
     if matches!(values.host, HostPolicy::Fixed(_))
         && fields.get(&X_FORWARDED_HOST).is_none()
-        && let Some(asked) = fields.get(&HOST).cloned()
+        && let Some(asked) = fields.get(&HOST).map(FieldValue::to_header_value)
     {
         // `Host` no longer contains the host that the client asked for.
         fields.insert(X_FORWARDED_HOST, asked);
@@ -76,7 +77,7 @@ pub fn set_client_headers(fields: &mut dyn FieldEdit, values: &ClientHeaders<'_>
 
 /// Removes leading zeros of the length: RFC 9110 §8.6 allows them, and some origins read `010` as eight, as C does.
 fn shorten_length(fields: &mut dyn FieldEdit) {
-    let length = fields.get(&CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    let length = fields.get(&CONTENT_LENGTH).map(FieldValue::as_bytes);
     let Some([b'0', digits @ .., last]) = length else {
         return;
     };
@@ -134,19 +135,19 @@ fn forwarded_element(values: &ClientHeaders<'_>) -> HeaderValue {
 
 /// Removes the hop-by-hop fields of the `received` ones from a request, RFC 9110 §7.6.1: those that `Connection` names and those that
 /// always are. `Connection` is written anew.
-pub fn remove_hop_by_hop(fields: &mut dyn FieldEdit, received: &HeaderMap) {
+pub fn remove_hop_by_hop(fields: &mut dyn FieldEdit, received: &ReceivedFields) {
     // Without a look-up: most requests have none of them.
-    for (name, value) in received {
-        match name.as_str() {
-            "connection" => named_by(value).for_each(|name| fields.remove(&name)),
-            "keep-alive"
-            | "proxy-connection"
-            | "http2-settings"
-            | "proxy-authenticate"
-            | "proxy-authorization"
-            | "te"
-            | "trailer"
-            | "upgrade" => fields.remove(name),
+    for (name, value) in received.iter() {
+        match name.as_bytes() {
+            b"connection" => named_by(value).for_each(|name| fields.remove(&name)),
+            b"keep-alive"
+            | b"proxy-connection"
+            | b"http2-settings"
+            | b"proxy-authenticate"
+            | b"proxy-authorization"
+            | b"te"
+            | b"trailer"
+            | b"upgrade" => fields.remove(&name.to_header_name()),
             _ => {}
         }
     }
@@ -164,7 +165,7 @@ pub fn strip_hop_by_hop(fields: &mut HeaderMap) {
     for (name, value) in &*fields {
         match name.as_str() {
             "keep-alive" | "proxy-connection" => doomed.push(name.clone()),
-            "connection" => doomed.extend(named_by(value)),
+            "connection" => doomed.extend(named_by(value.into())),
             _ => {}
         }
     }
@@ -174,11 +175,11 @@ pub fn strip_hop_by_hop(fields: &mut HeaderMap) {
 }
 
 /// Returns the fields that `Connection` names, other than those that frame the message or switch protocols.
-pub fn named_by_connection(fields: &HeaderMap) -> impl Iterator<Item = HeaderName> {
-    fields.get_all(CONNECTION).iter().flat_map(named_by)
+pub fn named_by_connection(fields: &ReceivedFields) -> impl Iterator<Item = HeaderName> {
+    fields.get_all(CONNECTION).flat_map(named_by)
 }
 
-fn named_by(value: &HeaderValue) -> impl Iterator<Item = HeaderName> {
+fn named_by(value: FieldValue<'_>) -> impl Iterator<Item = HeaderName> {
     const KEPT: [&str; 5] = [
         "close",
         "keep-alive",

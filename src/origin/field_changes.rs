@@ -1,16 +1,16 @@
 //! Edits the fields of a request without a copy of them: what is removed and what is added stands beside the received fields.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
+use sluicegate_base::received::{FieldName, FieldValue, ReceivedFields};
 
 use super::header_edit::FieldEdit;
-use crate::field_lookup;
 
 /// Fields that the gateway adds to most requests.
 const MOSTLY_ADDED: usize = 8;
 
 /// The changes of received fields on their way to an origin.
 pub struct FieldChanges<'a> {
-    received: &'a HeaderMap,
+    received: &'a ReceivedFields,
     /// Has the bit of each length that a received name has, since most names that are looked for were not received.
     received_lengths: u64,
     /// Names of received fields that are not passed on.
@@ -23,10 +23,11 @@ pub struct FieldChanges<'a> {
 impl<'a> FieldChanges<'a> {
     /// Returns the received fields, unchanged.
     #[must_use]
-    pub fn of(received: &'a HeaderMap) -> Self {
+    pub fn of(received: &'a ReceivedFields) -> Self {
         Self {
             received,
-            received_lengths: (received.keys()).fold(0, |lengths, name| lengths | length_bit(name)),
+            received_lengths: (received.iter())
+                .fold(0, |lengths, (name, _)| lengths | length_bit(name.into())),
             removed: Vec::new(),
             added: Vec::with_capacity(MOSTLY_ADDED),
             added_lengths: 0,
@@ -34,35 +35,36 @@ impl<'a> FieldChanges<'a> {
     }
 
     /// Returns the first value of a received field.
-    fn received(&self, name: &HeaderName) -> Option<&'a HeaderValue> {
-        if self.received_lengths & length_bit(name) == 0 {
+    fn received(&self, name: &HeaderName) -> Option<FieldValue<'a>> {
+        if self.received_lengths & length_bit(name.into()) == 0 {
             return None;
         }
-        field_lookup::first(self.received, name)
+        self.received.get(name)
     }
 
     /// Returns whether a field may have been added under this name.
     fn may_have_added(&self, name: &HeaderName) -> bool {
-        self.added_lengths & length_bit(name) != 0
+        self.added_lengths & length_bit(name.into()) != 0
     }
 
     fn add(&mut self, name: HeaderName, value: HeaderValue) {
-        self.added_lengths |= length_bit(&name);
+        self.added_lengths |= length_bit((&name).into());
         self.added.push((name, value));
     }
 
     /// Returns the fields: the received ones that are left, then the added ones. Those of one name are in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    pub fn iter(&self) -> impl Iterator<Item = (FieldName<'_>, FieldValue<'_>)> {
         let left = self
             .received
             .iter()
-            .filter(|(name, _)| !self.removed.contains(name));
-        left.chain(self.added.iter().map(|(name, value)| (name, value)))
+            .filter(|(name, _)| !self.removed.iter().any(|removed| name == removed));
+        let added = self.added.iter();
+        left.chain(added.map(|(name, value)| (name.into(), value.into())))
     }
 }
 
 impl FieldEdit for FieldChanges<'_> {
-    fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+    fn get(&self, name: &HeaderName) -> Option<FieldValue<'_>> {
         self.received(name)
             .filter(|_| !self.removed.contains(name))
             .or_else(|| {
@@ -70,7 +72,7 @@ impl FieldEdit for FieldChanges<'_> {
                     return None;
                 }
                 let added = self.added.iter().find(|(added, _)| added == name)?;
-                Some(&added.1)
+                Some(FieldValue::from(&added.1))
             })
     }
 
@@ -94,12 +96,13 @@ impl FieldEdit for FieldChanges<'_> {
 }
 
 /// Returns a word with the bit that stands for the length of this name.
-fn length_bit(name: &HeaderName) -> u64 {
-    1 << (name.as_str().len() % 64)
+fn length_bit(name: FieldName<'_>) -> u64 {
+    1 << (name.as_bytes().len() % 64)
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
     use proptest::prelude::*;
 
     use super::*;
@@ -146,14 +149,15 @@ mod tests {
             apply(&before, &mut received);
             let mut map = received.clone();
             apply(&edits, &mut map);
-            let mut changes = FieldChanges::of(&received);
+            let fields = ReceivedFields::from(received);
+            let mut changes = FieldChanges::of(&fields);
             apply(&edits, &mut changes);
             for name in &NAMES {
-                let named = changes.iter().filter(|(own, _)| *own == name);
+                let named = changes.iter().filter(|(own, _)| *own == *name);
                 let found: Vec<_> = named.map(|(_, value)| value).collect();
-                let expected: Vec<_> = map.get_all(name).iter().collect();
+                let expected: Vec<_> = map.get_all(name).iter().map(FieldValue::from).collect();
                 prop_assert_eq!(found, expected);
-                prop_assert_eq!(changes.get(name), HeaderMap::get(&map, name));
+                prop_assert_eq!(changes.get(name), FieldEdit::get(&map, name));
             }
         }
     }

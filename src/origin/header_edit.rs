@@ -1,11 +1,12 @@
 //! Edits the fields of a message, whatever holds them: a map, or received fields with their changes.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate_base::received::FieldValue;
 
 /// Fields that can be edited.
 pub trait FieldEdit {
     /// Returns the first value of this name.
-    fn get(&self, name: &HeaderName) -> Option<&HeaderValue>;
+    fn get(&self, name: &HeaderName) -> Option<FieldValue<'_>>;
     /// Replaces every field of this name.
     fn insert(&mut self, name: HeaderName, value: HeaderValue);
     /// Adds a field beside those of the same name.
@@ -15,8 +16,8 @@ pub trait FieldEdit {
 }
 
 impl FieldEdit for HeaderMap {
-    fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
-        HeaderMap::get(self, name)
+    fn get(&self, name: &HeaderName) -> Option<FieldValue<'_>> {
+        HeaderMap::get(self, name).map(FieldValue::from)
     }
 
     fn insert(&mut self, name: HeaderName, value: HeaderValue) {

@@ -8,10 +8,9 @@
 //! times. The first bound finds a loop early; the second holds where each pass is through another gateway of a fleet.
 
 use bytes::BytesMut;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use sluicegate_base::bounds;
-
-use crate::field_lookup;
+use sluicegate_base::received::ReceivedFields;
 
 /// The field, RFC 8586 §2.
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
@@ -36,8 +35,8 @@ impl HopName {
 
     /// Returns whether a request with these fields has passed this gateway before.
     #[must_use]
-    pub fn is_loop(&self, fields: &HeaderMap) -> bool {
-        if field_lookup::first(fields, &CDN_LOOP).is_none() {
+    pub fn is_loop(&self, fields: &ReceivedFields) -> bool {
+        if !fields.contains_key(CDN_LOOP) {
             return false;
         }
         let (mut own, mut all) = (0, 0);
@@ -58,8 +57,8 @@ impl HopName {
     ///
     /// RFC 8586 §2: the entries of others are neither changed nor removed.
     #[must_use]
-    pub fn behind(&self, received: &HeaderMap) -> HeaderValue {
-        if field_lookup::first(received, &CDN_LOOP).is_none() {
+    pub fn behind(&self, received: &ReceivedFields) -> HeaderValue {
+        if !received.contains_key(CDN_LOOP) {
             return self.0.clone();
         }
         let mut all = BytesMut::new();
@@ -84,8 +83,8 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn fields(values: &[&str]) -> HeaderMap {
-        let mut fields = HeaderMap::new();
+    fn fields(values: &[&str]) -> ReceivedFields {
+        let mut fields = ReceivedFields::new();
         for value in values {
             fields.append(CDN_LOOP, value.parse().unwrap());
         }
@@ -102,7 +101,7 @@ mod tests {
                 let hop = HopName::new(pass % gateways);
                 let ends = hop.is_loop(&received);
                 let told = hop.behind(&received);
-                received = HeaderMap::from_iter([(CDN_LOOP, told)]);
+                received = ReceivedFields::from_iter([(CDN_LOOP, told)]);
                 ends
             })
         };

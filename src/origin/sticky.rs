@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 
 use arrayvec::ArrayString;
-use http::header::{COOKIE, HeaderMap, HeaderValue};
+use http::header::{COOKIE, HeaderValue};
+use sluicegate_base::received::ReceivedFields;
 
 use crate::config::rules::StickyRules;
 
@@ -27,8 +28,8 @@ pub enum ChannelSecurity {
 
 /// Returns the tag in the cookie of a request; `None` without a valid one.
 #[must_use]
-pub fn tag_in(headers: &HeaderMap, rules: &StickyRules) -> Option<u64> {
-    let cookies = headers.get_all(COOKIE).iter();
+pub fn tag_in(headers: &ReceivedFields, rules: &StickyRules) -> Option<u64> {
+    let cookies = headers.get_all(COOKIE);
     cookies
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(';'))
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn a_tag_is_found_among_cookies() {
         let tag = |lines: &[&str]| {
-            let mut headers = HeaderMap::new();
+            let mut headers = ReceivedFields::new();
             for line in lines {
                 headers.append(COOKIE, line.parse().expect("a value"));
             }

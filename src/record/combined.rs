@@ -8,10 +8,10 @@
 //! the request's head, in UTC. The user's name is always `-`: the gateway verifies no password. A client
 //! that left before an answer has the status 499, which nginx invented for it.
 
-use http::HeaderMap;
 use http::header::{HeaderName, REFERER, USER_AGENT};
 use sluicegate_base::address::address_text;
 use sluicegate_base::bounds::LOGGED_FIELD;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_telemetry::rfc3339::TimeFormatter;
 
 use super::line::{MAX_METHOD, MAX_TARGET};
@@ -80,7 +80,7 @@ fn request(into: &mut Vec<u8>, outcome: &Outcome<'_>) {
 }
 
 /// Writes the first line of a field, as nginx does for fields that may not be repeated; an empty one is not an absent one.
-fn field(into: &mut Vec<u8>, fields: Option<&HeaderMap>, name: &HeaderName) {
+fn field(into: &mut Vec<u8>, fields: Option<&ReceivedFields>, name: &HeaderName) {
     match fields.and_then(|fields| fields.get(name)) {
         Some(line) => escape(into, line.as_bytes(), LOGGED_FIELD),
         None => into.push(b'-'),
@@ -120,7 +120,7 @@ mod tests {
     /// Goal: the format is that of the documentation of Apache's `combined`. Method: one request with both fields, one without.
     #[test]
     fn a_line_has_the_nine_parts() {
-        let mut fields = HeaderMap::new();
+        let mut fields = ReceivedFields::new();
         fields.append(USER_AGENT, HeaderValue::from_static("a \"b\" \\"));
         let latin = HeaderValue::from_bytes(b"\xfcber").expect("a value");
         fields.append(REFERER, latin);
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_long_request_is_one_short_line() {
         let long = vec![b'\t'; 1 << 16];
-        let mut fields = HeaderMap::new();
+        let mut fields = ReceivedFields::new();
         for name in [USER_AGENT, REFERER] {
             fields.append(name, HeaderValue::from_bytes(&long).expect("a value"));
         }

@@ -157,7 +157,7 @@ fn request_fields(into: &mut Vec<u8>, entry: &LogEntry<'_>) {
     };
     let mut before: &[u8] = b",\"fields\":{\"";
     for name in &entry.rules.fields {
-        let mut lines = fields.get_all(name).iter();
+        let mut lines = fields.get_all(name);
         let Some(first) = lines.next() else { continue };
         plain(into, before, name.as_str().as_bytes());
         into.extend_from_slice(b"\":\"");

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sluicegate_base::bounds::LOGGED_SUBJECT;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{
     ActiveBan, Ask, Capacity, Concurrency, Cost, KeyHash, Limit, Outcome as Answer, Period,
     Permits, Rate, Rates, Seed, Timestamp, Verdict, decide,
@@ -40,7 +40,7 @@ pub(crate) struct Example<'a> {
     pub(crate) verdict: Option<&'a Verdict>,
     pub(crate) list: Option<&'a str>,
     pub(crate) beside: Option<&'a ReportDetails>,
-    pub(crate) fields: Option<&'a HeaderMap>,
+    pub(crate) fields: Option<&'a ReceivedFields>,
     pub(crate) gaps: &'a [MissingKey],
     pub(crate) rejection: Option<LimitRejection>,
     pub(crate) origin: Option<OriginUse<'a>>,

@@ -5,9 +5,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use sluicegate_base::crawler::CrawlerStatus;
 use sluicegate_base::geo::{GeoField, GeoPlace};
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
@@ -50,7 +51,7 @@ pub struct Outcome<'a> {
     /// `HTTP/1.1`, `HTTP/2.0`…
     pub protocol: &'static str,
     /// The request's fields, those at least that the log shows; `None` where they could not be read.
-    pub fields: Option<&'a HeaderMap>,
+    pub fields: Option<&'a ReceivedFields>,
     /// The route's handles; `None` when no route matched or the request was malformed.
     pub route: Option<&'a RouteMetrics>,
     /// The number of requests that it counts as: 1 for all but descriptors of a rate limit service; 0 only asks whether there is room.

@@ -3,12 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, Span};
 use proptest::prelude::*;
 use prost::Message;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 
 use super::*;
@@ -22,7 +23,7 @@ const ENDED: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 fn trace(parent: Option<&'static str>) -> TraceContext {
     let parent = parent.map(|text| (TRACEPARENT.clone(), HeaderValue::from_static(text)));
-    let headers: HeaderMap = parent.into_iter().collect();
+    let headers: ReceivedFields = parent.into_iter().collect();
     let id = RequestId::from_bits(7);
     TraceContext::of(&headers, id, FlagAuthority::Gateway, Share::ALL).told(SpanExport::Spans)
 }

@@ -9,8 +9,9 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use sluicegate_base::bounds;
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 use crate::client::{PeerTrust, hop};
 use crate::config::Share;
@@ -91,7 +92,7 @@ impl TraceContext {
     pub fn begin(
         rules: &Rules,
         peer: IpAddr,
-        headers: &HeaderMap,
+        headers: &ReceivedFields,
         request_id: RequestId,
     ) -> Option<Self> {
         let tracing = rules.tracing.as_ref()?;
@@ -109,7 +110,7 @@ impl TraceContext {
     /// Makes the span for a request with these fields and this id.
     #[must_use]
     pub fn of(
-        headers: &HeaderMap,
+        headers: &ReceivedFields,
         request_id: RequestId,
         flag_of: FlagAuthority,
         share: Share,
@@ -169,14 +170,11 @@ impl TraceContext {
     /// Returns the `tracestate` of the request to the origin; none where the trace is not continued, since the field is about another
     /// trace.
     #[must_use]
-    pub fn state_fields(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+    pub fn state_fields(&self, headers: &ReceivedFields) -> Option<HeaderValue> {
         if self.origin == TraceStart::Here {
             return None;
         }
-        let lines = headers
-            .get_all(&TRACESTATE)
-            .iter()
-            .map(HeaderValue::as_bytes);
+        let lines = headers.get_all(&TRACESTATE).map(FieldValue::as_bytes);
         let joined = lines.collect::<Vec<_>>().join(&b","[..]);
         if joined.is_empty() || joined.len() > bounds::TRACE_STATE {
             return None;
@@ -235,8 +233,8 @@ fn some_span() -> u64 {
 }
 
 /// Reads the trace of a client and its flag to record it; `None` where there is none or it is malformed.
-fn parent(headers: &HeaderMap) -> Option<TraceParent> {
-    let mut lines = headers.get_all(&TRACEPARENT).iter();
+fn parent(headers: &ReceivedFields) -> Option<TraceParent> {
+    let mut lines = headers.get_all(&TRACEPARENT);
     // §3.2: of several none is valid.
     let (Some(line), None) = (lines.next(), lines.next()) else {
         return None;
@@ -294,8 +292,8 @@ mod tests {
     const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     const SPAN: &str = "00f067aa0ba902b7";
 
-    fn sent(parents: &[&str], states: &[&str]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+    fn sent(parents: &[&str], states: &[&str]) -> ReceivedFields {
+        let mut headers = ReceivedFields::new();
         for (name, values) in [(&TRACEPARENT, parents), (&TRACESTATE, states)] {
             for value in values {
                 headers.append(name, HeaderValue::from_str(value).expect("a value"));
@@ -304,7 +302,7 @@ mod tests {
         headers
     }
 
-    fn of(headers: &HeaderMap, flag_of: FlagAuthority, share: Share) -> TraceContext {
+    fn of(headers: &ReceivedFields, flag_of: FlagAuthority, share: Share) -> TraceContext {
         TraceContext::of(headers, RequestId::from_bits(7), flag_of, share)
     }
 
@@ -407,7 +405,7 @@ mod tests {
             assert_eq!(trace.parent(), Some(0x00f0_67aa_0ba9_02b7));
         }
         assert_eq!(
-            of(&HeaderMap::new(), FlagAuthority::Sender, Share::ALL).parent(),
+            of(&ReceivedFields::new(), FlagAuthority::Sender, Share::ALL).parent(),
             None
         );
     }
@@ -427,7 +425,7 @@ mod tests {
         #[test]
         fn any_parent_makes_a_valid_one(text in "([ -~]{0,70}|[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.?)?)") {
             let Ok(value) = HeaderValue::from_str(&text) else { return Ok(()); };
-            let headers = HeaderMap::from_iter([(TRACEPARENT.clone(), value)]);
+            let headers = ReceivedFields::from_iter([(TRACEPARENT.clone(), value)]);
             let made = of(&headers, FlagAuthority::Gateway, Share::ALL).parent_field();
             prop_assert!(parse(made.as_bytes()).is_some());
         }

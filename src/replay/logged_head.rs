@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 use sluicegate_access_log::{FieldKind, LogFacts, LoggedRequest};
+use sluicegate_base::received::ReceivedFields;
 
 use crate::config::rules::ForwardedSource;
 use crate::gateway::RequestHead;
@@ -25,7 +26,7 @@ pub(super) struct LoggedHead<'a> {
     method: Method,
     host: Option<&'a str>,
     target: &'a str,
-    headers: HeaderMap,
+    headers: ReceivedFields,
     /// The other end of its connection.
     pub(super) peer: IpAddr,
 }
@@ -59,7 +60,7 @@ impl LoggedHeads {
             host => Some(host),
         };
         let peer = request.peer.unwrap_or(request.client);
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         for field in request.fields.iter() {
             let is_wanted = |name: &&HeaderName| name.as_str().as_bytes() == field.name;
             if field.kind == FieldKind::RequestField
@@ -88,7 +89,7 @@ impl LoggedHeads {
     }
 
     /// Sets the field in which a trusted hop names the client.
-    fn forward(&self, client: IpAddr, headers: &mut HeaderMap) {
+    fn forward(&self, client: IpAddr, headers: &mut ReceivedFields) {
         let text = match (&self.forwarded, client) {
             (ForwardedSource::Forwarded, IpAddr::V6(client)) => format!("for=\"[{client}]\""),
             (ForwardedSource::Forwarded, IpAddr::V4(client)) => format!("for={client}"),

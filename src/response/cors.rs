@@ -10,7 +10,8 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
     ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 use crate::config::rules::{AllowedFields, CorsRules, Credentials, PageOrigin, PageOrigins};
 
@@ -26,7 +27,7 @@ pub const OWN: [HeaderName; 6] = [
 
 /// Returns the method that a preflight asks about; `None` where the request is no preflight.
 #[must_use]
-pub fn preflight(method: &Method, headers: &HeaderMap) -> Option<Method> {
+pub fn preflight(method: &Method, headers: &ReceivedFields) -> Option<Method> {
     if method != Method::OPTIONS || !headers.contains_key(ORIGIN) {
         return None;
     }
@@ -36,7 +37,7 @@ pub fn preflight(method: &Method, headers: &HeaderMap) -> Option<Method> {
 
 /// Returns the fields of an answer to a request with these `headers`; to append, after all of [`OWN`] were removed.
 #[must_use]
-pub fn fields(rules: &CorsRules, headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+pub fn fields(rules: &CorsRules, headers: &ReceivedFields) -> Vec<(HeaderName, HeaderValue)> {
     let mut fields = Vec::new();
     if depends_on_origin(rules) {
         // Also where the page is not allowed: a cache must not serve this response to one that is.
@@ -54,7 +55,7 @@ pub fn fields(rules: &CorsRules, headers: &HeaderMap) -> Vec<(HeaderName, Header
 pub fn preflight_fields(
     rules: &CorsRules,
     method: &Method,
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
 ) -> Vec<(HeaderName, HeaderValue)> {
     let depends = "origin, access-control-request-method, access-control-request-headers";
     let mut fields = vec![(VARY, HeaderValue::from_static(depends))];
@@ -70,7 +71,10 @@ pub fn preflight_fields(
         fields.push((ACCESS_CONTROL_ALLOW_METHODS, methods));
     }
     let names = match &rules.headers {
-        AllowedFields::Any => headers.get(ACCESS_CONTROL_REQUEST_HEADERS).cloned(),
+        AllowedFields::Any => {
+            let asked = headers.get(ACCESS_CONTROL_REQUEST_HEADERS);
+            asked.map(FieldValue::to_header_value)
+        }
         AllowedFields::These(names) => {
             let names: Vec<&str> = names.iter().map(HeaderName::as_str).collect();
             HeaderValue::from_str(&names.join(", ")).ok()
@@ -90,11 +94,11 @@ fn depends_on_origin(rules: &CorsRules) -> bool {
 }
 
 /// Returns the value of `Access-Control-Allow-Origin`; `None` where the page is not allowed, or no page asks.
-fn allowed(rules: &CorsRules, headers: &HeaderMap) -> Option<HeaderValue> {
+fn allowed(rules: &CorsRules, headers: &ReceivedFields) -> Option<HeaderValue> {
     let PageOrigins::These(origins) = &rules.origins else {
         return Some(HeaderValue::from_static("*"));
     };
-    let mut asking = headers.get_all(ORIGIN).iter();
+    let mut asking = headers.get_all(ORIGIN);
     let (Some(asking), None) = (asking.next(), asking.next()) else {
         return None;
     };
@@ -102,7 +106,7 @@ fn allowed(rules: &CorsRules, headers: &HeaderMap) -> Option<HeaderValue> {
     origins
         .iter()
         .any(|origin| is_of(text, origin))
-        .then(|| asking.clone())
+        .then(|| asking.to_header_value())
 }
 
 fn is_of(asking: &str, origin: &PageOrigin) -> bool {
@@ -159,8 +163,8 @@ mod tests {
         }
     }
 
-    fn asking(origin: &'static str) -> HeaderMap {
-        HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))])
+    fn asking(origin: &'static str) -> ReceivedFields {
+        ReceivedFields::from_iter([(ORIGIN, HeaderValue::from_static(origin))])
     }
 
     fn value(fields: &[(HeaderName, HeaderValue)], name: &HeaderName) -> Option<String> {
@@ -204,7 +208,7 @@ mod tests {
     /// Goal: where every page may read, caches may store one answer for all. Method: any origin, without one too.
     #[test]
     fn an_answer_for_everybody_does_not_vary() {
-        for headers in [asking("https://a.test"), HeaderMap::new()] {
+        for headers in [asking("https://a.test"), ReceivedFields::new()] {
             let fields = fields(&rules(&[]), &headers);
             assert_eq!(
                 value(&fields, &ACCESS_CONTROL_ALLOW_ORIGIN).as_deref(),

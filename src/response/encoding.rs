@@ -14,6 +14,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sluicegate_base::bounds;
+use sluicegate_base::received::{FieldValue, ReceivedFields};
 
 use super::negotiate::thousandths;
 use crate::config::rules::{CompressRules, ContentCoding};
@@ -37,7 +38,7 @@ pub struct EncodingRequest<'a> {
     /// Its version.
     pub version: http::Version,
     /// Its fields.
-    pub headers: &'a HeaderMap,
+    pub headers: &'a ReceivedFields,
 }
 
 /// Decides about an answer.
@@ -52,9 +53,10 @@ pub fn plan(
         return EncodingPlan::LeaveAlone;
     }
     // HTTP/1.0 has no chunks, and a body of unknown length would cost its connection.
+    let directives = asked.headers.get_all(CACHE_CONTROL);
     let takes_any = asked.method != Method::HEAD
         && asked.version >= http::Version::HTTP_11
-        && !has_token(asked.headers, &CACHE_CONTROL, "no-transform");
+        && !has_token(directives, "no-transform");
     match choose(asked.headers, &rules.encodings).filter(|_| takes_any) {
         Some(coding) => EncodingPlan::Compress(coding),
         None => EncodingPlan::Vary,
@@ -82,7 +84,7 @@ fn is_compressible(rules: &CompressRules, status: StatusCode, headers: &HeaderMa
         && !is_encoded
         && length.is_none_or(|length| length >= rules.min_bytes)
         && is_of_type(rules, headers)
-        && !has_token(headers, &CACHE_CONTROL, "no-transform")
+        && !has_token(values(headers, &CACHE_CONTROL), "no-transform")
 }
 
 fn is_of_type(rules: &CompressRules, headers: &HeaderMap) -> bool {
@@ -104,21 +106,22 @@ fn is_of_type(rules: &CompressRules, headers: &HeaderMap) -> bool {
     })
 }
 
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    let lines = headers
-        .get_all(name)
-        .iter()
-        .filter_map(|line| line.to_str().ok());
+fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = FieldValue<'a>> {
+    headers.get_all(name).iter().map(FieldValue::from)
+}
+
+fn has_token<'a>(lines: impl Iterator<Item = FieldValue<'a>>, token: &str) -> bool {
     lines
+        .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(','))
         .any(|directive| directive.trim().eq_ignore_ascii_case(token))
 }
 
 /// Returns the coding that the client prefers; of equally preferred ones the first of `ours`. `None` if it prefers the plain
 /// answer to all of them.
-fn choose(headers: &HeaderMap, ours: &[ContentCoding]) -> Option<ContentCoding> {
+fn choose(headers: &ReceivedFields, ours: &[ContentCoding]) -> Option<ContentCoding> {
     let asked = || {
-        let lines = headers.get_all(ACCEPT_ENCODING).iter();
+        let lines = headers.get_all(ACCEPT_ENCODING);
         let lines = lines.filter_map(|line| line.to_str().ok());
         lines
             .flat_map(|line| line.split(','))
@@ -200,7 +203,7 @@ pub fn rewrite(coding: ContentCoding, headers: &HeaderMap) -> EncodedHead {
 /// Returns the line of `Vary` to append for an answer that differs by the field `on`; `None` where it is there already.
 #[must_use]
 pub fn vary(headers: &HeaderMap, on: &'static str) -> Option<(HeaderName, HeaderValue)> {
-    let said = has_token(headers, &VARY, on) || has_token(headers, &VARY, "*");
+    let said = has_token(values(headers, &VARY), on) || has_token(values(headers, &VARY), "*");
     (!said).then(|| (VARY, HeaderValue::from_static(on)))
 }
 
@@ -221,7 +224,7 @@ mod tests {
     fn chosen(accept: &str) -> Option<ContentCoding> {
         let value = HeaderValue::from_str(accept).expect("a value");
         choose(
-            &HeaderMap::from_iter([(ACCEPT_ENCODING, value)]),
+            &ReceivedFields::from_iter([(ACCEPT_ENCODING, value)]),
             &ContentCoding::ALL,
         )
     }
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(chosen("deflate"), None);
         assert_eq!(chosen("gzip;q=2"), None);
         assert_eq!(chosen(""), None);
-        assert_eq!(choose(&HeaderMap::new(), &ContentCoding::ALL), None);
+        assert_eq!(choose(&ReceivedFields::new(), &ContentCoding::ALL), None);
     }
 
     fn of(fields: &[(HeaderName, &'static str)]) -> HeaderMap {
@@ -260,7 +263,7 @@ mod tests {
         status: u16,
         fields: &[(HeaderName, &'static str)],
     ) -> EncodingPlan {
-        let headers = of(&[(ACCEPT_ENCODING, "gzip")]);
+        let headers = of(&[(ACCEPT_ENCODING, "gzip")]).into();
         let asked = EncodingRequest {
             method,
             version: http::Version::HTTP_11,

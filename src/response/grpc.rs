@@ -9,9 +9,8 @@
 use std::fmt::Write;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-
-use crate::field_lookup;
+use http::{HeaderName, HeaderValue, StatusCode};
+use sluicegate_base::received::ReceivedFields;
 
 /// `grpc-status`
 pub(super) static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -71,8 +70,8 @@ impl GrpcStatus {
 impl GrpcDialect {
     /// Returns the dialect of a request with these fields, if it is gRPC.
     #[must_use]
-    pub fn of(headers: &HeaderMap) -> Option<Self> {
-        Self::named(field_lookup::first(headers, &CONTENT_TYPE)?.as_bytes())
+    pub fn of(headers: &ReceivedFields) -> Option<Self> {
+        Self::named(headers.get(CONTENT_TYPE)?.as_bytes())
     }
 
     /// Returns the dialect of a media type: `application/grpc+proto` is one of `application/grpc`.

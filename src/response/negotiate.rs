@@ -10,17 +10,17 @@
 
 use std::cmp::Reverse;
 
-use http::HeaderMap;
 use http::header::ACCEPT;
 use sluicegate_base::bounds;
+use sluicegate_base::received::ReceivedFields;
 
 /// Returns the index of the candidate to send; `candidates` are media types, the default first. 0 where there are none.
 pub(super) fn choose<'a>(
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> usize {
     let ranges = || {
-        let lines = headers.get_all(ACCEPT).iter();
+        let lines = headers.get_all(ACCEPT);
         let lines = lines.filter_map(|line| line.to_str().ok());
         lines
             .flat_map(|line| line.split(','))
@@ -117,7 +117,7 @@ mod tests {
     ];
 
     fn chosen(accept: &[&str]) -> &'static str {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         for line in accept {
             headers.append(ACCEPT, HeaderValue::from_str(line).expect("a value"));
         }
@@ -169,7 +169,7 @@ mod tests {
         /// Goal: no client causes a panic. Method: any visible text, and lists longer than the bound.
         #[test]
         fn any_accept_has_an_answer(line in "[ -~]{0,80}", times in 1..40_usize) {
-            let mut headers = HeaderMap::new();
+            let mut headers = ReceivedFields::new();
             let line = vec![line; times].join(",");
             headers.append(ACCEPT, HeaderValue::from_str(&line).expect("a value"));
             prop_assert!(choose(&headers, CANDIDATES) < CANDIDATES.len());

@@ -3,7 +3,8 @@
 //! The values that are filled in are digits, a standard phrase and hexadecimal digits, so nothing needs an escape in any type.
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
+use sluicegate_base::received::ReceivedFields;
 
 use super::negotiate;
 use super::problem::PROBLEM_JSON;
@@ -26,7 +27,7 @@ pub enum NegotiatedPage {
 pub fn choose(
     pages: &ErrorPages,
     status: StatusCode,
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     request_id: RequestId,
 ) -> NegotiatedPage {
     // The page of this status, or else that of its class.
@@ -102,7 +103,7 @@ mod tests {
             ],
         };
         let accept = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
-        let headers: HeaderMap = accept.into_iter().collect();
+        let headers: ReceivedFields = accept.into_iter().collect();
         let status = StatusCode::from_u16(status).expect("a status");
         match choose(&pages, status, &headers, RequestId::from_bits(10)) {
             NegotiatedPage::NoPage => None,
@@ -159,7 +160,8 @@ mod tests {
         let all_but: Vec<_> = (400..500).filter(|status| *status != 410).collect();
         assert_eq!(intercepted.collect::<Vec<_>>(), all_but);
         for (status, begins) in [(404, "own "), (410, "4xx "), (451, "4xx ")] {
-            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
+            let headers =
+                ReceivedFields::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
             let status = StatusCode::from_u16(status).expect("a status");
             match choose(&pages, status, &headers, RequestId::from_bits(1)) {
                 NegotiatedPage::Page(_, body) => {

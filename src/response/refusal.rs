@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    REFERRER_POLICY, SET_COOKIE, VARY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    SET_COOKIE, VARY,
 };
+use sluicegate_base::received::ReceivedFields;
 
 use super::grpc::{GrpcDialect, GrpcStatus};
 use super::negotiate;
@@ -54,7 +55,7 @@ pub struct RefusalContext<'a> {
     /// The route's wording of rejections.
     pub wording: Option<&'a Arc<RefusalRules>>,
     /// The fields of the request.
-    pub headers: &'a HeaderMap,
+    pub headers: &'a ReceivedFields,
     /// The request id.
     pub request_id: RequestId,
 }
@@ -225,7 +226,7 @@ pub(crate) fn varies(rules: &RefusalRules) -> bool {
 /// Returns the body that `rules` have for a client with these fields; `None` is the problem body.
 fn worded(
     rules: &RefusalRules,
-    headers: &HeaderMap,
+    headers: &ReceivedFields,
     told: &WordingValues<'_>,
 ) -> Option<(HeaderValue, Bytes)> {
     let first = rules.body.as_ref();

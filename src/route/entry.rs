@@ -5,9 +5,10 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Method};
+use http::Method;
 use sluicegate_base::crawler::ClientCrawler;
 use sluicegate_base::geo::ClientPlace;
+use sluicegate_base::received::ReceivedFields;
 
 use super::conditions::RouteConditions;
 use super::method::MethodMatch;
@@ -20,7 +21,7 @@ pub struct RequestFields<'a> {
     /// The method.
     pub method: &'a Method,
     /// The fields.
-    pub headers: &'a HeaderMap,
+    pub headers: &'a ReceivedFields,
     /// The query after the `?` of the target, as sent; empty where there is none.
     pub query: &'a str,
     /// The client's address.

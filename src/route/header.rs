@@ -3,7 +3,8 @@
 //! A condition holds when one of the fields of its name has exactly its value. A second field of the same name therefore
 //! does not take a request out of its route.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
+use sluicegate_base::received::ReceivedFields;
 
 /// Conditions that must all hold.
 #[derive(Debug)]
@@ -14,10 +15,10 @@ impl HeaderMatch {
         Self(conditions.into())
     }
 
-    pub(super) fn takes(&self, headers: &HeaderMap) -> bool {
+    pub(super) fn takes(&self, headers: &ReceivedFields) -> bool {
         self.0
             .iter()
-            .all(|(name, value)| headers.get_all(name).iter().any(|sent| sent == value))
+            .all(|(name, value)| headers.get_all(name).any(|sent| sent == *value))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -39,7 +40,7 @@ mod tests {
         };
         let conditions =
             HeaderMatch::compile(&[condition("x-plan", "free"), condition("x-beta", "1")]);
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         assert!(!conditions.takes(&headers));
         headers.append("x-plan", HeaderValue::from_static("paid"));
         headers.append("x-beta", HeaderValue::from_static("1"));

@@ -6,9 +6,10 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Method};
+use http::Method;
 use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathCase};
+use sluicegate_base::received::ReceivedFields;
 
 use super::{RequestFields, RouteTable};
 use crate::config::RouteReport;
@@ -37,7 +38,7 @@ struct Sample {
     host: String,
     path: String,
     method: Method,
-    headers: HeaderMap,
+    headers: ReceivedFields,
     query: String,
     client: IpAddr,
 }

@@ -3,11 +3,12 @@
 mod parsers;
 mod spellings;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
 use sluicegate_base::crawler::CrawlerCondition;
 use sluicegate_base::geo::PlaceCondition;
 use sluicegate_base::path::{PathCase, PathRegex};
+use sluicegate_base::received::ReceivedFields;
 
 use super::pattern::{CompiledPattern, PatternEnd, PatternSegment};
 use super::*;
@@ -47,7 +48,7 @@ fn route(host: Option<&str>, methods: &[Method], path: &str) -> RouteRules {
 }
 
 /// Returns a request with only method and headers.
-fn asked<'a>(method: &'a Method, headers: &'a HeaderMap) -> RequestFields<'a> {
+fn asked<'a>(method: &'a Method, headers: &'a ReceivedFields) -> RequestFields<'a> {
     RequestFields {
         method,
         headers,
@@ -86,7 +87,8 @@ fn pattern(text: &str) -> PathPattern {
 fn taken<'a>(rules: &'a [RouteRules], host: &str, method: &str, path: &str) -> Option<&'a str> {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
     let path = NormalPath::parse(path).unwrap();
-    let found = RouteTable::compile(rules).find(host, &path, &asked(&method, &HeaderMap::new()));
+    let found =
+        RouteTable::compile(rules).find(host, &path, &asked(&method, &ReceivedFields::new()));
     found.unwrap().map(|index| &*rules[index].matches.path.text)
 }
 
@@ -269,7 +271,7 @@ fn an_expression_wins_over_patterns_and_text_over_expressions() {
     let routes = RouteTable::compile(&rules);
     for path in ["/v1%2Fotp", "/v1/x/../otp", "/v1\\otp"] {
         let path = NormalPath::parse(path).unwrap();
-        let headers = HeaderMap::new();
+        let headers = ReceivedFields::new();
         let found = routes.find("", &path, &asked(&Method::GET, &headers));
         assert!(found.is_err(), "{path:?}: {found:?}");
     }
@@ -291,7 +293,7 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
     rules[3].matches.client.of = vec!["10.1.0.0/16".parse().unwrap()];
     let routes = RouteTable::compile(&rules);
     let path = NormalPath::parse("/a").unwrap();
-    let mut headers = HeaderMap::new();
+    let mut headers = ReceivedFields::new();
     headers.insert("x-plan", HeaderValue::from_static("free"));
     let from = |client: &str| RequestFields {
         query: "page=2",
@@ -331,7 +333,7 @@ fn more_headers_win_then_methods_then_the_order_of_the_file() {
     rules[4].matches.methods = vec![Method::HEAD];
     let routes = RouteTable::compile(&rules);
     let path = NormalPath::parse("/a").unwrap();
-    let mut headers = HeaderMap::new();
+    let mut headers = ReceivedFields::new();
     assert_eq!(
         routes.find("", &path, &asked(&Method::PUT, &headers)),
         Ok(Some(0))
@@ -365,7 +367,7 @@ fn a_path_that_two_origins_read_differently_is_refused_where_it_matters() {
         RouteTable::compile(&rules).find(
             "",
             &NormalPath::parse(path).unwrap(),
-            &asked(&Method::GET, &HeaderMap::new()),
+            &asked(&Method::GET, &ReceivedFields::new()),
         )
     };
     // Both readings of an encoded slash reach `/*`, or the route names them itself.
@@ -422,7 +424,7 @@ fn routes_that_treat_a_request_alike_may_stand_for_each_other() {
     let path = NormalPath::parse("/projects/group%2Fproject").unwrap();
     let routes = RouteTable::compile(&rules);
     assert_eq!(
-        routes.find("", &path, &asked(&Method::GET, &HeaderMap::new())),
+        routes.find("", &path, &asked(&Method::GET, &ReceivedFields::new())),
         Ok(Some(0))
     );
 }
@@ -551,7 +553,7 @@ proptest! {
             let path = if path.is_empty() { "/".to_owned() } else { path };
             let host = ["a.test", "b.test", "c.test", "x.b.test", "y.c.b.test", "test", ""][host];
             let method = [Method::GET, Method::POST, Method::HEAD, Method::PUT][method].clone();
-            let mut headers = HeaderMap::new();
+            let mut headers = ReceivedFields::new();
             for (bit, name) in [(1, "x-a"), (2, "x-b")] {
                 if fields & bit != 0 {
                     headers.insert(name, HeaderValue::from_static("1"));
@@ -574,7 +576,7 @@ proptest! {
         // Goal: an attacker cannot choose between readings. Method: each reading is made here by hand, and routed alone.
         let routes = RouteTable::compile(&rules);
         let normal = NormalPath::parse(&path).unwrap();
-        let (method, headers) = (Method::GET, HeaderMap::new());
+        let (method, headers) = (Method::GET, ReceivedFields::new());
         if let Ok(Some(found)) = routes.find("a.test", &normal, &asked(&method, &headers)) {
             for split in [false, true] {
                 for climb in [false, true] {

@@ -15,11 +15,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ahash::{HashMap, HashMapExt};
-use http::{HeaderMap, Method};
+use http::Method;
 use ipnet::IpNet;
 use sluicegate_base::host;
 use sluicegate_base::path::PathCase;
 use sluicegate_base::path::PathRegex;
+use sluicegate_base::received::ReceivedFields;
 
 use super::entry::{RequestFields, RouteEntry};
 use super::method::MethodMatch;
@@ -185,7 +186,7 @@ impl<'r> ComparedRoute<'r> {
         if clients.is_empty() {
             return Some(UnreachableRoute::NoClient);
         }
-        let headers: HeaderMap = self.matches.headers.iter().cloned().collect();
+        let headers: ReceivedFields = self.matches.headers.iter().cloned().collect();
         let query: Vec<String> = self.matches.query.iter().map(spelled).collect();
         let query = query.join("&");
         let mut first = None;

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use http::HeaderMap;
 use sluicegate::config::rules::LimitRules;
 use sluicegate::policy_items::PolicyItems;
 use sluicegate::rejection::{LimitRejection, RejectionReason};
@@ -14,6 +13,7 @@ use sluicegate::request_id::RequestId;
 use sluicegate::response::{
     LimitFields, RATE_LIMIT, RATE_LIMIT_POLICY, RefusalContext, RefusalResponse, rate_limit_policy,
 };
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Ask, Decision, KeyHash, Limit, Outcome, Timestamp, Verdict, decide};
 
 /// Limits with one rate and with two, and rejections that never end.
@@ -44,7 +44,7 @@ fn written(items: &PolicyItems, verdict: &Verdict) -> String {
         let context = RefusalContext {
             route: "",
             wording: None,
-            headers: &HeaderMap::new(),
+            headers: &ReceivedFields::new(),
             request_id: RequestId::next(),
         };
         let response = RefusalResponse::new(&rejection, Some(items), &context);

@@ -23,6 +23,7 @@ pub mod normal_form;
 pub mod path;
 pub mod pki;
 pub mod proxy_fields;
+pub mod received;
 pub mod reported_cost;
 pub mod secret;
 pub mod telephony;

@@ -9,7 +9,8 @@ use crate::fault::SignatureFault;
 use crate::keys::VerifyingKey;
 use crate::{CLOCK_SKEW, LONGEST_LIFE, MOST_BYTES, MOST_COMPONENTS, MOST_SIGNATURES};
 
-const INPUT: HeaderName = HeaderName::from_static("signature-input");
+/// The field that says what each signature covers.
+pub const SIGNATURE_INPUT: HeaderName = HeaderName::from_static("signature-input");
 const SIGNATURE: HeaderName = HeaderName::from_static("signature");
 const AGENT: HeaderName = HeaderName::from_static("signature-agent");
 
@@ -36,11 +37,11 @@ impl BotSignature {
     /// The fields are malformed or exceed the caps, or a signature with the tag names no key.
     pub fn read(headers: &HeaderMap) -> Result<BotSignatures, SignatureFault> {
         let mut found = BotSignatures::new();
-        if !headers.contains_key(&INPUT) || !headers.contains_key(&SIGNATURE) {
+        if !headers.contains_key(&SIGNATURE_INPUT) || !headers.contains_key(&SIGNATURE) {
             return Ok(found);
         }
         let lines = headers
-            .get_all(&INPUT)
+            .get_all(&SIGNATURE_INPUT)
             .iter()
             .chain(headers.get_all(&SIGNATURE));
         if lines.map(|line| line.len() + 2).sum::<usize>() > MOST_BYTES {
@@ -50,7 +51,7 @@ impl BotSignature {
             let whole = joined(headers, name).ok_or(SignatureFault::Malformed)?;
             Parser::parse_dictionary(whole.as_bytes()).map_err(|_| SignatureFault::Malformed)
         };
-        let (inputs, mut signatures) = (dictionary(&INPUT)?, dictionary(&SIGNATURE)?);
+        let (inputs, mut signatures) = (dictionary(&SIGNATURE_INPUT)?, dictionary(&SIGNATURE)?);
         for (label, input) in inputs {
             let ListEntry::InnerList(covered) = input else {
                 continue;

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use pingora::http::RequestHeader;
 use prost::Message;
+use sluicegate_base::received::ReceivedHead;
 
 use self::answer::CallAnswer;
 use self::messages::{RateLimitDescriptor, RateLimitRequest};
@@ -76,7 +76,7 @@ impl CallFault {
 
 /// A descriptor that is decided and not answered.
 struct PendingDescriptor {
-    head: RequestHeader,
+    head: ReceivedHead,
     context: Box<Context>,
     step: Step,
 }
@@ -167,7 +167,7 @@ impl Gateway {
                 (head, step)
             }
             None => (
-                RequestHeader::from(http::Request::new(()).into_parts().0),
+                ReceivedHead::default(),
                 Step::Reject(GatewayProblem::UriTooLong),
             ),
         };

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use http::Method;
 use http::header::{HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
-use pingora::http::RequestHeader;
+use sluicegate_base::received::{ReceivedFields, ReceivedHead};
 
 use super::messages::{DescriptorEntry, LimitOverride, RateLimitDescriptor, RateUnit};
 use crate::client;
@@ -31,7 +31,7 @@ pub(super) fn head(
     domain: &[u8],
     descriptor: &RateLimitDescriptor,
     rules: &ClientRules,
-) -> Option<RequestHeader> {
+) -> Option<ReceivedHead> {
     let mut target = String::from("/");
     encode(&mut target, domain, b"-._~/");
     let mut separator = '?';
@@ -50,17 +50,20 @@ pub(super) fn head(
         encode(&mut target, value, UNRESERVED);
     }
     let target = PathAndQuery::try_from(target).ok()?;
-    let mut head = RequestHeader::build_no_case(Method::GET, b"/", Some(2)).ok()?;
-    head.set_uri(target.into());
-    head.set_version(http::Version::HTTP_2);
+    let mut head = ReceivedHead {
+        method: Method::GET,
+        uri: target.into(),
+        version: http::Version::HTTP_2,
+        headers: ReceivedFields::new(),
+    };
     if let Some((name, value)) =
         client_of(descriptor).and_then(|client| client::told(client, rules))
     {
-        head.insert_header(name, value).ok()?;
+        head.headers.insert(name, value);
     }
     if let Some(limit) = descriptor.limit {
         let value = HeaderValue::try_from(limit_text(limit)).ok()?;
-        head.insert_header(LIMIT_FIELD, value).ok()?;
+        head.headers.insert(LIMIT_FIELD, value);
     }
     Some(head)
 }

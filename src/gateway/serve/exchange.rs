@@ -8,9 +8,9 @@ use std::task::Poll;
 
 use bytes::BytesMut;
 use http::{HeaderMap, Method, StatusCode, Version};
-use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::BodyFraming;
 use tokio::time::timeout;
 
@@ -38,7 +38,7 @@ use crate::thread_buffer::WriteBuffer;
 pub(super) struct ClientExchange<'a, C> {
     pub(super) client: &'a mut C,
     /// The head of the request, without the fields that were removed.
-    pub(super) head: &'a RequestHeader,
+    pub(super) head: &'a ReceivedHead,
     /// The body of the request.
     pub(super) body: RequestBody,
     /// The status of the answer, once its head was written.
@@ -61,7 +61,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     /// Returns the exchange before its answer.
     pub(super) fn new(
         client: &'a mut C,
-        head: &'a RequestHeader,
+        head: &'a ReceivedHead,
         wire: &'a RequestWire,
         shutdown: &'a ShutdownWatch,
         context: &Context,

@@ -80,7 +80,11 @@ pub(super) fn write_request(into: &mut Vec<u8>, head: RequestParts<'_>, framing:
     into.push(b' ');
     into.extend_from_slice(head.target);
     into.extend_from_slice(b" HTTP/1.1\r\n");
-    write_fields(into, head.fields.iter());
+    let fields = head.fields.iter();
+    write_fields(
+        into,
+        fields.map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+    );
     if head.is_upgrade {
         into.extend_from_slice(WEBSOCKET_UPGRADE);
     }
@@ -106,7 +110,7 @@ impl AnswerHead<'_> {
     pub fn write_http1(&self, into: &mut Vec<u8>) {
         if self.is_interim() {
             write_status_line(into, self.parts);
-            write_fields(into, self.parts.fields);
+            write_fields(into, bytes_of(self.parts.fields));
             into.extend_from_slice(b"\r\n");
         } else {
             write_response(into, self);
@@ -149,7 +153,7 @@ fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
     let (head, framing) = (answer.parts, answer.framing);
     write_status_line(into, head);
     let has_date = (answer.write_others)(into) || head.fields.contains_key(DATE);
-    write_fields(into, head.fields);
+    write_fields(into, bytes_of(head.fields));
     if passes_length(head.status, framing)
         && let Some(length) = head.fields.get(CONTENT_LENGTH)
     {
@@ -182,16 +186,21 @@ fn write_status_line(into: &mut Vec<u8>, head: ResponseParts<'_>) {
 }
 
 /// Appends the fields, without those that frame the message and `Connection`.
-fn write_fields<'f>(
-    into: &mut Vec<u8>,
-    fields: impl IntoIterator<Item = (&'f HeaderName, &'f HeaderValue)>,
-) {
+fn write_fields<'f>(into: &mut Vec<u8>, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
     for (name, value) in fields {
-        let name = name.as_str();
-        if !matches!(name, "content-length" | "transfer-encoding" | "connection") {
-            write_field(into, name.as_bytes(), value.as_bytes());
+        if !matches!(
+            name,
+            b"content-length" | b"transfer-encoding" | b"connection"
+        ) {
+            write_field(into, name, value);
         }
     }
+}
+
+/// Returns names and values of a map.
+fn bytes_of(fields: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let fields = fields.iter();
+    fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
 }
 
 fn write_framing(into: &mut Vec<u8>, framing: BodyFraming) {

@@ -23,8 +23,8 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::Method;
-use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
+use sluicegate_base::received::ReceivedHead;
 
 use sluicegate_base::bounds;
 use sluicegate_http1::{BodyFraming, ChunkLimits};
@@ -141,7 +141,7 @@ impl Gateway {
     #[must_use]
     pub fn decide_stream(
         &self,
-        head: RequestHeader,
+        head: ReceivedHead,
         is_empty: bool,
         facts: &ConnectionFacts,
     ) -> DecidedRequest {
@@ -181,7 +181,7 @@ impl Gateway {
     /// Returns the first step of a received request, and whether its origin distinguishes the case of names.
     fn first_step(
         &self,
-        head: &RequestHeader,
+        head: &ReceivedHead,
         snapshot: &Snapshot,
         facts: &ConnectionFacts,
         context: &mut Context,

@@ -1,11 +1,12 @@
 //! Makes the head that the stages read from the parsed bytes of a request, or from the head of a stream.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Version};
-use pingora::http::RequestHeader;
 use sluicegate_base::bounds;
+use sluicegate_base::received::ReceivedFields;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
 
 use super::head_writer::ConnectionPersistence;
@@ -17,7 +18,7 @@ use crate::response::HttpViolation;
 /// A request whose head was received.
 pub(super) struct ReceivedRequest {
     /// Its head, with the names of its fields in lower case.
-    pub(super) head: RequestHeader,
+    pub(super) head: ReceivedHead,
     /// The facts of its body and its connection.
     pub(super) wire: RequestWire,
     /// The options of its connection.
@@ -62,7 +63,7 @@ impl ReceivedRequest {
         if parsed.version() == HttpVersion::Http10 {
             head.version = Version::HTTP_10;
         }
-        let mut head = RequestHeader::from(head);
+        let mut head = ReceivedHead::from(head);
         let wire = RequestWire {
             method: head.method.clone(),
             expects_continue: has_expect && expects_continue(&head),
@@ -84,7 +85,7 @@ impl ReceivedRequest {
     }
 
     /// Returns the request of a stream of HTTP/2, whose body is empty or follows.
-    pub(super) fn of_stream(mut head: RequestHeader, is_empty: bool) -> Box<Self> {
+    pub(super) fn of_stream(mut head: ReceivedHead, is_empty: bool) -> Box<Self> {
         if head.headers.contains_key(UPGRADE) {
             upgrade_header::remove(&mut head);
         }
@@ -140,7 +141,7 @@ impl ReceivedRequest {
 fn keeps_upgrade(
     parsed: &RequestHead,
     options: ConnectionOptions,
-    head: &mut RequestHeader,
+    head: &mut ReceivedHead,
 ) -> bool {
     let has_body = parsed.framing() != BodyFraming::None;
     let is_upgrade = parsed.version() == HttpVersion::Http11
@@ -153,15 +154,15 @@ fn keeps_upgrade(
 }
 
 /// Returns whether the client sends the body after `100 Continue`, which HTTP/1.0 does not have.
-fn expects_continue(head: &RequestHeader) -> bool {
+fn expects_continue(head: &ReceivedHead) -> bool {
     let expected = head.headers.get(EXPECT);
     head.version != Version::HTTP_10
         && expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Returns the length of a body, where one valid field states it; locating the request rejects all others.
-fn length(fields: &HeaderMap) -> Option<u64> {
-    let mut lengths = fields.get_all(CONTENT_LENGTH).iter();
+fn length(fields: &ReceivedFields) -> Option<u64> {
+    let mut lengths = fields.get_all(CONTENT_LENGTH);
     let digits = lengths.next()?.to_str().ok()?;
     let is_alone = lengths.next().is_none() && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_alone.then(|| digits.parse().ok()).flatten()

@@ -1,10 +1,11 @@
 //! Makes the head of a request for an origin of HTTP/2, RFC 9113 §8.3.1.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING,
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
 };
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri};
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_http1::BodyFraming;
 
 use super::head_writer::RequestParts;
@@ -20,7 +21,7 @@ const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 /// `Host` or the target has a form that HTTP/2 cannot carry.
 pub(super) fn stream_request(
     parts: RequestParts<'_>,
-    received: &HeaderMap,
+    received: &ReceivedFields,
     framing: BodyFraming,
     scheme: Scheme,
 ) -> Result<Request<()>> {
@@ -40,8 +41,12 @@ pub(super) fn stream_request(
     *request.uri_mut() = uri.map_err(RequestFailure::internal)?;
     let fields = request.headers_mut();
     for (name, value) in parts.fields.iter() {
-        if ![HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, TE].contains(name) {
-            fields.append(name.clone(), value.clone());
+        let is_own = |own: &HeaderName| name == *own;
+        if ![HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, TE]
+            .iter()
+            .any(is_own)
+        {
+            fields.append(name.to_header_name(), value.to_header_value());
         }
     }
     if let BodyFraming::Length(bytes) = framing {
@@ -54,15 +59,15 @@ pub(super) fn stream_request(
 }
 
 /// Returns whether the client takes trailers, RFC 9110 §10.1.4.
-fn takes_trailers(received: &HeaderMap) -> bool {
-    let values = received.get_all(TE).iter();
+fn takes_trailers(received: &ReceivedFields) -> bool {
+    let values = received.get_all(TE);
     let mut codings = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
     codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
 #[cfg(test)]
 mod tests {
-    use http::header::{HeaderName, UPGRADE};
+    use http::header::UPGRADE;
     use http::{Method, Version};
 
     use super::*;
@@ -72,7 +77,7 @@ mod tests {
     const NAME: HeaderName = HeaderName::from_static("x-a");
 
     fn request(host: &'static str, target: &str, te: &'static str) -> Result<Request<()>> {
-        let received = HeaderMap::from_iter([
+        let received = ReceivedFields::from_iter([
             (HOST, HeaderValue::from_static(host)),
             (CONTENT_LENGTH, HeaderValue::from_static("7")),
             (CONNECTION, HeaderValue::from_static("x")),

@@ -5,8 +5,8 @@
 //! around a value is not part of it: routes and keys would see another value than the origin.
 
 use http::Method;
-use http::header::{HOST, HeaderValue};
-use pingora::http::RequestHeader;
+use http::header::HOST;
+use sluicegate_base::received::{FieldValue, ReceivedHead};
 
 /// Returns whether a head keeps these rules:
 ///
@@ -18,11 +18,11 @@ use pingora::http::RequestHeader;
 /// - RFC 9113 §8.3.1: the target is a path, or `*` of OPTIONS. It has no byte that ends the first line of HTTP/1.1, or a word of it.
 ///
 /// CONNECT has no target; it is answered without being read.
-pub(super) fn is_well_formed(head: &RequestHeader) -> bool {
-    if head.headers.values().any(has_white_space_around) {
+pub(super) fn is_well_formed(head: &ReceivedHead) -> bool {
+    if (head.headers.iter()).any(|(_, value)| has_white_space_around(value)) {
         return false;
     }
-    let mut hosts = head.headers.get_all(HOST).iter();
+    let mut hosts = head.headers.get_all(HOST);
     let (host, other) = (hosts.next(), hosts.next());
     let authority = head.uri.authority();
     let named = host.map_or_else(
@@ -47,20 +47,22 @@ pub(super) fn is_well_formed(head: &RequestHeader) -> bool {
     has_form && !(target.iter()).any(|byte| matches!(byte, b'\0' | b'\n' | b'\r' | b' '))
 }
 
-fn has_white_space_around(value: &HeaderValue) -> bool {
+fn has_white_space_around(value: FieldValue<'_>) -> bool {
     matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
-    fn head(method: &str, uri: &str, hosts: &[&str]) -> RequestHeader {
+    fn head(method: &str, uri: &str, hosts: &[&str]) -> ReceivedHead {
         let request = http::Request::builder().method(method).uri(uri);
-        let mut head = RequestHeader::from(request.body(()).unwrap().into_parts().0);
+        let mut head = ReceivedHead::from(request.body(()).unwrap().into_parts().0);
         for host in hosts {
             let host = HeaderValue::from_str(host).unwrap();
-            head.append_header(HOST, host).unwrap();
+            head.headers.append(HOST, host);
         }
         head
     }
@@ -75,7 +77,7 @@ mod tests {
             parts.authority = Some("a.test".parse().unwrap());
             parts.path_and_query = Some("/x".parse().unwrap());
             let request = http::Request::builder().uri(parts).body(()).unwrap();
-            let head = RequestHeader::from(request.into_parts().0);
+            let head = ReceivedHead::from(request.into_parts().0);
             assert_eq!(super::is_well_formed(&head), is_well_formed, "{scheme:?}");
         }
     }
@@ -93,7 +95,7 @@ mod tests {
         ] {
             let mut head = head("GET", "/x", &["a.test"]);
             let value = HeaderValue::from_str(value).unwrap();
-            head.append_header("x-plan", value.clone()).unwrap();
+            head.headers.append("x-plan", value.clone());
             assert_eq!(super::is_well_formed(&head), is_well_formed, "{value:?}");
         }
     }

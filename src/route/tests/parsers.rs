@@ -3,6 +3,8 @@
 //! The models are written from the parsers' sources and standards, in their own order of steps; tests/e2e/frameworks runs the
 //! real ones.
 
+use sluicegate_base::received::ReceivedFields;
+
 use super::*;
 
 const LIMITED: &str = "/auth/sendOTP";
@@ -296,7 +298,7 @@ proptest! {
         let mut rules = [route(None, &[], LIMITED), route(None, &[], "/*")];
         rules[1].limits.clear();
         let Ok(path) = NormalPath::parse(&target) else { return Ok(()) };
-        let found = RouteTable::compile(&rules).find("", &path, &asked(&Method::POST, &HeaderMap::new()));
+        let found = RouteTable::compile(&rules).find("", &path, &asked(&Method::POST, &ReceivedFields::new()));
         if matches!(found, Err(_) | Ok(Some(0))) {
             return Ok(());
         }

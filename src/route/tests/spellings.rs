@@ -1,6 +1,7 @@
 //! Tests spellings of one path, and the properties of the normal form.
 
 use sluicegate_base::path::{LiteralError, PathError, literal};
+use sluicegate_base::received::ReceivedFields;
 
 use super::*;
 
@@ -50,7 +51,7 @@ fn a_path_that_is_limited_without_its_ending_is_refused() {
         RouteTable::compile(&[limited.clone(), rest.clone()]).find(
             "",
             &NormalPath::parse(path).unwrap(),
-            &asked(&method, &HeaderMap::new()),
+            &asked(&method, &ReceivedFields::new()),
         )
     };
     let refused = Err(AmbiguousPath {
@@ -211,10 +212,13 @@ fn every_spelling_of_a_limited_path_is_limited_or_refused() {
         ("*", false),
     ] {
         let path = NormalPath::parse(spelling);
-        let found = path
-            .as_ref()
-            .ok()
-            .map(|path| routes.find("a.test", path, &asked(&Method::POST, &HeaderMap::new())));
+        let found = path.as_ref().ok().map(|path| {
+            routes.find(
+                "a.test",
+                path,
+                &asked(&Method::POST, &ReceivedFields::new()),
+            )
+        });
         if lands {
             assert_eq!(found, Some(Ok(Some(0))), "{spelling:?}");
             assert_eq!(path.unwrap().key(), "/auth/sendOTP", "{spelling:?}");
@@ -241,7 +245,7 @@ fn a_front_controller_may_lie_below_a_path_of_its_own() {
     rules[2].limits.clear();
     let find = |rules: &[RouteRules], path| {
         let path = NormalPath::parse(path).unwrap();
-        RouteTable::compile(rules).find("", &path, &asked(&Method::GET, &HeaderMap::new()))
+        RouteTable::compile(rules).find("", &path, &asked(&Method::GET, &ReceivedFields::new()))
     };
     assert_eq!(find(&rules, "/api/index.php/users"), Ok(Some(1)));
     assert_eq!(find(&rules[..2], "/api/index.php/users"), Ok(Some(1)));

@@ -3,19 +3,25 @@
 use std::cell::OnceCell;
 use std::net::IpAddr;
 
-use http::HeaderMap;
-use sluicegate_message_signatures::SignedRequest;
-
 use super::registry::CrawlerRegistry;
 use super::status::CrawlerStatus;
+use crate::received::ReceivedFields;
 
 /// The parts of a request that say which crawler its client is.
 #[derive(Clone, Copy, Debug)]
 pub struct CrawlerRequest<'a> {
     /// The client's address.
     pub client: IpAddr,
-    /// The request as the client sent it.
-    pub message: SignedRequest<'a>,
+    /// The method.
+    pub method: &'a str,
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Host and port as the client sent them.
+    pub authority: &'a str,
+    /// Path and query as the client sent them.
+    pub target: &'a str,
+    /// The fields.
+    pub headers: &'a ReceivedFields,
     /// The time, in seconds since 1970.
     pub now: u64,
 }
@@ -23,17 +29,14 @@ pub struct CrawlerRequest<'a> {
 impl<'a> CrawlerRequest<'a> {
     /// Returns a request of which only address and fields are known. No signature counts in it, since it is for no host.
     #[must_use]
-    pub fn without_target(client: IpAddr, headers: &'a HeaderMap) -> Self {
-        let message = SignedRequest {
+    pub fn without_target(client: IpAddr, headers: &'a ReceivedFields) -> Self {
+        Self {
+            client,
             method: "",
             scheme: "",
             authority: "",
             target: "",
             headers,
-        };
-        Self {
-            client,
-            message,
             now: 0,
         }
     }

@@ -29,4 +29,4 @@ pub use self::signatures::SignedHosts;
 pub use self::status::{
     CrawlerIdentity, CrawlerProof, CrawlerStatus, NONE, UNVERIFIED, UnverifiedReason,
 };
-pub use sluicegate_message_signatures::{KeySet, SignedRequest};
+pub use sluicegate_message_signatures::KeySet;

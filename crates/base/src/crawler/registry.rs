@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use http::{HeaderMap, header};
+use http::header;
 use memchr::memmem::Finder;
 use sluicegate_message_signatures::KeySet;
 
@@ -20,6 +20,7 @@ use super::signatures::{SignedBy, SignedHosts, signed_by};
 use super::status::{CrawlerIdentity, CrawlerProof, CrawlerStatus, UnverifiedReason};
 use crate::address::CidrSet;
 use crate::bounds::{CRAWLERS, USER_AGENT_BYTES, USER_AGENT_FIELDS};
+use crate::received::ReceivedFields;
 
 /// A crawler with its claims and its proofs.
 #[derive(Clone, Debug)]
@@ -147,7 +148,7 @@ impl CrawlerRegistry {
         if let SignedBy::Crawler(crawler) = signed {
             return crawler.by(CrawlerProof::Signature);
         }
-        let claims = self.claims(request.message.headers);
+        let claims = self.claims(request.headers);
         let claimed = claims.iter().map(|(_, crawler)| *crawler);
         let silent = self
             .crawlers
@@ -203,13 +204,13 @@ impl CrawlerRegistry {
     }
 
     /// Returns the crawlers that a request names, those with the longest user agent first.
-    fn claims(&self, headers: &HeaderMap) -> ArrayVec<CrawlerClaim<'_>, CRAWLERS> {
+    fn claims(&self, headers: &ReceivedFields) -> ArrayVec<CrawlerClaim<'_>, CRAWLERS> {
         let mut claims: ArrayVec<CrawlerClaim<'_>, CRAWLERS> = ArrayVec::new();
         if self.crawlers.is_empty() {
             return claims;
         }
         // RFC 9110 §10.1.5 has one field; whichever of several an origin reads, it is a claim.
-        let fields = headers.get_all(header::USER_AGENT).iter();
+        let fields = headers.get_all(header::USER_AGENT);
         for field in fields.take(USER_AGENT_FIELDS) {
             let bytes = field.as_bytes().iter().take(USER_AGENT_BYTES);
             let text: ArrayVec<u8, USER_AGENT_BYTES> = bytes.map(u8::to_ascii_lowercase).collect();
@@ -274,7 +275,7 @@ mod tests {
     }
 
     fn status(client: &str, user_agents: &[&str]) -> CrawlerStatus {
-        let mut headers = HeaderMap::new();
+        let mut headers = ReceivedFields::new();
         for text in user_agents {
             headers.append(header::USER_AGENT, HeaderValue::from_str(text).unwrap());
         }
@@ -359,7 +360,7 @@ mod tests {
         let dns = crawlers.reverse_dns().unwrap();
         dns.serve();
         let claim = |agent: &'static str| {
-            let mut headers = HeaderMap::new();
+            let mut headers = ReceivedFields::new();
             headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
             let client = "192.0.2.1".parse().unwrap();
             let found = crawlers.identify(&CrawlerRequest::without_target(client, &headers));
@@ -397,7 +398,7 @@ mod tests {
     /// Goal: a request on a route that reads no crawler costs nothing. Method: the answer before and after the first read.
     #[test]
     fn the_answer_is_found_when_it_is_read() {
-        let (crawlers, headers) = (crawlers(), HeaderMap::new());
+        let (crawlers, headers) = (crawlers(), ReceivedFields::new());
         let client = "203.0.113.7".parse().unwrap();
         let request = CrawlerRequest::without_target(client, &headers);
         let client = ClientCrawler::new(&crawlers, request);

@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use sluicegate_message_signatures::{BotSignature, KeySet, SignatureFault};
+use sluicegate_message_signatures::{
+    BotSignature, KeySet, SIGNATURE_INPUT, SignatureFault, SignedRequest,
+};
 
 use super::client::CrawlerRequest;
 use super::network_failures::NetworkFailures;
@@ -64,8 +66,19 @@ pub(super) fn signed_by<'c>(
     failures: &NetworkFailures,
     request: &CrawlerRequest<'_>,
 ) -> SignedBy<'c> {
+    if !request.headers.contains_key(SIGNATURE_INPUT) {
+        return SignedBy::Nobody;
+    }
+    let headers = request.headers.to_map();
+    let message = SignedRequest {
+        method: request.method,
+        scheme: request.scheme,
+        authority: request.authority,
+        target: request.target,
+        headers: &headers,
+    };
     // What cannot be read names no key, so it is nobody's.
-    let Ok(signatures) = BotSignature::read(request.message.headers) else {
+    let Ok(signatures) = BotSignature::read(&headers) else {
         return SignedBy::Nobody;
     };
     let mut failed = SignedBy::Nobody;
@@ -77,14 +90,14 @@ pub(super) fn signed_by<'c>(
         let Some((crawler, key)) = crawlers.iter().find_map(with_key) else {
             continue;
         };
-        if !hosts.take(request.message.authority) {
+        if !hosts.take(request.authority) {
             failed = SignedBy::Failed(crawler, UnverifiedReason::SignatureAuthority);
             continue;
         }
         if failures.reach(SIGNATURE_FAILURES, request.client, request.now) {
             return SignedBy::Failed(crawler, UnverifiedReason::SignatureThrottled);
         }
-        match signature.verify(key, &request.message, request.now) {
+        match signature.verify(key, &message, request.now) {
             Ok(()) => return SignedBy::Crawler(crawler),
             Err(fault) => {
                 // Only this fault costs a verification.

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, Validation};
@@ -22,6 +21,7 @@ use serde_json::{Map, Value};
 use sluicegate_limiter::Timestamp;
 
 use crate::bounds;
+use crate::received::ReceivedFields;
 
 /// The claims of a token.
 pub type TokenClaims = Map<String, Value>;
@@ -190,14 +190,14 @@ impl fmt::Debug for TokenVerifier {
 /// The token of a request, verified when it is needed.
 pub struct PresentedToken<'a> {
     verifier: Option<&'a TokenVerifier>,
-    headers: &'a HeaderMap,
+    headers: &'a ReceivedFields,
     claims: OnceCell<Result<TokenClaims, NoClaims>>,
 }
 
 impl<'a> PresentedToken<'a> {
     /// Returns the token of a request with these fields.
     #[must_use]
-    pub fn new(verifier: Option<&'a TokenVerifier>, headers: &'a HeaderMap) -> Self {
+    pub fn new(verifier: Option<&'a TokenVerifier>, headers: &'a ReceivedFields) -> Self {
         Self {
             verifier,
             headers,
@@ -225,7 +225,7 @@ impl<'a> PresentedToken<'a> {
     /// Some origins accept any white space after the scheme, any scheme, or the first of several words; some decode more than
     /// RFC 7515 allows. A field in which one of them may find a token does not count as a field without one.
     fn bearer(&self) -> Result<&'a [u8], NoClaims> {
-        let mut fields = self.headers.get_all(AUTHORIZATION).into_iter();
+        let mut fields = self.headers.get_all(AUTHORIZATION);
         let field = fields.next().ok_or(NoClaims::Absent)?.as_bytes();
         if fields.next().is_some() {
             return Err(NoClaims::Repeated);

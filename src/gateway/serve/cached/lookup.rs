@@ -4,8 +4,8 @@
 //! A request waits for at most [`FILL_PATIENCE`](bounds::FILL_PATIENCE) in all, and looks at most [`LOOKS`] times; then it goes to the
 //! origin, and stores nothing.
 
-use http::HeaderMap;
 use pingora::cache::CacheKey;
+use sluicegate_base::received::ReceivedFields;
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::BodyFraming;
 
@@ -163,7 +163,7 @@ impl CacheTransaction {
 fn find(
     storage: &MemoryStorage,
     key: &mut CacheKey,
-    request: &HeaderMap,
+    request: &ReceivedFields,
 ) -> Option<StoredResponse> {
     key.remove_variance_key();
     let first = storage.get(key)?;

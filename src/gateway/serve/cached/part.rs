@@ -2,7 +2,7 @@
 
 use http::header::{ACCEPT_RANGES, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::BodyFraming;
 
 use super::transaction::OriginQuestion;
@@ -31,7 +31,7 @@ pub(in super::super) enum ClientPart {
 impl ClientPart {
     /// Returns the part of the origin's response that the client gets.
     pub(in super::super) fn of_origin(
-        request: &RequestHeader,
+        request: &ReceivedHead,
         response: (StatusCode, &HeaderMap),
         length: Option<u64>,
         context: &Context,
@@ -47,7 +47,7 @@ impl ClientPart {
 
     /// Returns the part that the client of `request` gets of a whole response, whose body has so many bytes, if that is known.
     pub(super) fn of_whole(
-        request: &RequestHeader,
+        request: &ReceivedHead,
         (status, fields): (StatusCode, &HeaderMap),
         length: Option<u64>,
     ) -> Self {

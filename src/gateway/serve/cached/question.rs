@@ -2,7 +2,7 @@
 
 use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
-use pingora::http::RequestHeader;
+use sluicegate_base::received::ReceivedHead;
 
 use super::transaction::OriginQuestion;
 use crate::gateway::cache::CONDITIONS;
@@ -10,7 +10,7 @@ use crate::gateway::context::Context;
 use crate::origin::FieldEdit;
 
 /// Returns the method with which the origin gets the request.
-pub(in super::super) fn sent_method<'a>(head: &'a RequestHeader, context: &Context) -> &'a Method {
+pub(in super::super) fn sent_method<'a>(head: &'a ReceivedHead, context: &Context) -> &'a Method {
     const GET: &Method = &Method::GET;
     if asks_for_whole(context) {
         GET

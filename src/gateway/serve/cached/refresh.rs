@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::HeaderMap;
 use pingora::cache::CacheKey;
-use pingora::http::RequestHeader;
 use pingora::server::ShutdownWatch;
+use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::BodyFraming;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -82,7 +82,7 @@ impl Gateway {
     async fn refresh_stored(
         self,
         mut client: DiscardingClient,
-        head: RequestHeader,
+        head: ReceivedHead,
         mut context: Box<Context>,
         shutdown: ShutdownWatch,
     ) {
