@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub stores: bool,
     /// True if some listener redirects to https.
     pub redirects: bool,
+    /// True if an origin of a route gets the names of fields in the case in which they were sent.
+    pub keeps_case: bool,
     /// The request fields, other than `Host`, on which a rejection may depend.
     fields: Vec<HeaderName>,
     /// The request fields that may pass.
@@ -208,7 +210,7 @@ impl Snapshot {
         let pools = compile_pools(&rules, previous, seed, now);
         let store = compile_store(&rules, previous, metrics);
         let limits = compile_limits(&rules, previous, storage, store.as_ref(), seed, now);
-        let routes = rules
+        let routes: Vec<Arc<ActiveRoute>> = rules
             .routes
             .iter()
             .map(|route| Arc::new(compile_route(route, &rules, &limits, &pools, metrics)))
@@ -230,6 +232,7 @@ impl Snapshot {
             stores: rules.routes.iter().any(|route| route.cache.is_some()),
             redirects: (rules.listeners.iter())
                 .any(|listener| listener.redirect_to_https.is_some()),
+            keeps_case: routes.iter().any(|route| route.action.keeps_case()),
             routes,
             limits,
             listeners: tls::compile(

@@ -107,7 +107,10 @@ mod tests {
     fn audience(method: Method, fields: &[(&'static str, &'static str)]) -> PageAudience {
         let mut headers = ReceivedFields::new();
         for (name, value) in fields {
-            headers.append(*name, HeaderValue::from_static(value));
+            headers.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
         }
         PageAudience::of(&method, &headers, "/a", "b=1")
     }

@@ -239,8 +239,14 @@ mod tests {
     #[test]
     fn elements_are_cut_at_commas_outside_quotes_from_the_right() {
         let mut headers = ReceivedFields::new();
-        headers.append("forwarded", HeaderValue::from_static("a, b=\"x,\\\"y\", c"));
-        headers.append("forwarded", HeaderValue::from_static("d"));
+        headers.append(
+            HeaderName::from_static("forwarded"),
+            HeaderValue::from_static("a, b=\"x,\\\"y\", c"),
+        );
+        headers.append(
+            HeaderName::from_static("forwarded"),
+            HeaderValue::from_static("d"),
+        );
         let found: Vec<&[u8]> =
             elements(&headers, &http::header::FORWARDED, QuoteSyntax::Delimit).collect();
         assert_eq!(found, [b"d".as_slice(), b" c", b" b=\"x,\\\"y\"", b"a"]);

@@ -303,7 +303,7 @@ proptest! {
         let mut headers = ReceivedFields::new();
         for bytes in [&bytes[..], syntax.as_bytes()] {
             if let Ok(value) = HeaderValue::from_bytes(bytes) {
-                headers.append(name, value);
+                headers.append(HeaderName::from_static(name), value);
             }
         }
         let _ = identify("10.0.0.9".parse().unwrap(), &headers, &rules);

@@ -61,10 +61,9 @@ const ASTERISK: &str = "*";
 /// Returns the target as the origin will get it, RFC 9112 §3.2. The listener rewrites absolute targets as paths. Any other form
 /// has no path that both sides agree on, and no route matches it: `%2Fauth` parses as `/`, yet its bytes would be forwarded.
 fn target(head: &ReceivedHead) -> &str {
-    let raw = head.raw_path();
-    let parsed = head.uri.path_and_query().map_or("", PathAndQuery::as_str);
-    match raw {
-        [b'/', ..] | [b'*'] if raw == parsed.as_bytes() => parsed,
+    let target = head.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    match target.as_bytes() {
+        [b'/', ..] | [b'*'] => target,
         _ => "",
     }
 }
@@ -408,12 +407,7 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Gateway
     if head.target.len() > server.defence.max_uri_bytes {
         return Err(GatewayProblem::UriTooLong);
     }
-    let bytes: usize = head
-        .headers
-        .iter()
-        // RFC 9112 §2.1: a field line is its name, a colon and a space, its value and the line end.
-        .map(|(name, value)| name.as_bytes().len() + value.len() + 4)
-        .sum();
+    let bytes = head.headers.written_length();
     if head.headers.len() > server.max_headers
         || bytes + head.target.len() > server.max_header_bytes
     {
@@ -426,9 +420,6 @@ fn check_caps(snapshot: &Snapshot, head: &RequestHead<'_>) -> Result<(), Gateway
 /// HTTP/2 two lengths, or an invalid one, make a request malformed, and an origin that speaks HTTP/1.1 could find another end of the body
 /// than the gateway. Over HTTP/1.1 the listener rejects such a head.
 fn announced_length(headers: &ReceivedFields) -> Result<Option<u64>, GatewayProblem> {
-    if !headers.contains_key(CONTENT_LENGTH) {
-        return Ok(None);
-    }
     let mut lengths = headers.get_all(CONTENT_LENGTH);
     let is_length = |length: FieldValue<'_>| {
         !length.is_empty() && length.as_bytes().iter().all(u8::is_ascii_digit)

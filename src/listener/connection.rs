@@ -219,8 +219,8 @@ impl Http1Connection {
     }
 
     /// Takes the bytes of the head; those behind it stay.
-    pub(super) fn split_head(&mut self, head_bytes: usize) -> Bytes {
-        self.read.split_to(head_bytes).freeze()
+    pub(super) fn split_head(&mut self, head_bytes: usize) -> BytesMut {
+        self.read.split_to(head_bytes)
     }
 
     /// Returns the answers that are not sent yet, so that another one is appended.

@@ -205,7 +205,7 @@ impl Intake {
                 // Calls are streams of HTTP/2.
                 ListenerProtocol::RateLimitService => None,
                 ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
-                    (self.gateway).decide_request(&connection.head, &head, facts)
+                    (self.gateway).decide_request(&connection.head, head, facts)
                 }
             };
             let Some(decided) = decided else {

@@ -11,8 +11,6 @@ const MOSTLY_ADDED: usize = 8;
 /// The changes of received fields on their way to an origin.
 pub struct FieldChanges<'a> {
     received: &'a ReceivedFields,
-    /// Has the bit of each length that a received name has, since most names that are looked for were not received.
-    received_lengths: u64,
     /// Names of received fields that are not passed on.
     removed: Vec<HeaderName>,
     added: Vec<(HeaderName, HeaderValue)>,
@@ -26,29 +24,19 @@ impl<'a> FieldChanges<'a> {
     pub fn of(received: &'a ReceivedFields) -> Self {
         Self {
             received,
-            received_lengths: (received.iter())
-                .fold(0, |lengths, (name, _)| lengths | length_bit(name.into())),
             removed: Vec::new(),
             added: Vec::with_capacity(MOSTLY_ADDED),
             added_lengths: 0,
         }
     }
 
-    /// Returns the first value of a received field.
-    fn received(&self, name: &HeaderName) -> Option<FieldValue<'a>> {
-        if self.received_lengths & length_bit(name.into()) == 0 {
-            return None;
-        }
-        self.received.get(name)
-    }
-
     /// Returns whether a field may have been added under this name.
     fn may_have_added(&self, name: &HeaderName) -> bool {
-        self.added_lengths & length_bit(name.into()) != 0
+        self.added_lengths & length_bit(name) != 0
     }
 
     fn add(&mut self, name: HeaderName, value: HeaderValue) {
-        self.added_lengths |= length_bit((&name).into());
+        self.added_lengths |= length_bit(&name);
         self.added.push((name, value));
     }
 
@@ -65,7 +53,8 @@ impl<'a> FieldChanges<'a> {
 
 impl FieldEdit for FieldChanges<'_> {
     fn get(&self, name: &HeaderName) -> Option<FieldValue<'_>> {
-        self.received(name)
+        self.received
+            .get(name)
             .filter(|_| !self.removed.contains(name))
             .or_else(|| {
                 if !self.may_have_added(name) {
@@ -89,15 +78,15 @@ impl FieldEdit for FieldChanges<'_> {
         if self.may_have_added(name) {
             self.added.retain(|(added, _)| added != name);
         }
-        if self.received(name).is_some() && !self.removed.contains(name) {
+        if self.received.get(name).is_some() && !self.removed.contains(name) {
             self.removed.push(name.clone());
         }
     }
 }
 
 /// Returns a word with the bit that stands for the length of this name.
-fn length_bit(name: FieldName<'_>) -> u64 {
-    1 << (name.as_bytes().len() % 64)
+fn length_bit(name: &HeaderName) -> u64 {
+    1 << (name.as_str().len() % 64)
 }
 
 #[cfg(test)]

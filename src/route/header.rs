@@ -42,12 +42,24 @@ mod tests {
             HeaderMatch::compile(&[condition("x-plan", "free"), condition("x-beta", "1")]);
         let mut headers = ReceivedFields::new();
         assert!(!conditions.takes(&headers));
-        headers.append("x-plan", HeaderValue::from_static("paid"));
-        headers.append("x-beta", HeaderValue::from_static("1"));
+        headers.append(
+            HeaderName::from_static("x-plan"),
+            HeaderValue::from_static("paid"),
+        );
+        headers.append(
+            HeaderName::from_static("x-beta"),
+            HeaderValue::from_static("1"),
+        );
         assert!(!conditions.takes(&headers));
-        headers.append("x-plan", HeaderValue::from_static("free"));
+        headers.append(
+            HeaderName::from_static("x-plan"),
+            HeaderValue::from_static("free"),
+        );
         assert!(conditions.takes(&headers));
-        headers.insert("x-plan", HeaderValue::from_static("Free"));
+        headers.insert(
+            HeaderName::from_static("x-plan"),
+            HeaderValue::from_static("Free"),
+        );
         assert!(!conditions.takes(&headers));
     }
 }

@@ -294,7 +294,10 @@ fn the_client_ranks_before_headers_and_these_before_the_query() {
     let routes = RouteTable::compile(&rules);
     let path = NormalPath::parse("/a").unwrap();
     let mut headers = ReceivedFields::new();
-    headers.insert("x-plan", HeaderValue::from_static("free"));
+    headers.insert(
+        HeaderName::from_static("x-plan"),
+        HeaderValue::from_static("free"),
+    );
     let from = |client: &str| RequestFields {
         query: "page=2",
         client: client.parse().unwrap(),
@@ -346,7 +349,10 @@ fn more_headers_win_then_methods_then_the_order_of_the_file() {
         routes.find("", &path, &asked(&Method::HEAD, &headers)),
         Ok(Some(4))
     );
-    headers.insert("x-plan", HeaderValue::from_static("free"));
+    headers.insert(
+        HeaderName::from_static("x-plan"),
+        HeaderValue::from_static("free"),
+    );
     assert_eq!(
         routes.find("", &path, &asked(&Method::GET, &headers)),
         Ok(Some(3))
@@ -556,7 +562,7 @@ proptest! {
             let mut headers = ReceivedFields::new();
             for (bit, name) in [(1, "x-a"), (2, "x-b")] {
                 if fields & bit != 0 {
-                    headers.insert(name, HeaderValue::from_static("1"));
+                    headers.insert(HeaderName::from_static(name), HeaderValue::from_static("1"));
                 }
             }
             let normal = NormalPath::parse(&path).unwrap();

@@ -3,6 +3,8 @@
 //! A field is four numbers, so a head can be kept, judged and written without a copy of it. The bytes stay with the caller, who
 //! passes them to each method that returns some.
 
+use std::ops::Range;
+
 use crate::bytes::{LINE_END, is_token, is_value, name_length, text_length};
 use crate::known_field::KnownField;
 use crate::violation::RuleViolation;
@@ -26,12 +28,15 @@ impl ByteRange {
     /// Returns the bytes of this range.
     pub(crate) fn of_bytes(self, read: &[u8]) -> &[u8] {
         // Other bytes than those that were parsed are a mistake of the caller, which does not panic here.
-        let range = self.start as usize..self.end as usize;
-        read.get(range).unwrap_or_default()
+        read.get(self.places()).unwrap_or_default()
     }
 
     pub(crate) fn len(self) -> usize {
         (self.end - self.start) as usize
+    }
+
+    fn places(self) -> Range<usize> {
+        self.start as usize..self.end as usize
     }
 }
 
@@ -121,6 +126,12 @@ impl FieldLines {
         self.ranges.iter().map(|range| range.field(read))
     }
 
+    /// Returns the places of each field's name and value within the head, in order.
+    pub fn places(&self) -> impl ExactSizeIterator<Item = (Range<usize>, Range<usize>)> {
+        let ranges = self.ranges.iter();
+        ranges.map(|range| (range.name().places(), range.value.places()))
+    }
+
     /// Returns the values of the fields of the head in `read` that are this one, in order.
     pub(crate) fn values<'a>(
         &self,
@@ -196,7 +207,7 @@ impl FieldLines {
     }
 
     /// Returns the bytes of the lines of some fields, with their line ends.
-    pub(crate) fn lines<'a>(&self, read: &'a [u8], fields: std::ops::Range<usize>) -> &'a [u8] {
+    pub(crate) fn lines<'a>(&self, read: &'a [u8], fields: Range<usize>) -> &'a [u8] {
         let begin_of = |index: usize| self.ranges.get(index).map_or(self.end, |range| range.start);
         let range = ByteRange {
             start: begin_of(fields.start),
@@ -237,13 +248,16 @@ impl FieldLines {
 }
 
 impl FieldRange {
-    fn field(self, read: &[u8]) -> HeaderField<'_> {
-        let name = ByteRange {
+    fn name(self) -> ByteRange {
+        ByteRange {
             start: self.start,
             end: self.name_end,
-        };
+        }
+    }
+
+    fn field(self, read: &[u8]) -> HeaderField<'_> {
         HeaderField {
-            name: name.of_bytes(read),
+            name: self.name().of_bytes(read),
             value: self.value.of_bytes(read),
             known: self.known,
         }
@@ -343,6 +357,8 @@ mod tests {
             .map(|field| (field.name, field.value))
             .collect();
         assert_eq!(found, [(&b"A"[..], &b"b"[..]), (b"C", b"d e")]);
+        let places: Vec<_> = fields.places().collect();
+        assert_eq!(places, [(0..1, 3..4), (6..7, 10..13)]);
         assert_eq!(fields.len(), 3);
         assert!(fields.get(read, 1).unwrap().is(b"c"));
         assert_eq!(fields.get(read, 2), None);

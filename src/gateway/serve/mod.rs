@@ -20,8 +20,9 @@ mod stream_rules;
 mod tunnel;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use http::Method;
 use pingora::server::ShutdownWatch;
 use sluicegate_base::received::ReceivedHead;
@@ -124,17 +125,20 @@ pub enum ConnectionState {
 }
 
 impl Gateway {
-    /// Finds the route of a request whose head is parsed, and evaluates its limits. Returns `None` where header maps cannot hold its head.
+    /// Finds the route of a request whose head is parsed, and evaluates its limits. Returns `None` where its method, its target or a
+    /// name is longer than the http crate has them.
     #[must_use]
     pub fn decide_request(
         &self,
         parsed: &sluicegate_http1::RequestHead,
-        read: &Bytes,
+        read: BytesMut,
         facts: &ConnectionFacts,
     ) -> Option<DecidedRequest> {
+        let snapshot = self.0.snapshot();
+        let sent = snapshot.keeps_case.then(|| read.to_vec());
         let received = ReceivedRequest::of(parsed, read)?;
-        let names = || ReceivedNames::of(parsed.fields(), read);
-        Some(self.decide_received(received, facts, names))
+        let names = || ReceivedNames::of(parsed.fields(), &sent.unwrap_or_default());
+        Some(self.decide_received(received, snapshot, facts, names))
     }
 
     /// Decides a request of HTTP/2, whose body is empty or follows on its stream, as [`decide_request`](Self::decide_request) does.
@@ -147,21 +151,21 @@ impl Gateway {
     ) -> DecidedRequest {
         let received = ReceivedRequest::of_stream(head, is_empty);
         // Over HTTP/2 all names are in lower case.
-        self.decide_received(received, facts, ReceivedNames::default)
+        self.decide_received(received, self.0.snapshot(), facts, ReceivedNames::default)
     }
 
     fn decide_received(
         &self,
         mut received: Box<ReceivedRequest>,
+        snapshot: Arc<Snapshot>,
         facts: &ConnectionFacts,
         names: impl FnOnce() -> ReceivedNames,
     ) -> DecidedRequest {
         let in_flight = self.0.recorder.metrics.in_flight();
-        let mut context = Box::new(Context::new(self.0.snapshot(), in_flight));
+        let mut context = Box::new(Context::new(Arc::clone(&snapshot), in_flight));
         context.peer.clone_from(&facts.peer);
         context.secured = facts.client_secured().cloned();
         context.forward_auth = ForwardAuthAnswer::of(facts.protocol);
-        let snapshot = context.snapshot.clone();
         let peer = context.peer_address();
         // Before fields are removed: a name may be wrong in both ways.
         let checked = check(&mut received, peer, &mut context);

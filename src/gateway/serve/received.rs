@@ -1,9 +1,9 @@
 //! Makes the head that the stages read from the parsed bytes of a request, or from the head of a stream.
 
-use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, UPGRADE};
+use bytes::BytesMut;
+use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, UPGRADE};
 use http::uri::PathAndQuery;
-use http::{Method, Request, Version};
+use http::{Method, Version};
 use sluicegate_base::bounds;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_base::received::ReceivedHead;
@@ -42,32 +42,28 @@ pub(super) struct RequestWire {
 }
 
 impl ReceivedRequest {
-    /// Returns the request with this head, whose bytes are `read`; `None` where header maps cannot hold it.
-    pub(super) fn of(parsed: &RequestHead, read: &Bytes) -> Option<Box<Self>> {
-        let fields = parsed.fields();
-        let options = ConnectionOptions::of(fields, read);
-        let (mut head, ()) = Request::new(()).into_parts();
-        head.method = Method::from_bytes(parsed.method(read)).ok()?;
-        // Target and values are parts of the received bytes, not copies.
+    /// Returns the request with this head, whose bytes are `read`; `None` where its method, its target or a name is longer than the
+    /// http crate has them.
+    pub(super) fn of(parsed: &RequestHead, read: BytesMut) -> Option<Box<Self>> {
+        // The fields and the target are parts of the received bytes, not copies.
+        let headers = ReceivedFields::in_bytes(read, parsed.fields().places())?;
+        let read = headers.bytes();
+        let options = ConnectionOptions::of(parsed.fields(), read);
         let target = read.slice_ref(parsed.target(read));
-        head.uri = PathAndQuery::from_maybe_shared(target).ok()?.into();
-        head.headers.try_reserve(fields.len()).ok()?;
-        let (mut has_expect, mut has_upgrade) = (false, false);
-        for field in fields.iter(read) {
-            let name = HeaderName::from_bytes(field.name).ok()?;
-            let value = HeaderValue::from_maybe_shared(read.slice_ref(field.value)).ok()?;
-            has_expect |= name == EXPECT;
-            has_upgrade |= name == UPGRADE;
-            head.headers.try_append(name, value).ok()?;
-        }
-        if parsed.version() == HttpVersion::Http10 {
-            head.version = Version::HTTP_10;
-        }
-        let mut head = ReceivedHead::from(head);
+        let mut head = ReceivedHead {
+            method: Method::from_bytes(parsed.method(read)).ok()?,
+            uri: PathAndQuery::from_maybe_shared(target).ok()?.into(),
+            version: match parsed.version() {
+                HttpVersion::Http10 => Version::HTTP_10,
+                HttpVersion::Http11 => Version::HTTP_11,
+            },
+            headers,
+        };
         let wire = RequestWire {
             method: head.method.clone(),
-            expects_continue: has_expect && expects_continue(&head),
-            is_upgrade: has_upgrade && keeps_upgrade(parsed, options, &mut head),
+            expects_continue: expects_continue(&head),
+            is_upgrade: head.headers.contains_key(UPGRADE)
+                && keeps_upgrade(parsed, options, &mut head),
             framing: parsed.framing(),
             persistence: if options.keeps_connection(parsed.version()) {
                 ConnectionPersistence::Keep

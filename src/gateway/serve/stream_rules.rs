@@ -53,7 +53,7 @@ fn has_white_space_around(value: FieldValue<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -95,7 +95,8 @@ mod tests {
         ] {
             let mut head = head("GET", "/x", &["a.test"]);
             let value = HeaderValue::from_str(value).unwrap();
-            head.headers.append("x-plan", value.clone());
+            head.headers
+                .append(HeaderName::from_static("x-plan"), value.clone());
             assert_eq!(super::is_well_formed(&head), is_well_formed, "{value:?}");
         }
     }

@@ -1,23 +1,53 @@
 //! The head of a request, as the stages read it.
 //!
-//! Stages look fields up by name, and read their values as bytes; what holds the fields is of no concern to them.
+//! The fields stay in the bytes in which they were received: a field is four numbers that say where its name and its value are. Stages
+//! look names up, and read values as bytes; most names that they look for are not there, which one word tells. A map would hash each
+//! name, and count references to each value.
+//!
+//! # Invariants
+//!
+//! 1. Names are in lower case.
+//! 2. The lines of one name stand together, in the order in which they were received, as in a map.
+//! 3. The set of names has each name; it may have names that were removed.
+//!
+//! # Limits
+//! A look-up of a name that is there compares it with the names of all fields, of which a head has as many as its parser lets through.
 
 mod head;
+mod lower_case;
+mod name_set;
 mod value;
 
 use std::borrow::Borrow;
+use std::ops::Range;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue, IntoHeaderName, ValueIter};
+use bytes::{Bytes, BytesMut};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub use head::ReceivedHead;
+use name_set::{NameSet, NameTag};
 pub use value::{FieldName, FieldValue, NotText};
 
-/// Fields among which one is found by a look at each name; among more, by the hash of its name, which costs more than a few looks.
-const FEW: usize = 12;
+const BEHIND_NAME: &[u8] = b": ";
+const LINE_END: &[u8] = b"\r\n";
 
 /// The fields of a request: of one that was received, or of one that a log, a proxy or an operator describes.
 #[derive(Clone, Debug, Default)]
-pub struct ReceivedFields(HeaderMap);
+pub struct ReceivedFields {
+    bytes: Bytes,
+    lines: Vec<FieldLine>,
+    names: NameSet,
+}
+
+/// The places of a field's name and value in the bytes.
+#[derive(Clone, Copy, Debug)]
+struct FieldLine {
+    name: u32,
+    value: u32,
+    value_length: u32,
+    name_length: u16,
+    tag: NameTag,
+}
 
 impl ReceivedFields {
     /// Returns a request's fields where it has none.
@@ -26,16 +56,55 @@ impl ReceivedFields {
         Self::default()
     }
 
+    /// Returns the fields that have their names and values at `places` in `read`; `None` where a name is longer than names may be, or a
+    /// place is beyond the bytes.
+    pub fn in_bytes(
+        mut read: BytesMut,
+        places: impl ExactSizeIterator<Item = (Range<usize>, Range<usize>)>,
+    ) -> Option<Self> {
+        let mut fields = Self {
+            bytes: Bytes::new(),
+            lines: Vec::with_capacity(places.len()),
+            names: NameSet::default(),
+        };
+        for (name, value) in places {
+            let text = read.get_mut(name.clone())?;
+            lower_case::make(text);
+            let line = FieldLine {
+                name: place(name.start),
+                value: place(value.start),
+                value_length: place(value.len()),
+                name_length: u16::try_from(name.len()).ok()?,
+                tag: NameTag::of(text),
+            };
+            fields.push(line, &read);
+        }
+        fields.bytes = read.freeze();
+        Some(fields)
+    }
+
+    /// Returns the bytes that hold the fields: where they were received, those of the whole head.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// Returns the number of fields. One that came twice counts twice.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.lines.len()
     }
 
     /// Returns whether there is no field.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.lines.is_empty()
+    }
+
+    /// Returns the length of all lines, as HTTP/1.1 writes them.
+    #[must_use]
+    pub fn written_length(&self) -> usize {
+        self.lines.iter().map(|line| line.written_length()).sum()
     }
 
     /// Returns whether there is a field of this name.
@@ -47,49 +116,56 @@ impl ReceivedFields {
     /// Returns the first value of a field.
     #[must_use]
     pub fn get(&self, name: impl Borrow<HeaderName>) -> Option<FieldValue<'_>> {
-        let name = name.borrow();
-        if self.0.len() > FEW {
-            return self.0.get(name).map(FieldValue::from);
-        }
-        // Most fields that are looked for are not there, and a look at names alone costs least.
-        if !self.0.keys().any(|own| own == name) {
-            return None;
-        }
-        let mut all = self.0.iter();
-        all.find(|(own, _)| *own == name)
-            .map(|(_, value)| value.into())
+        let name = name.borrow().as_str().as_bytes();
+        let first = self.first(name, NameTag::of(name))?;
+        self.lines.get(first).map(|line| line.value(&self.bytes))
     }
 
     /// Returns the values of a field, in order.
     pub fn get_all(&self, name: impl Borrow<HeaderName>) -> FieldValues<'_> {
-        FieldValues(self.0.get_all(name.borrow()).iter())
+        let name = name.borrow().as_str().as_bytes();
+        let range = self.range(name, NameTag::of(name));
+        FieldValues {
+            bytes: &self.bytes,
+            lines: self.lines.get(range).unwrap_or_default().iter(),
+        }
     }
 
     /// Returns the fields. Those of one name are in order.
     pub fn iter(&self) -> impl Iterator<Item = (FieldName<'_>, FieldValue<'_>)> {
-        let fields = self.0.iter();
-        fields.map(|(name, value)| (FieldName::from(name), FieldValue::from(value)))
+        let (bytes, lines) = (&*self.bytes, self.lines.iter());
+        lines.map(move |line| (FieldName::new(line.name(bytes)), line.value(bytes)))
     }
 
-    /// Sets a field, in place of all values that it has.
-    pub fn insert(&mut self, name: impl IntoHeaderName, value: HeaderValue) {
-        self.0.insert(name, value);
+    /// Sets a field, in place of all values that it has. Copies the bytes of all fields.
+    pub fn insert(&mut self, name: impl Into<HeaderName>, value: HeaderValue) {
+        let name = name.into();
+        self.remove(&name);
+        self.append(name, value);
     }
 
-    /// Adds a value to a field.
-    pub fn append(&mut self, name: impl IntoHeaderName, value: HeaderValue) {
-        self.0.append(name, value);
+    /// Adds a value to a field. Copies the bytes of all fields.
+    pub fn append(&mut self, name: impl Into<HeaderName>, value: HeaderValue) {
+        let (name, start) = (name.into(), self.bytes.len());
+        let line = FieldLine::at(start, &name, value.as_bytes());
+        let parts = [&self.bytes, name.as_str().as_bytes(), value.as_bytes()];
+        let bytes = Bytes::from(parts.concat());
+        self.push(line, &bytes);
+        self.bytes = bytes;
     }
 
     /// Removes a field with all its values.
     pub fn remove(&mut self, name: &HeaderName) {
-        self.0.remove(name);
+        let name = name.as_str().as_bytes();
+        self.lines.drain(self.range(name, NameTag::of(name)));
     }
 
     /// Returns the fields as a map, for a stage that needs one.
     #[must_use]
     pub fn to_map(&self) -> HeaderMap {
-        self.0.clone()
+        let fields = self.iter();
+        let fields = fields.map(|(name, value)| (name.to_header_name(), value.to_header_value()));
+        fields.collect()
     }
 
     /// Returns one field as a map, for a reader that takes one.
@@ -99,11 +175,97 @@ impl ReceivedFields {
         let lines = values.map(|value| (name.clone(), value.to_header_value()));
         lines.collect()
     }
+
+    /// Adds the line of a field in `bytes`, behind those of its name.
+    fn push(&mut self, line: FieldLine, bytes: &[u8]) {
+        if !self.names.add(line.tag) {
+            self.lines.push(line);
+            return;
+        }
+        let name = line.name(bytes);
+        let is_same = |other: &FieldLine| other.tag == line.tag && other.name(bytes) == name;
+        let last = self.lines.iter().rposition(is_same);
+        let at = last.map_or(self.lines.len(), |last| last + 1);
+        self.lines.insert(at, line);
+    }
+
+    /// Returns the place of the first line of this name.
+    fn first(&self, name: &[u8], tag: NameTag) -> Option<usize> {
+        if !self.names.may_have(tag) {
+            return None;
+        }
+        let is_this = |line: &FieldLine| line.tag == tag && line.name(&self.bytes) == name;
+        self.lines.iter().position(is_this)
+    }
+
+    /// Returns the places of the lines of this name.
+    fn range(&self, name: &[u8], tag: NameTag) -> Range<usize> {
+        let Some(first) = self.first(name, tag) else {
+            return 0..0;
+        };
+        let others = self.lines.get(first + 1..).unwrap_or_default().iter();
+        let is_this = |line: &&FieldLine| line.tag == tag && line.name(&self.bytes) == name;
+        first..first + 1 + others.take_while(is_this).count()
+    }
+}
+
+impl FieldLine {
+    /// Returns the line of a field whose name and value stand at `start`.
+    fn at(start: usize, name: &HeaderName, value: &[u8]) -> Self {
+        let name = name.as_str().as_bytes();
+        Self {
+            name: place(start),
+            value: place(start + name.len()),
+            value_length: place(value.len()),
+            // The longest name of the http crate has as many bytes.
+            name_length: u16::try_from(name.len()).unwrap_or(u16::MAX),
+            tag: NameTag::of(name),
+        }
+    }
+
+    fn written_length(self) -> usize {
+        // RFC 9112 §2.1: a field line is its name, a colon and a space, its value and the line end.
+        let text = usize::from(self.name_length) + self.value_length as usize;
+        text + BEHIND_NAME.len() + LINE_END.len()
+    }
+
+    fn name(self, bytes: &[u8]) -> &[u8] {
+        part(bytes, self.name, usize::from(self.name_length))
+    }
+
+    fn value(self, bytes: &[u8]) -> FieldValue<'_> {
+        FieldValue::new(part(bytes, self.value, self.value_length as usize))
+    }
+}
+
+/// Returns a place within the bytes. The largest stands for all beyond it: no head has 4 GiB.
+fn place(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+fn part(bytes: &[u8], start: u32, length: usize) -> &[u8] {
+    let start = start as usize;
+    bytes.get(start..start + length).unwrap_or_default()
 }
 
 impl From<HeaderMap> for ReceivedFields {
     fn from(map: HeaderMap) -> Self {
-        Self(map)
+        let length = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+        let mut bytes = Vec::with_capacity(map.iter().map(length).sum());
+        let mut fields = Self {
+            lines: Vec::with_capacity(map.len()),
+            ..Self::default()
+        };
+        // The lines of one name stand together in a map too.
+        for (name, value) in &map {
+            let line = FieldLine::at(bytes.len(), name, value.as_bytes());
+            bytes.extend_from_slice(name.as_str().as_bytes());
+            bytes.extend_from_slice(value.as_bytes());
+            fields.names.add(line.tag);
+            fields.lines.push(line);
+        }
+        fields.bytes = bytes.into();
+        fields
     }
 }
 
@@ -114,19 +276,25 @@ impl FromIterator<(HeaderName, HeaderValue)> for ReceivedFields {
 }
 
 /// The values of one field, in order.
-#[derive(Debug)]
-pub struct FieldValues<'a>(ValueIter<'a, HeaderValue>);
+#[derive(Clone, Debug)]
+pub struct FieldValues<'a> {
+    bytes: &'a [u8],
+    lines: std::slice::Iter<'a, FieldLine>,
+}
 
 impl<'a> Iterator for FieldValues<'a> {
     type Item = FieldValue<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(FieldValue::from)
+        self.lines.next().map(|line| line.value(self.bytes))
     }
 }
 
 impl DoubleEndedIterator for FieldValues<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(FieldValue::from)
+        self.lines.next_back().map(|line| line.value(self.bytes))
     }
 }
+
+#[cfg(test)]
+mod tests;

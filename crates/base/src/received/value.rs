@@ -7,6 +7,10 @@ use http::header::{HeaderName, HeaderValue};
 pub struct FieldName<'a>(&'a [u8]);
 
 impl<'a> FieldName<'a> {
+    pub(super) fn new(lower_case: &'a [u8]) -> Self {
+        Self(lower_case)
+    }
+
     /// Returns the bytes of the name.
     #[must_use]
     pub fn as_bytes(self) -> &'a [u8] {
@@ -41,6 +45,10 @@ pub struct FieldValue<'a>(&'a [u8]);
 pub struct NotText;
 
 impl<'a> FieldValue<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
     /// Returns the bytes of the value.
     #[must_use]
     pub fn as_bytes(self) -> &'a [u8] {

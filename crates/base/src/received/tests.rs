@@ -1,0 +1,142 @@
+//! Compares the fields of a request with a map of the same fields.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Names that are alike: in their tags, in their ends, and in their lengths.
+const NAMES: [&str; 7] = [
+    "Host",
+    "X-Request-Id",
+    "accept",
+    "Accept-Encoding",
+    "a",
+    "x-a",
+    "X-B",
+];
+
+/// An edit of a field, by the number of its name.
+#[derive(Clone, Debug)]
+enum Edit {
+    Insert(usize),
+    Append(usize),
+    Remove(usize),
+}
+
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    let name = 0..NAMES.len();
+    let edit = prop_oneof![
+        name.clone().prop_map(Edit::Insert),
+        name.clone().prop_map(Edit::Append),
+        name.prop_map(Edit::Remove),
+    ];
+    prop::collection::vec(edit, 0..8)
+}
+
+fn name(number: usize) -> HeaderName {
+    HeaderName::from_bytes(NAMES[number].as_bytes()).unwrap()
+}
+
+/// Returns the fields of a head that was received with these lines, and the map of the same head.
+fn received(lines: &[(usize, bool, String)]) -> (ReceivedFields, HeaderMap) {
+    let (mut read, mut places, mut map) =
+        (BytesMut::from(&b"GET / "[..]), vec![], HeaderMap::new());
+    for (number, is_upper, value) in lines {
+        let sent = match is_upper {
+            true => NAMES[*number].to_uppercase(),
+            false => NAMES[*number].to_owned(),
+        };
+        let start = read.len();
+        read.extend_from_slice(format!("{sent}: {value}\r\n").as_bytes());
+        let value_start = start + sent.len() + 2;
+        places.push((
+            start..start + sent.len(),
+            value_start..value_start + value.len(),
+        ));
+        map.append(name(*number), HeaderValue::from_str(value).unwrap());
+    }
+    (
+        ReceivedFields::in_bytes(read, places.into_iter()).unwrap(),
+        map,
+    )
+}
+
+/// Checks that each query has the same answer.
+fn check(fields: &ReceivedFields, map: &HeaderMap) -> Result<(), TestCaseError> {
+    prop_assert_eq!(fields.len(), map.len());
+    prop_assert_eq!(fields.is_empty(), map.is_empty());
+    let lengths = map.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    prop_assert_eq!(fields.written_length(), lengths.sum::<usize>());
+    for number in 0..NAMES.len() {
+        let name = name(number);
+        prop_assert_eq!(fields.contains_key(&name), map.contains_key(&name));
+        prop_assert_eq!(fields.get(&name), map.get(&name).map(FieldValue::from));
+        let expected: Vec<_> = map.get_all(&name).iter().map(FieldValue::from).collect();
+        prop_assert_eq!(fields.get_all(&name).collect::<Vec<_>>(), &*expected);
+        let backwards: Vec<_> = fields.get_all(&name).rev().collect();
+        prop_assert!(backwards.iter().eq(expected.iter().rev()));
+        let named = fields.iter().filter(|(own, _)| *own == name);
+        prop_assert_eq!(named.map(|(_, value)| value).collect::<Vec<_>>(), expected);
+        let one = fields.map_of(&name);
+        prop_assert!(one.get_all(&name).iter().eq(map.get_all(&name)));
+    }
+    prop_assert_eq!(&fields.to_map(), map);
+    Ok(())
+}
+
+fn lines() -> impl Strategy<Value = Vec<(usize, bool, String)>> {
+    let line = (0..NAMES.len(), any::<bool>(), "[ -~]{0,5}");
+    prop::collection::vec(line, 0..12)
+}
+
+proptest! {
+    /// Goal: received fields are a map to whoever reads or edits them. Method: heads with repeated names in both cases, of which any are
+    /// edited; every query of both, and the order of the fields as received.
+    #[test]
+    fn fields_in_bytes_are_those_of_a_map(lines in lines(), edits in edits()) {
+        let (mut fields, mut map) = received(&lines);
+        let order = fields.iter().map(|(name, value)| (name.to_header_name(), value.to_header_value()));
+        let expected = map.iter().map(|(name, value)| (name.clone(), value.clone()));
+        prop_assert!(order.eq(expected));
+        check(&fields, &map)?;
+        for (number, edit) in edits.iter().enumerate() {
+            let value = HeaderValue::from(number);
+            match edit {
+                Edit::Insert(at) => {
+                    fields.insert(name(*at), value.clone());
+                    map.insert(name(*at), value);
+                }
+                Edit::Append(at) => {
+                    fields.append(name(*at), value.clone());
+                    map.append(name(*at), value);
+                }
+                Edit::Remove(at) => {
+                    fields.remove(&name(*at));
+                    map.remove(name(*at));
+                }
+            }
+            check(&fields, &map)?;
+        }
+    }
+
+    /// Goal: the fields of a map are the map's, in its order. Method: maps with repeated names.
+    #[test]
+    fn fields_of_a_map_are_the_same(lines in lines()) {
+        let (_, map) = received(&lines);
+        let fields = ReceivedFields::from(map.clone());
+        let order = fields.iter().map(|(name, value)| (name.to_header_name(), value.to_header_value()));
+        prop_assert!(order.eq(map.iter().map(|(name, value)| (name.clone(), value.clone()))));
+        check(&fields, &map)?;
+    }
+}
+
+/// Goal: places beyond the bytes and names beyond their bound are no fields. Method: one of each.
+#[test]
+fn what_is_no_field_is_rejected() {
+    let read = BytesMut::from(&b"a: b"[..]);
+    assert!(ReceivedFields::in_bytes(read.clone(), [(0..1, 3..4)].into_iter()).is_some());
+    assert!(ReceivedFields::in_bytes(read, [(3..5, 3..4)].into_iter()).is_none());
+    let long = BytesMut::from(&vec![b'a'; 1 << 16][..]);
+    let length = long.len();
+    assert!(ReceivedFields::in_bytes(long, [(0..length, 0..0)].into_iter()).is_none());
+}
