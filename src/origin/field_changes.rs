@@ -1,7 +1,7 @@
 //! Edits the fields of a request without a copy of them: what is removed and what is added stands beside the received fields.
 
 use http::header::{HeaderName, HeaderValue};
-use sluicegate_base::received::{FieldName, FieldValue, ReceivedFields};
+use sluicegate_base::received::{FieldName, FieldValue, ReceivedField, ReceivedFields};
 
 use super::header_edit::FieldEdit;
 
@@ -42,12 +42,23 @@ impl<'a> FieldChanges<'a> {
 
     /// Returns the fields: the received ones that are left, then the added ones. Those of one name are in order.
     pub fn iter(&self) -> impl Iterator<Item = (FieldName<'_>, FieldValue<'_>)> {
-        let left = self
-            .received
-            .iter()
-            .filter(|(name, _)| !self.removed.iter().any(|removed| name == removed));
+        let left = self.left().map(|field| (field.name, field.value));
         let added = self.added.iter();
         left.chain(added.map(|(name, value)| (name.into(), value.into())))
+    }
+
+    /// Returns the received fields that are left. Those of one name are in order.
+    pub fn left(&self) -> impl Iterator<Item = ReceivedField<'_>> {
+        let is_left = |field: &ReceivedField<'_>| {
+            let mut removed = self.removed.iter();
+            !removed.any(|removed| field.name == *removed)
+        };
+        self.received.lines().filter(is_left)
+    }
+
+    /// Returns the added fields. Those of one name are in order, and come behind the received ones.
+    pub fn added(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.added
     }
 }
 

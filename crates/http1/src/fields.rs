@@ -79,7 +79,18 @@ impl<'a> HeaderField<'a> {
     }
 }
 
-/// The places of a field's name and value.
+/// The places of a field's name and value within a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldPlaces {
+    /// The name.
+    pub name: Range<usize>,
+    /// The value, without the blanks around it.
+    pub value: Range<usize>,
+    /// True if the line has one space in front of the value and no other blank.
+    pub is_usual: bool,
+}
+
+/// The places of a field's name and value, as they are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FieldRange {
     start: u32,
@@ -127,9 +138,13 @@ impl FieldLines {
     }
 
     /// Returns the places of each field's name and value within the head, in order.
-    pub fn places(&self) -> impl ExactSizeIterator<Item = (Range<usize>, Range<usize>)> {
+    pub fn places(&self) -> impl ExactSizeIterator<Item = FieldPlaces> {
         let ranges = self.ranges.iter();
-        ranges.map(|range| (range.name().places(), range.value.places()))
+        ranges.map(|range| FieldPlaces {
+            name: range.name().places(),
+            value: range.value.places(),
+            is_usual: range.is_usual,
+        })
     }
 
     /// Returns the values of the fields of the head in `read` that are this one, in order.
@@ -358,7 +373,13 @@ mod tests {
             .collect();
         assert_eq!(found, [(&b"A"[..], &b"b"[..]), (b"C", b"d e")]);
         let places: Vec<_> = fields.places().collect();
-        assert_eq!(places, [(0..1, 3..4), (6..7, 10..13)]);
+        let expected = [(0..1, 3..4, true), (6..7, 10..13, false)];
+        let expected = expected.map(|(name, value, is_usual)| FieldPlaces {
+            name,
+            value,
+            is_usual,
+        });
+        assert_eq!(places, expected);
         assert_eq!(fields.len(), 3);
         assert!(fields.get(read, 1).unwrap().is(b"c"));
         assert_eq!(fields.get(read, 2), None);

@@ -60,7 +60,7 @@ pub use body_reader::{BodyPieces, BodyReader, TruncatedBody};
 pub use bytes::LINE_END;
 pub use chunks::{BodyPiece, ChunkDecoder, ChunkLimits, ChunkPieces};
 pub use connection_options::ConnectionOptions;
-pub use fields::{FieldLines, HeaderField};
+pub use fields::{FieldLines, FieldPlaces, HeaderField};
 pub use framing::BodyFraming;
 pub use framing_lines::{FramingLine, LAST_CHUNK, chunk_line};
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};

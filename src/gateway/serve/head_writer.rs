@@ -80,11 +80,16 @@ pub(super) fn write_request(into: &mut Vec<u8>, head: RequestParts<'_>, framing:
     into.push(b' ');
     into.extend_from_slice(head.target);
     into.extend_from_slice(b" HTTP/1.1\r\n");
-    let fields = head.fields.iter();
-    write_fields(
-        into,
-        fields.map(|(name, value)| (name.as_bytes(), value.as_bytes())),
-    );
+    for field in head.fields.left() {
+        let name = field.name.as_bytes();
+        match field.line {
+            _ if is_written_anew(name) => {}
+            Some(line) => into.extend_from_slice(line),
+            None => write_field(into, name, field.value.as_bytes()),
+        }
+    }
+    let added = head.fields.added().iter();
+    write_fields(into, added.map(|(name, value)| (name, value)));
     if head.is_upgrade {
         into.extend_from_slice(WEBSOCKET_UPGRADE);
     }
@@ -110,7 +115,7 @@ impl AnswerHead<'_> {
     pub fn write_http1(&self, into: &mut Vec<u8>) {
         if self.is_interim() {
             write_status_line(into, self.parts);
-            write_fields(into, bytes_of(self.parts.fields));
+            write_fields(into, self.parts.fields.iter());
             into.extend_from_slice(b"\r\n");
         } else {
             write_response(into, self);
@@ -153,7 +158,7 @@ fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
     let (head, framing) = (answer.parts, answer.framing);
     write_status_line(into, head);
     let has_date = (answer.write_others)(into) || head.fields.contains_key(DATE);
-    write_fields(into, bytes_of(head.fields));
+    write_fields(into, head.fields.iter());
     if passes_length(head.status, framing)
         && let Some(length) = head.fields.get(CONTENT_LENGTH)
     {
@@ -186,21 +191,24 @@ fn write_status_line(into: &mut Vec<u8>, head: ResponseParts<'_>) {
 }
 
 /// Appends the fields, without those that frame the message and `Connection`.
-fn write_fields<'f>(into: &mut Vec<u8>, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+fn write_fields<'f>(
+    into: &mut Vec<u8>,
+    fields: impl Iterator<Item = (&'f HeaderName, &'f HeaderValue)>,
+) {
     for (name, value) in fields {
-        if !matches!(
-            name,
-            b"content-length" | b"transfer-encoding" | b"connection"
-        ) {
-            write_field(into, name, value);
+        let name = name.as_str().as_bytes();
+        if !is_written_anew(name) {
+            write_field(into, name, value.as_bytes());
         }
     }
 }
 
-/// Returns names and values of a map.
-fn bytes_of(fields: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let fields = fields.iter();
-    fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+/// Returns whether a field of this name is written from what was decided, if at all.
+fn is_written_anew(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"content-length" | b"transfer-encoding" | b"connection"
+    )
 }
 
 fn write_framing(into: &mut Vec<u8>, framing: BodyFraming) {

@@ -5,8 +5,7 @@ use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{Method, Version};
 use sluicegate_base::bounds;
-use sluicegate_base::received::ReceivedFields;
-use sluicegate_base::received::ReceivedHead;
+use sluicegate_base::received::{ReceivedFields, ReceivedHead, ReceivedPlaces};
 use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead, RuleViolation};
 
 use super::head_writer::ConnectionPersistence;
@@ -46,7 +45,12 @@ impl ReceivedRequest {
     /// http crate has them.
     pub(super) fn of(parsed: &RequestHead, read: BytesMut) -> Option<Box<Self>> {
         // The fields and the target are parts of the received bytes, not copies.
-        let headers = ReceivedFields::in_bytes(read, parsed.fields().places())?;
+        let places = parsed.fields().places().map(|places| ReceivedPlaces {
+            name: places.name,
+            value: places.value,
+            is_usual: places.is_usual,
+        });
+        let headers = ReceivedFields::in_bytes(read, places)?;
         let read = headers.bytes();
         let options = ConnectionOptions::of(parsed.fields(), read);
         let target = read.slice_ref(parsed.target(read));
@@ -170,4 +174,61 @@ fn must_stay(name: &HeaderName) -> bool {
         name.as_str(),
         "host" | "x-forwarded-for" | "x-forwarded-host" | "x-forwarded-proto"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_http1::HeadLimits;
+
+    use super::*;
+
+    const LIMITS: HeadLimits = HeadLimits {
+        bytes: 1024,
+        fields: 8,
+        target: 64,
+    };
+
+    fn received(head: &[u8]) -> Option<Box<ReceivedRequest>> {
+        let mut parsed = RequestHead::new();
+        parsed.parse(head, &LIMITS).ok()?;
+        ReceivedRequest::of(&parsed, BytesMut::from(head))
+    }
+
+    /// Goal: what the parser lets through is a name and a value of the http crate too, so that a copy for its maps cannot fail. Method:
+    /// each byte in a name and in a value.
+    #[test]
+    fn what_is_parsed_fits_a_map() {
+        const NAME: (&str, &str) = ("GET / HTTP/1.1\r\nHost: a\r\nx", "y: b\r\n\r\n");
+        const VALUE: (&str, &str) = ("GET / HTTP/1.1\r\nHost: a\r\nx: y", "z\r\n\r\n");
+        let mut read = 0;
+        for byte in 0..=u8::MAX {
+            for (before, behind) in [NAME, VALUE] {
+                let head = [before.as_bytes(), &[byte], behind.as_bytes()].concat();
+                if let Some(request) = received(&head) {
+                    assert_eq!(request.head.headers.to_map().len(), 2, "{byte}");
+                    read += 1;
+                }
+            }
+        }
+        assert!(read > 256);
+    }
+
+    /// Goal: target and values are as sent, names are in lower case. Method: a head in which all have letters of both cases.
+    #[test]
+    fn names_alone_become_lower_case() {
+        let request =
+            received(b"GET /A?B=c HTTP/1.0\r\nHOST: A.test\r\nX-Client-Name:\tB c \r\n\r\n");
+        let head = request.expect("a request").head;
+        assert_eq!(
+            (head.raw_path(), head.version),
+            (&b"/A?B=c"[..], Version::HTTP_10)
+        );
+        let fields: Vec<_> = head.headers.lines().collect();
+        assert_eq!(fields[0].line, Some(&b"host: A.test\r\n"[..]));
+        assert_eq!(fields[1].name.as_str(), "x-client-name");
+        assert_eq!(
+            (fields[1].value.as_bytes(), fields[1].line),
+            (&b"B c"[..], None)
+        );
+    }
 }

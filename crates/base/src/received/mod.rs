@@ -47,6 +47,30 @@ struct FieldLine {
     value_length: u32,
     name_length: u16,
     tag: NameTag,
+    /// True if the bytes have the line as it is written: a colon and a space in front of the value, and the line end behind it.
+    is_as_written: bool,
+}
+
+/// The places of a field in the bytes of a head.
+#[derive(Clone, Debug)]
+pub struct ReceivedPlaces {
+    /// The name.
+    pub name: Range<usize>,
+    /// The value, without the blanks around it.
+    pub value: Range<usize>,
+    /// True if a colon and a space stand in front of the value, and the line end behind it.
+    pub is_usual: bool,
+}
+
+/// A field with its line.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceivedField<'a> {
+    /// The name.
+    pub name: FieldName<'a>,
+    /// The value.
+    pub value: FieldValue<'a>,
+    /// The line with its end, as HTTP/1.1 writes it; `None` where it was received with other blanks around the value.
+    pub line: Option<&'a [u8]>,
 }
 
 impl ReceivedFields {
@@ -60,22 +84,31 @@ impl ReceivedFields {
     /// place is beyond the bytes.
     pub fn in_bytes(
         mut read: BytesMut,
-        places: impl ExactSizeIterator<Item = (Range<usize>, Range<usize>)>,
+        places: impl ExactSizeIterator<Item = ReceivedPlaces>,
     ) -> Option<Self> {
         let mut fields = Self {
             bytes: Bytes::new(),
             lines: Vec::with_capacity(places.len()),
             names: NameSet::default(),
         };
-        for (name, value) in places {
+        for places in places {
+            let (name, value) = (places.name, places.value);
             let text = read.get_mut(name.clone())?;
             lower_case::make(text);
+            let tag = NameTag::of(text);
+            let behind = read.get(value.end..)?;
+            debug_assert!(
+                !places.is_usual
+                    || read.get(name.end..value.start) == Some(BEHIND_NAME)
+                        && behind.starts_with(LINE_END)
+            );
             let line = FieldLine {
                 name: place(name.start),
                 value: place(value.start),
                 value_length: place(value.len()),
                 name_length: u16::try_from(name.len()).ok()?,
-                tag: NameTag::of(text),
+                tag,
+                is_as_written: places.is_usual,
             };
             fields.push(line, &read);
         }
@@ -133,8 +166,13 @@ impl ReceivedFields {
 
     /// Returns the fields. Those of one name are in order.
     pub fn iter(&self) -> impl Iterator<Item = (FieldName<'_>, FieldValue<'_>)> {
+        self.lines().map(|field| (field.name, field.value))
+    }
+
+    /// Returns the fields with their lines. Those of one name are in order.
+    pub fn lines(&self) -> impl Iterator<Item = ReceivedField<'_>> {
         let (bytes, lines) = (&*self.bytes, self.lines.iter());
-        lines.map(move |line| (FieldName::new(line.name(bytes)), line.value(bytes)))
+        lines.map(move |line| line.field(bytes))
     }
 
     /// Sets a field, in place of all values that it has. Copies the bytes of all fields.
@@ -146,12 +184,12 @@ impl ReceivedFields {
 
     /// Adds a value to a field. Copies the bytes of all fields.
     pub fn append(&mut self, name: impl Into<HeaderName>, value: HeaderValue) {
-        let (name, start) = (name.into(), self.bytes.len());
-        let line = FieldLine::at(start, &name, value.as_bytes());
-        let parts = [&self.bytes, name.as_str().as_bytes(), value.as_bytes()];
-        let bytes = Bytes::from(parts.concat());
+        let name = name.into();
+        let mut bytes = Vec::with_capacity(self.bytes.len() + line_length((&name, &value)));
+        bytes.extend_from_slice(&self.bytes);
+        let line = FieldLine::written(&mut bytes, &name, &value);
         self.push(line, &bytes);
-        self.bytes = bytes;
+        self.bytes = bytes.into();
     }
 
     /// Removes a field with all its values.
@@ -210,16 +248,30 @@ impl ReceivedFields {
 }
 
 impl FieldLine {
-    /// Returns the line of a field whose name and value stand at `start`.
-    fn at(start: usize, name: &HeaderName, value: &[u8]) -> Self {
-        let name = name.as_str().as_bytes();
+    /// Writes a field behind the others.
+    fn written(into: &mut Vec<u8>, name: &HeaderName, value: &HeaderValue) -> Self {
+        let (start, name) = (into.len(), name.as_str().as_bytes());
+        into.extend_from_slice(name);
+        into.extend_from_slice(BEHIND_NAME);
+        into.extend_from_slice(value.as_bytes());
+        into.extend_from_slice(LINE_END);
         Self {
             name: place(start),
-            value: place(start + name.len()),
+            value: place(start + name.len() + BEHIND_NAME.len()),
             value_length: place(value.len()),
             // The longest name of the http crate has as many bytes.
             name_length: u16::try_from(name.len()).unwrap_or(u16::MAX),
             tag: NameTag::of(name),
+            is_as_written: true,
+        }
+    }
+
+    fn field(self, bytes: &[u8]) -> ReceivedField<'_> {
+        let length = self.written_length();
+        ReceivedField {
+            name: FieldName::new(self.name(bytes)),
+            value: self.value(bytes),
+            line: (self.is_as_written).then(|| part(bytes, self.name, length)),
         }
     }
 
@@ -238,6 +290,11 @@ impl FieldLine {
     }
 }
 
+/// Returns the length of a field's line.
+fn line_length((name, value): (&HeaderName, &HeaderValue)) -> usize {
+    name.as_str().len() + BEHIND_NAME.len() + value.len() + LINE_END.len()
+}
+
 /// Returns a place within the bytes. The largest stands for all beyond it: no head has 4 GiB.
 fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
@@ -250,17 +307,14 @@ fn part(bytes: &[u8], start: u32, length: usize) -> &[u8] {
 
 impl From<HeaderMap> for ReceivedFields {
     fn from(map: HeaderMap) -> Self {
-        let length = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
-        let mut bytes = Vec::with_capacity(map.iter().map(length).sum());
+        let mut bytes = Vec::with_capacity(map.iter().map(line_length).sum());
         let mut fields = Self {
             lines: Vec::with_capacity(map.len()),
             ..Self::default()
         };
         // The lines of one name stand together in a map too.
         for (name, value) in &map {
-            let line = FieldLine::at(bytes.len(), name, value.as_bytes());
-            bytes.extend_from_slice(name.as_str().as_bytes());
-            bytes.extend_from_slice(value.as_bytes());
+            let line = FieldLine::written(&mut bytes, name, value);
             fields.names.add(line.tag);
             fields.lines.push(line);
         }

@@ -15,6 +15,9 @@ const NAMES: [&str; 7] = [
     "X-B",
 ];
 
+/// A line of a head: the number of its name, whether the name is sent in upper case, the blanks in front of the value, and the value.
+type SentLine = (usize, bool, String, String);
+
 /// An edit of a field, by the number of its name.
 #[derive(Clone, Debug)]
 enum Edit {
@@ -38,21 +41,22 @@ fn name(number: usize) -> HeaderName {
 }
 
 /// Returns the fields of a head that was received with these lines, and the map of the same head.
-fn received(lines: &[(usize, bool, String)]) -> (ReceivedFields, HeaderMap) {
+fn received(lines: &[SentLine]) -> (ReceivedFields, HeaderMap) {
     let (mut read, mut places, mut map) =
         (BytesMut::from(&b"GET / "[..]), vec![], HeaderMap::new());
-    for (number, is_upper, value) in lines {
+    for (number, is_upper, blanks, value) in lines {
         let sent = match is_upper {
             true => NAMES[*number].to_uppercase(),
             false => NAMES[*number].to_owned(),
         };
         let start = read.len();
-        read.extend_from_slice(format!("{sent}: {value}\r\n").as_bytes());
-        let value_start = start + sent.len() + 2;
-        places.push((
-            start..start + sent.len(),
-            value_start..value_start + value.len(),
-        ));
+        read.extend_from_slice(format!("{sent}:{blanks}{value}\r\n").as_bytes());
+        let value_start = start + sent.len() + 1 + blanks.len();
+        places.push(ReceivedPlaces {
+            name: start..start + sent.len(),
+            value: value_start..value_start + value.len(),
+            is_usual: blanks == " ",
+        });
         map.append(name(*number), HeaderValue::from_str(value).unwrap());
     }
     (
@@ -64,6 +68,10 @@ fn received(lines: &[(usize, bool, String)]) -> (ReceivedFields, HeaderMap) {
 /// Checks that each query has the same answer.
 fn check(fields: &ReceivedFields, map: &HeaderMap) -> Result<(), TestCaseError> {
     prop_assert_eq!(fields.len(), map.len());
+    for field in fields.lines() {
+        let written = written(field.name, field.value);
+        prop_assert!(field.line.is_none_or(|line| line == written));
+    }
     prop_assert_eq!(fields.is_empty(), map.is_empty());
     let lengths = map.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     prop_assert_eq!(fields.written_length(), lengths.sum::<usize>());
@@ -84,8 +92,13 @@ fn check(fields: &ReceivedFields, map: &HeaderMap) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-fn lines() -> impl Strategy<Value = Vec<(usize, bool, String)>> {
-    let line = (0..NAMES.len(), any::<bool>(), "[ -~]{0,5}");
+/// Returns the line of a field, as HTTP/1.1 writes it.
+fn written(name: FieldName<'_>, value: FieldValue<'_>) -> Vec<u8> {
+    [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat()
+}
+
+fn lines() -> impl Strategy<Value = Vec<SentLine>> {
+    let line = (0..NAMES.len(), any::<bool>(), "[ \t]{0,2}", "[!-~]{0,5}");
     prop::collection::vec(line, 0..12)
 }
 
@@ -98,6 +111,8 @@ proptest! {
         let order = fields.iter().map(|(name, value)| (name.to_header_name(), value.to_header_value()));
         let expected = map.iter().map(|(name, value)| (name.clone(), value.clone()));
         prop_assert!(order.eq(expected));
+        let usual = lines.iter().filter(|(_, _, blanks, _)| blanks == " ").count();
+        prop_assert_eq!(fields.lines().filter(|field| field.line.is_some()).count(), usual);
         check(&fields, &map)?;
         for (number, edit) in edits.iter().enumerate() {
             let value = HeaderValue::from(number);
@@ -126,7 +141,16 @@ proptest! {
         let fields = ReceivedFields::from(map.clone());
         let order = fields.iter().map(|(name, value)| (name.to_header_name(), value.to_header_value()));
         prop_assert!(order.eq(map.iter().map(|(name, value)| (name.clone(), value.clone()))));
+        prop_assert!(fields.lines().all(|field| field.line.is_some()));
         check(&fields, &map)?;
+    }
+}
+
+fn places(name: Range<usize>, value: Range<usize>) -> ReceivedPlaces {
+    ReceivedPlaces {
+        name,
+        value,
+        is_usual: false,
     }
 }
 
@@ -134,9 +158,11 @@ proptest! {
 #[test]
 fn what_is_no_field_is_rejected() {
     let read = BytesMut::from(&b"a: b"[..]);
-    assert!(ReceivedFields::in_bytes(read.clone(), [(0..1, 3..4)].into_iter()).is_some());
-    assert!(ReceivedFields::in_bytes(read, [(3..5, 3..4)].into_iter()).is_none());
+    for (name, value, is_field) in [(0..1, 3..4, true), (3..5, 3..4, false), (0..1, 3..5, false)] {
+        let fields = ReceivedFields::in_bytes(read.clone(), [places(name, value)].into_iter());
+        assert_eq!(fields.is_some(), is_field);
+    }
     let long = BytesMut::from(&vec![b'a'; 1 << 16][..]);
     let length = long.len();
-    assert!(ReceivedFields::in_bytes(long, [(0..length, 0..0)].into_iter()).is_none());
+    assert!(ReceivedFields::in_bytes(long, [places(0..length, 0..0)].into_iter()).is_none());
 }
