@@ -142,12 +142,14 @@ impl ReceivedFields {
 
     /// Returns whether there is a field of this name.
     #[must_use]
+    #[inline]
     pub fn contains_key(&self, name: impl Borrow<HeaderName>) -> bool {
         self.get(name).is_some()
     }
 
     /// Returns the first value of a field.
     #[must_use]
+    #[inline]
     pub fn get(&self, name: impl Borrow<HeaderName>) -> Option<FieldValue<'_>> {
         let name = name.borrow().as_str().as_bytes();
         let first = self.first(name, NameTag::of(name))?;
@@ -155,6 +157,7 @@ impl ReceivedFields {
     }
 
     /// Returns the values of a field, in order.
+    #[inline]
     pub fn get_all(&self, name: impl Borrow<HeaderName>) -> FieldValues<'_> {
         let name = name.borrow().as_str().as_bytes();
         let range = self.range(name, NameTag::of(name));
@@ -165,11 +168,14 @@ impl ReceivedFields {
     }
 
     /// Returns the fields. Those of one name are in order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (FieldName<'_>, FieldValue<'_>)> {
-        self.lines().map(|field| (field.name, field.value))
+        let (bytes, lines) = (&*self.bytes, self.lines.iter());
+        lines.map(move |line| (FieldName::new(line.name(bytes)), line.value(bytes)))
     }
 
     /// Returns the fields with their lines. Those of one name are in order.
+    #[inline]
     pub fn lines(&self) -> impl Iterator<Item = ReceivedField<'_>> {
         let (bytes, lines) = (&*self.bytes, self.lines.iter());
         lines.map(move |line| line.field(bytes))
@@ -228,19 +234,32 @@ impl ReceivedFields {
     }
 
     /// Returns the place of the first line of this name.
+    #[inline]
     fn first(&self, name: &[u8], tag: NameTag) -> Option<usize> {
+        // Nearly all look-ups end here, in the code of the caller.
         if !self.names.may_have(tag) {
             return None;
         }
+        self.search(name, tag)
+    }
+
+    /// Compares the names of all lines, as [`first`](Self::first) does where there may be one.
+    fn search(&self, name: &[u8], tag: NameTag) -> Option<usize> {
         let is_this = |line: &FieldLine| line.tag == tag && line.name(&self.bytes) == name;
         self.lines.iter().position(is_this)
     }
 
     /// Returns the places of the lines of this name.
+    #[inline]
     fn range(&self, name: &[u8], tag: NameTag) -> Range<usize> {
-        let Some(first) = self.first(name, tag) else {
-            return 0..0;
-        };
+        match self.first(name, tag) {
+            None => 0..0,
+            Some(first) => self.range_from(first, name, tag),
+        }
+    }
+
+    /// Returns the places of the lines of this name, the first of which is at `first`.
+    fn range_from(&self, first: usize, name: &[u8], tag: NameTag) -> Range<usize> {
         let others = self.lines.get(first + 1..).unwrap_or_default().iter();
         let is_this = |line: &&FieldLine| line.tag == tag && line.name(&self.bytes) == name;
         first..first + 1 + others.take_while(is_this).count()
@@ -266,6 +285,7 @@ impl FieldLine {
         }
     }
 
+    #[inline]
     fn field(self, bytes: &[u8]) -> ReceivedField<'_> {
         let length = self.written_length();
         ReceivedField {
@@ -275,16 +295,19 @@ impl FieldLine {
         }
     }
 
+    #[inline]
     fn written_length(self) -> usize {
         // RFC 9112 §2.1: a field line is its name, a colon and a space, its value and the line end.
         let text = usize::from(self.name_length) + self.value_length as usize;
         text + BEHIND_NAME.len() + LINE_END.len()
     }
 
+    #[inline]
     fn name(self, bytes: &[u8]) -> &[u8] {
         part(bytes, self.name, usize::from(self.name_length))
     }
 
+    #[inline]
     fn value(self, bytes: &[u8]) -> FieldValue<'_> {
         FieldValue::new(part(bytes, self.value, self.value_length as usize))
     }
@@ -300,6 +323,7 @@ fn place(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
+#[inline]
 fn part(bytes: &[u8], start: u32, length: usize) -> &[u8] {
     let start = start as usize;
     bytes.get(start..start + length).unwrap_or_default()
@@ -339,12 +363,14 @@ pub struct FieldValues<'a> {
 impl<'a> Iterator for FieldValues<'a> {
     type Item = FieldValue<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.lines.next().map(|line| line.value(self.bytes))
     }
 }
 
 impl DoubleEndedIterator for FieldValues<'_> {
+    #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.lines.next_back().map(|line| line.value(self.bytes))
     }

@@ -7,6 +7,7 @@ pub(super) struct NameTag(u8);
 impl NameTag {
     /// Returns the tag of a name in lower case. The length and the last letter differ most among the names that are in use, the first
     /// letter least: many begin with the same word.
+    #[inline]
     pub(super) fn of(name: &[u8]) -> Self {
         let (first, last) = match name {
             [first, .., last] => (*first, *last),
@@ -26,11 +27,13 @@ pub(super) struct NameSet(u64);
 
 impl NameSet {
     /// Returns whether there may be a name with this tag.
+    #[inline]
     pub(super) fn may_have(self, tag: NameTag) -> bool {
         self.0 & tag.bit() != 0
     }
 
     /// Adds a tag, and returns whether it was there.
+    #[inline]
     pub(super) fn add(&mut self, tag: NameTag) -> bool {
         let was_there = self.may_have(tag);
         self.0 |= tag.bit();
@@ -39,6 +42,7 @@ impl NameSet {
 }
 
 impl NameTag {
+    #[inline]
     fn bit(self) -> u64 {
         1 << self.0
     }

@@ -7,12 +7,14 @@ use http::header::{HeaderName, HeaderValue};
 pub struct FieldName<'a>(&'a [u8]);
 
 impl<'a> FieldName<'a> {
+    #[inline]
     pub(super) fn new(lower_case: &'a [u8]) -> Self {
         Self(lower_case)
     }
 
     /// Returns the bytes of the name.
     #[must_use]
+    #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
@@ -31,6 +33,7 @@ impl<'a> FieldName<'a> {
 }
 
 impl<'a> From<&'a HeaderName> for FieldName<'a> {
+    #[inline]
     fn from(name: &'a HeaderName) -> Self {
         Self(name.as_str().as_bytes())
     }
@@ -45,24 +48,28 @@ pub struct FieldValue<'a>(&'a [u8]);
 pub struct NotText;
 
 impl<'a> FieldValue<'a> {
+    #[inline]
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
     /// Returns the bytes of the value.
     #[must_use]
+    #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
     /// Returns whether the value is empty.
     #[must_use]
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the number of bytes.
     #[must_use]
+    #[inline]
     pub fn len(self) -> usize {
         self.0.len()
     }
@@ -87,12 +94,14 @@ impl<'a> FieldValue<'a> {
 }
 
 impl<'a> From<&'a HeaderValue> for FieldValue<'a> {
+    #[inline]
     fn from(value: &'a HeaderValue) -> Self {
         Self(value.as_bytes())
     }
 }
 
 impl PartialEq<str> for FieldValue<'_> {
+    #[inline]
     fn eq(&self, text: &str) -> bool {
         self.0 == text.as_bytes()
     }
@@ -105,12 +114,14 @@ impl PartialEq<&str> for FieldValue<'_> {
 }
 
 impl PartialEq<HeaderValue> for FieldValue<'_> {
+    #[inline]
     fn eq(&self, value: &HeaderValue) -> bool {
         self.0 == value.as_bytes()
     }
 }
 
 impl PartialEq<HeaderName> for FieldName<'_> {
+    #[inline]
     fn eq(&self, name: &HeaderName) -> bool {
         self.0 == name.as_str().as_bytes()
     }
