@@ -1,8 +1,6 @@
 //! Makes the head of a request for an origin of HTTP/2, RFC 9113 §8.3.1.
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
-};
+use http::header::{CONTENT_LENGTH, HOST, HeaderValue, TE};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Uri};
 use sluicegate_base::received::ReceivedFields;
@@ -40,13 +38,16 @@ pub(super) fn stream_request(
     *request.method_mut() = parts.method.clone();
     *request.uri_mut() = uri.map_err(RequestFailure::internal)?;
     let fields = request.headers_mut();
-    for (name, value) in parts.fields.iter() {
-        let is_own = |own: &HeaderName| name == *own;
-        if ![HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, TE]
-            .iter()
-            .any(is_own)
-        {
-            fields.append(name.to_header_name(), value.to_header_value());
+    for field in parts.fields.left() {
+        if !is_of_connection(field.name.as_bytes()) {
+            // Copies, not parts of the received bytes: the h2 crate keeps fields for later requests of the connection.
+            let (name, value) = (field.name.to_header_name(), field.value.to_header_value());
+            fields.append(name, value);
+        }
+    }
+    for (name, value) in parts.fields.added() {
+        if !is_of_connection(name.as_str().as_bytes()) {
+            fields.append(name.clone(), value.clone());
         }
     }
     if let BodyFraming::Length(bytes) = framing {
@@ -58,6 +59,14 @@ pub(super) fn stream_request(
     Ok(request)
 }
 
+/// Returns whether a field of this name is about the connection or the framing of HTTP/1, or is made anew.
+fn is_of_connection(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"host" | b"content-length" | b"transfer-encoding" | b"connection" | b"te"
+    )
+}
+
 /// Returns whether the client takes trailers, RFC 9110 §10.1.4.
 fn takes_trailers(received: &ReceivedFields) -> bool {
     let values = received.get_all(TE);
@@ -67,7 +76,7 @@ fn takes_trailers(received: &ReceivedFields) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::header::UPGRADE;
+    use http::header::{CONNECTION, HeaderName, TRANSFER_ENCODING, UPGRADE};
     use http::{Method, Version};
 
     use super::*;
@@ -75,6 +84,7 @@ mod tests {
     use crate::response::GatewayProblem;
 
     const NAME: HeaderName = HeaderName::from_static("x-a");
+    const ADDED: HeaderName = HeaderName::from_static("x-b");
 
     fn request(host: &'static str, target: &str, te: &'static str) -> Result<Request<()>> {
         let received = ReceivedFields::from_iter([
@@ -84,17 +94,20 @@ mod tests {
             (TE, HeaderValue::from_static(te)),
             (NAME, HeaderValue::from_static("1")),
         ]);
+        let mut changes = FieldChanges::of(&received);
+        changes.append(ADDED, HeaderValue::from_static("2"));
+        changes.append(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         let parts = RequestParts {
             method: &Method::POST,
             target: target.as_bytes(),
-            fields: &FieldChanges::of(&received),
+            fields: &changes,
             is_upgrade: true,
         };
         stream_request(parts, &received, BodyFraming::Length(5), Scheme::HTTP)
     }
 
     /// Goal: RFC 9113 §8.3.1 and §8.2.2, the host is the authority alone, no field is about a connection, the length is the decided one,
-    /// and gRPC's `TE` stays. Method: a request with each of them.
+    /// and gRPC's `TE` stays. Method: a request with each of them, received or added.
     #[test]
     fn a_head_has_no_field_of_a_connection() {
         for (te, passed) in [("gzip, Trailers", Some("trailers")), ("gzip", None)] {
@@ -103,8 +116,9 @@ mod tests {
             let fields = request.headers();
             assert_eq!(fields[CONTENT_LENGTH], "5");
             assert_eq!(fields[NAME], "1");
+            assert_eq!(fields[ADDED], "2");
             assert!(
-                [HOST, CONNECTION, UPGRADE]
+                [HOST, CONNECTION, TRANSFER_ENCODING, UPGRADE]
                     .iter()
                     .all(|name| !fields.contains_key(name))
             );
