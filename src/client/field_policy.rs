@@ -13,7 +13,8 @@
 //!
 //! 1. Of a name that the configuration or the gateway itself writes or reads, only the spelling that is written there passes.
 //! 2. A field of a proxy passes only from a trusted peer, and only where the operator named it.
-//! 3. An ordinary request costs one look at each name, and no allocation.
+//! 3. An ordinary request costs one look at each name, and no allocation. Names that pass in any request are found by one comparison
+//!    ([`usual_names`](super::usual_names)), with the same result as a review.
 
 use std::net::IpAddr;
 
@@ -23,6 +24,7 @@ use sluicegate_base::proxy_fields::{
 };
 use sluicegate_base::received::{FieldName, ReceivedFields};
 
+use super::usual_names::UsualNames;
 use super::{PeerTrust, hop};
 use crate::config::rules::{ClientRules, OverrideFields, TrustedHeader, UnderscoreFields};
 
@@ -54,6 +56,7 @@ pub struct FieldPolicy {
     /// True if one of the protected names has another character than letters, digits and dashes.
     odd_is_written: bool,
     filter: NameFilter,
+    usual: UsualNames,
     underscores: UnderscoreFields,
     override_fields: OverrideFields,
 }
@@ -105,14 +108,17 @@ impl FieldPolicy {
             written.iter().map(|name| dashed(name.as_str())).collect();
         canonical.sort();
         canonical.dedup();
-        Self {
+        let mut policy = Self {
             odd_is_written: written.iter().any(|name| is_odd(name.as_str().as_bytes())),
             filter,
+            usual: UsualNames::of(|_| false),
             written,
             canonical,
             underscores,
             override_fields,
-        }
+        };
+        policy.usual = UsualNames::of(|name| policy.always_passes(name, client));
+        policy
     }
 
     /// Reviews the fields of a request that came from `peer`.
@@ -125,10 +131,12 @@ impl FieldPolicy {
     ) -> FieldReview {
         let mut review = FieldReview::default();
         let mut known_hop = None;
-        // Every request has `Host`, whose letters the filter cannot rule out.
-        for (name, _) in fields.iter().filter(|(name, _)| *name != HOST) {
+        for (name, _) in fields.iter() {
             let bytes = name.as_bytes();
-            // Nearly all names end here.
+            // Nearly all names end here. `Host` passes whatever is configured, and the filter cannot rule its letters out.
+            if self.usual.contains(bytes) || name == HOST {
+                continue;
+            }
             if !is_odd(bytes) && !self.odd_is_written && !self.filter.may_hold(bytes) {
                 continue;
             }
@@ -147,6 +155,17 @@ impl FieldPolicy {
             }
         }
         review
+    }
+
+    /// Returns whether a field of this name passes from any peer, and has no part in forwarding.
+    fn always_passes(&self, text: &'static str, client: &ClientRules) -> bool {
+        let name = HeaderName::from_static(text);
+        let name = FieldName::from(&name);
+        [PeerTrust::Trusted, PeerTrust::Stranger]
+            .into_iter()
+            .all(|hop| self.passes(text, hop, client))
+            && name != X_FORWARDED_PROTO
+            && !claims_to_forward(name, client)
     }
 
     fn passes(&self, text: &str, hop: PeerTrust, client: &ClientRules) -> bool {
@@ -261,6 +280,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::client::usual_names::NAMES;
     use crate::config::{no_review, parse};
 
     const EDGE: &str =
@@ -268,8 +288,8 @@ mod tests {
     const LISTING: &str = "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\ntrusted_headers = [\"x-forwarded-host\", \"cf-*\", \
          \"x-user-id\", \"x-original-url\"]\n";
 
-    /// Returns the fields that remain of these names under `config`, where `written` are protected names.
-    fn left(hop: PeerTrust, config: &str, written: &[&'static str], sent: &str) -> String {
+    /// Returns the policy of `config`, where `written` are protected names.
+    fn compiled(config: &str, written: &[&'static str]) -> (FieldPolicy, ClientRules) {
         let rest = "[[listener]]\naddress = \"127.0.0.1:1\"\n[[route]]\npath = \"/*\"\n\
                     respond = { status = 200, body = \"\" }\n";
         let rules = parse("test.toml", &format!("{config}{rest}"), no_review);
@@ -281,22 +301,60 @@ mod tests {
             defence.underscores,
             written.iter().copied().map(HeaderName::from_static),
         );
+        (policy, rules.client)
+    }
+
+    /// Returns the address of a peer.
+    fn peer(hop: PeerTrust) -> IpAddr {
+        let address = match hop {
+            PeerTrust::Trusted => "10.0.0.1",
+            PeerTrust::Stranger => "192.0.2.1",
+        };
+        address.parse().expect("an address")
+    }
+
+    /// Returns the fields that remain of these names under `config`, where `written` are protected names.
+    fn left(hop: PeerTrust, config: &str, written: &[&'static str], sent: &str) -> String {
+        let (policy, client) = compiled(config, written);
         let mut fields = ReceivedFields::new();
         for name in sent.split_whitespace() {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
             fields.append(name, HeaderValue::from_static("https"));
         }
-        let peer = match hop {
-            PeerTrust::Trusted => "10.0.0.1",
-            PeerTrust::Stranger => "192.0.2.1",
-        };
-        let review = policy.review(&fields, peer.parse().expect("an address"), &rules.client);
+        let review = policy.review(&fields, peer(hop), &client);
         for name in &review.remove {
             fields.remove(name);
         }
         let mut left: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
         left.sort_unstable();
         left.join(" ")
+    }
+
+    /// Goal: a name that is found among the usual ones would pass a review. Method: each of them from both peers, under configurations that
+    /// list, protect or respell some; a policy without the table reviews the same field.
+    #[test]
+    fn usual_names_pass_where_a_review_lets_them() {
+        for (config, written) in [
+            ("", &[][..]),
+            (EDGE, &["user_agent"][..]),
+            (LISTING, &["x.requested.with", "origin"][..]),
+        ] {
+            let (policy, client) = compiled(config, written);
+            let reviewing = FieldPolicy {
+                usual: UsualNames::of(|_| false),
+                ..policy.clone()
+            };
+            for name in NAMES.map(HeaderName::from_static) {
+                let fields = ReceivedFields::from_iter([(name, HeaderValue::from_static("a"))]);
+                for hop in [PeerTrust::Trusted, PeerTrust::Stranger] {
+                    let [found, expected] = [&policy, &reviewing]
+                        .map(|policy| format!("{:?}", policy.review(&fields, peer(hop), &client)));
+                    assert_eq!(found, expected, "{fields:?}");
+                }
+            }
+        }
+        let (policy, _) = compiled(EDGE, &["user_agent"]);
+        assert!(policy.usual.contains(b"accept") && !policy.usual.contains(b"user-agent"));
     }
 
     /// Goal: an untrusted peer cannot set a proxy's field, in no spelling. Method: fields of each kind beside fields that only

@@ -31,6 +31,7 @@ mod request_id;
 #[cfg(test)]
 mod tests;
 mod tls_facts;
+mod usual_names;
 
 use std::net::IpAddr;
 
