@@ -131,7 +131,7 @@ impl FieldPolicy {
     ) -> FieldReview {
         let mut review = FieldReview::default();
         let mut known_hop = None;
-        for (name, _) in fields.iter() {
+        for name in fields.names() {
             let bytes = name.as_bytes();
             // Nearly all names end here. `Host` passes whatever is configured, and the filter cannot rule its letters out.
             if self.usual.contains(bytes) || name == HOST {
@@ -143,11 +143,8 @@ impl FieldPolicy {
             let text = name.as_str();
             let hop = *known_hop.get_or_insert_with(|| hop(peer, client));
             if !self.passes(text, hop, client) {
-                // Lines of one name are one field.
-                if !review.remove.iter().any(|removed| name == *removed) {
-                    review.remove.push(name.to_header_name());
-                }
-            } else if name == X_FORWARDED_PROTO && review.scheme.is_none() {
+                review.remove.push(name.to_header_name());
+            } else if name == X_FORWARDED_PROTO {
                 scheme(fields, &mut review);
             }
             if hop == PeerTrust::Stranger && claims_to_forward(name, client) {
@@ -220,12 +217,10 @@ impl FieldPolicy {
 /// Returns the names of the fields by which trusted proxies describe the URL, among these fields, which were reviewed; sorted.
 #[must_use]
 pub fn told_about_url(fields: &ReceivedFields) -> Vec<HeaderName> {
-    let names = fields.iter().map(|(name, _)| name);
+    let names = fields.names();
     let told = names.filter(|name| proxy_fields::tells_url(name.as_str()));
     let mut names: Vec<HeaderName> = told.map(FieldName::to_header_name).collect();
     names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-    // A name that came twice is there twice.
-    names.dedup();
     names
 }
 
@@ -322,10 +317,8 @@ mod tests {
             fields.append(name, HeaderValue::from_static("https"));
         }
         let review = policy.review(&fields, peer(hop), &client);
-        for name in &review.remove {
-            fields.remove(name);
-        }
-        let mut left: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        fields.remove_all(review.remove);
+        let mut left: Vec<&str> = fields.names().map(FieldName::as_str).collect();
         left.sort_unstable();
         left.join(" ")
     }

@@ -33,9 +33,7 @@ pub(super) fn untrusted_fields(
     if review.is_empty() {
         return ForwardingClaim(false);
     }
-    for name in &review.remove {
-        head.headers.remove(name);
-    }
+    head.headers.remove_all(review.remove);
     if let Some(scheme) = review.scheme {
         head.headers.insert(X_FORWARDED_PROTO, scheme);
     }

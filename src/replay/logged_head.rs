@@ -60,21 +60,18 @@ impl LoggedHeads {
             host => Some(host),
         };
         let peer = request.peer.unwrap_or(request.client);
-        let mut headers = ReceivedFields::new();
-        for field in request.fields.iter() {
+        let logged = request.fields.iter();
+        let logged = logged.filter(|field| field.kind == FieldKind::RequestField);
+        let wanted = logged.filter_map(|field| {
             let is_wanted = |name: &&HeaderName| name.as_str().as_bytes() == field.name;
-            if field.kind == FieldKind::RequestField
-                && let Some(name) = self.wanted.iter().find(is_wanted)
-                && let Ok(value) = HeaderValue::from_bytes(field.value)
-            {
-                headers.append(name, value);
-            }
-        }
+            let name = self.wanted.iter().find(is_wanted)?;
+            let value = HeaderValue::from_bytes(field.value).ok()?;
+            Some((name.clone(), value))
+        });
+        let mut headers: ReceivedFields = wanted.collect();
         if !headers.is_empty() {
             let review = (snapshot.field_policy).review(&headers, peer, &snapshot.rules.client);
-            for name in review.remove {
-                headers.remove(&name);
-            }
+            headers.remove_all(review.remove);
         }
         if peer != request.client {
             self.forward(request.client, &mut headers);

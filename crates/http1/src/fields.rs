@@ -86,7 +86,7 @@ pub struct FieldPlaces {
     pub name: Range<usize>,
     /// The value, without the blanks around it.
     pub value: Range<usize>,
-    /// True if the line has one space in front of the value and no other blank.
+    /// True if the line has one space in front of the value and no other blank around it.
     pub is_usual: bool,
 }
 

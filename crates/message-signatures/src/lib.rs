@@ -28,7 +28,7 @@ mod signature;
 pub use self::components::SignedRequest;
 pub use self::fault::SignatureFault;
 pub use self::keys::{KeySet, KeySetError, VerifyingKey};
-pub use self::signature::{BotSignature, BotSignatures, SIGNATURE_INPUT};
+pub use self::signature::{BotSignature, BotSignatures, SIGNATURE, SIGNATURE_INPUT};
 
 /// Seconds between `created` and `expires`. The draft recommends at most a day; a longer one could be replayed for as long.
 pub const LONGEST_LIFE: u64 = 24 * 60 * 60;

@@ -11,7 +11,8 @@ use crate::{CLOCK_SKEW, LONGEST_LIFE, MOST_BYTES, MOST_COMPONENTS, MOST_SIGNATUR
 
 /// The field that says what each signature covers.
 pub const SIGNATURE_INPUT: HeaderName = HeaderName::from_static("signature-input");
-const SIGNATURE: HeaderName = HeaderName::from_static("signature");
+/// The field that has the signatures.
+pub const SIGNATURE: HeaderName = HeaderName::from_static("signature");
 const AGENT: HeaderName = HeaderName::from_static("signature-agent");
 
 /// The tag of the profile: draft-meunier-webbotauth-httpsig-protocol.

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use sluicegate_message_signatures::{
-    BotSignature, KeySet, SIGNATURE_INPUT, SignatureFault, SignedRequest,
+    BotSignature, KeySet, SIGNATURE, SIGNATURE_INPUT, SignatureFault, SignedRequest,
 };
 
 use super::client::CrawlerRequest;
@@ -66,7 +66,8 @@ pub(super) fn signed_by<'c>(
     failures: &NetworkFailures,
     request: &CrawlerRequest<'_>,
 ) -> SignedBy<'c> {
-    if !request.headers.contains_key(SIGNATURE_INPUT) {
+    let needed = [SIGNATURE_INPUT, SIGNATURE];
+    if !needed.iter().all(|name| request.headers.contains_key(name)) {
         return SignedBy::Nobody;
     }
     let headers = request.headers.to_map();

@@ -1,4 +1,4 @@
-//! The head of a request, as the stages read it.
+//! The fields of a request, as the stages read them.
 //!
 //! The fields stay in the bytes in which they were received: a field is four numbers that say where its name and its value are. Stages
 //! look names up, and read values as bytes; most names that they look for are not there, which one word tells. A map would hash each
@@ -11,7 +11,9 @@
 //! 3. The set of names has each name; it may have names that were removed.
 //!
 //! # Limits
-//! A look-up of a name that is there compares it with the names of all fields, of which a head has as many as its parser lets through.
+//! A look-up of a name that is there compares it with the names of all fields, of which a head has as many as its parser lets through; so
+//! do adding and removing one. [`ReceivedFields::names`] and [`ReceivedFields::remove_all`] pass over the fields once: what is done for
+//! each field of a head whose fields are not counted yet uses these.
 
 mod head;
 mod lower_case;
@@ -178,6 +180,15 @@ impl ReceivedFields {
         lines.map(move |line| (FieldName::new(line.name(bytes)), line.value(bytes)))
     }
 
+    /// Returns the names of the fields, each once.
+    #[inline]
+    pub fn names(&self) -> impl Iterator<Item = FieldName<'_>> {
+        let bytes = &*self.bytes;
+        let is_same = |one: &FieldLine, next: &FieldLine| one.is_of_name(*next, bytes);
+        let first_lines = self.lines.chunk_by(is_same).filter_map(<[_]>::first);
+        first_lines.map(|line| FieldName::new(line.name(bytes)))
+    }
+
     /// Returns the fields with their lines. Those of one name are in order.
     #[inline]
     pub fn lines(&self) -> impl Iterator<Item = ReceivedField<'_>> {
@@ -208,6 +219,17 @@ impl ReceivedFields {
         self.lines.drain(self.range(name, NameTag::of(name)));
     }
 
+    /// Removes fields with all their values, in one pass over the fields.
+    pub fn remove_all(&mut self, mut names: Vec<HeaderName>) {
+        names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        let bytes = &*self.bytes;
+        self.lines.retain(|line| {
+            let name = line.name(bytes);
+            let found = names.binary_search_by(|other| other.as_str().as_bytes().cmp(name));
+            found.is_err()
+        });
+    }
+
     /// Returns the fields as a map, for a stage that needs one.
     #[must_use]
     pub fn to_map(&self) -> HeaderMap {
@@ -230,8 +252,7 @@ impl ReceivedFields {
             self.lines.push(line);
             return;
         }
-        let name = line.name(bytes);
-        let is_same = |other: &FieldLine| other.tag == line.tag && other.name(bytes) == name;
+        let is_same = |other: &FieldLine| other.is_of_name(line, bytes);
         let last = self.lines.iter().rposition(is_same);
         let at = last.map_or(self.lines.len(), |last| last + 1);
         self.lines.insert(at, line);
@@ -307,6 +328,11 @@ impl FieldLine {
     }
 
     #[inline]
+    fn is_of_name(self, other: Self, bytes: &[u8]) -> bool {
+        self.tag == other.tag && self.name(bytes) == other.name(bytes)
+    }
+
+    #[inline]
     fn name(self, bytes: &[u8]) -> &[u8] {
         part(bytes, self.name, usize::from(self.name_length))
     }
@@ -354,7 +380,13 @@ impl From<HeaderMap> for ReceivedFields {
 
 impl FromIterator<(HeaderName, HeaderValue)> for ReceivedFields {
     fn from_iter<T: IntoIterator<Item = (HeaderName, HeaderValue)>>(fields: T) -> Self {
-        HeaderMap::from_iter(fields).into()
+        let (mut bytes, mut received) = (Vec::new(), Self::default());
+        for (name, value) in fields {
+            let line = FieldLine::written(&mut bytes, &name, &value);
+            received.push(line, &bytes);
+        }
+        received.bytes = bytes.into();
+        received
     }
 }
 

@@ -18,12 +18,13 @@ const NAMES: [&str; 7] = [
 /// A line of a head: the number of its name, whether the name is sent in upper case, the blanks in front of the value, and the value.
 type SentLine = (usize, bool, String, String);
 
-/// An edit of a field, by the number of its name.
+/// An edit of fields, by the numbers of their names.
 #[derive(Clone, Debug)]
 enum Edit {
     Insert(usize),
     Append(usize),
     Remove(usize),
+    RemoveAll(Vec<usize>),
 }
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
@@ -31,7 +32,8 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     let edit = prop_oneof![
         name.clone().prop_map(Edit::Insert),
         name.clone().prop_map(Edit::Append),
-        name.prop_map(Edit::Remove),
+        name.clone().prop_map(Edit::Remove),
+        prop::collection::vec(name, 0..4).prop_map(Edit::RemoveAll),
     ];
     prop::collection::vec(edit, 0..8)
 }
@@ -73,8 +75,15 @@ fn check(fields: &ReceivedFields, map: &HeaderMap) -> Result<(), TestCaseError> 
         prop_assert!(field.line.is_none_or(|line| line == written));
     }
     prop_assert_eq!(fields.is_empty(), map.is_empty());
-    let lengths = map.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let lengths = map
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4);
     prop_assert_eq!(fields.written_length(), lengths.sum::<usize>());
+    prop_assert_eq!(fields.names().count(), map.keys_len());
+    prop_assert!(
+        map.keys()
+            .all(|name| fields.names().any(|own| own == *name))
+    );
     for number in 0..NAMES.len() {
         let name = name(number);
         prop_assert_eq!(fields.contains_key(&name), map.contains_key(&name));
@@ -129,20 +138,28 @@ proptest! {
                     fields.remove(&name(*at));
                     map.remove(name(*at));
                 }
+                Edit::RemoveAll(all) => {
+                    fields.remove_all(all.iter().map(|at| name(*at)).collect());
+                    for at in all {
+                        map.remove(name(*at));
+                    }
+                }
             }
             check(&fields, &map)?;
         }
     }
 
-    /// Goal: the fields of a map are the map's, in its order. Method: maps with repeated names.
+    /// Goal: the fields of a map are the map's, in its order, and so are those of its fields one by one. Method: maps with repeated names.
     #[test]
     fn fields_of_a_map_are_the_same(lines in lines()) {
         let (_, map) = received(&lines);
-        let fields = ReceivedFields::from(map.clone());
-        let order = fields.iter().map(|(name, value)| (name.to_header_name(), value.to_header_value()));
-        prop_assert!(order.eq(map.iter().map(|(name, value)| (name.clone(), value.clone()))));
-        prop_assert!(fields.lines().all(|field| field.line.is_some()));
-        check(&fields, &map)?;
+        let one_by_one = lines.iter().map(|(at, _, _, value)| (name(*at), HeaderValue::from_str(value).unwrap()));
+        for fields in [ReceivedFields::from(map.clone()), one_by_one.collect()] {
+            let order = fields.iter().map(|(name, value)| (name.to_header_name(), value.to_header_value()));
+            prop_assert!(order.eq(map.iter().map(|(name, value)| (name.clone(), value.clone()))));
+            prop_assert!(fields.lines().all(|field| field.line.is_some()));
+            check(&fields, &map)?;
+        }
     }
 }
 

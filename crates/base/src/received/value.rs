@@ -39,6 +39,13 @@ impl<'a> From<&'a HeaderName> for FieldName<'a> {
     }
 }
 
+impl PartialEq<HeaderName> for FieldName<'_> {
+    #[inline]
+    fn eq(&self, name: &HeaderName) -> bool {
+        self.0 == name.as_str().as_bytes()
+    }
+}
+
 /// The value of a field: bytes that are no control characters but tabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldValue<'a>(&'a [u8]);
@@ -117,12 +124,5 @@ impl PartialEq<HeaderValue> for FieldValue<'_> {
     #[inline]
     fn eq(&self, value: &HeaderValue) -> bool {
         self.0 == value.as_bytes()
-    }
-}
-
-impl PartialEq<HeaderName> for FieldName<'_> {
-    #[inline]
-    fn eq(&self, name: &HeaderName) -> bool {
-        self.0 == name.as_str().as_bytes()
     }
 }
