@@ -16,6 +16,7 @@
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -136,20 +137,19 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
         let tally = Arc::clone(&streams.tally);
         let serving = tally.begin();
         let streams = Arc::clone(streams);
-        // Two tasks: each has the size of its largest state, which is copied several times, and that of a request is the larger one.
-        if streams.facts.protocol == ListenerProtocol::RateLimitService {
-            tokio::spawn(async move {
-                let served = streams.serve_call(request, respond, window);
-                CancelledStreams::scope(&tally, served).await;
-                drop((serving, permit));
-            });
-        } else {
-            tokio::spawn(async move {
-                let served = streams.serve(request, respond, window);
-                CancelledStreams::scope(&tally, served).await;
-                drop((serving, permit));
-            });
-        }
+        // Boxed: a task, which is copied several times, is as large as its largest state.
+        let served: Pin<Box<dyn Future<Output = ()> + Send>> = match streams.facts.protocol {
+            ListenerProtocol::RateLimitService => Box::pin(async move {
+                streams.serve_call(request, respond, window).await;
+            }),
+            ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
+                Box::pin(async move { streams.serve(request, respond, window).await })
+            }
+        };
+        tokio::spawn(async move {
+            CancelledStreams::scope(&tally, served).await;
+            drop((serving, permit));
+        });
     }
 }
 
