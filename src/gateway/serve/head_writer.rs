@@ -131,7 +131,10 @@ impl AnswerHead<'_> {
         fields.reserve(self.parts.fields.len() + 2);
         for (name, value) in self.parts.fields {
             if !NOT_OF_HTTP2.contains(name) {
-                fields.append(name.clone(), value.clone());
+                let mut value = value.clone();
+                // RFC 7541 §7.1.3: such a value stays out of the table of header compression.
+                value.set_sensitive(is_of_one_response(name));
+                fields.append(name.clone(), value);
             }
         }
         match self.framing {
@@ -151,6 +154,15 @@ impl AnswerHead<'_> {
         }
         head
     }
+}
+
+/// Returns whether the values of a field of this name differ between all responses. In the table of header compression each of them would
+/// take the room of a value that comes again, and be compared with the next ones.
+fn is_of_one_response(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "ratelimit" | "x-ratelimit-remaining" | "x-request-id"
+    )
 }
 
 /// Appends the head of a final response to `into`.
@@ -273,6 +285,35 @@ mod tests {
                 .iter(&bytes)
                 .any(|field| field.is(b"content-length"));
             assert_eq!(has_length, length, "{status}");
+        }
+    }
+
+    /// Goal: over HTTP/2 the fields that differ in each response stay out of the table of header compression, and the others do not.
+    /// Method: some of both.
+    #[test]
+    fn values_of_one_response_are_not_indexed() {
+        const CASES: [(&str, bool); 4] = [
+            ("x-request-id", true),
+            ("ratelimit", true),
+            ("ratelimit-policy", false),
+            ("content-type", false),
+        ];
+        let names = CASES.map(|(name, _)| HeaderName::from_static(name));
+        let fields = names.map(|name| (name, HeaderValue::from_static("a")));
+        let fields = HeaderMap::from_iter(fields);
+        let answer = AnswerHead {
+            parts: ResponseParts {
+                status: StatusCode::OK,
+                reason: b"",
+                fields: &fields,
+            },
+            framing: BodyFraming::None,
+            persistence: ConnectionPersistence::Keep,
+            write_others: NO_OTHERS,
+        };
+        let head = answer.for_http2();
+        for (name, is_sensitive) in CASES {
+            assert_eq!(head.headers()[name].is_sensitive(), is_sensitive, "{name}");
         }
     }
 }
