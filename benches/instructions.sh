@@ -6,17 +6,24 @@
 # A count of instructions hardly differs between two runs, beside other processes too, so it shows changes of one percent. It says nothing of
 # the kernel or of cache misses: benches/edge.sh does.
 #
+# A GET of h2load has two fields. With --browser it has those of Chrome too, 15 in all. With --clients N connections share the waits of a
+# thread, and with --http2 the GETs come over HTTP/2 in clear text.
+#
 # Loopback only, a temporary directory, and nothing is ended but what was started here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-requests=2000
+requests=2000 clients=1 version=--h1 browser=()
 usage() {
-    echo "usage: benches/instructions.sh [--requests N] [BINARY...]   (2000; several binaries in turn; the release build by default)"
+    echo "usage: benches/instructions.sh [--requests N] [--clients N] [--browser] [--http2] [BINARY...]"
+    echo "  (2000 requests, 1 client; several binaries in turn; the release build by default)"
 }
 while [ $# -gt 0 ]; do
     case "$1" in
     --requests) requests=$2 && shift 2 ;;
+    --clients) clients=$2 && shift 2 ;;
+    --browser) mapfile -t browser < <(sed 's/^/--header=/' benches/edge/browser.txt) && shift ;;
+    --http2) version=--max-concurrent-streams=1 && shift ;;
     -*) usage >&2 && exit 64 ;;
     *) break ;;
     esac
@@ -42,7 +49,7 @@ instructions() { # REQUESTS PATH PORT COMMAND...
     local requests=$1 path=$2 port=$3
     shift 3
     start proxy 0 "$port" valgrind --tool=callgrind --callgrind-out-file="$dir/callgrind.out" "$@"
-    h2load --h1 --requests="$requests" --clients=1 "http://127.0.0.1:$port$path" >"$dir/h2load"
+    h2load "$version" ${browser[@]+"${browser[@]}"} --requests="$requests" --clients="$clients" "http://127.0.0.1:$port$path" >"$dir/h2load"
     grep -q "$requests done" "$dir/h2load" || { cat "$dir/h2load" >&2 && exit 1; }
     kill -TERM "$started"
     wait "$started" || true
@@ -67,7 +74,9 @@ row() { # TITLE PORT COMMAND...
 
 echo "| proxy | admitted GET | to nginx | refused GET | to nginx |"
 echo "|---|---|---|---|---|"
-row "nginx \`limit_req\`" "$nginx_port" nginx -p "$dir" -e "$dir/nginx-error.log" -c "$dir/nginx.conf"
+nginx=$nginx_port
+[ "$version" = --h1 ] || nginx=$http2_port
+row "nginx \`limit_req\`" "$nginx" nginx -p "$dir" -e "$dir/nginx-error.log" -c "$dir/nginx.conf"
 for binary; do
     row "$binary" "$sluicegate_port" "$binary" run --config "$dir/sluicegate.toml"
 done
