@@ -187,6 +187,27 @@ async fn a_name_that_the_operator_writes_with_underscores_passes_so() {
 }
 
 #[tokio::test]
+async fn any_number_of_rejected_names_over_http2_is_removed() {
+    // Goal: a head of HTTP/2, whose fields are counted after the review, gets rid of every rejected one. Method: as many as fit into a
+    // head, each name twice, around one that passes.
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let sent = (0..500).fold(get("/"), |request, n| {
+        let request = match n {
+            250 => request.header("x-plan", "free"),
+            _ => request,
+        };
+        request.header(&format!("x_{}", n / 2), "v")
+    });
+    let answer = gateway.h2c().await.send(sent).await;
+    assert_eq!(answer.status, 200);
+    let echo = answer.echo();
+    assert_eq!(echo.header("x-plan"), Some("free"));
+    let names = (0..250).map(|n| format!("x_{n}"));
+    assert!(names.into_iter().all(|name| echo.header(&name).is_none()));
+}
+
+#[tokio::test]
 async fn two_lengths_over_http2_reach_no_origin() {
     // Goal: a body of HTTP/2 has one length for an origin that speaks HTTP/1.1 (RFC 9113 §8.1.1). Method: lengths that are equal, padded,
     // signed or a list, byte by byte; the origin gets none of them, or one plain number.
