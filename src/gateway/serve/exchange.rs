@@ -186,11 +186,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         if !std::mem::take(&mut self.holds_body) {
             return Ok(());
         }
-        let fields = HeaderMap::new();
         self.write_interim(ResponseParts {
             status: StatusCode::CONTINUE,
             reason: b"Continue",
-            fields: &fields,
+            fields: HeaderMap::new(),
         })
         .await
     }
@@ -304,7 +303,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     pub(super) async fn answer(&mut self, answer: OwnAnswer) -> Result<()> {
         self.drain().await;
         let mut bytes = WriteBuffer::take();
-        self.append_answer(&mut bytes, &answer)?;
+        self.append_answer(&mut bytes, answer)?;
         let written = self.write(&bytes, BodyEnd::Here).await;
         if written.is_err() {
             self.body_bytes = 0;
@@ -313,7 +312,11 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     }
 
     /// Appends an answer of the gateway's own to `into`. A body that was not read to its end ends the connection.
-    pub(super) fn append_answer(&mut self, into: &mut Vec<u8>, answer: &OwnAnswer) -> Result<()> {
+    pub(super) fn append_answer(
+        &mut self,
+        into: &mut Vec<u8>,
+        mut answer: OwnAnswer,
+    ) -> Result<()> {
         if !self.body.is_over() {
             self.close();
         }
@@ -324,7 +327,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
                 .canonical_reason()
                 .unwrap_or_default()
                 .as_bytes(),
-            fields: &answer.fields,
+            fields: std::mem::take(&mut answer.fields),
         };
         let write_lines = |into: &mut Vec<u8>| {
             into.extend_from_slice(answer.lines.as_deref().map_or(&[][..], Vec::as_slice));

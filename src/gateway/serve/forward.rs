@@ -235,7 +235,7 @@ impl Gateway {
         let head = ResponseParts {
             status,
             reason,
-            fields: &fields,
+            fields,
         };
         exchange.write_interim(head).await
     }

@@ -25,18 +25,16 @@ pub(super) enum ConnectionPersistence {
 }
 
 /// The head of a response for the client.
-#[derive(Clone, Copy)]
 pub(super) struct ResponseParts<'a> {
     /// The status.
     pub(super) status: StatusCode,
     /// The reason, which may be empty.
     pub(super) reason: &'a [u8],
     /// The fields.
-    pub(super) fields: &'a HeaderMap,
+    pub(super) fields: HeaderMap,
 }
 
 /// The head of an answer on its way to the client.
-#[derive(Clone, Copy)]
 pub struct AnswerHead<'a> {
     pub(super) parts: ResponseParts<'a>,
     pub(super) framing: BodyFraming,
@@ -114,7 +112,7 @@ impl AnswerHead<'_> {
     /// Appends it as a head of HTTP/1.1 to `into`.
     pub fn write_http1(&self, into: &mut Vec<u8>) {
         if self.is_interim() {
-            write_status_line(into, self.parts);
+            write_status_line(into, &self.parts);
             write_fields(into, self.parts.fields.iter());
             into.extend_from_slice(b"\r\n");
         } else {
@@ -124,17 +122,23 @@ impl AnswerHead<'_> {
 
     /// Returns it as a head of HTTP/2, without the fields that HTTP/2 forbids (RFC 9113 §8.2.2).
     #[must_use]
-    pub fn for_http2(&self) -> Response<()> {
+    pub fn for_http2(self) -> Response<()> {
+        let is_interim = self.is_interim();
         let mut head = Response::new(());
         *head.status_mut() = self.parts.status;
         let fields = head.headers_mut();
-        fields.reserve(self.parts.fields.len() + 2);
-        for (name, value) in self.parts.fields {
-            if !NOT_OF_HTTP2.contains(name) {
-                let mut value = value.clone();
+        *fields = self.parts.fields;
+        let mut is_forbidden = false;
+        for (name, value) in fields.iter_mut() {
+            is_forbidden |= NOT_OF_HTTP2.contains(name);
+            if is_of_one_response(name) {
                 // RFC 7541 §7.1.3: such a value stays out of the table of header compression.
-                value.set_sensitive(is_of_one_response(name));
-                fields.append(name.clone(), value);
+                value.set_sensitive(true);
+            }
+        }
+        if is_forbidden {
+            for name in &NOT_OF_HTTP2 {
+                fields.remove(name);
             }
         }
         match self.framing {
@@ -146,7 +150,7 @@ impl AnswerHead<'_> {
                 fields.remove(CONTENT_LENGTH);
             }
         }
-        if !self.is_interim() {
+        if !is_interim {
             // RFC 9110 §6.6.1: a recipient with a clock adds it.
             fields
                 .entry(DATE)
@@ -167,7 +171,7 @@ fn is_of_one_response(name: &HeaderName) -> bool {
 
 /// Appends the head of a final response to `into`.
 fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
-    let (head, framing) = (answer.parts, answer.framing);
+    let (head, framing) = (&answer.parts, answer.framing);
     write_status_line(into, head);
     let has_date = (answer.write_others)(into) || head.fields.contains_key(DATE);
     write_fields(into, head.fields.iter());
@@ -194,7 +198,7 @@ pub(super) fn passes_length(status: StatusCode, framing: BodyFraming) -> bool {
     framing == BodyFraming::None && status != StatusCode::NO_CONTENT && !status.is_informational()
 }
 
-fn write_status_line(into: &mut Vec<u8>, head: ResponseParts<'_>) {
+fn write_status_line(into: &mut Vec<u8>, head: &ResponseParts<'_>) {
     into.extend_from_slice(b"HTTP/1.1 ");
     into.extend_from_slice(head.status.as_str().as_bytes());
     into.push(b' ');
@@ -266,7 +270,7 @@ mod tests {
             let parts = ResponseParts {
                 status: StatusCode::from_u16(status).unwrap(),
                 reason: b"",
-                fields: &fields,
+                fields: fields.clone(),
             };
             let mut bytes = Vec::new();
             let answer = AnswerHead {
@@ -305,7 +309,7 @@ mod tests {
             parts: ResponseParts {
                 status: StatusCode::OK,
                 reason: b"",
-                fields: &fields,
+                fields,
             },
             framing: BodyFraming::None,
             persistence: ConnectionPersistence::Keep,

@@ -222,11 +222,11 @@ impl Gateway {
         let mut exchange = ClientExchange::new(client, head, wire, shutdown, &context);
         let answered = exchange.discard_received().and_then(|()| {
             let answer = answer_to(step, head, &mut context, exchange.field_form())?;
-            exchange.append_answer(into, &answer)
+            exchange.append_answer(into, answer)
         });
         if let Err(failure) = answered
             && let Some(answer) = self.answer_failed(failure, &mut exchange, &mut context)
-            && exchange.append_answer(into, &answer).is_err()
+            && exchange.append_answer(into, answer).is_err()
         {
             context.disposition = Some(RequestDisposition::ClientGone);
         }

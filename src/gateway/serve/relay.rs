@@ -159,24 +159,27 @@ impl Gateway {
         let head_end = head_end(received, &part);
         self.settle_response((status, head_end), &mut fields, exchange, context)?;
         let costs = context.located()?.route.limits.cost_readers(&fields);
-        let parts = ResponseParts {
+        let mut parts = ResponseParts {
             status,
             reason: head.reason(read),
-            fields: &fields,
+            fields,
         };
         let body_state = if received == BodyFraming::UntilClose && !origin.is_http2() {
             BodyState::UntilClose
         } else {
             BodyState::Delimited
         };
-        let fill = self.begin_fill((parts, &names), body_state, exchange, context)?;
+        let fill = self.begin_fill((&parts, &names), body_state, exchange, context)?;
         // Fields of the gateway's own that are merged with none of the origin's are written as bytes.
         let writes_own = mapped == MappedFields::None;
-        let mut sent = status;
-        part.relabel(&mut sent, &mut fields);
-        let change = self.shape_response((sent, head_end), &mut fields, exchange, context)?;
+        part.relabel(&mut parts.status, &mut parts.fields);
+        let sent = parts.status;
+        if sent != status {
+            parts.reason = sent.canonical_reason().unwrap_or_default().as_bytes();
+        }
+        let change = self.shape_response((sent, head_end), &mut parts.fields, exchange, context)?;
         if !writes_own {
-            answer::add_own_fields(&mut fields, context);
+            answer::add_own_fields(&mut parts.fields, context);
         }
         let framing = match (&change.page, part.framing()) {
             (Some(_), _) if exchange.head.method == Method::HEAD => BodyFraming::None,
@@ -188,14 +191,6 @@ impl Gateway {
             (None, None) => exchange.client_framing(received),
         };
         let mut out = WriteBuffer::take();
-        let parts = ResponseParts {
-            status: sent,
-            reason: match sent == status {
-                true => head.reason(read),
-                false => sent.canonical_reason().unwrap_or_default().as_bytes(),
-            },
-            fields: &fields,
-        };
         let with_length = passes_length(sent, framing);
         let write_others = |into: &mut Vec<u8>| {
             let has_date = head.write_others(into, read, mapped, with_length);

@@ -103,7 +103,7 @@ impl Gateway {
     /// Decides whether the origin's response is stored, and begins to store it.
     pub(in super::super) fn begin_fill<C: RequestClient>(
         &self,
-        (head, names): (ResponseParts<'_>, &ReceivedNames),
+        (head, names): (&ResponseParts<'_>, &ReceivedNames),
         body: BodyState,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
@@ -169,8 +169,8 @@ impl Gateway {
 }
 
 /// Returns the head to store.
-fn header_of(head: ResponseParts<'_>) -> Result<ResponseHeader> {
-    let fields = head.fields;
+fn header_of(head: &ResponseParts<'_>) -> Result<ResponseHeader> {
+    let fields = &head.fields;
     let mut header = ResponseHeader::build_no_case(head.status, Some(fields.len()))?;
     for (name, value) in fields {
         header.append_header(name.clone(), value.clone())?;

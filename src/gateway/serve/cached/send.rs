@@ -75,7 +75,7 @@ impl Gateway {
         let head = ResponseParts {
             status,
             reason: reason.unwrap_or_default().as_bytes(),
-            fields: &fields,
+            fields,
         };
         exchange.begin_answer(&mut out, head, framing, NO_OTHERS)?;
         if context.located()?.route.action.keeps_case() {
