@@ -2,9 +2,10 @@
 # What does one request cost the proxy, beside nginx and beside a bare Pingora?
 #
 # wrk sends loads through each proxy in turn: all admitted (1 KB from a local nginx, under a limit that is never reached), all refused
-# (429), uploads of 10 KB, answers of 100 KB, the first load over TLS; h2load sends the first load over HTTP/2 in clear text, and paced sends
-# it at half the rate that nginx reaches, for the latencies of a proxy that is not saturated. The figure is the proxy's own CPU time a
+# (429), uploads of 10 KB, answers of 100 KB, the first load over TLS; h2load sends the first two over HTTP/2 in clear text, and paced sends
+# the first at half the rate that nginx reaches, for the latencies of a proxy that is not saturated. The figure is the proxy's own CPU time a
 # request, read from /proc, because it is what a busy machine runs out of, and because it hardly depends on how fast the load generator is.
+# The part that the kernel takes is shown too: what a proxy sends and receives for a request costs every proxy the same there.
 # Ratios are formed inside a round and only then compared: on a shared machine two rounds differ more than two proxies do.
 #
 # The proxy runs on core 0, origin and wrk elsewhere. Loopback only, a temporary directory, and nothing is ended but what was
@@ -13,10 +14,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . benches/options.sh
 
-rounds=5 seconds=8 connections=32 write=no guided=no table=edge loads="admitted refused upload large http2 tls half"
+rounds=5 seconds=8 connections=32 write=no guided=no table=edge loads="admitted refused upload large http2 http2-refused tls half"
 usage() {
     echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--loads LIST] [--guided] [--write]"
-    echo "  (5 rounds of 8 s; loads are admitted, refused, upload, large, http2, tls, half, all by default; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
+    echo "  (5 rounds of 8 s; loads are admitted, refused, upload, large, http2, http2-refused, tls, half, all by default; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
 }
 read_options "rounds seconds loads" "guided write" "$@"
 [ "$guided" = no ] || table=edge-guided
@@ -46,15 +47,17 @@ fi
 # Sends a load for so many seconds.
 send() { # LOAD SECONDS URL
     local load=$1 seconds=$2 url=$3 script=""
-    if [ "$load" = http2 ]; then
+    case "$load" in
+    http2*)
         taskset -c $wrk_core h2load --duration="$seconds" --clients="$connections" --max-concurrent-streams=8 "$url"
         return
-    fi
-    if [ "$load" = half ]; then
+        ;;
+    half)
         local to=${url#http://}
         taskset -c $wrk_core "$paced" --to "${to%%/*}" --path "/${to#*/}" --seconds "$seconds" --connections "$connections" --rate "$half_rate"
         return
-    fi
+        ;;
+    esac
     [ "$load" != upload ] || script="-s benches/edge/upload.lua"
     # shellcheck disable=SC2086 # two words or none
     taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency $script "$url"
@@ -63,19 +66,20 @@ send() { # LOAD SECONDS URL
 # Returns whether a peer takes a load: a bare proxy refuses nothing, and two servers of nginx differ in the version of HTTP.
 takes() { # PEER LOAD
     case "$1 $2" in
-    "bare refused" | "bare http2" | "buffered http2" | "nginx http2" | "haproxy http2") return 1 ;;
-    "bare tls" | "buffered tls" | "haproxy tls") return 1 ;;
-    "http2 http2") return 0 ;;
+    "sluicegate "*) return 0 ;;
+    "http2 http2"*) return 0 ;;
+    *" http2"*) return 1 ;;
+    "bare refused" | "bare tls" | "buffered tls" | "haproxy tls") return 1 ;;
     "http2 "*) return 1 ;;
     esac
 }
 
-# One run: appends "round load peer cpu_us rps p50_us p99_us rss_mb" to the results.
+# One run: appends "round load peer cpu_us rps p50_us p99_us rss_mb kernel_us" to the results.
 measure() { # ROUND LOAD PEER
-    local round=$1 load=$2 peer=$3 port pid path before after
+    local round=$1 load=$2 peer=$3 port pid path before after kernel_before kernel_after
     port=${peer}_port pid=${peer}_pid path=/open
     case "$load" in
-    refused) path=/closed ;;
+    refused | http2-refused) path=/closed ;;
     large) path=/large ;;
     esac
     local url="http://127.0.0.1:${!port}$path"
@@ -84,13 +88,14 @@ measure() { # ROUND LOAD PEER
         url="https://127.0.0.1:${!port}$path"
     fi
     send "$load" 1 "$url" >/dev/null
-    before=$(ticks "${!pid}")
+    before=$(ticks "${!pid}") kernel_before=$(kernel_ticks "${!pid}")
     send "$load" "$seconds" "$url" >"$dir/wrk"
-    after=$(ticks "${!pid}")
+    after=$(ticks "${!pid}") kernel_after=$(kernel_ticks "${!pid}")
     find "$dir" \( -name '*access.log' -o -name '*.out' \) -exec truncate -s 0 {} +
     local rss
     rss=$(awk '/^VmRSS/ { printf "%.0f", $2 / 1024 }' "/proc/${!pid}/status")
-    awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v hertz="$hertz" -v rss="$rss" -v seconds="$seconds" "$microseconds"'
+    awk -v round="$round" -v load="$load" -v peer="$peer" -v ticks=$((after - before)) -v kernel=$((kernel_after - kernel_before)) \
+        -v hertz="$hertz" -v rss="$rss" -v seconds="$seconds" "$microseconds"'
         / requests in / { requests = $1 }
         # The line of paced.
         /^sent / { requests = $2; refused = $2 - $4; rps = $2 / seconds; p50 = $10; p99 = $12 }
@@ -103,13 +108,14 @@ measure() { # ROUND LOAD PEER
         $1 == "50%" { p50 = us($2) }
         $1 == "99%" { p99 = us($2) }
         END {
-            wrong = load == "refused" ? requests - refused : refused
+            wrong = load ~ /refused/ ? requests - refused : refused
             if (requests == 0 || wrong > requests / 1000 || errors != "") {
                 printf "%s, %s: %d of %d answers are not as they should be. %s\n", peer, load, wrong, requests, errors \
                     > "/dev/stderr"
                 exit 1
             }
-            printf "%d %s %s %.2f %.0f %.0f %.0f %s\n", round, load, peer, ticks / hertz * 1e6 / requests, rps, p50, p99, rss
+            us_per_tick = 1e6 / hertz / requests
+            printf "%d %s %s %.2f %.0f %.0f %.0f %s %.2f\n", round, load, peer, ticks * us_per_tick, rps, p50, p99, rss, kernel * us_per_tick
         }' "$dir/wrk" | tee -a "$dir/results" >&2
 }
 
@@ -120,7 +126,7 @@ case " $loads " in *" half "*)
     ;;
 esac
 
-echo "round load peer cpu_us requests/s p50_us p99_us rss_mb" >&2
+echo "round load peer cpu_us requests/s p50_us p99_us rss_mb kernel_us" >&2
 for round in $(seq "$rounds"); do
     # shellcheck disable=SC2086 # one word a peer
     order=$(in_turn "$round" $peers)
@@ -141,18 +147,22 @@ report() {
             title["http2"] = "nginx `limit_req`"
             name["admitted"] = "All admitted"; name["refused"] = "All refused"; name["upload"] = "Uploads of 10 KB"
             name["large"] = "Answers of 100 KB"; name["http2"] = "All admitted, HTTP/2 in clear text from clients"
+            name["http2-refused"] = "All refused, HTTP/2 in clear text from clients"
             name["tls"] = "All admitted, TLS 1.3 from clients"; name["half"] = "All admitted, at half the rate that nginx reaches"
             number_of_loads = split(chosen, loads, " "); number = split(peers, names, " ")
             for (l = 1; l <= number_of_loads; l++) {
                 load = loads[l]
                 printf "\n**%s**\n\n", name[load]
-                print "| proxy | CPU µs a request | requests/s | p50 µs | p99 µs | RSS MB | Sluicegate’s CPU to this (min–max) |"
-                print "|---|---|---|---|---|---|---|"
+                half = load == "half"
+                print "| proxy | CPU µs a request | of them in the kernel | requests/s | p50 µs | p99 µs | RSS MB | Sluicegate’s CPU to this (min–max) |" \
+                    (half ? " its p99 to this (min–max) |" : "")
+                print "|---|---|---|---|---|---|---|---|" (half ? "---|" : "")
                 for (n = 1; n <= number; n++) if ((load, names[n]) in seen) {
                     peer = names[n]
-                    printf "| %s | %.1f | %d | %d | %d | %d | %s |\n", title[peer], middle(load, peer, "cpu"), \
-                        middle(load, peer, "rate"), middle(load, peer, "p50"), middle(load, peer, "p99"), \
-                        middle(load, peer, "rss"), ratio(load, "sluicegate", peer, "cpu")
+                    printf "| %s | %.1f | %.1f | %d | %d | %d | %d | %s |%s\n", title[peer], middle(load, peer, "cpu"), \
+                        middle(load, peer, "kernel"), middle(load, peer, "rate"), middle(load, peer, "p50"), \
+                        middle(load, peer, "p99"), middle(load, peer, "rss"), ratio(load, "sluicegate", peer, "cpu"), \
+                        (half ? " " ratio(load, "sluicegate", peer, "p99") " |" : "")
                 }
             }
         }' "$dir/results"

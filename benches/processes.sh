@@ -33,6 +33,10 @@ fi
 ticks() { # PID
     sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
 }
+# The part of it that the kernel took: field 15.
+kernel_ticks() { # PID
+    sed 's/.*) //' "/proc/$1/stat" | awk '{ print $13 }'
+}
 hertz=$(getconf CLK_TCK)
 
 # For awk: the median of a list, which is left sorted.
@@ -45,13 +49,14 @@ function median(list, count,    i, j, swap) {
 }
 '
 
-# For awk: the figures of lines "round load peer cpu rate p50 p99 rss", by these names, and what they come to over the rounds.
+# For awk: the figures of lines "round load peer cpu rate p50 p99 rss kernel", by these names, and what they come to over the rounds.
 # shellcheck disable=SC2034,SC2016 # as above
 compared="$median"'
 function keep() {
     rounds = $1; seen[$2, $3] = 1
     value[$1, $2, $3, "cpu"] = $4; value[$1, $2, $3, "rate"] = $5; value[$1, $2, $3, "p50"] = $6
     value[$1, $2, $3, "p99"] = $7; value[$1, $2, $3, "rss"] = $8
+    value[$1, $2, $3, "kernel"] = $9
 }
 # The median of one column.
 function middle(load, peer, column,    list, round) {
