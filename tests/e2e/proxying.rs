@@ -183,7 +183,7 @@ async fn the_answer_to_a_head_has_no_body_and_the_connection_goes_on() {
 
 #[tokio::test]
 async fn a_client_that_waits_for_100_continue_is_served() {
-    // Goal: uploads with Expect. Method: the body is sent only after an interim answer, as curl does.
+    // Goal: the gateway answers Expect and forwards none. Method: the body is sent only after an interim answer, as curl does.
     let origin = Origin::echo();
     let gateway = Gateway::passing(&origin).await;
     let mut raw = gateway.raw().await;
@@ -194,6 +194,7 @@ async fn a_client_that_waits_for_100_continue_is_served() {
     assert_eq!(raw.read_response().await.status, 100);
     raw.write("body").await;
     assert_eq!(raw.read_response().await.echo().text(), "body");
+    assert_eq!(origin.only_request().header("expect"), None);
 }
 
 #[tokio::test]

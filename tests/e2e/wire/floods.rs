@@ -11,8 +11,11 @@ use crate::harness::frames::{
 };
 use crate::harness::{Gateway, Origin, Setup};
 
-/// What a flood may cost: far more than one connection holds, far less than the flood sends or asks for.
-const MOST: u64 = 48 * 1024 * 1024;
+/// The memory that a flood may take: far more than one connection holds, far less than the flood sends or asks for.
+const MOST: u64 = 16 * 1024 * 1024;
+
+/// The most requests of a flood of 100,000 that reach the origin; at most 50 were counted.
+pub const MOST_FORWARDED: usize = 1_000;
 
 /// How long a flood is sent without the gateway taking more of it.
 const STUCK: Duration = Duration::from_secs(2);
@@ -90,7 +93,8 @@ async fn a_client_that_cancels_every_request_is_disconnected() {
     })
     .await;
     assert_eq!(end, End::Closed);
-    assert!(origin.requests() < 20_000, "{}", origin.requests());
+    let forwarded = origin.requests();
+    assert!(forwarded < MOST_FORWARDED, "{forwarded}");
 }
 
 #[tokio::test]
@@ -183,8 +187,8 @@ async fn a_connection_that_begins_no_request_is_closed_in_time() {
 
 #[tokio::test]
 async fn frames_that_carry_nothing_do_not_pile_up() {
-    // Goal: empty DATA, windows opened by one byte, resets of streams that are over. Method: each by the hundred thousand, beside a
-    // request that stays open.
+    // Goal: empty DATA, windows opened by one byte, resets of streams that are over: none is kept, not even in 10 bytes. Method: two
+    // million of each, beside a request that stays open.
     let origin = EchoOrigin::start().await;
     let answering = Origin::named("fine");
     let gateway = Setup::new()
@@ -195,13 +199,14 @@ async fn frames_that_carry_nothing_do_not_pile_up() {
         .start()
         .await;
     for piece in [
-        frame(DATA, 0, 1, &[]).repeat(100),
-        frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes()).repeat(100),
-        frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes()).repeat(100),
+        frame(DATA, 0, 1, &[]).repeat(1_000),
+        frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes()).repeat(1_000),
+        frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes()).repeat(1_000),
     ] {
         let mut frames = Frames::connect(gateway.address()).await;
         let open = head(b"POST", b"/hang", &[]);
         frames.write(&frame(HEADERS, END_HEADERS, 1, &open)).await;
-        flood(&gateway, &mut frames, 2_000, |_| piece.clone()).await;
+        let end = flood(&gateway, &mut frames, 2_000, |_| piece.clone()).await;
+        assert_ne!(end, End::Stuck);
     }
 }
