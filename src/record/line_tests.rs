@@ -448,7 +448,7 @@ fn secured() -> TlsFacts {
     TlsFacts {
         version: "TLSv1.3",
         cipher: "TLS13_AES_128_GCM_SHA256",
-        server_name: Some("example.com".into()),
+        server_name: Some("x\"\n{}".into()),
         certificate: Some(ClientCertificate {
             subject: Some("CN=\"x\"".repeat(200).into()),
             fingerprint: "0".repeat(64).into(),
@@ -459,7 +459,7 @@ fn secured() -> TlsFacts {
     }
 }
 
-/// Goal: what a client has shown is in the line, and a certificate cannot make it long. Method: a subject that is cut.
+/// Goal: what a client has shown is in the line, and makes it neither long nor two (Envoy CVE-2024-45808). Method: a subject that is cut.
 #[test]
 fn the_handshake_is_in_the_line_and_bounded() {
     let secured = secured();
@@ -470,7 +470,7 @@ fn the_handshake_is_in_the_line_and_bounded() {
     let line = parsed(&example.outcome());
     assert_eq!(
         (&line["tls"], &line["sni"]),
-        (&json!("TLSv1.3"), &json!("example.com"))
+        (&json!("TLSv1.3"), &json!("x\"\n{}"))
     );
     assert_eq!(line["ja4"], "t13d1516h2_8daaf6152771_e5627efa2ab1");
     let subject = line["tls_client"].as_str().expect("text");

@@ -104,6 +104,30 @@ async fn clients_behind_one_proxy_have_a_counter_each() {
 }
 
 #[tokio::test]
+async fn lists_go_by_the_announced_address() {
+    // Goal: Apache Traffic Server CVE-2025-31698: an announced client is blocked or allowed, not the proxy. Method: a blocked client, an
+    // allowed one and another, while the proxy's own address is in the list of blocked ones.
+    let rules = "[client]\nallow = [\"office\"]\nblock = [\"bad\"]\n\
+                 [list.office]\ncidrs = [\"192.0.2.7\"]\n\
+                 [list.bad]\ncidrs = [\"192.0.2.66\", \"127.0.0.0/8\"]\n\
+                 [limit.none]\nkey = \"global\"\nrates = [\"1 per 1h\"]\n\
+                 [[route]]\npath = \"/*\"\nlimits = [\"none\"]\nrespond = { status = 200 }\n";
+    let setup = Setup::new().listener_line(REQUIRED).rules(rules);
+    let gateway = setup.start().await;
+    for (client, status) in [
+        ("192.0.2.1", 200),
+        ("192.0.2.1", 429),
+        ("192.0.2.66", 403),
+        ("192.0.2.7", 200),
+    ] {
+        let mut connection = gateway.raw().await;
+        let header = format!("PROXY TCP4 {client} 10.0.0.1 1 2\r\n{REQUEST}");
+        connection.write(header).await;
+        assert_eq!(connection.read_response().await.status, status, "{client}");
+    }
+}
+
+#[tokio::test]
 async fn connections_are_counted_by_the_announced_address() {
     // Goal: `max_connections_per_client` bounds clients, not the proxy that all of them come through; a hop that is trusted has no bound.
     // Method: one proxy announces two clients with as many connections as one may have, then one more of the first, then many of a

@@ -155,3 +155,37 @@ async fn a_session_does_not_outlive_the_trust_that_it_began_with() {
     gateway.serves_after(before).await;
     ask().await.unwrap_err();
 }
+
+#[tokio::test]
+async fn a_session_of_one_listener_is_no_proof_at_another() {
+    // Goal: nginx CVE-2025-23419, Apache CVE-2025-23048: a session is resumed only where its client was verified. Method: two listeners for
+    // one name, each with an authority of its own; a session of the first is offered to the second.
+    let (servers, one, other) = (Authority::new(), Authority::new(), Authority::new());
+    let pair = servers.server(&["a.test"]);
+    let second = free_address();
+    let listener = format!(
+        "[[listener]]\naddress = \"{second}\"\n[listener.tls]\n\
+         certificates = [{{ cert_file = \"../0.pem\", key_file = \"../0.key\" }}]\nclient_ca_file = \"../other.pem\"\n"
+    );
+    let gateway = with(&[&pair], "client_ca_file = \"../one.pem\"")
+        .file("one.pem", &one.pem())
+        .file("other.pem", &other.pem())
+        .rules(&format!("{listener}{HELLO}"))
+        .start()
+        .await;
+    let clients = TlsClients::showing(&servers, &one.client("alice"));
+    let ask = async |to| -> Result<(rustls::HandshakeKind, u16), String> {
+        let client = clients.try_connect(to, "a.test").await;
+        let mut client = client.map_err(|error| error.to_string())?;
+        let answer = client.try_send(get("/").header("Host", "a.test")).await?;
+        Ok((client.kind, answer.status))
+    };
+    let first = gateway.address();
+    assert_eq!(ask(first).await, Ok((rustls::HandshakeKind::Full, 200)));
+    assert_eq!(ask(first).await, Ok((rustls::HandshakeKind::Resumed, 200)));
+    ask(second).await.unwrap_err();
+    let verified = TlsClients::showing(&servers, &other.client("bob"));
+    let mut client = verified.connect(second, "a.test").await;
+    let answer = client.send(get("/").header("Host", "a.test")).await;
+    assert_eq!(answer.status, 200);
+}

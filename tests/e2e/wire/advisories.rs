@@ -132,6 +132,42 @@ async fn a_body_behind_an_answer_of_the_gateway_is_no_request() {
     assert!(served > 0, "each connection is closed");
 }
 
+/// Goal: Varnish CVE-2022-23959: a connection whose body cannot be read to its end serves no other request. Method: malformed chunks to the
+/// gateway's own answers, before a request that it would answer.
+#[tokio::test]
+async fn a_body_that_cannot_be_read_ends_its_connection() {
+    let rules = format!(
+        "{WAITS}[[route]]\npath = \"/own\"\nrespond = {{ status = 200 }}\n\
+         [[route]]\npath = \"/gone\"\norigin = \"gone\"\n\
+         [[route]]\npath = \"/hidden\"\nrespond = {{ status = 203 }}\n\
+         [[route]]\npath = \"/last\"\nrespond = {{ status = 202 }}\n"
+    );
+    let setup = Setup::new()
+        .servers("gone", &[free_address()])
+        .rules(&rules);
+    let gateway = setup.start().await;
+    for begin in [
+        "x\r\n",
+        "-1\r\n",
+        "1\r\nab\r\n",
+        "1\r\na",
+        "1;\n\r\na",
+        "0\r\n: a\r\n\r\n",
+    ] {
+        for target in ["/own", "/gone", "/nowhere"] {
+            for sending in BOTH {
+                let head = format!(
+                    "POST {target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                );
+                let all = talk(&gateway, &head, &format!("{begin}{HIDDEN}"), sending).await;
+                let shown = format!("{target} {begin:?} {sending:?}: {all:?}");
+                let is_over = !all.contains(&203) && !all.contains(&202);
+                assert!(!all.is_empty() && is_over, "{shown}");
+            }
+        }
+    }
+}
+
 /// Goal: Pingora CVE-2025-4366: the body of a request that the cache answers is no request. Method: a stored page, asked for with a body
 /// that holds a request, in every way in which the cache answers; the origin is sent no such request.
 #[tokio::test]

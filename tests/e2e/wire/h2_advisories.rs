@@ -76,6 +76,46 @@ async fn a_scheme_or_fragment_by_http2_names_no_other_target() {
     }
 }
 
+/// Goal: Envoy CVE-2023-35944: the scheme of a request is that of its connection, whatever `:scheme` says. Method: schemes of either kind
+/// and in any case, by clear text, to an origin and to a listener that redirects clear text.
+#[tokio::test]
+async fn a_scheme_by_http2_is_that_of_the_connection() {
+    let origin = Origin::named("fine");
+    let gateway = Gateway::passing(&origin).await;
+    let redirecting = Setup::new()
+        .listener_line("redirect_to_https = true")
+        .origin("app", &origin)
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\n")
+        .start()
+        .await;
+    let ask = async |gateway: &Gateway, scheme: &[u8]| {
+        let mut frames = Frames::connect(gateway.address()).await;
+        let block = fields(&[
+            (b":method", b"GET"),
+            (b":scheme", scheme),
+            (b":path", b"/"),
+            (b":authority", b"a"),
+        ]);
+        frames.request(1, &block).await;
+        frames.fate(1).await
+    };
+    let schemes = [&b"http"[..], b"HTTP", b"htTp", b"https", b"htTps"];
+    for scheme in schemes {
+        let shown = scheme.escape_ascii();
+        assert_eq!(ask(&gateway, scheme).await, Fate::Answered(200), "{shown}");
+        assert_eq!(
+            ask(&redirecting, scheme).await,
+            Fate::Answered(308),
+            "{shown}"
+        );
+    }
+    let requests = origin.requests();
+    assert_eq!(requests.len(), schemes.len());
+    for request in requests {
+        assert_eq!(request.header("x-forwarded-proto"), Some("http"));
+    }
+}
+
 /// Names and values of fields.
 type Fields<'a> = &'a [(&'a [u8], &'a [u8])];
 

@@ -135,7 +135,7 @@ async fn what_follows_a_response_reaches_nobody() {
 #[tokio::test]
 async fn responses_that_two_parsers_could_read_in_two_ways_are_not_passed_on() {
     // Goal: an origin's answer is judged as strictly as a request. Method: heads with two framings, two lengths, folded fields, bare line
-    // feeds, chunks in HTTP/1.0; each is a 502 with its reason, and the next request gets its own answer.
+    // ends, lines that are no field, chunks in HTTP/1.0; each is a 502 with its reason, and the next request gets its own answer.
     let heads = [
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
@@ -145,6 +145,13 @@ async fn responses_that_two_parsers_could_read_in_two_ways_are_not_passed_on() {
         "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nX : a\r\nContent-Length: 0\r\n\r\n",
+        // Apache CVE-2022-37436: a line that is no field ended the head.
+        "HTTP/1.1 200 OK\r\nno field\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX: a\n\nContent-Length: 0\r\n\r\n",
+        // Apache CVE-2023-38709, CVE-2024-42516: line ends in a value split the response.
+        "HTTP/1.1 200 OK\r\nContent-Type: a\rX: b\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: a\nX: b\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: a\0b\r\nContent-Length: 0\r\n\r\n",
     ];
     let origin = Origin::answering(move |request| {
         let index = request.target[1..].parse().ok();

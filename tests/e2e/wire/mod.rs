@@ -15,6 +15,7 @@ mod http1;
 mod http2_origins;
 mod loops;
 mod request_line;
+mod resource_advisories;
 mod response_fields;
 mod secure;
 mod special_routes;
