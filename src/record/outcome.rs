@@ -48,7 +48,7 @@ pub struct Outcome<'a> {
     pub host: &'a [u8],
     /// Path and query as sent; any bytes.
     pub target: &'a [u8],
-    /// `HTTP/1.1`, `HTTP/2.0`…
+    /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     pub protocol: &'static str,
     /// The request's fields, those at least that the log shows; `None` where they could not be read.
     pub fields: Option<&'a ReceivedFields>,
@@ -222,7 +222,7 @@ pub enum RequestDisposition {
     Forwarded,
     /// Answered out of the cache.
     Cached,
-    /// Answered by the route's fixed response.
+    /// Answered by the gateway itself: by the route, a redirect, a preflight, a proof, or since the request may go no further.
     Responded,
     /// Admitted for a proxy that forwards it.
     Allowed,
