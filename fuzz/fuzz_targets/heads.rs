@@ -1,14 +1,14 @@
-//! Fuzzes what frames a request: what the codec calls a whole head, the proxy's parser takes as the same head.
+//! Fuzzes what frames a request: what the codec calls a whole head, `httparse` takes as the same head.
 //!
-//! The listener parses heads before Pingora parses them with `httparse`. Two that see different heads in the same bytes are what
-//! request smuggling lives on, so here both are asked, and what the parser found is framed once more, the obvious way.
+//! Origins parse a head that the codec has passed once more, some with `httparse`. Request smuggling needs two parsers that find different
+//! heads in the same bytes, so both parse them here, and what `httparse` found is framed once more, the obvious way.
 #![no_main]
 
 use httparse::{EMPTY_HEADER, Error, Request, Status};
 use libfuzzer_sys::fuzz_target;
 use sluicegate_http1::{BodyFraming, HeadLimits, HeadProgress, RequestHead, leading_line_end};
 
-/// As many fields as Pingora's parser takes.
+/// The most fields that `httparse` is given room for.
 const MOST_FIELDS: usize = 256;
 
 /// The result of the codec for the bytes read so far.
@@ -42,7 +42,7 @@ fuzz_target!(|read: &[u8]| {
     let parsed = request.parse(read);
     match framing(read) {
         Framing::Malformed => {}
-        // What the parser takes, it would serve; the listener must not still be waiting for its end.
+        // What `httparse` takes, an origin would serve; the codec must not still wait for its end.
         Framing::Partial => assert!(!matches!(parsed, Ok(Status::Complete(_))), "{parsed:?}"),
         Framing::Whole { head, body } => {
             assert!(read[..head].ends_with(b"\r\n\r\n"));
@@ -59,8 +59,8 @@ fuzz_target!(|read: &[u8]| {
                 );
             }
             match parsed {
-                // Of a target the proxy escapes what the parser does not take, and asks again; how many fields there may be is judged
-                // behind the parser.
+                // Of a target the gateway escapes what `httparse` does not take; the number of fields is bounded by the limits of the
+                // codec, which are open here.
                 Err(_) => match error_but_for_target(&read[..head]) {
                     None | Some(Error::TooManyHeaders) => {}
                     Some(error) => panic!("the parser refuses it, and nobody would tell: {error}"),

@@ -187,7 +187,7 @@ impl Context {
         ))
     }
 
-    /// Returns the route of a request in a phase that only a located request reaches.
+    /// Returns the route of a request in a step that only a located request reaches.
     ///
     /// # Errors
     /// The request has no route: the gateway failed.
@@ -203,7 +203,7 @@ impl Context {
         (self.decision.as_deref_mut()).ok_or_else(|| missing("decision"))
     }
 
-    /// Returns the forwarded request in a phase that only such a request reaches.
+    /// Returns the forwarded request in a step that only such a request reaches.
     ///
     /// # Errors
     /// The request was not admitted, or is answered here: the gateway failed.
@@ -227,7 +227,7 @@ impl Context {
         }
     }
 
-    /// Returns the forwarded request in a phase that every request reaches; `None` where it was not forwarded.
+    /// Returns the forwarded request in a step that every request reaches; `None` where it was not forwarded.
     pub(super) fn forwarded_if_any(&self) -> Option<&ForwardedRequest> {
         match &self.decision.as_ref()?.result {
             DecisionResult::Forwarded(request) => Some(request),
@@ -364,7 +364,7 @@ impl Context {
     }
 }
 
-/// Returns the failure of a phase that the request entered without what it needs.
+/// Returns the failure of a step that the request entered without what it needs.
 fn missing(what: &str) -> Box<RequestFailure> {
     RequestFailure::internal(format!("the request has no {what}"))
 }

@@ -5,7 +5,7 @@
 //! The remaining time of a client that reads is a bucket, like that of a client that sends (`crate::gateway::min_body_rate`): waiting
 //! empties it, and every byte that the client reads adds the time that it takes at the minimum rate. So a client that reads a
 //! little now and then does not hold an answer, and its buffers, forever. With HTTP/2 this applies to the connection, which all
-//! of its streams wait for; each stream has a timeout too (`crate::gateway::body`).
+//! of its streams wait for; each stream has a timeout too (`super::http2_stream`).
 //!
 //! Bytes count as read when the client acknowledges them. The kernel wakes a writer when there is room for many bytes, so a slow
 //! client would seem to read nothing; at the timeout, the kernel is asked how much was acknowledged since.

@@ -5,7 +5,7 @@
 //! rejects what two parsers could read in two ways; each rule is a variant of [`RuleViolation`], cited beside the line that keeps it.
 //!
 //! - [`RequestHead`] and [`ResponseHead`] parse a head once, into ranges over the received bytes, and decide its [`BodyFraming`].
-//! - [`ConnectionOptions`] decides whether a connection persists, and which fields end here.
+//! - [`ConnectionOptions`] decides whether a connection persists, and whether it nominates a field, which then ends with the connection.
 //! - [`BodyReader`] finds the data and the end in any split of a body, in each framing; [`ChunkDecoder`] does so for chunks alone.
 //! - [`FieldLines::kept_lines`], [`BodyFraming::field_line`] and [`chunk_line`] are what a message is written from.
 //! - [`raw_query`] writes queries as RFC 3986 has them, and [`is_framing_lookalike`] finds names that some recipients take for a framing

@@ -21,8 +21,8 @@ pub const SHAPED_TARGET: usize = 64 * 1024;
 /// configuration is read.
 pub const ERROR_PAGE: usize = 256 * 1024;
 
-/// Bytes of an origin's own error that are dropped so that its connection stays usable, where a client of HTTP/2 has a page
-/// instead. Beyond them the connection or stream is closed.
+/// Bytes of an origin's own error that are dropped so that its connection stays usable, where the client gets a page instead. Beyond them
+/// the connection or stream is closed.
 pub const REPLACED_BYTES: usize = 64 * 1024;
 
 /// URLs whose last answer could not be stored, which are then not looked up: 16 bytes of hash each, and twice, for requests with
