@@ -86,27 +86,27 @@ impl PolicyItems {
 
     /// Returns the state of the limit in the syntax of `RateLimit`.
     #[must_use]
-    pub fn standing(&self, decision: &Decision) -> HeaderValue {
+    pub fn status(&self, decision: &Decision) -> HeaderValue {
         let mut value = Vec::new();
-        self.write_standing(decision, &mut value);
+        self.write_status(decision, &mut value);
         HeaderValue::from_maybe_shared(value).expect("names and numbers are visible ASCII")
     }
 
     /// Appends the state of the limit, after a comma unless it is the first.
-    pub(crate) fn write_standing(&self, decision: &Decision, into: &mut Vec<u8>) {
+    pub(crate) fn write_status(&self, decision: &Decision, into: &mut Vec<u8>) {
         let mut number = itoa::Buffer::new();
-        for (item, standing) in self.items.iter().zip(decision.statuses()) {
+        for (item, status) in self.items.iter().zip(decision.statuses()) {
             if !into.is_empty() {
                 into.extend_from_slice(b", ");
             }
             into.extend_from_slice(item.quoted.as_bytes());
             into.extend_from_slice(b";r=");
-            let remaining = self.factor.saturating_mul(standing.remaining.into());
+            let remaining = self.factor.saturating_mul(status.remaining.into());
             into.extend_from_slice(number.format(remaining).as_bytes());
             into.extend_from_slice(b";t=");
             // Waits may exceed the window by a fraction of a second, or by more for costs above 1: `Retry-After` has those.
-            let wait = whole_seconds(standing.next_free);
-            let window = u64::from(standing.rate.period().as_secs());
+            let wait = whole_seconds(status.next_free);
+            let window = u64::from(status.rate.period().as_secs());
             into.extend_from_slice(number.format(wait.min(window)).as_bytes());
         }
     }

@@ -84,7 +84,7 @@ impl RejectionReason {
 
     /// Returns whether the verdict over the limits has their state: a ban, a full limit or an unavailable store leaves that open.
     #[must_use]
-    pub fn shows_standing(self) -> bool {
+    pub fn shows_status(self) -> bool {
         matches!(self, Self::RateLimited(_))
     }
 }

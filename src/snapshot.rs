@@ -167,7 +167,7 @@ impl ActiveRoute {
             headers,
             request_id,
         };
-        let limit = match report.filter(|_| rejection.reason.shows_standing()) {
+        let limit = match report.filter(|_| rejection.reason.shows_status()) {
             Some(report) => {
                 let check = report.refusing_check();
                 check.and_then(|check| report.items(&self.limits).nth(check))

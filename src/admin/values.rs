@@ -1,4 +1,4 @@
-//! Serves `/keys?value=…`: the standing of one value, or of several that make one key, under every limit that can count by them.
+//! Serves `/keys?value=…`: the status of one value, or of several that make one key, under every limit that can count by them.
 //!
 //! An operator who has an address or a number need not know which limits count by it. A limit whose key has another number of parts, or
 //! whose parts cannot have these values, is listed with the reason.

@@ -454,7 +454,7 @@ fn spacing(decision: &Decision, cost: Cost) -> Option<Duration> {
     decision
         .statuses()
         .iter()
-        .map(|standing| drains(standing.rate))
+        .map(|status| drains(status.rate))
         .max()
 }
 

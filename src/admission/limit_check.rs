@@ -211,7 +211,7 @@ impl<'a> LimitCheck<'a> {
         Some(OriginMark {
             limit: self.limit,
             field: self.marks()?.clone(),
-            value: self.active.items_for(self.tier).standing(decision),
+            value: self.active.items_for(self.tier).status(decision),
             counted: decision.placement(),
         })
     }

@@ -80,7 +80,7 @@ impl ClientLists {
     /// Matches `client` with the lists. Costs a binary search a list, and nothing where there is none. Place and crawler are looked up
     /// only if a list names some, and no narrower entry decides.
     #[must_use]
-    pub fn standing(
+    pub fn list_match(
         &self,
         client: IpAddr,
         place: &ClientPlace<'_>,
@@ -149,13 +149,13 @@ mod tests {
 
     use super::*;
 
-    fn standing_of<'l>(lists: &'l ClientLists, client: &str, geo: &GeoDatabases) -> ListMatch<'l> {
+    fn match_of<'l>(lists: &'l ClientLists, client: &str, geo: &GeoDatabases) -> ListMatch<'l> {
         let client = client.parse().unwrap();
         let (crawlers, headers) = (CrawlerRegistry::default(), ReceivedFields::new());
         let headers = &headers;
         let crawler =
             ClientCrawler::new(&crawlers, CrawlerRequest::without_target(client, headers));
-        lists.standing(client, &ClientPlace::new(geo, client), &crawler)
+        lists.list_match(client, &ClientPlace::new(geo, client), &crawler)
     }
 
     /// Goal: a verified crawler passes a blocked country, and an address that is blocked by itself does not. Method: three lists, with a
@@ -189,7 +189,7 @@ mod tests {
             ReceivedFields::new(),
         );
         let databases = GeoDatabases::default();
-        for (client, status, standing) in [
+        for (client, status, list_match) in [
             ("192.0.2.1", None, ListMatch::Allowed(&allowed)),
             ("192.0.2.7", None, ListMatch::Blocked(&blocked)),
             ("203.0.113.1", None, ListMatch::Blocked(&blocked)),
@@ -208,8 +208,8 @@ mod tests {
             let request = CrawlerRequest::without_target(client, headers);
             let crawler = ClientCrawler::new(&crawlers, request).with(status);
             assert_eq!(
-                lists.standing(client, &place, &crawler),
-                standing,
+                lists.list_match(client, &place, &crawler),
+                list_match,
                 "{client}"
             );
         }
@@ -235,7 +235,7 @@ mod tests {
             ListEffect::Allow,
             &set(&["10.1.0.0/16", "192.0.2.0/24", "2001:db8::/48"]),
         );
-        for (client, standing) in [
+        for (client, list_match) in [
             ("10.2.0.1", ListMatch::Blocked(&bad)),
             ("10.1.0.1", ListMatch::Allowed(&office)),
             ("192.0.2.1", ListMatch::Allowed(&office)),
@@ -244,8 +244,8 @@ mod tests {
             ("198.51.100.1", ListMatch::Ordinary),
         ] {
             assert_eq!(
-                standing_of(&lists, client, &GeoDatabases::default()),
-                standing,
+                match_of(&lists, client, &GeoDatabases::default()),
+                list_match,
                 "{client}"
             );
         }

@@ -180,8 +180,8 @@ impl RequestExplained {
         let mut routes = snapshot.routes.iter();
         let index = routes.position(|route| Arc::ptr_eq(route, located.route));
         self.route = index.map(|index| name(snapshot, index));
-        self.list = list_text(located.standing);
-        if let ListMatch::Blocked(_) = located.standing {
+        self.list = list_text(located.list_match);
+        if let ListMatch::Blocked(_) = located.list_match {
             self.outcome = "rejected with 403, before any limit".to_owned();
             return;
         }

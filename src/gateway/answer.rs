@@ -121,7 +121,7 @@ pub(super) fn refusal(
         let mut lines = WriteBuffer::take();
         write_fields_of_each(&mut lines, context);
         write_number(&mut lines, &RETRY_AFTER, refusal.retry_after);
-        if by.reason.shows_standing() {
+        if by.reason.shows_status() {
             write_limit_fields(&mut lines, context);
         }
         refusal.each_field(|name, value| write_field(&mut lines, name.as_str().as_bytes(), value));
@@ -130,7 +130,7 @@ pub(super) fn refusal(
     let mut answer = OwnAnswer::with_status(refusal.status, context);
     let retry_after = HeaderValue::from(refusal.retry_after);
     answer.fields.insert(RETRY_AFTER, retry_after);
-    if by.reason.shows_standing() {
+    if by.reason.shows_status() {
         add_limit_fields(&mut answer.fields, context);
     }
     refusal.each_field(|name, value| {
@@ -360,7 +360,7 @@ fn add_limit_fields(fields: &mut HeaderMap, context: &Context) {
     let merged = merge(fields, ours);
     for (name, change) in [
         (&RATE_LIMIT_POLICY, merged.policy),
-        (&RATE_LIMIT, merged.standing),
+        (&RATE_LIMIT, merged.status),
     ] {
         match change {
             MergeRule::Keep => {}

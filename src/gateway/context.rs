@@ -51,7 +51,7 @@ impl From<&Located<'_>> for RequestRoute {
     fn from(located: &Located<'_>) -> Self {
         Self {
             route: Arc::clone(located.route),
-            list: located.standing.list().cloned(),
+            list: located.list_match.list().cloned(),
             preflight: located.preflight.clone(),
             target: None,
             spread: None,

@@ -76,7 +76,7 @@ impl Gateway {
         context.client = Some((located.client.address, located.client.source));
         context.known = located.known_client();
         let own = context.located.insert(RequestRoute::from(&*located));
-        if let ListMatch::Blocked(_) = located.standing {
+        if let ListMatch::Blocked(_) = located.list_match {
             return Err(Step::Reject(GatewayProblem::Blocked));
         }
         if located.preflight.is_some() && context.forward_auth.is_none() {

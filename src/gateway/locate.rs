@@ -128,7 +128,7 @@ pub struct Located<'a> {
     /// The crawler that the client is, found when it is read first.
     pub crawler: ClientCrawler<'a>,
     /// The lists of the route that contain the client.
-    pub standing: ListMatch<'a>,
+    pub list_match: ListMatch<'a>,
     /// The number of requests that it counts as: one, where nobody says otherwise.
     pub(super) hits: NonZeroU32,
     hop: PeerTrust,
@@ -160,7 +160,7 @@ impl<'a> Located<'a> {
     /// Returns the limits that apply: none for a client on an allow list.
     #[must_use]
     pub fn limits(&self) -> &'a RouteLimits {
-        match self.standing {
+        match self.list_match {
             ListMatch::Allowed(_) => RouteLimits::none(),
             ListMatch::Ordinary | ListMatch::Blocked(_) => &self.route.limits,
         }
@@ -292,8 +292,8 @@ pub fn relocate<'a>(
     };
     let (index, preflight) = find_route(snapshot, &host, &path, &asked)?;
     let route = snapshot.routes.get(index).ok_or(GatewayProblem::Internal)?;
-    let standing = route.lists.standing(client.address, &place, &crawler);
-    if !matches!(standing, ListMatch::Blocked(_)) {
+    let list_match = route.lists.list_match(client.address, &place, &crawler);
+    if !matches!(list_match, ListMatch::Blocked(_)) {
         if route.reads_parameters && path.is_ambiguous()
             || route.counts_by_path && path.is_disputed()
             || !agrees_on_parameters(snapshot, index, &host, &path, &asked)
@@ -313,7 +313,7 @@ pub fn relocate<'a>(
         route,
         place,
         crawler,
-        standing,
+        list_match,
         hits: NonZeroU32::MIN,
         secured: peer.secured,
         hop: client::hop(peer.address, &snapshot.rules.client),

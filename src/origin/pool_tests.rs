@@ -405,7 +405,7 @@ fn a_tag_leads_to_its_server() {
 /// Goal: a reload that changes the rules keeps drains and requests in flight, and new servers start slowly. Method: a pool made
 /// after another.
 #[test]
-fn servers_that_stay_keep_their_standing() {
+fn servers_that_stay_keep_their_state() {
     let before = pool(&servers(2));
     let inside = held(before.find(&request(0)));
     before.servers()[1].server_state.drain();

@@ -100,7 +100,7 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
         text(into, b",\"list\":\"", list.as_bytes());
     }
     let fields = former_names::fields(entry.rules.old_names);
-    standing(into, entry, fields);
+    limit_results(into, entry, fields);
     if let Some(gap) = outcome.gaps.first() {
         text(into, b",\"missing\":\"", gap.source.to_string().as_bytes());
         text(into, fields.missing_reason, gap.why.as_str().as_bytes());
@@ -206,7 +206,7 @@ fn handshake(into: &mut Vec<u8>, secured: &TlsFacts) {
 }
 
 /// Writes the results of the limits.
-fn standing(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
+fn limit_results(into: &mut Vec<u8>, entry: &LogEntry<'_>, fields: &RenamedFields) {
     let outcome = entry.outcome;
     if outcome.hits != 1 {
         number(into, b",\"hits\":", outcome.hits.into());

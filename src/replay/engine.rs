@@ -259,7 +259,7 @@ impl RequestDecider<'_> {
             return ReplayOutcome::Admitted;
         };
         route.requests += 1;
-        if let ListMatch::Blocked(_) = prepared.located.standing {
+        if let ListMatch::Blocked(_) = prepared.located.list_match {
             return ReplayOutcome::Rejected(RequestDisposition::Blocked, None);
         }
         if !prepared.is_limited() {

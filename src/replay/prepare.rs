@@ -221,7 +221,8 @@ impl<'a> BatchKeys<'a> {
 impl<'a> LocatedRequest<'a> {
     /// Returns whether the limits decide: no list blocks the client, and it is not a preflight, which a gateway answers before any limit.
     pub(super) fn is_limited(&self) -> bool {
-        !matches!(self.located.standing, ListMatch::Blocked(_)) && self.located.preflight.is_none()
+        !matches!(self.located.list_match, ListMatch::Blocked(_))
+            && self.located.preflight.is_none()
     }
 
     /// Returns the limits that apply.

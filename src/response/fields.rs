@@ -24,7 +24,7 @@ pub struct LimitFields {
     /// `RateLimit-Policy`; `None` where no limit has this style.
     pub policy: Option<HeaderValue>,
     /// `RateLimit`; `None` where no limit has this style.
-    pub standing: Option<HeaderValue>,
+    pub status: Option<HeaderValue>,
     /// The `X-RateLimit` fields; `None` where no limit has this style.
     pub x: Option<XRateLimit>,
 }
@@ -40,7 +40,7 @@ impl LimitFields {
     ) -> Self {
         Self {
             policy,
-            standing: rate_limit(limits.clone(), verdict, |text| {
+            status: rate_limit(limits.clone(), verdict, |text| {
                 HeaderValue::from_bytes(text).expect("names and numbers are visible ASCII")
             }),
             x: XRateLimit::nearest(limits, verdict),
@@ -78,7 +78,7 @@ pub fn rate_limit<'a, T>(
         draft.clear();
         for (limit, decision) in limits.into_iter().zip(verdict.decisions()) {
             if limit.style().has_ietf() {
-                limit.write_standing(decision, draft);
+                limit.write_status(decision, draft);
             }
         }
         (!draft.is_empty()).then(|| take(draft))
@@ -171,7 +171,7 @@ pub(super) mod tests {
 
     /// Goal: states in the policy's order. Method: charge once in the middle of a window.
     #[test]
-    fn a_standing_says_what_remains_and_when_more_frees() {
+    fn a_status_says_what_remains_and_when_more_frees() {
         let shown = rules(&[(5, 10)], FieldStyle::Ietf);
         let hidden = rules(&[(7, 10)], FieldStyle::None);
         let items = [&hidden, &shown].map(|rules| PolicyItems::new("otp", rules));
@@ -189,7 +189,7 @@ pub(super) mod tests {
         /// several units at a time, at moments within a millisecond, until a rejection and once more; `t` and `w` as they are
         /// written.
         #[test]
-        fn no_standing_is_longer_than_its_window(
+        fn no_status_is_longer_than_its_window(
             numbers in proptest::collection::btree_map(1u32..200, 1u32..40, 1..=3),
             algorithm in 0usize..7,
             units in 1u32..4,

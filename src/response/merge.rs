@@ -32,7 +32,7 @@ pub struct MergedField {
     /// The change to `RateLimit-Policy`.
     pub policy: MergeRule,
     /// The change to `RateLimit`.
-    pub standing: MergeRule,
+    pub status: MergeRule,
     /// The `X-RateLimit` fields that take the place of the origin's; `None` leaves those.
     pub x: Option<XRateLimit>,
 }
@@ -43,25 +43,25 @@ pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> MergedField {
     let x = ours.x.filter(|ours| !is_tighter(theirs, ours));
     let named = theirs.contains_key(&RATE_LIMIT) || theirs.contains_key(&RATE_LIMIT_POLICY);
     let append = |value: Option<HeaderValue>| value.map_or(MergeRule::Keep, MergeRule::Append);
-    if !named || ours.standing.is_none() {
+    if !named || ours.status.is_none() {
         return MergedField {
             policy: append(ours.policy),
-            standing: append(ours.standing),
+            status: append(ours.status),
             x,
         };
     }
-    let standings = ListField::of(theirs, &RATE_LIMIT, ours.standing.as_ref());
+    let statuses = ListField::of(theirs, &RATE_LIMIT, ours.status.as_ref());
     let policies = ListField::of(theirs, &RATE_LIMIT_POLICY, ours.policy.as_ref());
-    let (Some(standings), Some(policies)) = (standings, policies) else {
+    let (Some(statuses), Some(policies)) = (statuses, policies) else {
         return MergedField {
             policy: MergeRule::Keep,
-            standing: MergeRule::Keep,
+            status: MergeRule::Keep,
             x,
         };
     };
     // Both fields follow the same side, name by name, so that a state is never read against the other side's quota.
     let side = |name: &str| {
-        standings
+        statuses
             .tighter(name, |item| {
                 (integer(item, "r"), Reverse(integer(item, "t")))
             })
@@ -69,7 +69,7 @@ pub fn merge(theirs: &HeaderMap, ours: LimitFields) -> MergedField {
     };
     MergedField {
         policy: policies.merge(side, ours.policy),
-        standing: standings.merge(side, ours.standing),
+        status: statuses.merge(side, ours.status),
         x,
     }
 }
@@ -211,10 +211,10 @@ mod tests {
         fields
     }
 
-    fn ours(policy: &str, standing: &str) -> LimitFields {
+    fn ours(policy: &str, status: &str) -> LimitFields {
         LimitFields {
             policy: value(policy),
-            standing: value(standing),
+            status: value(status),
             x: None,
         }
     }
@@ -236,7 +236,7 @@ mod tests {
     fn what_does_not_collide_is_appended() {
         let none = merge(&HeaderMap::new(), ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
         assert_eq!(
-            none.standing,
+            none.status,
             MergeRule::Append(HeaderValue::from_static("\"a\";r=4;t=1"))
         );
         let theirs = fields(&[
@@ -249,7 +249,7 @@ mod tests {
             MergeRule::Append(HeaderValue::from_static("\"a\";q=5;w=1"))
         );
         assert_eq!(
-            told(&theirs, &RATE_LIMIT, &other.standing),
+            told(&theirs, &RATE_LIMIT, &other.status),
             "\"b\";r=0;t=9, \"a\";r=4;t=1"
         );
     }
@@ -261,7 +261,7 @@ mod tests {
             "\"a\";q=5;w=1, \"c\";q=1;w=1",
             "\"a\";r=4;t=1, \"c\";r=1;t=1",
         );
-        for (r, policy, standing) in [
+        for (r, policy, status) in [
             (
                 2,
                 "\"a\";q=9;w=9, \"c\";q=1;w=1",
@@ -279,7 +279,7 @@ mod tests {
             ]);
             let merged = merge(&theirs, mine.clone());
             assert_eq!(told(&theirs, &RATE_LIMIT_POLICY, &merged.policy), policy);
-            assert_eq!(told(&theirs, &RATE_LIMIT, &merged.standing), standing);
+            assert_eq!(told(&theirs, &RATE_LIMIT, &merged.status), status);
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
             let theirs = fields(&[("ratelimit", line)]);
             let merged = merge(&theirs, ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
             assert_eq!(
-                (merged.policy, merged.standing),
+                (merged.policy, merged.status),
                 (MergeRule::Keep, MergeRule::Keep),
                 "{line}"
             );
@@ -338,7 +338,7 @@ mod tests {
             let lines = if theirs.is_empty() { vec![] } else { vec![("ratelimit", &*text)] };
             let origin = fields(&lines);
             let merged = merge(&origin, ours("", &list(&mine)));
-            let told = told(&origin, &RATE_LIMIT, &merged.standing);
+            let told = told(&origin, &RATE_LIMIT, &merged.status);
             let told = Parser::parse_list(told.as_bytes()).expect("a list");
             for name in ["a", "b", "c", "d"] {
                 let expected = [theirs.get(name), mine.get(name)].into_iter().flatten().map(|(r, _)| *r).min();
@@ -353,7 +353,7 @@ mod tests {
             let origin = fields(&[("ratelimit", &line), ("ratelimit-policy", &line), ("x-ratelimit-remaining", &line)]);
             let merged = merge(&origin, ours("\"a\";q=5;w=1", "\"a\";r=4;t=1"));
             if Parser::parse_list(line.as_bytes()).is_err() {
-                prop_assert_eq!(merged.standing, MergeRule::Keep);
+                prop_assert_eq!(merged.status, MergeRule::Keep);
             }
         }
     }

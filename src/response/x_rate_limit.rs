@@ -53,24 +53,22 @@ impl XRateLimit {
             .zip(verdict.decisions())
             .enumerate()
             .filter(|(_, (limit, _))| is_shown(limit));
-        let standings = shown.flat_map(|(ask, (limit, decision))| {
+        let statuses = shown.flat_map(|(ask, (limit, decision))| {
             let rates = decision.statuses().into_iter().enumerate();
-            rates.map(move |(rate, standing)| {
-                (Some((ask, rate)) != decisive, standing, limit.factor())
-            })
+            rates.map(move |(rate, status)| (Some((ask, rate)) != decisive, status, limit.factor()))
         });
-        standings
-            .min_by_key(|(second, standing, _)| {
-                (*second, standing.remaining, Reverse(standing.next_free))
+        statuses
+            .min_by_key(|(second, status, _)| {
+                (*second, status.remaining, Reverse(status.next_free))
             })
-            .map(|(_, standing, factor)| Self::of(&standing, factor))
+            .map(|(_, status, factor)| Self::of(&status, factor))
     }
 
-    fn of(standing: &RateStatus, factor: u64) -> Self {
+    fn of(status: &RateStatus, factor: u64) -> Self {
         Self {
-            limit: factor.saturating_mul(standing.rate.count().into()),
-            remaining: factor.saturating_mul(standing.remaining.into()),
-            reset: whole_seconds(standing.next_free),
+            limit: factor.saturating_mul(status.rate.count().into()),
+            remaining: factor.saturating_mul(status.remaining.into()),
+            reset: whole_seconds(status.next_free),
         }
     }
 

@@ -30,7 +30,7 @@ fn written(items: &PolicyItems, verdict: &Verdict) -> String {
     let mut lines = Vec::new();
     for (name, value) in [
         (RATE_LIMIT_POLICY.clone(), fields.policy),
-        (RATE_LIMIT.clone(), fields.standing),
+        (RATE_LIMIT.clone(), fields.status),
     ] {
         lines.push(format!("{name}: {}", value.unwrap().to_str().unwrap()));
     }

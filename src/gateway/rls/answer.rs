@@ -40,8 +40,8 @@ pub(super) fn over_without_decision(descriptors: usize) -> Vec<u8> {
 
 impl CallAnswer {
     /// Adds the status of a descriptor whose decision is in `context`.
-    pub(super) fn add_status(&mut self, standing: DescriptorResult, context: &Context) {
-        let code = code(standing);
+    pub(super) fn add_status(&mut self, result: DescriptorResult, context: &Context) {
+        let code = code(result);
         self.0.overall_code = self.0.overall_code.max(code.into());
         let nearest = nearest(context);
         let wait = match (&nearest, context.rejection()) {
@@ -63,12 +63,12 @@ impl CallAnswer {
     /// Adds the fields of an answer about a descriptor: for a call that is over, only of descriptors that are, with their body.
     pub(super) fn add_fields(
         &mut self,
-        standing: DescriptorResult,
+        result: DescriptorResult,
         call: DescriptorResult,
         own: &OwnAnswer,
         context: &Context,
     ) {
-        if standing != call {
+        if result != call {
             return;
         }
         let is_mark = |name: &HeaderName| labels::marks(context).any(|mark| mark.field == name);
@@ -79,7 +79,7 @@ impl CallAnswer {
                 self.0.response_headers_to_add.extend(field(name, value));
             }
         }
-        if standing == DescriptorResult::Within {
+        if result == DescriptorResult::Within {
             return;
         }
         if self.0.raw_body.is_empty() {
@@ -116,8 +116,8 @@ fn metadata(context: &Context) -> MetadataStruct {
     }
 }
 
-fn code(standing: DescriptorResult) -> ResponseCode {
-    match standing {
+fn code(result: DescriptorResult) -> ResponseCode {
+    match result {
         DescriptorResult::Within => ResponseCode::Ok,
         DescriptorResult::Over => ResponseCode::OverLimit,
     }

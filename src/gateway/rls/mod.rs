@@ -121,20 +121,20 @@ impl Gateway {
             );
         }
         let is_over = |questions: &[PendingDescriptor]| {
-            let mut standings = questions.iter().map(PendingDescriptor::standing);
-            standings.any(|standing| standing == DescriptorResult::Over)
+            let mut results = questions.iter().map(PendingDescriptor::result);
+            results.any(|result| result == DescriptorResult::Over)
         };
         if !is_over(&questions) {
             let waits = questions.iter_mut().map(|question| self.wait(question));
             futures_util::future::join_all(waits).await;
         }
-        let standing = match is_over(&questions) {
+        let result = match is_over(&questions) {
             true => DescriptorResult::Over,
             false => DescriptorResult::Within,
         };
         let mut answer = CallAnswer::default();
         for question in questions {
-            self.end_question(question, standing, &mut answer);
+            self.end_question(question, result, &mut answer);
         }
         Ok(answer.encode())
     }
@@ -221,21 +221,21 @@ impl Gateway {
         question.step = (waited.await).unwrap_or(Step::Reject(GatewayProblem::Internal));
     }
 
-    /// Lets the charges of a descriptor stand or refunds them, by the standing of its call; records it, and adds it to the answer.
+    /// Lets the charges of a descriptor stand or refunds them, by the result of its call; records it, and adds it to the answer.
     fn end_question(
         &self,
         question: PendingDescriptor,
         call: DescriptorResult,
         answer: &mut CallAnswer,
     ) {
-        let standing = question.standing();
+        let result = question.result();
         let PendingDescriptor {
             head,
             mut context,
             step,
         } = question;
-        answer.add_status(standing, &context);
-        if standing == DescriptorResult::Within {
+        answer.add_status(result, &context);
+        if result == DescriptorResult::Within {
             if call == DescriptorResult::Over {
                 // The log has this number, so that replay charges nothing either.
                 context.hits = 0;
@@ -254,7 +254,7 @@ impl Gateway {
             .as_ref()
             .map_or(StatusCode::INTERNAL_SERVER_ERROR, |own| own.status);
         if !is_unlimited && let Ok(own) = &own {
-            answer.add_fields(standing, call, own, &context);
+            answer.add_fields(result, call, own, &context);
         }
         let response = ClientResponse {
             status: Some(status),
@@ -266,7 +266,7 @@ impl Gateway {
 }
 
 impl PendingDescriptor {
-    fn standing(&self) -> DescriptorResult {
+    fn result(&self) -> DescriptorResult {
         let is_within = match &self.step {
             Step::Allow | Step::Reject(GatewayProblem::NoRoute) => true,
             Step::Respond(fixed) => is_leave(fixed.status),

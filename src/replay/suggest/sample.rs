@@ -171,7 +171,7 @@ impl SampleEngine {
         let Ok(located) = locate_logged(&self.snapshot, request, &logged, &head) else {
             return;
         };
-        if matches!(located.standing, ListMatch::Blocked(_)) || located.preflight.is_some() {
+        if matches!(located.list_match, ListMatch::Blocked(_)) || located.preflight.is_some() {
             return;
         }
         let recorded = self.recorded.keys(request);
