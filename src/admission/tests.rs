@@ -146,8 +146,8 @@ impl Bench {
     }
 
     fn decide(&self) -> Admission {
-        let mut gaps = MissingKeys::default();
-        self.asked(|facts| admit(&self.route, facts, &self.seed, self.now, &mut gaps))
+        let mut missing_keys = MissingKeys::default();
+        self.asked(|facts| admit(&self.route, facts, &self.seed, self.now, &mut missing_keys))
     }
 
     fn admit(&self) -> (Admitted, AdmissionReport) {
@@ -449,9 +449,9 @@ fn a_condition_that_changes_in_between_changes_no_request() {
         assert_eq!(bench.left(), left);
         assert_eq!(report.verdict.decisions().len(), 1, "clients see one limit");
     }
-    let mut gaps = MissingKeys::default();
+    let mut missing_keys = MissingKeys::default();
     let mut planned = || {
-        let plan = bench.asked(|facts| plan(&bench.route, facts, &bench.seed, &mut gaps));
+        let plan = bench.asked(|facts| plan(&bench.route, facts, &bench.seed, &mut missing_keys));
         plan.expect("no limit is blocked")
     };
     let before = planned();

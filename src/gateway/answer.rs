@@ -183,12 +183,12 @@ pub(super) fn problem(
 
 /// Returns the answer to a request that lacks a key of a limit: 400, with what to send.
 pub(super) fn missing_key(request: &ReceivedHead, context: &Context) -> OwnAnswer {
-    let Some(gap) = context.missing_keys.refusing() else {
+    let Some(missing_key) = context.missing_keys.refusing() else {
         return problem(request, context, GatewayProblem::Internal);
     };
     let mut answer = OwnAnswer::with_status(StatusCode::BAD_REQUEST, context);
     answer.fields.insert(CONTENT_TYPE, PROBLEM_JSON);
-    answer.body = key_missing(gap);
+    answer.body = key_missing(missing_key);
     answer.edited(Kind::Failure, request, context)
 }
 

@@ -68,7 +68,7 @@ impl Gateway {
             verdict: report.map(|report| &report.verdict),
             beside: report.and_then(|report| report.beside.as_deref()),
             list: located.and_then(|located| located.list.as_deref()),
-            gaps: &context.missing_keys.0,
+            missing_keys: &context.missing_keys.0,
             rejection,
             key_values: &key_values,
             disposition: context.disposition.unwrap_or(RequestDisposition::Internal),

@@ -101,9 +101,13 @@ fn json(into: &mut Vec<u8>, stamp: &mut TimeFormatter, entry: &LogEntry<'_>) {
     }
     let fields = former_names::fields(entry.rules.old_names);
     limit_results(into, entry, fields);
-    if let Some(gap) = outcome.gaps.first() {
-        text(into, b",\"missing\":\"", gap.source.to_string().as_bytes());
-        text(into, fields.missing_reason, gap.why.as_str().as_bytes());
+    if let Some(missing) = outcome.missing_keys.first() {
+        text(
+            into,
+            b",\"missing\":\"",
+            missing.source.to_string().as_bytes(),
+        );
+        text(into, fields.missing_reason, missing.why.as_str().as_bytes());
     }
     number(into, b",\"status\":", outcome.status.into());
     number(into, b",\"bytes_in\":", outcome.bytes_received);

@@ -41,7 +41,7 @@ pub(crate) struct Example<'a> {
     pub(crate) list: Option<&'a str>,
     pub(crate) beside: Option<&'a ReportDetails>,
     pub(crate) fields: Option<&'a ReceivedFields>,
-    pub(crate) gaps: &'a [MissingKey],
+    pub(crate) missing_keys: &'a [MissingKey],
     pub(crate) rejection: Option<LimitRejection>,
     pub(crate) origin: Option<OriginUse<'a>>,
     pub(crate) reason: Option<&'a str>,
@@ -60,7 +60,7 @@ impl Default for Example<'_> {
             verdict: None,
             list: None,
             beside: None,
-            gaps: &[],
+            missing_keys: &[],
             rejection: None,
             origin: None,
             reason: None,
@@ -96,7 +96,7 @@ impl Example<'_> {
             verdict: self.verdict,
             list: self.list,
             beside: self.beside,
-            gaps: self.gaps,
+            missing_keys: self.missing_keys,
             rejection,
             key_values: if refused { &*KEY_VALUES } else { &[] },
             disposition: match (rejection, self.origin, self.route) {
@@ -286,7 +286,7 @@ fn a_forwarded_request_names_its_origin() {
     assert!(object.get("limit").is_none() && object.get("retry_after").is_none());
 }
 
-fn gap() -> MissingKey {
+fn missing_key() -> MissingKey {
     MissingKey {
         limit: 0,
         source: ValueSource::Cookie("s\"id".into()),
@@ -295,12 +295,12 @@ fn gap() -> MissingKey {
     }
 }
 
-/// Goal: the operator learns what a request lacked, and nothing of its values. Method: a gap whose name needs an escape.
+/// Goal: the operator learns what a request lacked, and nothing of its values. Method: a missing whose name needs an escape.
 #[test]
 fn a_request_without_a_part_of_a_key_says_which() {
-    let gaps = [gap()];
+    let missing_keys = [missing_key()];
     let example = Example {
-        gaps: &gaps,
+        missing_keys: &missing_keys,
         ..Example::default()
     };
     let object = parsed(&example.outcome());
@@ -313,7 +313,7 @@ fn a_request_without_a_part_of_a_key_says_which() {
 #[test]
 fn former_names_are_written_on_request() {
     let (route, verdict) = verdict_of(1);
-    let gaps = [gap()];
+    let missing_keys = [missing_key()];
     let note = |event| LimitNote { limit: 0, event };
     let beside = ReportDetails {
         asked: [0].into_iter().collect(),
@@ -330,7 +330,7 @@ fn former_names_are_written_on_request() {
         beside: Some(&beside),
         route: Some(&route),
         verdict: Some(&verdict),
-        gaps: &gaps,
+        missing_keys: &missing_keys,
         origin: Some(OriginUse {
             name: "app",
             server: ([127, 0, 0, 1], 3000).into(),
@@ -494,11 +494,11 @@ fn every_field_is_in_the_operators_guide() {
         wait: Some(Duration::ZERO),
     };
     let long = [b'a'; MAX_TARGET + 1];
-    let gaps = [gap()];
+    let missing_keys = [missing_key()];
     let secured = secured();
     let fullest = Example {
         secured: Some(&secured),
-        gaps: &gaps,
+        missing_keys: &missing_keys,
         route: Some(&route),
         verdict: Some(&verdict),
         list: Some("office"),

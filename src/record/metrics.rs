@@ -217,7 +217,11 @@ impl RequestMetrics {
             .durations
             .observe(&DURATION_BOUNDS, micros(outcome.total));
         let limits = outcome.route.map_or(&[][..], |route| &*route.limit_cells);
-        for limit in outcome.gaps.iter().filter_map(|gap| limits.get(gap.limit)) {
+        for limit in outcome
+            .missing_keys
+            .iter()
+            .filter_map(|missing| limits.get(missing.limit))
+        {
             limit.mine().add(LimitCounter::KeyMissing, 1);
         }
         if outcome.verdict.is_none() && outcome.rejection.is_none() {

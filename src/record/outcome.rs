@@ -63,7 +63,7 @@ pub struct Outcome<'a> {
     /// The details beside the verdict, and the limits that it covers; `None`: all of the route's.
     pub beside: Option<&'a ReportDetails>,
     /// The parts of keys that the request lacks.
-    pub gaps: &'a [MissingKey],
+    pub missing_keys: &'a [MissingKey],
     /// The rejection by a limit; `None` where none rejected it.
     pub rejection: Option<LimitRejection>,
     /// The values of that key, where `[log] keys` shows them.
@@ -119,7 +119,7 @@ impl Outcome<'_> {
             verdict: None,
             list: None,
             beside: None,
-            gaps: &[],
+            missing_keys: &[],
             rejection: None,
             key_values: &[],
             replay: None,

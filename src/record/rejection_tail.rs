@@ -107,7 +107,7 @@ impl RejectionTail {
 impl TailedRejection {
     fn of(outcome: &Outcome<'_>) -> Self {
         let rejecting = outcome.rejection.map(|by| usize::from(by.limit));
-        let lacking = outcome.gaps.first().map(|gap| gap.limit);
+        let lacking = outcome.missing_keys.first().map(|missing| missing.limit);
         let limit = rejecting.or(lacking);
         Self {
             arrived: outcome.arrived,

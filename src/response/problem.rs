@@ -183,8 +183,8 @@ impl GatewayProblem {
 
 /// Returns the body for a request that lacks a part of a key. It names the part to send, and neither limit nor value.
 #[must_use]
-pub fn key_missing(gap: &MissingKey) -> Bytes {
-    let what = match &gap.source {
+pub fn key_missing(missing: &MissingKey) -> Bytes {
+    let what = match &missing.source {
         ValueSource::Header(name) => format!("the header {name}"),
         ValueSource::Cookie(name) => format!("the cookie {name}"),
         ValueSource::Query(name) => format!("the query parameter {name}"),
@@ -196,7 +196,7 @@ pub fn key_missing(gap: &MissingKey) -> Bytes {
         ValueSource::CertificateFingerprint => "a client certificate".to_owned(),
         ValueSource::Ja4 => "a handshake of TLS".to_owned(),
     };
-    let wrong = match gap.why {
+    let wrong = match missing.why {
         MissingReason::Absent => "is missing",
         MissingReason::Repeated => "is given more than once, with different values",
         MissingReason::Malformed => "has not the form that is expected here",
