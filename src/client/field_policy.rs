@@ -216,7 +216,7 @@ impl FieldPolicy {
 
 /// Returns the names of the fields by which trusted proxies describe the URL, among these fields, which were reviewed; sorted.
 #[must_use]
-pub fn told_about_url(fields: &ReceivedFields) -> Vec<HeaderName> {
+pub fn fields_about_url(fields: &ReceivedFields) -> Vec<HeaderName> {
     let names = fields.names();
     let told = names.filter(|name| proxy_fields::tells_url(name.as_str()));
     let mut names: Vec<HeaderName> = told.map(FieldName::to_header_name).collect();

@@ -41,7 +41,7 @@ use sluicegate_base::proxy_fields::X_FORWARDED_FOR;
 use sluicegate_base::received::ReceivedFields;
 
 pub use self::certificate::ClientCertificate;
-pub use self::field_policy::{FieldPolicy, FieldReview, told_about_url};
+pub use self::field_policy::{FieldPolicy, FieldReview, fields_about_url};
 pub use self::ja4::ja4;
 pub use self::lists::{ClientLists, ListEffect, ListMatch};
 pub use self::peer_address::{PeerAddress, address_value};

@@ -31,7 +31,7 @@ use crate::cache::freshness::{self};
 use crate::cache::key::{CacheUrl, key};
 use crate::cache::moment;
 use crate::cache::request_directives::{FreshnessLeft, StoredAge};
-use crate::client::told_about_url;
+use crate::client::fields_about_url;
 use crate::config::rules::RouteCacheRules;
 use crate::failure::{RequestFailure, Result};
 use crate::record::RequestDisposition;
@@ -103,8 +103,8 @@ pub(super) fn key_of(head: &ReceivedHead, context: &Context) -> Result<CacheKey>
     let fields = &head.headers;
     // Untrusted clients' fields of these names were removed, so only trusted proxies can set them; the origin may write them
     // into its links.
-    let told = told_about_url(fields);
-    let names = rules.vary_on.iter().chain(&told);
+    let url_fields = fields_about_url(fields);
+    let names = rules.vary_on.iter().chain(&url_fields);
     let name = route.metrics.name();
     let text = with_url(head, context, |url| key(url, name, fields, names));
     Ok(CacheKey::new(text, ""))
@@ -117,7 +117,7 @@ fn with_url<T>(
 ) -> T {
     let request = RequestHead::from(head);
     let scheme = match head.headers.get(X_FORWARDED_PROTO) {
-        Some(told) if told == "https" => UrlScheme::Https,
+        Some(scheme) if scheme == "https" => UrlScheme::Https,
         Some(_) => UrlScheme::Http,
         None => context.scheme(),
     };

@@ -53,12 +53,17 @@ impl Gateway {
             let (rules, id) = (&snapshot.rules, context.request_id);
             context.trace = TraceContext::begin(rules, peer, &head.headers, id);
         }
-        let told = ConnectionPeer {
+        let connection_peer = ConnectionPeer {
             address: peer,
             secured,
         };
         // Passed on by reference: a large value, which each move would copy.
-        match &mut locate(snapshot, told, &RequestHead::from(head), context.decided_at) {
+        match &mut locate(
+            snapshot,
+            connection_peer,
+            &RequestHead::from(head),
+            context.decided_at,
+        ) {
             Ok(located) => match self.enter_route(located, context) {
                 Ok(()) => self.admit_located(located, head, context),
                 Err(step) => step,

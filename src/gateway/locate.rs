@@ -176,7 +176,7 @@ impl<'a> Located<'a> {
         else {
             return Ok(None);
         };
-        let told = TemplateValues {
+        let values = TemplateValues {
             client: self.client.address,
             host: &self.host,
             path: self.path.as_str(),
@@ -185,7 +185,7 @@ impl<'a> Located<'a> {
             request_id,
             groups: shape.groups.as_ref(),
         };
-        Ok(Some(template::target(template, &told)?))
+        Ok(Some(template::target(template, &values)?))
     }
 
     /// Returns the request's facts at `now`, from which keys are made.
@@ -223,7 +223,7 @@ pub(crate) fn crawler_request<'a>(
     now: Timestamp,
 ) -> CrawlerRequest<'a> {
     let scheme = match head.headers.get(X_FORWARDED_PROTO) {
-        Some(told) if told == "https" => UrlScheme::Https,
+        Some(scheme) if scheme == "https" => UrlScheme::Https,
         Some(_) => UrlScheme::Http,
         None if peer.secured.is_some() => UrlScheme::Https,
         None => UrlScheme::Http,

@@ -44,8 +44,8 @@ pub(super) fn is_acme(request: &RequestHead<'_>) -> bool {
 }
 
 fn came_under_tls(request: &RequestHead<'_>, peer: IpAddr, snapshot: &Snapshot) -> bool {
-    let told = request.headers.get(X_FORWARDED_PROTO);
-    told.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
+    let scheme = request.headers.get(X_FORWARDED_PROTO);
+    scheme.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
         && client::hop(peer, &snapshot.rules.client) == PeerTrust::Trusted
 }
 

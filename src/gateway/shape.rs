@@ -92,11 +92,11 @@ pub(super) fn edit_answer(
         fields.remove(name);
     }
     let located = context.located.as_ref();
-    let told = match located.and_then(|located| located.preflight.as_ref()) {
+    let cors_fields = match located.and_then(|located| located.preflight.as_ref()) {
         Some(method) => cors::preflight_fields(rules, method, &request.headers),
         None => cors::fields(rules, &request.headers),
     };
-    for (name, value) in told {
+    for (name, value) in cors_fields {
         fields.append(name, value);
     }
 }
@@ -180,8 +180,8 @@ pub(super) fn redirect(
     request: &ReceivedHead,
     context: &Context,
 ) -> Result<(), GatewayProblem> {
-    let to = with_told(request, context, rules.groups.as_ref(), |told| {
-        location(rules, told)
+    let to = with_values(request, context, rules.groups.as_ref(), |values| {
+        location(rules, values)
     });
     let to = HeaderValue::try_from(to?).map_err(|_| GatewayProblem::Internal)?;
     fields.insert(header::LOCATION, to);
@@ -209,19 +209,19 @@ fn edit(
     }
     let groups = context.shape().and_then(|shape| shape.groups.as_ref());
     let is_meant = |name: &HeaderName| kind.takes(name);
-    with_told(request, context, groups, |told| {
+    with_values(request, context, groups, |values| {
         for name in edits.remove.iter().filter(|name| is_meant(name)) {
             fields.remove(name);
         }
         for (name, template) in edits.set.iter().filter(|(name, _)| is_meant(name)) {
-            match field(template, told) {
+            match field(template, values) {
                 Some(value) => fields.insert(name.clone(), value),
                 // An invalid template result removes the field, so that the other side's value does not pass for the operator's.
                 None => fields.remove(name),
             }
         }
         for (name, template) in edits.add.iter().filter(|(name, _)| is_meant(name)) {
-            if let Some(value) = field(template, told) {
+            if let Some(value) = field(template, values) {
                 fields.append(name.clone(), value);
             }
         }
@@ -229,7 +229,7 @@ fn edit(
 }
 
 /// Calls `then` with the request's values for templates.
-fn with_told<T>(
+fn with_values<T>(
     request: &ReceivedHead,
     context: &Context,
     groups: Option<&PathGroups>,
