@@ -34,7 +34,7 @@ pub(super) fn reserve(
 }
 
 /// Releases what a body of so many bytes does not hold.
-pub(super) fn came(bytes: u64, context: &mut Context) {
+pub(super) fn shrink_to(bytes: u64, context: &mut Context) {
     if let Some(permit) = &mut context.key_body {
         permit.shrink(bytes.saturating_mul(COPIES));
     }

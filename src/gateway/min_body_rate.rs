@@ -31,7 +31,7 @@ pub(super) struct MinBodyRate {
 
 impl Pace {
     /// Records a piece of `bytes` at `now`. Returns the timeout of the next read; `None` when the client is too slow.
-    pub(super) fn went_on(
+    pub(super) fn refill(
         &mut self,
         bytes: usize,
         now: Timestamp,
@@ -76,7 +76,7 @@ mod tests {
         let mut pace = Pace::default();
         for at in (0..3600).step_by(every as usize) {
             let now = Timestamp::from_nanos(at * 1_000_000_000);
-            match pace.went_on(bytes, now, asked) {
+            match pace.refill(bytes, now, asked) {
                 Some(patience) if patience >= Duration::from_secs(every) => {}
                 Some(_) | None => return at,
             }
@@ -100,9 +100,9 @@ mod tests {
     fn a_burst_is_no_credit_for_ever() {
         let mut pace = Pace::default();
         let second = |at: u64| Timestamp::from_nanos(at * 1_000_000_000);
-        assert_eq!(pace.went_on(1 << 30, second(0), ASKED), Some(ASKED.read));
-        assert_eq!(pace.went_on(1 << 30, second(1), ASKED), Some(ASKED.read));
-        let cut = (2..200).find(|&at| pace.went_on(1, second(at), ASKED).is_none());
+        assert_eq!(pace.refill(1 << 30, second(0), ASKED), Some(ASKED.read));
+        assert_eq!(pace.refill(1 << 30, second(1), ASKED), Some(ASKED.read));
+        let cut = (2..200).find(|&at| pace.refill(1, second(at), ASKED).is_none());
         assert!(cut.is_some_and(|at| at <= 62), "{cut:?}");
     }
 
@@ -112,7 +112,7 @@ mod tests {
         let mut pace = Pace::default();
         for at in 0..20 {
             let now = Timestamp::from_nanos(at * 240_000_000_000);
-            assert!(pace.went_on(64 * 1024, now, ASKED).is_some());
+            assert!(pace.refill(64 * 1024, now, ASKED).is_some());
         }
     }
 

@@ -221,7 +221,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         // One deadline for all, so that a byte every few seconds does not hold the memory forever.
         let read = self.read_body_up_to(most, max_body_bytes, context);
         let read = timeout(patience, read).await;
-        key_body::came(context.received, context);
+        key_body::shrink_to(context.received, context);
         read.unwrap_or(Ok(Err(GatewayProblem::BodyTimeout)))
     }
 

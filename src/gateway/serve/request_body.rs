@@ -229,7 +229,7 @@ impl RequestBody {
             read: server.client_read_timeout,
             rate: server.defence.client_min_rate,
         };
-        match context.pace.went_on(data, clock::now(), rate) {
+        match context.pace.refill(data, clock::now(), rate) {
             Some(patience) => self.patience = patience,
             None => return Err(ClientFailure::Stalled.into()),
         }
