@@ -69,19 +69,19 @@ pub(super) async fn serve(
     let client = facts.account.clone();
     let budget = || Arc::clone(&shared.received);
     let window = Arc::new(ConnectionWindow::new(budget(), client.clone(), received));
-    let tally = Arc::new(CancelledStreams::default());
-    let account = Arc::new(Account {
+    let cancelled = Arc::new(CancelledStreams::default());
+    let report = Arc::new(ConnectionReport {
         shared: Arc::clone(shared),
         peer: super::peer_address(&*stream),
         secured: facts.secured.clone(),
-        is_told: AtomicBool::new(false),
+        is_reported: AtomicBool::new(false),
     });
-    let frames = OutgoingFrames::new(Box::new(Arc::clone(&account)));
+    let frames = OutgoingFrames::new(Box::new(Arc::clone(&report)));
     let gathered = match facts.protocol {
         ListenerProtocol::RateLimitService => GatheredFrames::Small,
         ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => GatheredFrames::Tiny,
     };
-    let watch = Box::new(Arc::clone(&account));
+    let watch = Box::new(Arc::clone(&report));
     let incoming = IncomingFrames::new((budget(), received), client, block_bytes, watch);
     let stream: Stream = GuardedStream::with_frames(stream, frames, incoming, gathered, pace);
     let streams = Arc::new(ConnectionStreams {
@@ -89,7 +89,7 @@ pub(super) async fn serve(
         facts,
         caps,
         window,
-        tally: Arc::clone(&tally),
+        cancelled: Arc::clone(&cancelled),
         shutdown: shutdown.clone(),
     });
     let served = async {
@@ -100,9 +100,9 @@ pub(super) async fn serve(
     };
     tokio::select! {
         // Dropping the other branch closes the connection, and with it every stream.
-        () = tally.exceeded() => account.shown_out("it gave up most of its requests"),
+        () = cancelled.exceeded() => report.close_as_abusive("it gave up most of its requests"),
         // The first frames have no bound of their own.
-        () = tally.silence(patience) => {}
+        () = cancelled.silence(patience) => {}
         () = served => {}
     }
 }
@@ -123,7 +123,7 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
                 continue;
             }
             accepted = connection.accept() => accepted,
-            () = streams.tally.idle(|| streams.keepalive_timeout()), if !is_draining => return,
+            () = streams.cancelled.idle(|| streams.keepalive_timeout()), if !is_draining => return,
         };
         let Some(Ok((request, mut respond))) = accepted else {
             return;
@@ -134,8 +134,8 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
             respond.send_reset(Reason::REFUSED_STREAM);
             continue;
         };
-        let tally = Arc::clone(&streams.tally);
-        let serving = tally.begin();
+        let cancelled = Arc::clone(&streams.cancelled);
+        let serving = cancelled.begin();
         let streams = Arc::clone(streams);
         // Boxed: a task, which is copied several times, is as large as its largest state.
         let served: Pin<Box<dyn Future<Output = ()> + Send>> = match streams.facts.protocol {
@@ -147,33 +147,33 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
             }
         };
         tokio::spawn(async move {
-            CancelledStreams::scope(&tally, served).await;
+            CancelledStreams::scope(&cancelled, served).await;
             drop((serving, permit));
         });
     }
 }
 
-/// The state of a connection beside its requests.
-struct Account {
+/// The report on one connection: why it ends, and the requests that the h2 crate rejects.
+struct ConnectionReport {
     shared: Arc<SharedState>,
     peer: Option<IpAddr>,
     secured: Option<Arc<TlsFacts>>,
     /// True if the reason of its end was logged.
-    is_told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
-impl Account {
+impl ConnectionReport {
     /// Closes the connection because its client only causes work.
-    fn shown_out(&self, why: &str) {
-        if self.tell(why) {
+    fn close_as_abusive(&self, why: &str) {
+        if self.report_once(why) {
             self.shared.recorder.metrics.abuse.ended();
         }
     }
 
     /// Logs once why the connection is closed. Returns whether this call did.
-    fn tell(&self, why: &str) -> bool {
+    fn report_once(&self, why: &str) -> bool {
         // Relaxed: the first caller logs, and nothing else is published by it.
-        let is_first = !self.is_told.swap(true, Ordering::Relaxed);
+        let is_first = !self.is_reported.swap(true, Ordering::Relaxed);
         if is_first {
             let why = format_args!("its HTTP/2 connection is ended: {why}");
             self.shared.recorder.notices.tell(self.peer, &why);
@@ -182,29 +182,29 @@ impl Account {
     }
 }
 
-impl ReceiveWatch for Arc<Account> {
+impl ReceiveWatch for Arc<ConnectionReport> {
     fn exceeds(&self, cap: BudgetCap, most: u64) {
-        self.tell(&format!(
+        self.report_once(&format!(
             "frames of {} are not whole; max_received_bytes = {most}",
             cap.clients()
         ));
     }
 }
 
-impl FrameWatch for Arc<Account> {
+impl FrameWatch for Arc<ConnectionReport> {
     fn ends(&self, reason: u32) {
         match reason {
             NO_ERROR => {}
             ENHANCE_YOUR_CALM => {
-                self.shown_out("it resets streams or sends frames that only make work")
+                self.close_as_abusive("it resets streams or sends frames that only make work")
             }
             _ => {
-                self.tell("it broke the protocol");
+                self.report_once("it broke the protocol");
             }
         }
     }
 
-    fn refuses(&self) -> String {
+    fn record_malformed(&self) -> String {
         let arrived = clock::now();
         let request_id = RequestId::next();
         let client = |peer| {
@@ -235,7 +235,7 @@ struct ConnectionStreams {
     facts: ConnectionFacts,
     caps: StreamCaps,
     window: Arc<ConnectionWindow>,
-    tally: Arc<CancelledStreams>,
+    cancelled: Arc<CancelledStreams>,
     shutdown: ShutdownWatch,
 }
 
@@ -249,11 +249,11 @@ impl ConnectionStreams {
     fn enter(&self) -> Option<StreamPermit> {
         let shared = &self.gateway.0;
         let entered = (shared.client_streams).enter(&self.facts.account, self.caps);
-        let tell = |cap: &BudgetCap| {
+        let log = |cap: &BudgetCap| {
             let (name, most) = (ClientStreams::KEYS[*cap as usize], self.caps.value(*cap));
-            self.tell_refused(&format_args!("{name} = {most}"));
+            self.log_refused(&format_args!("{name} = {most}"));
         };
-        entered.inspect_err(tell).ok()
+        entered.inspect_err(log).ok()
     }
 
     /// Serves the call of one stream, whose message has this window.
@@ -275,16 +275,16 @@ impl ConnectionStreams {
         let announced = fields.get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
         let reserved = self.window.reserve(announced);
-        let tell = |cap: &BudgetCap| {
+        let log = |cap: &BudgetCap| {
             let (whose, most) = (cap.clients(), self.window.most());
             let why = format_args!("bodies of {whose} are sent ahead; max_received_bytes = {most}");
-            self.tell_refused(&why);
+            self.log_refused(&why);
         };
-        reserved.inspect_err(tell).ok()
+        reserved.inspect_err(log).ok()
     }
 
     /// Reports in the process log why a stream is refused.
-    fn tell_refused(&self, why: &dyn Display) {
+    fn log_refused(&self, why: &dyn Display) {
         let peer = self.facts.peer.as_ref().map(PeerAddress::ip);
         let why = format_args!("its HTTP/2 stream is refused: {why}");
         self.gateway.0.recorder.notices.tell(peer, &why);

@@ -35,7 +35,7 @@ pub(super) trait FrameWatch: Send + Sync {
     /// Reports that the connection ends, for this reason. May be called more than once.
     fn ends(&self, reason: u32);
     /// Reports that a malformed request is answered with 400. Returns the request id for its client.
-    fn refuses(&self) -> String;
+    fn record_malformed(&self) -> String;
 }
 
 /// The frames that go out on one connection.
@@ -154,7 +154,7 @@ impl OutgoingFrames {
     }
 
     fn insert_answer(&mut self, stream: u32) {
-        let request_id = self.watch.refuses();
+        let request_id = self.watch.record_malformed();
         let head = answer_head(&request_id);
         // A head of less than 16 KiB is one frame.
         let length = u32::try_from(head.len()).unwrap_or_default().to_be_bytes();
@@ -281,7 +281,7 @@ mod tests {
             self.0.lock().unwrap().0.push(reason);
         }
 
-        fn refuses(&self) -> String {
+        fn record_malformed(&self) -> String {
             self.0.lock().unwrap().1 += 1;
             "id".to_owned()
         }
