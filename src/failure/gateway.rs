@@ -15,6 +15,8 @@ pub enum GatewayFailure {
     UnreadAnswers(BudgetCap, u64),
     /// A cap on the bytes of bodies that are read for keys, of this value, is reached.
     KeyBodies(BudgetCap, u64),
+    /// The process ended before the request: a drain has lasted `shutdown_timeout`, or nothing waits for a drain.
+    CutOff,
     /// A step failed for this cause.
     Internal(Box<dyn Error + Send + Sync>),
 }
@@ -26,7 +28,7 @@ impl GatewayFailure {
             Self::Requests(..) => GatewayProblem::Overloaded,
             Self::UnreadAnswers(..) => GatewayProblem::Unread,
             Self::KeyBodies(..) => GatewayProblem::KeyBodies,
-            Self::Internal(_) => GatewayProblem::Internal,
+            Self::CutOff | Self::Internal(_) => GatewayProblem::Internal,
         }
     }
 
@@ -37,7 +39,7 @@ impl GatewayFailure {
             Self::Requests(..) => Some("origin-requests-full"),
             Self::UnreadAnswers(..) => Some("unread-full"),
             Self::KeyBodies(..) => Some("key-bodies-full"),
-            Self::Internal(_) => None,
+            Self::CutOff | Self::Internal(_) => None,
         }
     }
 }
@@ -62,6 +64,7 @@ impl fmt::Display for GatewayFailure {
                     "bodies of {whose} are read for keys; max_key_bodies_bytes = {most}"
                 )
             }
+            Self::CutOff => f.write_str("the process ended before the request did"),
             Self::Internal(cause) => cause.fmt(f),
         }
     }

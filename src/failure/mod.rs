@@ -56,6 +56,7 @@ impl RequestFailure {
     pub fn disposition(&self) -> RequestDisposition {
         match self {
             Self::Client(failure) if failure.problem().is_none() => RequestDisposition::ClientGone,
+            Self::Gateway(GatewayFailure::CutOff) => RequestDisposition::CutOff,
             Self::Gateway(GatewayFailure::Internal(_)) => RequestDisposition::Internal,
             Self::Client(_) | Self::Gateway(_) => RequestDisposition::Rejected,
             Self::Origin(_) => RequestDisposition::OriginFailed,
@@ -66,7 +67,8 @@ impl RequestFailure {
     #[must_use]
     pub fn leaves_client_usable(&self) -> bool {
         match self {
-            Self::Client(_) | Self::Gateway(GatewayFailure::Internal(_)) => false,
+            Self::Client(_)
+            | Self::Gateway(GatewayFailure::CutOff | GatewayFailure::Internal(_)) => false,
             Self::Origin(_)
             | Self::Gateway(
                 GatewayFailure::Requests(..)

@@ -136,7 +136,7 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
         };
         let cancelled = Arc::clone(&streams.cancelled);
         let serving = cancelled.begin();
-        let streams = Arc::clone(streams);
+        let (shared, streams) = (Arc::clone(&streams.gateway.0), Arc::clone(streams));
         // Boxed: a task, which is copied several times, is as large as its largest state.
         let served: Pin<Box<dyn Future<Output = ()> + Send>> = match streams.facts.protocol {
             ListenerProtocol::RateLimitService => Box::pin(async move {
@@ -147,6 +147,7 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
             }
         };
         tokio::spawn(async move {
+            let served = shared.cut_off.stream(served);
             CancelledStreams::scope(&cancelled, served).await;
             drop((serving, permit));
         });

@@ -265,7 +265,11 @@ impl ServerApp for Intake {
         timer_keepalive::keep();
         // Pingora's task has room for a TLS handshake of its own, 8 KiB, until it ends. So it ends here, and a task of the size that an
         // idle connection needs takes over.
-        tokio::spawn(Arc::clone(self).serve(stream, shutdown.clone()));
+        let (intake, shutdown) = (Arc::clone(self), shutdown.clone());
+        tokio::spawn(async move {
+            let served = Arc::clone(&intake).serve(stream, shutdown);
+            intake.shared.cut_off.connection(served).await;
+        });
         None
     }
 }

@@ -3,6 +3,7 @@
 //! # Concurrency
 //! A reload builds a whole snapshot beside the one in force and swaps it once; requests under way keep the one they took.
 
+mod cut_off;
 mod lifecycle;
 mod overflow_warnings;
 mod reload;

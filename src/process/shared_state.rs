@@ -9,6 +9,7 @@ use sluicegate_base::bounds::{
 };
 use sluicegate_limiter::Timestamp;
 
+use super::cut_off::CutOff;
 use crate::acme::AcmeState;
 use crate::admission::KeySeed;
 use crate::budgets::{
@@ -58,6 +59,8 @@ pub struct SharedState {
     pub origins: OriginConnector,
     /// The delayed requests.
     pub delayed: DelayedRequests,
+    /// Ends what is in flight when a drain has lasted too long.
+    pub cut_off: CutOff,
     /// The largest uses of the limits' keys.
     pub usage: Arc<UsageSamples>,
     /// The pending proofs and the state of ordered certificates.
@@ -112,6 +115,7 @@ impl SharedState {
             )),
             origins,
             delayed: DelayedRequests::default(),
+            cut_off: CutOff::default(),
             usage: Arc::default(),
             acme: Arc::default(),
             snapshot: ArcSwap::from_pointee(snapshot),

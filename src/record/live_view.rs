@@ -119,7 +119,8 @@ fn tint(outcome: &Outcome<'_>) -> &'static [u8] {
         | RequestDisposition::ClientGone => b"\x1b[35m",
         RequestDisposition::RefusedStoreAway
         | RequestDisposition::OriginFailed
-        | RequestDisposition::Internal => b"\x1b[1;31m",
+        | RequestDisposition::Internal
+        | RequestDisposition::CutOff => b"\x1b[1;31m",
     }
 }
 

@@ -248,11 +248,13 @@ pub enum RequestDisposition {
     ClientGone,
     /// The gateway failed.
     Internal,
+    /// Still in flight when the process ended.
+    CutOff,
 }
 
 impl RequestDisposition {
     /// Every disposition, in the order of [`RequestDisposition::index`].
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Forwarded,
         Self::Cached,
         Self::Responded,
@@ -268,6 +270,7 @@ impl RequestDisposition {
         Self::OriginFailed,
         Self::ClientGone,
         Self::Internal,
+        Self::CutOff,
     ];
 
     /// Returns its index in [`RequestDisposition::ALL`].
@@ -330,6 +333,7 @@ impl RequestDisposition {
             Self::OriginFailed => "origin-failed",
             Self::ClientGone => "client-gone",
             Self::Internal => "internal",
+            Self::CutOff => "cut-off",
         }
     }
 }

@@ -95,7 +95,9 @@ fn server(into: &mut Vec<u8>, outcome: &Outcome<'_>, trace: &TraceContext, ended
         let failed = outcome.status >= 500
             || matches!(
                 outcome.disposition,
-                RequestDisposition::OriginFailed | RequestDisposition::Internal
+                RequestDisposition::OriginFailed
+                    | RequestDisposition::Internal
+                    | RequestDisposition::CutOff
             );
         if failed {
             error(attributes, outcome.status, outcome.disposition.as_str());

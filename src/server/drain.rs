@@ -63,8 +63,20 @@ fn wait(process: &GatewayProcess) {
     }
 }
 
-/// Writes the buffered lines, sends the last spans to the collector, and removes the directories that end with the process.
+/// Ends the requests in flight, and waits until each of them is recorded.
+fn cut_off(process: &GatewayProcess) {
+    process.shared.cut_off.end_connections();
+    let start = clock::now();
+    while process.shared.recorder.metrics.requests_in_flight() > 0
+        && clock::since(start) < bounds::CUT_OFF
+    {
+        std::thread::sleep(bounds::DRAIN_LOOKS);
+    }
+}
+
+/// Cuts off what is in flight, writes the buffered lines, sends the last spans to the collector, and removes the directories that end with the process.
 pub(super) fn save_log(process: &GatewayProcess) {
+    cut_off(process);
     process.lifecycle.clean_up();
     #[cfg(feature = "otlp")]
     let start = clock::now();

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use serde_json::json;
 
 use crate::harness::*;
 
@@ -128,26 +129,52 @@ async fn sigterm_without_requests_ends_soon() {
 
 #[tokio::test]
 async fn a_drain_ends_at_its_timeout() {
-    // Goal: a request that never ends does not hold the process. Method: an origin that hangs, one second to drain.
-    let origin = Origin::answering(|_| Reply::Hang);
+    // Goal: requests that never end do not hold the process, and each is recorded. Method: an origin that hangs, and one that hangs within
+    // its answer, one second to drain, clients of both versions; then the same with SIGINT, which does not wait.
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nbeg\r\n";
+    let origin = Origin::answering(|request| match &*request.target {
+        "/begun" => Reply::Pieces(vec![head.into()], Duration::ZERO),
+        _ => Reply::Hang,
+    });
     let rules = "[server]\nshutdown_timeout = \"1s\"\n[[route]]\npath = \"/*\"\norigin = \"app\"\n";
-    let mut gateway = Gateway::before(&origin, rules).await;
-    let mut raw = gateway.raw().await;
-    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    origin.is_asked(1).await;
-    let started = Instant::now();
-    gateway.signal(Signal::SIGTERM);
-    assert_eq!(gateway.exit_code().await, 0);
-    assert!(
-        started.elapsed() >= Duration::from_millis(900),
-        "{:?}",
-        started.elapsed()
-    );
-    assert!(
-        started.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        started.elapsed()
-    );
+    for (signal, least) in [
+        (Signal::SIGTERM, Duration::from_millis(900)),
+        (Signal::SIGINT, Duration::ZERO),
+    ] {
+        let mut gateway = Gateway::before(&origin, rules).await;
+        let asked = origin.count();
+        let mut raw = gateway.raw().await;
+        raw.write("GET /hangs HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        let mut begun = gateway.raw().await;
+        begun.write("GET /begun HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        let h2c = gateway.h2c().await;
+        let stream = tokio::spawn(async move { h2c.try_send(get("/stream")).await });
+        origin.is_asked(asked + 3).await;
+        begun.read_response_to_head().await;
+        assert_eq!(begun.read_chunk().await, b"beg");
+        let started = Instant::now();
+        gateway.signal(signal);
+        assert_eq!(gateway.exit_code().await, 0);
+        let took = started.elapsed();
+        assert!(least <= took && took < Duration::from_secs(15), "{took:?}");
+        assert!(stream.await.unwrap().is_err(), "a stream was answered");
+        let lines = gateway.access_log();
+        let mut ended: Vec<_> = (lines.iter())
+            .map(|line| {
+                json!([
+                    line["target"],
+                    line["status"],
+                    line["outcome"],
+                    line["reason"]
+                ])
+            })
+            .collect();
+        ended.sort_by_key(|line| line[0].to_string());
+        let reason = "the process ended before the request did";
+        let expected = [("/begun", 200), ("/hangs", 0), ("/stream", 0)]
+            .map(|(target, status)| json!([target, status, "cut-off", reason]));
+        assert_eq!(ended, expected, "{signal}");
+    }
 }
 
 #[tokio::test]

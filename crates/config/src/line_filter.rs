@@ -28,7 +28,7 @@ use super::{suggest, units};
 const MOST: usize = 16;
 
 /// The names of outcomes, which `record::RequestDisposition` gives to requests.
-pub const OUTCOMES: [&str; 15] = [
+pub const OUTCOMES: [&str; 16] = [
     "forwarded",
     "cached",
     "responded",
@@ -44,6 +44,7 @@ pub const OUTCOMES: [&str; 15] = [
     "origin-failed",
     "client-gone",
     "internal",
+    "cut-off",
 ];
 
 /// Outcomes under their former and their present names. A filter accepts the former ones for one version, with a warning.

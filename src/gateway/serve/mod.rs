@@ -15,6 +15,7 @@ mod request_body;
 mod response_body;
 mod response_head;
 mod response_split;
+mod served;
 mod stream_request;
 mod stream_rules;
 mod tunnel;
@@ -52,6 +53,7 @@ pub(super) use head_writer::write_field;
 
 use exchange::ClientExchange;
 use received::ReceivedRequest;
+use served::ServedRequest;
 
 /// The bounds of what a chunked body has beside its data.
 pub(crate) const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
@@ -217,20 +219,21 @@ impl Gateway {
         shutdown: &ShutdownWatch,
         into: &mut Vec<u8>,
     ) -> ConnectionState {
-        let (mut context, step, head) = (request.context, request.step, &request.received.head);
-        let wire = &request.received.wire;
-        let mut exchange = ClientExchange::new(client, head, wire, shutdown, &context);
+        let (head, wire) = (&request.received.head, &request.received.wire);
+        let exchange = ClientExchange::new(client, head, wire, shutdown, &request.context);
+        let mut served = ServedRequest::new(self, exchange, request.context);
+        let (exchange, context) = (&mut served.exchange, &mut *served.context);
         let answered = exchange.discard_received().and_then(|()| {
-            let answer = answer_to(step, head, &mut context, exchange.field_form())?;
+            let answer = answer_to(request.step, head, context, exchange.field_form())?;
             exchange.append_answer(into, answer)
         });
         if let Err(failure) = answered
-            && let Some(answer) = self.answer_failed(failure, &mut exchange, &mut context)
+            && let Some(answer) = self.answer_failed(failure, exchange, context)
             && exchange.append_answer(into, answer).is_err()
         {
             context.disposition = Some(RequestDisposition::ClientGone);
         }
-        self.end_request(&mut exchange, &mut context)
+        served.end()
     }
 
     /// Serves a decided request to its end, and records it. Returns the state of the connection.
@@ -240,15 +243,15 @@ impl Gateway {
         client: &mut C,
         shutdown: &ShutdownWatch,
     ) -> ConnectionState {
-        let mut context = request.context;
         let (head, wire) = (&request.received.head, &request.received.wire);
-        let mut exchange = ClientExchange::new(client, head, wire, shutdown, &context);
+        let mut exchange = ClientExchange::new(client, head, wire, shutdown, &request.context);
         exchange.names = request.names;
-        let served = (self.serve_step(request.step, &mut exchange, &mut context)).await;
-        if let Err(failure) = served {
-            self.end_failed(failure, &mut exchange, &mut context).await;
+        let mut served = ServedRequest::new(self, exchange, request.context);
+        let (exchange, context) = (&mut served.exchange, &mut *served.context);
+        if let Err(failure) = self.serve_step(request.step, exchange, context).await {
+            self.end_failed(failure, exchange, context).await;
         }
-        self.end_request(&mut exchange, &mut context)
+        served.end()
     }
 
     /// Settles what a served request left open, and records it. Returns the state of the connection.

@@ -13,6 +13,10 @@ pub const DRAIN_IDLE: Duration = Duration::from_secs(1);
 /// Interval at which a process that drains, or follows an old process, checks its progress.
 pub const DRAIN_LOOKS: Duration = Duration::from_millis(10);
 
+/// Time for which the end of the process waits until the requests that it cuts off are recorded. A task that does not return to its
+/// scheduler for so long is not recorded.
+pub const CUT_OFF: Duration = Duration::from_secs(1);
+
 /// Time for which a handover waits for the other process. The tables of ten thousand limits are opened in a few seconds. At the
 /// bound the old process continues, and the new one ends.
 pub const UPGRADE_PATIENCE: Duration = Duration::from_secs(60);
