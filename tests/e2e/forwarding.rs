@@ -140,6 +140,65 @@ async fn fields_of_one_hop_go_no_further() {
 }
 
 #[tokio::test]
+async fn fields_of_one_hop_are_no_keys_and_no_variants() {
+    // Goal: nobody gets a counter, or stores an answer, by a field that the origin does not get. Method: `Connection` names the field of
+    // a key, of a cookie, and of `Vary`; the same requests without them.
+    let origin = Origin::answering(|request| {
+        let language = request
+            .header("accept-language")
+            .unwrap_or("none")
+            .to_owned();
+        Answer::new(200)
+            .header("Vary", "Accept-Language")
+            .header("Cache-Control", "max-age=60")
+            .body(language)
+            .into()
+    });
+    let keyed = |name: &str, key: &str| {
+        format!(
+            "[limit.{name}]\nkey = \"{key}\"\nrates = [\"2 per 1h\"]\non_missing = \"ip\"\n\
+             [[route]]\npath = \"/{name}\"\nlimits = [\"{name}\"]\norigin = \"app\"\n"
+        )
+    };
+    let rules = format!(
+        "{}{}[[route]]\npath = \"/cached\"\norigin = \"app\"\n[route.cache]\n",
+        keyed("field", "header.x-api-key"),
+        keyed("cookie", "cookie.sid")
+    );
+    let gateway = Gateway::before(&origin, &rules).await;
+    for (target, name, named) in [
+        ("/field", "X-Api-Key", "x-api-key"),
+        ("/cookie", "Cookie", "keep-alive, COOKIE"),
+    ] {
+        let mut statuses = Vec::new();
+        for number in 0..4 {
+            let request = get(target)
+                .header(name, &format!("sid={number}"))
+                .header("Connection", named);
+            statuses.push(gateway.send(request).await.status);
+        }
+        assert_eq!(statuses, [200, 200, 429, 429], "{target}");
+    }
+    let cached = || get("/cached").header("Accept-Language", "de");
+    let hidden = cached().header("Connection", "accept-language");
+    assert_eq!(gateway.send(hidden).await.text(), "none");
+    assert_eq!(gateway.send(cached()).await.text(), "de");
+}
+
+#[tokio::test]
+async fn a_proxy_cannot_be_made_to_hide_its_client() {
+    // Goal: the field that names the client is not removed by the client. Method: a trusted proxy that passes `Connection` on.
+    let origin = Origin::echo();
+    let rules = "[client]\ntrusted_proxies = [\"127.0.0.9\"]\nclient_ip_header = \"CF-Connecting-IP\"\n\
+        [[route]]\npath = \"/*\"\norigin = \"app\"\n";
+    let gateway = Gateway::before(&origin, rules).await;
+    let mut proxy = gateway.client_from("127.0.0.9").await;
+    let request = get("/").header("CF-Connecting-IP", "192.0.2.1");
+    let hidden = request.header("Connection", "cf-connecting-ip");
+    proxy.send(hidden).await.assert_problem(400);
+}
+
+#[tokio::test]
 async fn fields_that_must_stay_cannot_be_removed_through_connection() {
     // Goal: `Connection: X-Forwarded-For` does not strip what the gateway says. Method: name each of its fields; a refusal of
     // the strange request is as good as the echo of an untouched field.

@@ -356,7 +356,8 @@ fn check(
     peer: IpAddr,
     context: &mut Context,
 ) -> Result<(), GatewayProblem> {
-    received.check().map_err(GatewayProblem::BadRequest)?;
+    let client = &context.snapshot.rules.client;
+    (received.check(client)).map_err(GatewayProblem::BadRequest)?;
     let Some(asked) = context.forward_auth else {
         return Ok(());
     };

@@ -1,7 +1,7 @@
 //! Makes the head that the stages read from the parsed bytes of a request, or from the head of a stream.
 
 use bytes::BytesMut;
-use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, UPGRADE};
+use http::header::{CONTENT_LENGTH, EXPECT, HeaderName, TE, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{Method, Version};
 use sluicegate_base::bounds;
@@ -10,6 +10,7 @@ use sluicegate_http1::{BodyFraming, ConnectionOptions, HttpVersion, RequestHead,
 
 use super::head_writer::ConnectionPersistence;
 use super::stream_rules;
+use crate::config::rules::ClientRules;
 use crate::gateway::{http_versions, upgrade_header};
 use crate::origin::named_by_connection;
 use crate::response::HttpViolation;
@@ -113,11 +114,12 @@ impl ReceivedRequest {
     }
 
     /// Checks the rules that the parser of its version does not: no field of HTTP/2 looks like one that frames a message of HTTP/1.1;
-    /// `Connection` names fields that may be removed, and few of them, since each is looked for in the whole head.
+    /// `Connection` names fields that may be removed, and few of them, since each is looked for in the whole head. Removes these fields: no
+    /// key, route or stored response depends on what the origin does not get.
     ///
     /// # Errors
     /// The rule that the request breaks.
-    pub(super) fn check(&self) -> Result<(), HttpViolation> {
+    pub(super) fn check(&mut self, client: &ClientRules) -> Result<(), HttpViolation> {
         if !self.is_readable {
             return Err(HttpViolation::Http2);
         }
@@ -127,12 +129,16 @@ impl ReceivedRequest {
         if self.options.others() == 0 {
             return Ok(());
         }
-        let is_wrong = self.options.is_malformed()
-            || self.options.others() > bounds::NOMINATED_FIELDS
-            || named_by_connection(&self.head.headers).any(|name| must_stay(&name));
-        if is_wrong {
+        if self.options.is_malformed() || self.options.others() > bounds::NOMINATED_FIELDS {
             return Err(HttpViolation::ConnectionOption);
         }
+        let mut named: Vec<HeaderName> = named_by_connection(&self.head.headers).collect();
+        if named.iter().any(|name| must_stay(name, client)) {
+            return Err(HttpViolation::ConnectionOption);
+        }
+        // Whether trailers are accepted is written for the next hop, RFC 9113 §8.2.2.
+        named.retain(|name| *name != TE);
+        self.head.headers.remove_all(named);
         Ok(())
     }
 }
@@ -143,7 +149,7 @@ fn keeps_upgrade(
     options: ConnectionOptions,
     head: &mut ReceivedHead,
 ) -> bool {
-    let has_body = parsed.framing() != BodyFraming::None;
+    let has_body = !matches!(parsed.framing(), BodyFraming::None | BodyFraming::Length(0));
     let is_upgrade = parsed.version() == HttpVersion::Http11
         && options.has_upgrade()
         && upgrade_header::is_to_websocket(head, has_body);
@@ -168,12 +174,12 @@ fn length(fields: &ReceivedFields) -> Option<u64> {
     is_alone.then(|| digits.parse().ok()).flatten()
 }
 
-/// Returns whether a request without this field would mean something else to the origin.
-fn must_stay(name: &HeaderName) -> bool {
+/// Returns whether a request without this field would come from another client, or mean something else to the origin.
+fn must_stay(name: &HeaderName, client: &ClientRules) -> bool {
     matches!(
         name.as_str(),
         "host" | "x-forwarded-for" | "x-forwarded-host" | "x-forwarded-proto"
-    )
+    ) || name == client.client_ip_header.field_name()
 }
 
 #[cfg(test)]
