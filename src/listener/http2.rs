@@ -323,7 +323,7 @@ fn options(rules: &ServerRules) -> Builder {
         .initial_window_size(bounds::CLIENT_STREAM_WINDOW)
         .initial_connection_window_size(bounds::CLIENT_CONNECTION_WINDOW)
         .max_send_buffer_size(bounds::CLIENT_SEND_BUFFER)
-        .max_concurrent_reset_streams(bounds::CLIENT_RESET_STREAMS)
+        .max_concurrent_reset_streams(bounds::ENDED_STREAMS)
         .max_pending_accept_reset_streams(bounds::CLIENT_RESET_STREAMS)
         .max_local_error_reset_streams(Some(bounds::CLIENT_BROKEN_STREAMS));
     options

@@ -11,6 +11,39 @@ use crate::harness::frames::{
 use crate::harness::{Gateway, Setup};
 use crate::smuggling::recorder::Recorder;
 
+#[tokio::test]
+async fn uploads_that_are_answered_early_end_no_connection() {
+    // Goal: uploads that nobody reads leave the other streams of their connection alone, RFC 9113 §5.1. Method: 400 bodies that are written
+    // whole with their head, as a client does that has not yet read the answer, beside a request that takes as long.
+    let origin = EchoOrigin::start().await;
+    let rules = "[[route]]\npath = \"/upload\"\nrespond = { status = 404 }\n\
+        [[route]]\npath = \"/*\"\norigin = \"app\"\n";
+    let gateway = Setup::new()
+        .servers("app", &[origin.address])
+        .origin_line("protocol = \"h2c\"")
+        .rules(rules)
+        .start()
+        .await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let begun = frame(HEADERS, END_HEADERS, 1, &head(b"POST", b"/", &[]));
+    frames.write(&begun).await;
+    for stream in (3..803).step_by(2) {
+        let mut upload = frame(
+            HEADERS,
+            END_HEADERS,
+            stream,
+            &head(b"POST", b"/upload", &[]),
+        );
+        for flags in [0, 0, 0, END_STREAM] {
+            upload.extend(frame(DATA, flags, stream, &[b'x'; 16_000]));
+        }
+        frames.write(&upload).await;
+        assert_eq!(frames.fate(stream).await, Fate::Answered(404), "{stream}");
+    }
+    frames.write(&frame(DATA, END_STREAM, 1, b"")).await;
+    assert_eq!(frames.fate(1).await, Fate::Answered(200));
+}
+
 /// One upload: its name, the fields of its head, the frames behind it, and the body that they make.
 struct Upload {
     name: &'static str,
