@@ -200,23 +200,20 @@ impl Intake {
                 NextHead::Idle => return Some(RequestsEnd::Idle),
                 NextHead::End => return Some(RequestsEnd::Ended),
             };
-            let head = connection.split_head(head_bytes);
-            let decided = match facts.protocol {
-                // Calls are streams of HTTP/2.
-                ListenerProtocol::RateLimitService => None,
-                ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
-                    (self.gateway).decide_request(&connection.head, head, facts)
-                }
-            };
-            let Some(decided) = decided else {
-                let violation = match facts.protocol {
-                    ListenerProtocol::RateLimitService => HttpViolation::NotGrpc,
-                    ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
-                        HttpViolation::Other
-                    }
-                };
+            let reject = |violation| {
                 let problem = GatewayProblem::BadRequest(violation);
-                return Some(RequestsEnd::Problem(problem));
+                Some(RequestsEnd::Problem(problem))
+            };
+            if facts.protocol == ListenerProtocol::RateLimitService {
+                // Calls are streams of HTTP/2.
+                return reject(HttpViolation::NotGrpc);
+            }
+            let head = connection.split_head(head_bytes);
+            let decided = (self.gateway).decide_request(&connection.head, head, facts);
+            let Some(decided) = decided else {
+                // What follows the head says nothing of it.
+                connection.read.clear();
+                return reject(HttpViolation::Other);
             };
             connection.begin_body(decided.server_rules());
             let state = if decided.is_answered_at_once(&connection.read) {

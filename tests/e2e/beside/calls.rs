@@ -290,3 +290,21 @@ allow  = ["good"]
         assert_eq!((first, second.overall_code), codes, "{entry:?}");
     }
 }
+
+#[tokio::test]
+async fn a_request_of_http1_is_rejected_and_logged_as_itself() {
+    // Goal: what is no call is logged with its own words, and HEAD gets no body. Method: HEAD with the beginning of another request behind
+    // it.
+    let gateway = gateway_with(EDGE).await;
+    let mut raw = gateway.raw().await;
+    raw.write("HEAD /asked HTTP/1.1\r\nHost: a\r\n\r\nDELETE /behind HTTP/1.1\r\n")
+        .await;
+    let answer = String::from_utf8(raw.read_to_end().await).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    let line = gateway.access_line().await;
+    assert_eq!(
+        (&line["method"], &line["target"]),
+        (&"HEAD".into(), &"/asked".into())
+    );
+}
