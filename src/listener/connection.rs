@@ -18,6 +18,7 @@ use sluicegate_http1::{
     BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, first_words,
     leading_line_end,
 };
+use sluicegate_limiter::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
@@ -66,6 +67,15 @@ impl Wait {
     }
 }
 
+/// The beginning of the first head of a connection, which was looked at for its protocol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BegunHead {
+    /// The time at which it began.
+    pub(super) since: Timestamp,
+    /// The bytes that the stream does not have any more.
+    pub(super) bytes: &'static [u8],
+}
+
 /// One HTTP/1 connection between two requests.
 pub(super) struct Http1Connection {
     pub(super) stream: Box<GuardedStream>,
@@ -75,18 +85,21 @@ pub(super) struct Http1Connection {
     pub(super) head: RequestHead,
     /// Answers that are not sent yet, since further requests were received with those that they answer.
     answers: Option<WriteBuffer>,
+    /// The time at which its first head began, where that was looked at before.
+    began: Option<Timestamp>,
     vigil: ReusableTimeout,
     account: ClientAccount,
 }
 
 impl Http1Connection {
-    /// Returns a connection of this client from which nothing has been read.
-    pub(super) fn new(stream: Stream, account: ClientAccount) -> Self {
+    /// Returns a connection of this client from which nothing has been read, but for the beginning of a head.
+    pub(super) fn new(stream: Stream, begun: Option<BegunHead>, account: ClientAccount) -> Self {
         Self {
             stream: GuardedStream::new(stream),
-            read: BytesMut::new(),
+            read: begun.map_or_else(BytesMut::new, |begun| begun.bytes.into()),
             head: RequestHead::new(),
             answers: None,
+            began: begun.map(|begun| begun.since),
             vigil: ReusableTimeout::default(),
             account,
         }
@@ -100,7 +113,7 @@ impl Http1Connection {
         received: &Arc<ClientBytes>,
     ) -> NextHead {
         let limits = head_limits(rules);
-        let mut began = None;
+        let mut began = self.began.take();
         let mut held = None;
         self.stream.begin(read_pace(rules));
         loop {

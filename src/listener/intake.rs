@@ -6,14 +6,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::apps::ServerApp;
 use pingora::prelude::timeout;
 use pingora::protocols::{ALPN, Stream};
 use pingora::server::ShutdownWatch;
+use sluicegate_base::clock;
 
-use super::connection::{Http1Connection, NextHead};
+use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::{ClientAccount, ClientConnectionPermit};
 use crate::config::rules::{Http2, ListenerProtocol};
@@ -29,10 +31,19 @@ const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// A connection whose protocol is known.
 struct AcceptedConnection<'a> {
     stream: Stream,
-    speaks_http2: bool,
+    first_bytes: FirstBytes,
     protocol: ListenerProtocol,
     permit: ClientConnectionPermit<'a>,
     account: ClientAccount,
+}
+
+/// The protocol of a connection.
+#[derive(Clone, Copy, Debug)]
+enum FirstBytes {
+    /// HTTP/1, with what was seen of its first head.
+    Http1(Option<BegunHead>),
+    /// HTTP/2: its preface, or its name in the TLS handshake.
+    Http2,
 }
 
 /// The application of one of the gateway's listeners.
@@ -58,18 +69,38 @@ impl Intake {
         snapshot.listeners.get(&self.address).cloned()
     }
 
-    /// Returns whether the connection starts with HTTP/2's preface; `None` when it broke.
-    async fn speaks_http2(stream: &mut Stream) -> Option<bool> {
-        // A peek waits for all bytes that it asks for, so it asks for one more only where those before could begin a preface:
-        // most methods differ in the first.
+    /// Finds the protocol of a connection in clear text; `None` when it broke. The client may take `patience` for its first byte, and
+    /// `head_patience` from there to the end of HTTP/2's preface.
+    async fn first_bytes(
+        stream: &mut Stream,
+        patience: Duration,
+        head_patience: Duration,
+    ) -> Option<FirstBytes> {
         let mut begin = [0; HTTP2_PREFACE.len()];
-        for end in 1..=HTTP2_PREFACE.len() {
-            let begin = &mut begin[..end];
-            if !stream.try_peek(begin).await.ok()? || !HTTP2_PREFACE.starts_with(begin) {
-                return Some(false);
-            }
+        let peeked = timeout(patience, stream.try_peek(&mut begin[..1])).await;
+        if !peeked.ok()?.ok()? || begin[0] != HTTP2_PREFACE[0] {
+            return Some(FirstBytes::Http1(None));
         }
-        Some(true)
+        let since = clock::now();
+        let mut seen = 1;
+        let read_preface = async {
+            // A peek waits for all bytes that it asks for, so it asks for one more only where those before could begin a preface.
+            for end in 2..=HTTP2_PREFACE.len() {
+                let begin = &mut begin[..end];
+                if !stream.try_peek(begin).await.ok()? || !HTTP2_PREFACE.starts_with(begin) {
+                    return Some(false);
+                }
+                seen = end;
+            }
+            Some(true)
+        };
+        let begun = |bytes| Some(FirstBytes::Http1(Some(BegunHead { since, bytes })));
+        match timeout(head_patience, read_preface).await {
+            Ok(speaks_http2) if speaks_http2? => Some(FirstBytes::Http2),
+            Ok(_) => begun(&[]),
+            // A head that stops in what could be a preface is answered as one of HTTP/1. The peek that was given up has its bytes.
+            Err(_) => begun(&HTTP2_PREFACE[..seen]),
+        }
     }
 
     /// Serves a connection to its end; `None` where it ends before its first request.
@@ -80,12 +111,14 @@ impl Intake {
         let _permit = accepted.permit;
         let stream = accepted.stream;
         let facts = super::facts(&*stream, accepted.protocol, accepted.account);
-        if accepted.speaks_http2 {
-            let served = http2::serve(&self.shared, self.address, stream, facts, &shutdown);
-            Box::pin(served).await;
-            return None;
+        match accepted.first_bytes {
+            FirstBytes::Http2 => {
+                let served = http2::serve(&self.shared, self.address, stream, facts, &shutdown);
+                Box::pin(served).await;
+                None
+            }
+            FirstBytes::Http1(begun) => self.serve_http1(stream, begun, facts, &shutdown).await,
         }
-        self.serve_http1(stream, facts, &shutdown).await
     }
 
     /// Takes a connection through the protocols below HTTP; `None` where it ends before its first request.
@@ -98,6 +131,7 @@ impl Intake {
             .enter(&snapshot.rules.server.defence)
             .ok()?;
         let patience = snapshot.rules.server.client_read_timeout;
+        let head_patience = snapshot.rules.server.defence.client_header_timeout;
         let metrics = &self.shared.recorder.metrics;
         let announced = &listener.rules.proxy_protocol;
         let notices = &self.shared.recorder.notices;
@@ -118,7 +152,7 @@ impl Intake {
         let account = self.shared.accounts.find(address, &rules.client);
         permit.belongs_to(&account, &rules.server.defence).ok()?;
         drop(snapshot);
-        let speaks_http2 = if let Some(termination) = &listener.tls {
+        let first_bytes = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
             let shaken = tls::shake_hands(stream, termination, installed, counts, patience);
             // Boxed: a connection in clear text should not pay for the size of a handshake.
@@ -130,16 +164,18 @@ impl Intake {
                     }
                 })
                 .ok()??;
-            stream.selected_alpn_proto() == Some(ALPN::H2)
+            match stream.selected_alpn_proto() {
+                Some(ALPN::H2) => FirstBytes::Http2,
+                _ => FirstBytes::Http1(None),
+            }
+        } else if listener.rules.http2() == Http2::Accepted {
+            Self::first_bytes(&mut stream, patience, head_patience).await?
         } else {
-            listener.rules.http2() == Http2::Accepted
-                && timeout(patience, Self::speaks_http2(&mut stream))
-                    .await
-                    .ok()??
+            FirstBytes::Http1(None)
         };
         Some(AcceptedConnection {
             stream,
-            speaks_http2,
+            first_bytes,
             protocol: listener.rules.protocol,
             permit,
             account,
@@ -150,10 +186,11 @@ impl Intake {
     async fn serve_http1(
         &self,
         stream: Stream,
+        begun: Option<BegunHead>,
         facts: ConnectionFacts,
         shutdown: &ShutdownWatch,
     ) -> Option<()> {
-        let mut connection = Http1Connection::new(stream, facts.account.clone());
+        let mut connection = Http1Connection::new(stream, begun, facts.account.clone());
         loop {
             // Boxed, so that an idle connection does not hold the room for a request. Requests in close succession use the same room.
             let served = Box::pin(self.serve_requests(&mut connection, &facts, shutdown)).await?;

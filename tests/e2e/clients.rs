@@ -83,6 +83,36 @@ async fn a_silent_connection_is_closed_at_its_timeout() {
 }
 
 #[tokio::test]
+async fn a_head_that_begins_like_http2_has_the_time_of_a_head() {
+    // Goal: `client_header_timeout` holds for each first byte. Method: beginnings of HTTP/2's preface and of other methods, then nothing;
+    // each is answered with 408 long before the timeout for bodies.
+    let gateway = Gateway::start(&format!(
+        "[server]\nclient_header_timeout = \"1s\"\nclient_read_timeout = \"1m\"\n{RESPOND}"
+    ))
+    .await;
+    let started = Instant::now();
+    let mut connections = Vec::new();
+    for begin in ["G", "P", "PO", "PRI * HT"] {
+        let mut raw = gateway.raw().await;
+        raw.write(begin).await;
+        connections.push((begin, raw));
+    }
+    for (begin, raw) in &mut connections {
+        assert_eq!(raw.read_response().await.status, 408, "{begin:?}");
+    }
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    let lines = gateway.access_lines(connections.len()).await;
+    assert!(lines.iter().all(|line| line["status"] == 408), "{lines:?}");
+    // The rest of a head is read behind the beginning that was looked at.
+    let mut raw = gateway.raw().await;
+    for piece in ["P", "R", "IMES / HTTP/1.1\r\nHost: a\r\n\r\n"] {
+        raw.write(piece).await;
+    }
+    assert_eq!(raw.read_response().await.status, 200);
+}
+
+#[tokio::test]
 async fn a_head_that_drips_is_cut_off() {
     // Goal: slowloris. Method: a field every 100 ms must not hold the connection forever.
     let gateway = Gateway::start(&format!(
