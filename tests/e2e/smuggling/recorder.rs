@@ -15,6 +15,8 @@ pub struct Record {
     pub requests: Vec<Clear>,
     /// What it could not read without doubt, with the bytes.
     pub unclear: Vec<String>,
+    /// All bytes, by connection.
+    pub connections: Vec<Vec<u8>>,
 }
 
 /// The origin, for as long as the test's runtime lives.
@@ -46,6 +48,11 @@ impl Recorder {
 
 async fn converse(mut stream: TcpStream, record: Arc<Mutex<Record>>) {
     let mut read = Vec::new();
+    let connection = {
+        let connections = &mut record.lock().unwrap().connections;
+        connections.push(Vec::new());
+        connections.len() - 1
+    };
     loop {
         match request(&read) {
             Reading::Request(clear, used) => {
@@ -65,10 +72,14 @@ async fn converse(mut stream: TcpStream, record: Arc<Mutex<Record>>) {
                     .push(format!("{why}: {text:?}"));
                 return;
             }
-            Reading::Partial => match stream.read_buf(&mut read).await {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {}
-            },
+            Reading::Partial => {
+                let before = read.len();
+                match stream.read_buf(&mut read).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+                record.lock().unwrap().connections[connection].extend_from_slice(&read[before..]);
+            }
         }
     }
 }
