@@ -74,7 +74,8 @@ fn cut_off(process: &GatewayProcess) {
     }
 }
 
-/// Cuts off what is in flight, writes the buffered lines, sends the last spans to the collector, and removes the directories that end with the process.
+/// Cuts off what is in flight, writes the buffered lines, sends the last spans to the collector, and removes the directories that end with
+/// the process.
 pub(super) fn save_log(process: &GatewayProcess) {
     cut_off(process);
     process.lifecycle.clean_up();

@@ -58,7 +58,8 @@ async fn send(variant: Variant, to: std::net::SocketAddr) -> Answered {
 async fn no_origin_gets_an_ambiguous_request() {
     // Goal: request smuggling, C-L against T-E and all the rest. Method: some 1,700 variants against an origin that keeps bytes. A strict
     // parser reads what the client sent; the origin must hear nothing else, in that order, and nothing that the parser would argue
-    // about. llhttp and hyper must read the same in what the origin got. What is clear must be served, so that refusing everything is no solution; what is not is answered with an error, or not at
+    // about. llhttp and hyper must read the same in what the origin got.
+    // What is clear must be served, so that refusing everything is no solution; what is not is answered with an error, or not at
     // all, and the connection closed. No request arrives without a line in the access log.
     let recorder = Recorder::start().await;
     let waits = "[server]\nclient_header_timeout = \"1s\"\nclient_read_timeout = \"1s\"\nkeepalive_timeout = \"1s\"";

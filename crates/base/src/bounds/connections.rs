@@ -139,8 +139,8 @@ pub const CLIENT_SEND_BUFFER: usize = 16 * 1024;
 /// Streams of one connection that the client reset before they were accepted; with more of them the connection ends.
 pub const CLIENT_RESET_STREAMS: usize = 32;
 
-/// Streams of one connection that the gateway reset within a second, and of which it ignores what is still under way, RFC 9113 §5.1: uploads
-/// that are rejected. Each takes less than a kilobyte. Of a further one the rest of its body counts as
+/// Streams of one connection that the gateway reset within a second, and of which it ignores what is still under way, RFC 9113 §5.1:
+/// uploads that are rejected. Each takes less than a kilobyte. Of a further one the rest of its body counts as
 /// [broken](CLIENT_BROKEN_STREAMS).
 pub const ENDED_STREAMS: usize = 1024;
 
