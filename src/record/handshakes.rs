@@ -22,7 +22,7 @@ pub enum HandshakeFailure {
     /// It took too long.
     TimedOut,
     /// The maximum of handshakes was in progress.
-    Crowded,
+    LimitReached,
     /// The client closed the connection.
     Gone,
     /// The client sent no TLS, or messages out of order.
@@ -57,7 +57,7 @@ impl HandshakeFailure {
     /// Every reason, in the order of the counters.
     pub const ALL: [Self; 9] = [
         Self::TimedOut,
-        Self::Crowded,
+        Self::LimitReached,
         Self::Gone,
         Self::NotTls,
         Self::NothingInCommon,
@@ -72,7 +72,7 @@ impl HandshakeFailure {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TimedOut => "timed_out",
-            Self::Crowded => "limit_reached",
+            Self::LimitReached => "limit_reached",
             Self::Gone => "client_closed",
             Self::NotTls => "not_tls",
             Self::NothingInCommon => "no_common_parameters",
@@ -90,7 +90,7 @@ impl HandshakeFailure {
     pub fn complaint(self) -> Option<&'static str> {
         match self {
             Self::TimedOut | Self::Gone => None,
-            Self::Crowded => Some("as many as may be are under way"),
+            Self::LimitReached => Some("as many as may be are under way"),
             Self::NotTls => Some("what it sent is not TLS"),
             Self::NothingInCommon => Some("no version, cipher suite or protocol in common"),
             Self::UnknownName => Some("no certificate for the name that it asks for"),

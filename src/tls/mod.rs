@@ -51,7 +51,7 @@ pub(crate) async fn shake_hands(
         let ended = timeout(patience.min(bounds::HANDSHAKE_TIME), shake).await;
         ended.unwrap_or(Err(HandshakeFailure::TimedOut))
     } else {
-        Err(HandshakeFailure::Crowded)
+        Err(HandshakeFailure::LimitReached)
     };
     ended.inspect_err(|failure| handshakes.failed(*failure))
 }
