@@ -21,7 +21,7 @@ pub(crate) struct ReusableTimeout {
 
 impl ReusableTimeout {
     /// Returns the output of `read`; `None` when it takes longer than `patience`.
-    pub(crate) async fn over<F: Future>(
+    pub(crate) async fn wait<F: Future>(
         &mut self,
         mut read: Pin<&mut F>,
         patience: Duration,
@@ -85,11 +85,11 @@ mod tests {
                 let patience = Duration::from_millis(milliseconds);
                 let begun = Instant::now();
                 let never = std::pin::pin!(std::future::pending::<()>());
-                assert_eq!(reusable.over(never, patience).await, None);
+                assert_eq!(reusable.wait(never, patience).await, None);
                 assert!(begun.elapsed() >= patience);
                 // A wait that another one follows in the same task, and that ends before its timeout.
                 let yielding = std::pin::pin!(tokio::task::yield_now());
-                assert_eq!(reusable.over(yielding, patience).await, Some(()));
+                assert_eq!(reusable.wait(yielding, patience).await, Some(()));
                 reusable
             };
             reusable = tokio::spawn(waiting).await.unwrap();

@@ -87,7 +87,7 @@ pub(super) struct Http1Connection {
     answers: Option<WriteBuffer>,
     /// The time at which its first head began, where that was looked at before.
     began: Option<Timestamp>,
-    vigil: ReusableTimeout,
+    timeout: ReusableTimeout,
     account: ClientAccount,
 }
 
@@ -100,7 +100,7 @@ impl Http1Connection {
             head: RequestHead::new(),
             answers: None,
             began: begun.map(|begun| begun.since),
-            vigil: ReusableTimeout::default(),
+            timeout: ReusableTimeout::default(),
             account,
         }
     }
@@ -221,7 +221,7 @@ impl Http1Connection {
         // A body that was sent along comes with its head.
         let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
         let read = pin!(read);
-        let read = self.vigil.over(read, patience).await;
+        let read = self.timeout.wait(read, patience).await;
         read.map_or(Wait::Over, Wait::of)
     }
 
@@ -372,7 +372,7 @@ impl RequestClient for Http1Connection {
         let read = read_through(&mut *self.stream, &mut self.read, bounds::BODY_READ);
         let mut read = pin!(read);
         match patience {
-            Some(patience) => self.vigil.over(read, patience).await,
+            Some(patience) => self.timeout.wait(read, patience).await,
             None => Some(read.as_mut().await),
         }
     }

@@ -257,7 +257,7 @@ impl OriginChannel {
         let mut timeout = std::mem::take(&mut self.timeout);
         let event = {
             let event = pin!(poll_fn(|context| self.poll_next(context)));
-            timeout.over(event, wait.most).await
+            timeout.wait(event, wait.most).await
         };
         self.timeout = timeout;
         event.unwrap_or_else(|| Err(OriginFailure::Timeout(wait.timeout).into()))

@@ -282,7 +282,7 @@ fn wait_with(idle: &mut IdleConnection) -> Arc<Task> {
     let task = Arc::new(Task);
     let waker = Waker::from(Arc::clone(&task));
     let never = pin!(std::future::pending::<()>());
-    let waiting = pin!(idle.timeout.over(never, 10 * SWEEP_INTERVAL));
+    let waiting = pin!(idle.timeout.wait(never, 10 * SWEEP_INTERVAL));
     assert!(waiting.poll(&mut Context::from_waker(&waker)).is_pending());
     task
 }
