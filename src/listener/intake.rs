@@ -140,8 +140,8 @@ impl Intake {
         let read = Box::pin(read).await;
         stream = read
             .inspect_err(|why| {
-                if let Some(said) = why.complaint() {
-                    notices.tell(peer, &said);
+                if let Some(text) = why.log_text() {
+                    notices.tell(peer, &text);
                 }
             })
             .ok()?;
@@ -159,8 +159,8 @@ impl Intake {
             let shaken = Box::pin(shaken).await;
             stream = shaken
                 .inspect_err(|why| {
-                    if let Some(said) = why.complaint() {
-                        notices.tell(peer, &format_args!("its TLS handshake failed: {said}"));
+                    if let Some(text) = why.log_text() {
+                        notices.tell(peer, &format_args!("its TLS handshake failed: {text}"));
                     }
                 })
                 .ok()??;

@@ -87,7 +87,7 @@ impl HandshakeFailure {
 impl HandshakeFailure {
     /// Returns the text for the process log; `None` where the connection only ended.
     #[must_use]
-    pub fn complaint(self) -> Option<&'static str> {
+    pub fn log_text(self) -> Option<&'static str> {
         match self {
             Self::TimedOut | Self::Gone => None,
             Self::LimitReached => Some("as many as may be are under way"),

@@ -49,7 +49,7 @@ impl ProxyHeaderResult {
 impl ProxyHeaderResult {
     /// Returns the text for the process log; `None` where the connection only ended.
     #[must_use]
-    pub fn complaint(self) -> Option<&'static str> {
+    pub fn log_text(self) -> Option<&'static str> {
         match self {
             Self::Read | Self::TimedOut | Self::Gone => None,
             Self::Stranger => {
