@@ -160,8 +160,9 @@ impl Http1Connection {
     /// came.
     pub(super) async fn await_request(&mut self, keepalive_timeout: Duration) -> bool {
         if self.read.is_empty() {
-            // An idle connection holds no memory for bytes.
+            // An idle connection holds no memory for bytes, and none for the places of fields.
             self.read = BytesMut::new();
+            self.head = RequestHead::new();
         }
         let left = keepalive_timeout.saturating_sub(IDLE_AFTER);
         matches!(self.read_more(left).await, Wait::Read)
