@@ -33,7 +33,7 @@ edge_files origin.conf nginx.conf sluicegate.toml haproxy.cfg
 start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/sluicegate.toml"
 sluicegate_pid=$started
-start bare $proxy_core "$bare_port" "$release/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
+start bare $proxy_core "$bare_port" "$release/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
 bare_pid=$started
 start nginx $proxy_core "$nginx_port" nginx -p "$dir" -e "$dir/nginx-error.log" -c "$dir/nginx.conf"
 nginx_pid=$started buffered_pid=$started http2_pid=$started

@@ -24,7 +24,7 @@ edge_files origin.conf keys.toml
 start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/keys.toml"
 sluicegate_pid=$started
-start bare $proxy_core "$bare_port" "$release/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
+start bare $proxy_core "$bare_port" "$release/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
 bare_pid=$started
 
 # One run: appends "round method route cpu_us rps p50_us p99_us" to the results.

@@ -22,9 +22,13 @@ if [ "${guided:-no}" = yes ]; then
 else
     echo "building the release profile (several minutes the first time)" >&2
     cargo build --release --locked --bin sluicegate >&2
-    # Apart: a build with an example has the features of [dev-dependencies], such as the test clock of tokio.
-    cargo build --release --locked --example "${example:-bare}" >&2
     release=${CARGO_TARGET_DIR:-target}/release
+    # Apart: a build with an example has the features of [dev-dependencies], such as the test clock of tokio.
+    if [ -n "${example:-}" ]; then
+        cargo build --release --locked --example "$example" >&2
+    else
+        cargo build --release --locked --manifest-path benches/bare/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}" >&2
+    fi
 fi
 
 . benches/start.sh

@@ -35,15 +35,14 @@ mkdir -p "$made"
 
 # With a target of its own name the flags are not for build scripts and macros, which would count too.
 build() { # DIRECTORY FLAGS
-    build_one "$1" "$2" --bin sluicegate
-    # Apart: a build with an example has the features of [dev-dependencies], such as the test clock of tokio.
-    [ "$bare" = no ] || build_one "$1" "$2" --example bare
+    build_one "$1" "$2" --features otlp --bin sluicegate
+    [ "$bare" = no ] || build_one "$1" "$2" --manifest-path benches/bare/Cargo.toml
 }
 
 build_one() { # DIRECTORY FLAGS TARGET...
     local directory=$1 flags=$2
     shift 2
-    RUSTFLAGS="${RUSTFLAGS:-} $flags" CARGO_TARGET_DIR="$made/$directory" cargo build --release --locked --features otlp --target "$host" "$@"
+    RUSTFLAGS="${RUSTFLAGS:-} $flags" CARGO_TARGET_DIR="$made/$directory" cargo build --release --locked --target "$host" "$@"
 }
 
 echo "==> the build that counts" >&2
@@ -53,7 +52,7 @@ build counting "-Cprofile-generate=$made/counts"
 # A profile belongs to what was counted, and to the training: while these stay, so does it, and nothing is built twice.
 counting=$made/counting/$host/release
 trained="$counting/sluicegate packaging/guided.sh packaging/guided/*"
-[ "$bare" = no ] || trained="$trained $counting/examples/bare"
+[ "$bare" = no ] || trained="$trained $counting/bare"
 # shellcheck disable=SC2086 # several words
 profile=$made/profile-$(cat $trained | sha256sum | cut -c1-16)
 
@@ -115,7 +114,7 @@ train() {
     replay combined
     replay sluicegate
     if [ "$bare" = yes ]; then
-        start bare any "$bare_port" "$counting/examples/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
+        start bare any "$bare_port" "$counting/bare" "127.0.0.1:$bare_port" "127.0.0.1:$origin_port"
         http1 8s "http://127.0.0.1:$bare_port/"
         end "$started"
     fi
@@ -132,5 +131,5 @@ fi
 echo "==> the build that is guided" >&2
 build using "-Cprofile-use=$profile"
 install -s "$made/using/$host/release/sluicegate" "$made/sluicegate"
-[ "$bare" = no ] || install -D -s "$made/using/$host/release/examples/bare" "$made/examples/bare"
+[ "$bare" = no ] || install -s "$made/using/$host/release/bare" "$made/bare"
 echo "==> $made/sluicegate" >&2

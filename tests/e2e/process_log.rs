@@ -131,7 +131,7 @@ async fn more_of_the_gateway_is_not_more_of_its_libraries() {
             .any(|module| module.starts_with("sluicegate")),
         "{modules:?}"
     );
-    for library in ["h2", "rustls", "pingora_proxy", "pingora_core::apps"] {
+    for library in ["h2", "rustls", "pingora_core::apps"] {
         assert!(
             !modules.iter().any(|module| module.starts_with(library)),
             "{modules:?}"
