@@ -4,6 +4,7 @@
 //! Heads of HTTP/1 are parsed by [`sluicegate_http1`] alone; a framing field is never copied, but written by what the parser decided.
 
 mod attempt_io;
+mod body_change;
 mod cached;
 mod client;
 mod exchange;

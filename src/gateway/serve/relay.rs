@@ -8,6 +8,7 @@ use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{AnsweredMethod, BodyFraming};
 
 use super::attempt_io::{AttemptEvent, facts, next_event, patience, take_from_client};
+use super::body_change::{BodyChange, answer_framing};
 use super::cached::{self, BodyTap, ClientPart};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
@@ -27,7 +28,6 @@ use crate::gateway::shape::{self, BodyEnd, Kind};
 use crate::gateway::{Gateway, answer, attempts, unread};
 use crate::name_case::ReceivedNames;
 use crate::origin::{OriginChannel, OriginEvent, OriginPatience, strip_hop_by_hop};
-use crate::response::compressor::BodyCompressor;
 use crate::thread_buffer::WriteBuffer;
 
 /// The decision over a connection to an origin after an attempt.
@@ -39,12 +39,6 @@ pub(super) enum AfterAttempt {
     Close,
     /// It carries no further request, and the request is sent again instead of passing the response on.
     Repeat,
-}
-
-/// The changes of a response's body on its way to the client.
-pub(super) struct BodyChange {
-    pub(super) compressor: Option<Box<BodyCompressor>>,
-    pub(super) page: Option<Box<ReplacementPage>>,
 }
 
 /// A response whose head was judged.
@@ -135,10 +129,9 @@ impl Gateway {
             _ => AnsweredMethod::Other,
         };
         let received = head.framing(method);
-        let names = if context.forwarded()?.pool.rules.header_case == HeaderCase::AsSent {
-            head.names(read)
-        } else {
-            ReceivedNames::default()
+        let names = match context.forwarded()?.pool.rules.header_case {
+            HeaderCase::AsSent => head.names(read),
+            HeaderCase::Lower => ReceivedNames::default(),
         };
         let mut fields = head.mapped_fields(read, mapped);
         let mapped = mapped.found(fields.len());
@@ -148,11 +141,8 @@ impl Gateway {
         strip_hop_by_hop(&mut fields);
         if self.sends_stored(status, (&fields, &names), exchange, context)? {
             origin.read.advance(head.bytes());
-            let mut body = ResponseBody::new(received, BodyFraming::None, None, None);
-            // What is here of the body; the connection of a longer one is closed.
-            let is_read = body.discard(&mut origin.read).is_ok();
-            let keeps = is_read && head.keeps_connection(options);
-            return Ok(JudgedResponse::Stored(after_response(origin, &body, keeps)));
+            let keeps = head.keeps_connection(options);
+            return Ok(JudgedResponse::Stored(drop_read(origin, received, keeps)));
         }
         let length = received.length();
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, context);
@@ -181,15 +171,7 @@ impl Gateway {
         if !writes_own {
             answer::add_own_fields(&mut parts.fields, context);
         }
-        let framing = match (&change.page, part.framing()) {
-            (Some(_), _) if exchange.head.method == Method::HEAD => BodyFraming::None,
-            (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
-            (None, Some(framing)) => framing,
-            (None, None) if change.compressor.is_some() && received.length().is_some() => {
-                exchange.client_framing(BodyFraming::Chunked)
-            }
-            (None, None) => exchange.client_framing(received),
-        };
+        let framing = answer_framing(&change, &part, received, exchange);
         let mut out = WriteBuffer::take();
         let with_length = passes_length(sent, framing);
         let write_others = |into: &mut Vec<u8>| {
@@ -368,6 +350,13 @@ async fn write_page<C: RequestClient>(
         exchange.body_bytes = page.body.len() as u64;
     }
     exchange.write(out, BodyEnd::Here).await
+}
+
+/// Drops what is here of a body with this framing; the connection of a longer one is closed.
+fn drop_read(origin: &mut OriginChannel, received: BodyFraming, keeps: bool) -> AfterAttempt {
+    let mut body = ResponseBody::new(received, BodyFraming::None, None, None);
+    let is_read = body.discard(&mut origin.read).is_ok();
+    after_response(origin, &body, keeps && is_read)
 }
 
 /// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored is read to its end,

@@ -3,10 +3,12 @@
 //! The body is shared with the cache and with other clients, so its unread bytes need no permit.
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{AGE, HeaderValue};
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::BodyFraming;
 
+use super::super::body_change::answer_framing;
 use super::super::client::RequestClient;
 use super::super::exchange::ClientExchange;
 use super::super::head_writer::{NO_OTHERS, ResponseParts};
@@ -61,16 +63,11 @@ impl Gateway {
             true => stored.head.header().get_reason_phrase(),
             false => status.canonical_reason(),
         };
-        let framing = match (&change.page, part.framing()) {
-            (Some(_), _) if exchange.head.method == http::Method::HEAD => BodyFraming::None,
-            (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
-            (None, Some(framing)) => framing,
-            (None, None) if status == http::StatusCode::NO_CONTENT => BodyFraming::None,
-            (None, None) if change.compressor.is_some() => {
-                exchange.client_framing(BodyFraming::Chunked)
-            }
-            (None, None) => BodyFraming::Length(stored.body.len() as u64),
+        let whole = match status {
+            StatusCode::NO_CONTENT => BodyFraming::None,
+            _ => BodyFraming::Length(stored.body.len() as u64),
         };
+        let framing = answer_framing(&change, &part, whole, exchange);
         let mut out = WriteBuffer::take();
         let head = ResponseParts {
             status,

@@ -1,0 +1,36 @@
+//! Decides how the body of a response changes on its way to the client, and the framing that follows from it.
+
+use http::Method;
+use sluicegate_http1::BodyFraming;
+
+use super::cached::ClientPart;
+use super::client::RequestClient;
+use super::exchange::ClientExchange;
+use crate::gateway::intercept::ReplacementPage;
+use crate::response::compressor::BodyCompressor;
+
+/// The changes of a response's body on its way to the client.
+pub(super) struct BodyChange {
+    pub(super) compressor: Option<Box<BodyCompressor>>,
+    pub(super) page: Option<Box<ReplacementPage>>,
+}
+
+/// Returns the framing of the answer that the client gets of a response, from the origin or stored, whose whole body has the framing
+/// `whole`.
+pub(super) fn answer_framing<C: RequestClient>(
+    change: &BodyChange,
+    part: &ClientPart,
+    whole: BodyFraming,
+    exchange: &mut ClientExchange<'_, C>,
+) -> BodyFraming {
+    match (&change.page, part.framing()) {
+        // RFC 9110 §9.3.2: an answer to HEAD has no body.
+        (Some(_), _) if exchange.head.method == Method::HEAD => BodyFraming::None,
+        (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
+        (None, Some(framing)) => framing,
+        (None, None) if change.compressor.is_some() => {
+            exchange.client_framing(BodyFraming::Chunked)
+        }
+        (None, None) => exchange.client_framing(whole),
+    }
+}
