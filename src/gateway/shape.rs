@@ -119,10 +119,10 @@ pub(super) fn page(
     }
 }
 
-/// Decides whether an answer of `status` is compressed, and changes its fields accordingly.
+/// Decides whether an answer of `status`, whose body has so many bytes if that is known, is compressed, and changes its fields accordingly.
 pub(super) fn begin_compression(
     fields: &mut HeaderMap,
-    status: StatusCode,
+    (status, length): (StatusCode, Option<u64>),
     request: &ReceivedHead,
     context: &Context,
 ) -> Option<BodyCompressor> {
@@ -132,7 +132,7 @@ pub(super) fn begin_compression(
         version: request.version,
         headers: &request.headers,
     };
-    let plan = encoding::plan(rules, &asked, status, fields);
+    let plan = encoding::plan(rules, &asked, (status, length), fields);
     if plan == EncodingPlan::LeaveAlone {
         return None;
     }

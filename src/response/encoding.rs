@@ -41,15 +41,17 @@ pub struct EncodingRequest<'a> {
     pub headers: &'a ReceivedFields,
 }
 
-/// Decides about an answer.
+/// Decides about an answer with this status and these fields, whose body has so many bytes, if that is known.
 #[must_use]
 pub fn plan(
     rules: &CompressRules,
     asked: &EncodingRequest<'_>,
-    status: StatusCode,
+    (status, length): (StatusCode, Option<u64>),
     headers: &HeaderMap,
 ) -> EncodingPlan {
-    if rules.encodings.is_empty() || !is_compressible(rules, status, headers) {
+    // The coding of no bytes has some.
+    let is_short = length.is_some_and(|length| length < rules.min_bytes.max(1));
+    if rules.encodings.is_empty() || is_short || !is_compressible(rules, status, headers) {
         return EncodingPlan::LeaveAlone;
     }
     // HTTP/1.0 has no chunks, and a body of unknown length would cost its connection.
@@ -76,13 +78,9 @@ fn is_compressible(rules: &CompressRules, status: StatusCode, headers: &HeaderMa
         .get_all(CONTENT_ENCODING)
         .iter()
         .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
-    let length = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     !bodiless
         && !is_part
         && !is_encoded
-        && length.is_none_or(|length| length >= rules.min_bytes)
         && is_of_type(rules, headers)
         && !has_token(values(headers, &CACHE_CONTROL), "no-transform")
 }
@@ -260,7 +258,7 @@ mod tests {
 
     fn planned(
         method: &Method,
-        status: u16,
+        (status, length): (u16, Option<u64>),
         fields: &[(HeaderName, &'static str)],
     ) -> EncodingPlan {
         let headers = of(&[(ACCEPT_ENCODING, "gzip")]).into();
@@ -270,32 +268,35 @@ mod tests {
             headers: &headers,
         };
         let status = StatusCode::from_u16(status).expect("a status");
-        plan(&rules(), &asked, status, &of(fields))
+        plan(&rules(), &asked, (status, length), &of(fields))
     }
 
     /// Goal: only responses that gain by it are compressed. Method: one that is, and one difference at a time.
     #[test]
     fn what_is_encoded_short_or_a_part_is_left_alone() {
         let html = (CONTENT_TYPE, "Text/HTML; charset=utf-8");
-        let get = |status, fields: &[_]| planned(&Method::GET, status, fields);
+        let get = |status, fields: &[_]| planned(&Method::GET, (status, None), fields);
         assert_eq!(
             get(200, std::slice::from_ref(&html)),
             EncodingPlan::Compress(ContentCoding::Gzip)
         );
-        assert_eq!(
-            get(404, &[html.clone(), (CONTENT_LENGTH, "1024")]),
-            EncodingPlan::Compress(ContentCoding::Gzip)
-        );
+        for (length, expected) in [
+            (1024, EncodingPlan::Compress(ContentCoding::Gzip)),
+            (1023, EncodingPlan::LeaveAlone),
+        ] {
+            let of = std::slice::from_ref(&html);
+            let plan = planned(&Method::GET, (404, Some(length)), of);
+            assert_eq!(plan, expected, "{length}");
+        }
         assert_eq!(
             get(200, &[html.clone(), (CONTENT_ENCODING, "identity")]),
             EncodingPlan::Compress(ContentCoding::Gzip)
         );
         assert_eq!(
-            planned(&Method::HEAD, 200, std::slice::from_ref(&html)),
+            planned(&Method::HEAD, (200, None), std::slice::from_ref(&html)),
             EncodingPlan::Vary
         );
         for (status, field) in [
-            (200, (CONTENT_LENGTH, "1023")),
             (200, (CONTENT_ENCODING, "br")),
             (200, (CONTENT_ENCODING, "unknown")),
             (200, (CACHE_CONTROL, "public, No-Transform")),
@@ -316,6 +317,26 @@ mod tests {
             EncodingPlan::LeaveAlone
         );
         assert_eq!(get(200, &[]), EncodingPlan::LeaveAlone);
+    }
+
+    /// Goal: a body without bytes has no coding, whatever the shortest body that is compressed. Method: lengths of none and of one byte
+    /// where every body is compressed.
+    #[test]
+    fn nothing_is_never_compressed() {
+        let rules = CompressRules {
+            min_bytes: 0,
+            ..rules()
+        };
+        let headers = of(&[(ACCEPT_ENCODING, "gzip")]).into();
+        let asked = EncodingRequest {
+            method: &Method::GET,
+            version: http::Version::HTTP_11,
+            headers: &headers,
+        };
+        let html = of(&[(CONTENT_TYPE, "text/html")]);
+        let planned = |length| plan(&rules, &asked, (StatusCode::OK, Some(length)), &html);
+        assert_eq!(planned(0), EncodingPlan::LeaveAlone);
+        assert_eq!(planned(1), EncodingPlan::Compress(ContentCoding::Gzip));
     }
 
     /// Goal: fields about bytes stay correct. Method: a strong validator, a weak one, and a Vary that has the field already.

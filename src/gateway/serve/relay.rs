@@ -13,8 +13,8 @@ use super::cached::{self, BodyTap, ClientPart};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{ResponseParts, passes_length};
-use super::response_body::{JOINED_PIECE, ResponseBody, TakenPiece};
-use super::response_head::FinalHead;
+use super::response_body::{ContentWriter, JOINED_PIECE, ResponseBody, TakenPiece};
+use super::response_head::{FinalHead, stated_length};
 use super::response_split::MappedFields;
 use super::tunnel;
 use crate::cache::freshness::BodyState;
@@ -142,7 +142,7 @@ impl Gateway {
         if self.sends_stored(status, (&fields, &names), exchange, context)? {
             origin.read.advance(head.bytes());
             let keeps = head.keeps_connection(options);
-            return Ok(JudgedResponse::Stored(drop_read(origin, received, keeps)));
+            return Ok(JudgedResponse::Stored(drop_read(origin, received, keeps)?));
         }
         let length = received.length();
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, context);
@@ -167,7 +167,9 @@ impl Gateway {
         if sent != status {
             parts.reason = sent.canonical_reason().unwrap_or_default().as_bytes();
         }
-        let change = self.shape_response((sent, head_end), &mut parts.fields, exchange, context)?;
+        let length = stated_length(received, &parts.fields);
+        let shaped = (sent, head_end, length);
+        let change = self.shape_response(shaped, &mut parts.fields, exchange, context)?;
         if !writes_own {
             answer::add_own_fields(&mut parts.fields, context);
         }
@@ -189,10 +191,12 @@ impl Gateway {
         }
         let received = head.received_framing(received);
         let compressor = (change.compressor).filter(|_| part.framing().is_none());
+        let encoder = ContentWriter::new(framing, compressor);
         let tap = BodyTap::new(fill, part, costs);
+        let body = ResponseBody::begin(received, encoder, tap, &mut out)?;
         Ok(JudgedResponse::Passed(PassedResponse {
             out,
-            body: ResponseBody::new(received, framing, compressor, tap),
+            body,
             page: change.page,
             keeps: received != BodyFraming::UntilClose && head.keeps_connection(options),
         }))
@@ -244,10 +248,10 @@ impl Gateway {
         Ok(())
     }
 
-    /// Makes of the fields of a response, of the origin or stored, those for the client.
+    /// Makes of the fields of a response, of the origin or stored, those for the client. Its body has so many bytes, if that is known.
     pub(super) fn shape_response<C: RequestClient>(
         &self,
-        (status, head_end): (StatusCode, BodyEnd),
+        (status, head_end, length): (StatusCode, BodyEnd, Option<u64>),
         fields: &mut HeaderMap,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
@@ -270,7 +274,10 @@ impl Gateway {
         shape::edit_answer(fields, kind, request, context);
         let compressor = match page {
             Some(_) => None,
-            None => shape::begin_compression(fields, status, request, context).map(Box::new),
+            None => {
+                let answer = (status, length);
+                shape::begin_compression(fields, answer, request, context).map(Box::new)
+            }
         };
         attempts::give_cookie(fields, facts(exchange), context)?;
         Ok(BodyChange { compressor, page })
@@ -353,10 +360,15 @@ async fn write_page<C: RequestClient>(
 }
 
 /// Drops what is here of a body with this framing; the connection of a longer one is closed.
-fn drop_read(origin: &mut OriginChannel, received: BodyFraming, keeps: bool) -> AfterAttempt {
-    let mut body = ResponseBody::new(received, BodyFraming::None, None, None);
+fn drop_read(
+    origin: &mut OriginChannel,
+    received: BodyFraming,
+    keeps: bool,
+) -> Result<AfterAttempt> {
+    let unsent = ContentWriter::new(BodyFraming::None, None);
+    let mut body = ResponseBody::begin(received, unsent, None, &mut Vec::new())?;
     let is_read = body.discard(&mut origin.read).is_ok();
-    after_response(origin, &body, keeps && is_read)
+    Ok(after_response(origin, &body, keeps && is_read))
 }
 
 /// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored is read to its end,

@@ -41,25 +41,28 @@ pub(super) struct TakenPiece {
 }
 
 impl ResponseBody {
-    /// Returns a body that is received in one framing and sent in another.
-    pub(super) fn new(
+    /// Begins a body that is received in this framing, behind its head, which is in `out`. A body that is over with its head ends here.
+    ///
+    /// # Errors
+    /// The coder failed.
+    pub(super) fn begin(
         received: BodyFraming,
-        sent: BodyFraming,
-        compressor: Option<Box<BodyCompressor>>,
+        encoder: ContentWriter,
         tap: Option<Box<BodyTap>>,
-    ) -> Self {
+        out: &mut Vec<u8>,
+    ) -> Result<Self> {
         let mut body = Self {
             reader: BodyReader::new(received, CHUNK_LIMITS),
-            passes_as_read: ![received, sent].contains(&BodyFraming::Chunked)
-                && compressor.is_none()
+            passes_as_read: received != BodyFraming::Chunked
+                && encoder.passes_as_it_is()
                 && tap.is_none(),
-            encoder: ContentWriter::new(sent, compressor),
+            encoder,
             tap,
         };
         if body.is_over() {
-            body.end_tap();
+            body.end(out)?;
         }
-        body
+        Ok(body)
     }
 
     /// Returns whether it was read to its end.
@@ -149,8 +152,7 @@ impl ResponseBody {
         }
         read.advance(read.len() - behind);
         if self.is_over() {
-            self.end_tap();
-            self.encoder.finish(out)?;
+            self.end(out)?;
         }
         Ok(data)
     }
@@ -163,6 +165,11 @@ impl ResponseBody {
         if self.reader.end_of_stream().is_err() {
             return Err(OriginFailure::Truncated.into());
         }
+        self.end(out)
+    }
+
+    /// Ends the body for all that use it: appends what follows its last piece for the client.
+    fn end(&mut self, out: &mut Vec<u8>) -> Result<()> {
         self.end_tap();
         self.encoder.finish(out)
     }

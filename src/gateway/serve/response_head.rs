@@ -156,9 +156,20 @@ impl FinalHead {
 
 /// Returns the framing of a stream that goes on behind its head.
 fn announced(fields: &HeaderMap) -> BodyFraming {
-    let length = fields.get(CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-    length.map_or(BodyFraming::UntilClose, BodyFraming::Length)
+    length_field(fields).map_or(BodyFraming::UntilClose, BodyFraming::Length)
+}
+
+/// Returns the length of the body that a response to GET has, as far as its head states it.
+pub(super) fn stated_length(framing: BodyFraming, fields: &HeaderMap) -> Option<u64> {
+    match framing {
+        BodyFraming::Length(bytes) => Some(bytes),
+        // RFC 9110 §8.6: the field of a response to HEAD has the length of that to GET.
+        BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => length_field(fields),
+    }
+}
+
+fn length_field(fields: &HeaderMap) -> Option<u64> {
+    fields.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Returns whether a response has no body whatever it announces, RFC 9110 §6.4.1.

@@ -1,6 +1,7 @@
 //! What becomes of requests and answers on their way: fields, paths, redirects, pages of other origins, compression, failures, traces.
 
 mod compression;
+mod compression_ends;
 mod cors;
 mod fields;
 mod intercepting;

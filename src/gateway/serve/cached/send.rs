@@ -55,7 +55,8 @@ impl Gateway {
         } else {
             BodyEnd::NotYet
         };
-        let change = self.shape_response((status, head_end), &mut fields, exchange, context)?;
+        let shaped = (status, head_end, length);
+        let change = self.shape_response(shaped, &mut fields, exchange, context)?;
         answer::add_own_fields(&mut fields, context);
         // The origin has answered, or was not asked.
         context.release_server();
