@@ -98,10 +98,12 @@ fn is_of_type(rules: &CompressRules, headers: &HeaderMap) -> bool {
         .unwrap_or_default()
         .trim()
         .to_ascii_lowercase();
-    rules.types.iter().any(|of| match of.strip_suffix('*') {
+    let is_listed = rules.types.iter().any(|of| match of.strip_suffix('*') {
         Some(kind) => essence.starts_with(kind),
         None => essence == **of,
-    })
+    });
+    // gRPC compresses its messages itself, and its clients read the status in trailers.
+    is_listed && !essence.starts_with("application/grpc")
 }
 
 fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = FieldValue<'a>> {
@@ -215,7 +217,7 @@ mod tests {
             encodings: ContentCoding::ALL.to_vec(),
             level: None,
             min_bytes: 1024,
-            types: vec!["text/*".into(), "application/json".into()],
+            types: vec!["text/*".into(), "application/*".into()],
         }
     }
 
@@ -312,10 +314,15 @@ mod tests {
                 "{status} {field:?}"
             );
         }
-        assert_eq!(
-            get(200, &[(CONTENT_TYPE, "image/png")]),
-            EncodingPlan::LeaveAlone
-        );
+        for kind in [
+            "image/png",
+            "application/grpc",
+            "Application/gRPC+proto",
+            "application/grpc-web-text",
+        ] {
+            let plan = get(200, &[(CONTENT_TYPE, kind)]);
+            assert_eq!(plan, EncodingPlan::LeaveAlone, "{kind}");
+        }
         assert_eq!(get(200, &[]), EncodingPlan::LeaveAlone);
     }
 

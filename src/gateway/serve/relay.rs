@@ -301,7 +301,7 @@ impl Gateway {
             let (mut end, mut trailers) = (BodyEnd::NotYet, None);
             if body.is_client_served() {
                 context.finish_response();
-                let takes_trailers = exchange.is_http2() && !body.is_partial();
+                let takes_trailers = exchange.is_http2() && body.keeps_trailers();
                 trailers = origin.take_trailers().filter(|_| takes_trailers);
                 if trailers.is_none() {
                     end = BodyEnd::Here;

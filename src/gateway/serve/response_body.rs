@@ -80,6 +80,11 @@ impl ResponseBody {
         self.tap.as_ref().is_some_and(|tap| tap.is_client_served())
     }
 
+    /// Returns whether the client gets all bytes of the origin, which its trailers are about.
+    pub(super) fn keeps_trailers(&self) -> bool {
+        !self.is_partial() && self.encoder.compressor.is_none()
+    }
+
     /// Returns whether it is being stored.
     pub(super) fn is_stored(&self) -> bool {
         self.tap.as_ref().is_some_and(|tap| tap.is_stored())

@@ -1,8 +1,8 @@
-//! Ends of answers on routes that compress.
+//! Ends of answers on routes that compress: answers without a body, and answers with trailers.
 
 use std::net::SocketAddr;
 
-use crate::harness::frames::{END_HEADERS, END_STREAM, HEADERS, answering, fields, frame};
+use crate::harness::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, answering, fields, frame};
 use crate::harness::*;
 
 /// Compresses all that has one of these types, however short it is.
@@ -52,5 +52,41 @@ async fn an_answer_without_a_body_ends_with_its_head() {
             assert_eq!(answer.header("content-encoding"), None);
             assert_eq!(answer.header("transfer-encoding"), None);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_answer_has_no_trailers() {
+    // Goal: trailers describe the bytes of the origin, so they reach no client that gets other bytes; gRPC, whose status is in the
+    // trailers, is never compressed. Method: one answer with trailers in each type, for clients that accept a coding and that do not.
+    for (of, coding) in [
+        ("text/plain", Some("gzip")),
+        ("application/grpc", None),
+        ("application/grpc+proto", None),
+        ("application/grpc-web", None),
+    ] {
+        let origin = answering(move |stream| {
+            let head = fields(&[(b":status", b"200"), (b"content-type", of.as_bytes())]);
+            let trailers = fields(&[(b"grpc-status", b"0")]);
+            let answer = [
+                frame(HEADERS, END_HEADERS, stream, &head),
+                frame(DATA, 0, stream, &[b'x'; 2_000]),
+                frame(HEADERS, END, stream, &trailers),
+            ];
+            answer.concat()
+        })
+        .await;
+        let gateway = before_http2(origin).await;
+        let client = gateway.h2c().await;
+        let plain = client.send(get("/x")).await;
+        assert_eq!(plain.header("grpc-status"), Some("0"), "{of}");
+        let request = get("/x").header("Accept-Encoding", "gzip");
+        let answer = client.send(request).await;
+        assert_eq!(answer.header("content-encoding"), coding, "{of}");
+        assert_eq!(
+            answer.header("grpc-status").is_some(),
+            coding.is_none(),
+            "{of}"
+        );
     }
 }
