@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Buf;
 use http::{HeaderMap, Method, StatusCode};
+use sluicegate_base::reported_cost::CostReader;
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{AnsweredMethod, BodyFraming};
 
@@ -85,22 +86,17 @@ impl Gateway {
             JudgedResponse::Passed(response) => response,
         };
         let (body, out) = (&mut response.body, &mut response.out);
-        match response.page.take() {
-            Some(page) => {
-                write_page(out, *page, exchange).await?;
-                Box::pin(drop_rest(origin, body, context)).await?;
-            }
-            None => {
-                let passed = self.pass_body(origin, body, out, exchange, context).await;
-                context.reported = body.take_costs();
-                passed?;
-                context.is_whole = body.is_over();
-                if !body.is_over() {
-                    // The client has its part of a body that goes on.
-                    Box::pin(drop_rest(origin, body, context)).await?;
-                }
-            }
+        let mut passed = match response.page.take() {
+            Some(page) => write_page(out, *page, exchange).await,
+            None => self.pass_body(origin, body, out, exchange, context).await,
+        };
+        if passed.is_ok() && !body.is_over() {
+            // The client has its part of a body that goes on.
+            passed = Box::pin(drop_rest(origin, body, context)).await;
         }
+        context.reported = body.take_costs();
+        context.is_whole = passed.is_ok() && body.is_over();
+        passed?;
         if !exchange.body.is_over() {
             // The origin answered before it got the whole request.
             exchange.drain().await;
@@ -148,7 +144,7 @@ impl Gateway {
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, context);
         let head_end = head_end(received, &part);
         self.settle_response((status, head_end), &mut fields, exchange, context)?;
-        let costs = context.located()?.route.limits.cost_readers(&fields);
+        let costs = cost_readers(&fields, context)?;
         let mut parts = ResponseParts {
             status,
             reason: head.reason(read),
@@ -371,8 +367,16 @@ fn drop_read(
     Ok(after_response(origin, &body, keeps && is_read))
 }
 
-/// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored is read to its end,
-/// unless that takes longer than other requests wait for it.
+/// Returns the readers of the costs in the body of a response with these fields, for the charges that wait for its end.
+fn cost_readers(fields: &HeaderMap, context: &Context) -> Result<Vec<CostReader>> {
+    if !context.forwarded()?.admitted.is_pending() {
+        return Ok(Vec::new());
+    }
+    Ok(context.located()?.route.limits.cost_readers(fields))
+}
+
+/// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored, or that has a cost,
+/// is read to its end, unless that takes longer than other requests wait for it.
 async fn drop_rest(
     origin: &mut OriginChannel,
     body: &mut ResponseBody,
@@ -394,10 +398,10 @@ async fn drop_rest(
             let _ = body.end_of_stream(&mut Vec::new());
             return Ok(());
         }
-        if body.is_over() || dropped > bounds::REPLACED_BYTES && !body.is_stored() {
+        if body.is_over() || dropped > bounds::REPLACED_BYTES && !body.needs_rest() {
             return Ok(());
         }
-        let (most, patience) = match (body.is_stored(), patience(context)) {
+        let (most, patience) = match (body.needs_rest(), patience(context)) {
             (false, Ok(patience)) => (bounds::DRAIN_TIME, patience),
             (_, Err(_)) => return Ok(()),
             (true, Ok(patience)) if is_refresh => (Duration::MAX, patience),

@@ -85,9 +85,9 @@ impl ResponseBody {
         !self.is_partial() && self.encoder.compressor.is_none()
     }
 
-    /// Returns whether it is being stored.
-    pub(super) fn is_stored(&self) -> bool {
-        self.tap.as_ref().is_some_and(|tap| tap.is_stored())
+    /// Returns whether its rest is needed, though the client gets none of it: it is being stored, or a cost is read from it.
+    pub(super) fn needs_rest(&self) -> bool {
+        !self.is_over() && self.tap.as_ref().is_some_and(|tap| tap.needs_whole())
     }
 
     /// Returns the readers of costs, which have read what has passed.
@@ -179,12 +179,12 @@ impl ResponseBody {
         self.encoder.finish(out)
     }
 
-    /// Drops the bytes of the body that were read, but for the cache. Returns their number.
+    /// Drops the bytes of the body that were read, but for the cache and the readers of costs. Returns their number.
     ///
     /// # Errors
     /// Its chunks are malformed.
     pub(super) fn discard(&mut self, read: &mut BytesMut) -> Result<usize, OriginFailure> {
-        let Some(tap) = self.tap.as_mut().filter(|tap| tap.is_stored()) else {
+        let Some(tap) = self.tap.as_mut().filter(|tap| tap.needs_whole()) else {
             let bytes = self
                 .reader
                 .check(read)
@@ -195,7 +195,7 @@ impl ResponseBody {
         let mut behind = 0;
         for piece in self.reader.pieces(read) {
             match piece.map_err(OriginFailure::MalformedBody)? {
-                BodyPiece::Data(bytes) => tap.store(bytes),
+                BodyPiece::Data(bytes) => tap.take_unsent(bytes),
                 BodyPiece::Trailer(_) => {}
                 BodyPiece::End { behind: rest } => behind = rest.len(),
             }

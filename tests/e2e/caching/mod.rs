@@ -32,7 +32,7 @@ macro_rules! by_both_versions {
         }
     };
 }
-use by_both_versions;
+pub(crate) use by_both_versions;
 
 /// A gateway before one origin, named `app` in the rules, whose clients speak this version.
 async fn before(by: Version, origin: &Origin, rules: &str) -> Gateway {

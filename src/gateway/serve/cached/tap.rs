@@ -54,14 +54,13 @@ impl BodyTap {
         self.part.is_over()
     }
 
-    /// Returns whether the body is being stored.
-    pub(in super::super) fn is_stored(&self) -> bool {
-        self.fill
-            .as_ref()
-            .is_some_and(|fill| !fill.writer.is_aborted())
+    /// Returns whether all of the body is needed, whatever the client gets of it: it is being stored, or a cost is read from it.
+    pub(in super::super) fn needs_whole(&self) -> bool {
+        let is_stored = |fill: &BodyFill| !fill.writer.is_aborted();
+        !self.costs.is_empty() || self.fill.as_deref().is_some_and(is_stored)
     }
 
-    /// Stores a piece of the body, and passes the client's part of it on.
+    /// Takes a piece of the body, and passes the client's part of it on.
     ///
     /// # Errors
     /// Those of `pass`.
@@ -70,15 +69,19 @@ impl BodyTap {
         piece: &[u8],
         pass: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        self.take_unsent(piece);
+        self.part.cut(piece, pass)
+    }
+
+    /// Takes a piece of the body of which the client gets nothing.
+    pub(in super::super) fn take_unsent(&mut self, piece: &[u8]) {
         for cost in &mut self.costs {
             cost.read(piece);
         }
         self.store(piece);
-        self.part.cut(piece, pass)
     }
 
-    /// Stores a piece of the body.
-    pub(in super::super) fn store(&mut self, piece: &[u8]) {
+    fn store(&mut self, piece: &[u8]) {
         let Some(fill) = &mut self.fill else { return };
         match fill.room.checked_sub(piece.len()) {
             Some(room) => {
