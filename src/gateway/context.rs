@@ -273,14 +273,6 @@ impl Context {
             .saturating_add(self.decision.as_deref().map_or(Duration::ZERO, spent))
     }
 
-    /// Returns whether the request holds concurrency permits, so that others may wait for its end.
-    pub(super) fn holds_permits(&self) -> bool {
-        let decision = self.decision.as_deref();
-        decision
-            .and_then(RequestDecision::admitted)
-            .is_some_and(Admitted::holds_permits)
-    }
-
     /// Releases the permits that end with the answer: only its last bytes are still to be written.
     pub(super) fn finish_response(&mut self) {
         if let Some(decision) = &mut self.decision

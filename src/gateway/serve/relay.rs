@@ -163,13 +163,21 @@ impl Gateway {
         if sent != status {
             parts.reason = sent.canonical_reason().unwrap_or_default().as_bytes();
         }
-        let length = stated_length(received, &parts.fields);
-        let shaped = (sent, head_end, length);
+        let shaped = (sent, stated_length(received, &parts.fields));
         let change = self.shape_response(shaped, &mut parts.fields, exchange, context)?;
         if !writes_own {
             answer::add_own_fields(&mut parts.fields, context);
         }
         let framing = answer_framing(&change, &part, received, exchange);
+        let compressor = (change.compressor).filter(|_| part.framing().is_none());
+        let encoder = ContentWriter::new(framing, compressor);
+        let tap = BodyTap::new(fill, part, costs);
+        let ends_here = head_end == BodyEnd::Here || change.page.is_some();
+        let is_fetched_on =
+            !is_empty(received) && tap.as_ref().is_some_and(|tap| tap.needs_whole());
+        if ends_here && !is_fetched_on && status != StatusCode::SWITCHING_PROTOCOLS {
+            context.finish_response();
+        }
         let mut out = WriteBuffer::take();
         let with_length = passes_length(sent, framing);
         let write_others = |into: &mut Vec<u8>| {
@@ -186,9 +194,6 @@ impl Gateway {
             return Ok(JudgedResponse::Tunnel(out));
         }
         let received = head.received_framing(received);
-        let compressor = (change.compressor).filter(|_| part.framing().is_none());
-        let encoder = ContentWriter::new(framing, compressor);
-        let tap = BodyTap::new(fill, part, costs);
         let body = ResponseBody::begin(received, encoder, tap, &mut out)?;
         Ok(JudgedResponse::Passed(PassedResponse {
             out,
@@ -247,20 +252,15 @@ impl Gateway {
     /// Makes of the fields of a response, of the origin or stored, those for the client. Its body has so many bytes, if that is known.
     pub(super) fn shape_response<C: RequestClient>(
         &self,
-        (status, head_end, length): (StatusCode, BodyEnd, Option<u64>),
+        (status, length): (StatusCode, Option<u64>),
         fields: &mut HeaderMap,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<BodyChange> {
         let request = exchange.head;
-        let is_over = head_end == BodyEnd::Here && status != StatusCode::SWITCHING_PROTOCOLS;
-        if is_over && context.holds_permits() {
-            context.finish_response();
-        }
         let page = intercept::page(request, status, context).map(Box::new);
         let mut kind = Kind::Content;
         if let Some(page) = &page {
-            context.finish_response();
             intercept::relabel(fields, page);
             kind = Kind::Intercepted;
         }
@@ -296,7 +296,9 @@ impl Gateway {
             }
             let (mut end, mut trailers) = (BodyEnd::NotYet, None);
             if body.is_client_served() {
-                context.finish_response();
+                if !body.needs_rest() {
+                    context.finish_response();
+                }
                 let takes_trailers = exchange.is_http2() && body.keeps_trailers();
                 trailers = origin.take_trailers().filter(|_| takes_trailers);
                 if trailers.is_none() {
@@ -424,10 +426,14 @@ async fn drop_rest(
 
 /// Returns whether the head ends the answer that the client gets of a response with this framing.
 fn head_end(framing: BodyFraming, part: &ClientPart) -> BodyEnd {
-    match part.framing().unwrap_or(framing) {
-        BodyFraming::None | BodyFraming::Length(0) => BodyEnd::Here,
-        _ => BodyEnd::NotYet,
+    match is_empty(part.framing().unwrap_or(framing)) {
+        true => BodyEnd::Here,
+        false => BodyEnd::NotYet,
     }
+}
+
+fn is_empty(framing: BodyFraming) -> bool {
+    matches!(framing, BodyFraming::None | BodyFraming::Length(0))
 }
 
 /// Decides over the connection after a response whose head `keeps` it.

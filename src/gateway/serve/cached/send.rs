@@ -50,13 +50,10 @@ impl Gateway {
         let length = Some(stored.body.len() as u64);
         let part = ClientPart::of_whole(exchange.head, (status, &fields), length);
         part.relabel(&mut status, &mut fields);
-        let head_end = if part.is_over() || stored.body.is_empty() {
-            BodyEnd::Here
-        } else {
-            BodyEnd::NotYet
-        };
-        let shaped = (status, head_end, length);
-        let change = self.shape_response(shaped, &mut fields, exchange, context)?;
+        let change = self.shape_response((status, length), &mut fields, exchange, context)?;
+        if part.is_over() || stored.body.is_empty() || change.page.is_some() {
+            context.finish_response();
+        }
         answer::add_own_fields(&mut fields, context);
         // The origin has answered, or was not asked.
         context.release_server();
