@@ -20,6 +20,8 @@ pub(in super::super) enum ClientPart {
     Whole,
     /// The head.
     Head,
+    /// The head of a body of which ranges could be cut.
+    HeadOfWhole,
     /// A 304: the client has the response.
     NotModified,
     /// Ranges of a body of so many bytes.
@@ -54,12 +56,15 @@ impl ClientPart {
         if is_unchanged(&request.headers, status, fields) {
             return Self::NotModified;
         }
-        if request.method == Method::HEAD {
-            return Self::Head;
-        }
         let Some(length) = length.filter(|_| status == StatusCode::OK) else {
-            return Self::AsItIs;
+            return match request.method {
+                Method::HEAD => Self::Head,
+                _ => Self::AsItIs,
+            };
         };
+        if request.method == Method::HEAD {
+            return Self::HeadOfWhole;
+        }
         let asked = (&request.method, &request.headers);
         match requested(asked, (status, fields), length) {
             RequestedRanges::Whole => Self::Whole,
@@ -75,7 +80,8 @@ impl ClientPart {
     pub(in super::super) fn relabel(&self, status: &mut StatusCode, fields: &mut HeaderMap) {
         match self {
             Self::AsItIs | Self::Head => {}
-            Self::Whole => {
+            // RFC 9110 §9.3.2: an answer to HEAD has the fields of that to GET.
+            Self::Whole | Self::HeadOfWhole => {
                 fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
             }
             Self::NotModified => {
@@ -99,7 +105,7 @@ impl ClientPart {
     pub(in super::super) fn framing(&self) -> Option<BodyFraming> {
         match self {
             Self::AsItIs | Self::Whole => None,
-            Self::Head | Self::NotModified => Some(BodyFraming::None),
+            Self::Head | Self::HeadOfWhole | Self::NotModified => Some(BodyFraming::None),
             Self::Ranges(ranges, _) => Some(BodyFraming::Length(ranges.length())),
             Self::Unsatisfiable(_) => Some(BodyFraming::Length(0)),
         }
@@ -109,7 +115,7 @@ impl ClientPart {
     pub(in super::super) fn is_over(&self) -> bool {
         match self {
             Self::AsItIs | Self::Whole => false,
-            Self::Head | Self::NotModified | Self::Unsatisfiable(_) => true,
+            Self::Head | Self::HeadOfWhole | Self::NotModified | Self::Unsatisfiable(_) => true,
             Self::Ranges(ranges, _) => ranges.is_over(),
         }
     }
@@ -126,7 +132,7 @@ impl ClientPart {
         match self {
             Self::AsItIs | Self::Whole => pass(piece),
             Self::Ranges(ranges, _) => ranges.cut(piece, pass),
-            Self::Head | Self::NotModified | Self::Unsatisfiable(_) => Ok(()),
+            Self::Head | Self::HeadOfWhole | Self::NotModified | Self::Unsatisfiable(_) => Ok(()),
         }
     }
 }
