@@ -4,8 +4,8 @@
 //! override the fields about clients and limits. Templates read the request when they are expanded; routes without templates pay
 //! nothing for them.
 
-use http::StatusCode;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
 use sluicegate_base::host;
 use sluicegate_base::path::{NormalPath, PathGroups};
 use sluicegate_base::received::ReceivedHead;
@@ -120,6 +120,7 @@ pub(super) fn page(
 }
 
 /// Decides whether an answer of `status`, whose body has so many bytes if that is known, is compressed, and changes its fields accordingly.
+/// Returns the compressor of its body, if it has one.
 pub(super) fn begin_compression(
     fields: &mut HeaderMap,
     (status, length): (StatusCode, Option<u64>),
@@ -128,7 +129,6 @@ pub(super) fn begin_compression(
 ) -> Option<BodyCompressor> {
     let rules = context.shape()?.compress.as_ref()?;
     let asked = EncodingRequest {
-        method: &request.method,
         version: request.version,
         headers: &request.headers,
     };
@@ -147,12 +147,16 @@ pub(super) fn begin_compression(
     } else {
         FlushMode::Always
     };
-    let compressor = match BodyCompressor::new(coding, rules.level, flush) {
-        Ok(compressor) => compressor,
-        Err(error) => {
-            warn!("an answer goes as it is, since there is no coder for it: {error}");
-            return None;
-        }
+    // RFC 9110 §9.3.2: an answer to HEAD has the fields of that to GET, and no body.
+    let compressor = match request.method {
+        Method::HEAD => None,
+        _ => match BodyCompressor::new(coding, rules.level, flush) {
+            Ok(compressor) => Some(compressor),
+            Err(error) => {
+                warn!("an answer goes as it is, since there is no coder for it: {error}");
+                return None;
+            }
+        },
     };
     let rewritten = encoding::rewrite(coding, fields);
     for name in rewritten.remove {
@@ -161,7 +165,7 @@ pub(super) fn begin_compression(
     for (name, value) in rewritten.insert {
         fields.insert(name, value);
     }
-    Some(compressor)
+    compressor
 }
 
 /// The position of a piece in its body.

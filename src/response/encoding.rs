@@ -12,7 +12,7 @@ use http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
     CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sluicegate_base::bounds;
 use sluicegate_base::received::{FieldValue, ReceivedFields};
 
@@ -33,15 +33,13 @@ pub enum EncodingPlan {
 /// The parts of a request that decide about compression.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodingRequest<'a> {
-    /// Its method.
-    pub method: &'a Method,
     /// Its version.
     pub version: http::Version,
     /// Its fields.
     pub headers: &'a ReceivedFields,
 }
 
-/// Decides about an answer with this status and these fields, whose body has so many bytes, if that is known.
+/// Decides about an answer to any method with this status and these fields, whose body has so many bytes, if that is known.
 #[must_use]
 pub fn plan(
     rules: &CompressRules,
@@ -56,9 +54,8 @@ pub fn plan(
     }
     // HTTP/1.0 has no chunks, and a body of unknown length would cost its connection.
     let directives = asked.headers.get_all(CACHE_CONTROL);
-    let takes_any = asked.method != Method::HEAD
-        && asked.version >= http::Version::HTTP_11
-        && !has_token(directives, "no-transform");
+    let takes_any =
+        asked.version >= http::Version::HTTP_11 && !has_token(directives, "no-transform");
     match choose(asked.headers, &rules.encodings).filter(|_| takes_any) {
         Some(coding) => EncodingPlan::Compress(coding),
         None => EncodingPlan::Vary,
@@ -259,13 +256,11 @@ mod tests {
     }
 
     fn planned(
-        method: &Method,
         (status, length): (u16, Option<u64>),
         fields: &[(HeaderName, &'static str)],
     ) -> EncodingPlan {
         let headers = of(&[(ACCEPT_ENCODING, "gzip")]).into();
         let asked = EncodingRequest {
-            method,
             version: http::Version::HTTP_11,
             headers: &headers,
         };
@@ -277,7 +272,7 @@ mod tests {
     #[test]
     fn what_is_encoded_short_or_a_part_is_left_alone() {
         let html = (CONTENT_TYPE, "Text/HTML; charset=utf-8");
-        let get = |status, fields: &[_]| planned(&Method::GET, (status, None), fields);
+        let get = |status, fields: &[_]| planned((status, None), fields);
         assert_eq!(
             get(200, std::slice::from_ref(&html)),
             EncodingPlan::Compress(ContentCoding::Gzip)
@@ -287,16 +282,12 @@ mod tests {
             (1023, EncodingPlan::LeaveAlone),
         ] {
             let of = std::slice::from_ref(&html);
-            let plan = planned(&Method::GET, (404, Some(length)), of);
+            let plan = planned((404, Some(length)), of);
             assert_eq!(plan, expected, "{length}");
         }
         assert_eq!(
             get(200, &[html.clone(), (CONTENT_ENCODING, "identity")]),
             EncodingPlan::Compress(ContentCoding::Gzip)
-        );
-        assert_eq!(
-            planned(&Method::HEAD, (200, None), std::slice::from_ref(&html)),
-            EncodingPlan::Vary
         );
         for (status, field) in [
             (200, (CONTENT_ENCODING, "br")),
@@ -336,7 +327,6 @@ mod tests {
         };
         let headers = of(&[(ACCEPT_ENCODING, "gzip")]).into();
         let asked = EncodingRequest {
-            method: &Method::GET,
             version: http::Version::HTTP_11,
             headers: &headers,
         };

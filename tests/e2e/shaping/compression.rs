@@ -119,11 +119,7 @@ async fn what_is_encoded_a_part_short_or_not_to_be_touched_passes_as_it_is() {
         assert!(answer.header("content-length").is_some(), "{path}");
         assert_eq!(answer.header("vary"), None, "{path}");
     }
-    for request in [
-        get("/x"),
-        get("/x").header("Accept-Encoding", "gzip;q=0"),
-        head("/x").header("Accept-Encoding", "gzip"),
-    ] {
+    for request in [get("/x"), get("/x").header("Accept-Encoding", "gzip;q=0")] {
         let answer = gateway.send(request).await;
         assert_eq!(answer.header("content-encoding"), None);
         assert_eq!(answer.all("vary"), ["accept-encoding"]);

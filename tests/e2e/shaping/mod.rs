@@ -2,6 +2,7 @@
 
 mod compression;
 mod compression_ends;
+mod compression_heads;
 mod cors;
 mod fields;
 mod intercepting;
