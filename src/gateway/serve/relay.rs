@@ -124,7 +124,7 @@ impl Gateway {
             Method::HEAD => AnsweredMethod::Head,
             _ => AnsweredMethod::Other,
         };
-        let received = head.framing(method);
+        let received = head.framing(method, exchange.head.version);
         let names = match context.forwarded()?.pool.rules.header_case {
             HeaderCase::AsSent => head.names(read),
             HeaderCase::Lower => ReceivedNames::default(),

@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::{Deref, DerefMut};
 
 use http::header::{CONTENT_LENGTH, HeaderMap};
-use http::{StatusCode, response};
+use http::{StatusCode, Version, response};
 use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
 
 use super::response_split::{MappedFields, mapped_fields, write_others};
@@ -97,13 +97,17 @@ impl FinalHead {
         }
     }
 
-    /// Returns the framing of the body: of HTTP/2 the length that is announced, if any.
-    pub(super) fn framing(&self, method: AnsweredMethod) -> BodyFraming {
+    /// Returns the framing of the body for a client of this version: of HTTP/2 the length that is announced, if any. A stream that
+    /// announces no byte and goes on has trailers, which only a client of HTTP/2 gets: the head does not end its answer.
+    pub(super) fn framing(&self, method: AnsweredMethod, client: Version) -> BodyFraming {
         match self {
             Self::Http1(head, _) => head.framing(method),
             Self::Http2(head, _) if has_no_body(head.status, method) => BodyFraming::None,
             Self::Http2(_, true) => BodyFraming::Length(0),
-            Self::Http2(head, _) => announced(&head.headers),
+            Self::Http2(head, _) => match announced(&head.headers) {
+                BodyFraming::Length(0) if client == Version::HTTP_2 => BodyFraming::UntilClose,
+                framing => framing,
+            },
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, fields, frame, head as head_of,
+    WINDOW_UPDATE, answering, fields, frame, head as head_of,
 };
 use crate::harness::*;
 
@@ -82,6 +82,31 @@ async fn an_answer_before_the_end_of_a_body_reaches_the_client() {
         let _ = raw.try_write(vec![b'x'; 1024 * 1024]).await;
         let answer = raw.read_response().await;
         assert_eq!((answer.status, answer.text()), (413, "large"), "{is_open}");
+    }
+}
+
+#[tokio::test]
+async fn trailers_behind_an_announced_length_of_nothing_reach_a_stream() {
+    // Goal: RFC 9113 §8.1, a stream that announces no byte of data may end with trailers, which are for its client. Method: an origin that
+    // ends such a stream with trailers; a client of HTTP/2, then one of HTTP/1.1, whose answer has the length.
+    let origin = answering(|stream| {
+        let head = fields(&[(b":status", b"200"), (b"content-length", b"0")]);
+        let trailers = fields(&[(b"grpc-status", b"5")]);
+        let answer = [
+            frame(HEADERS, END_HEADERS, stream, &head),
+            frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers),
+        ];
+        answer.concat()
+    })
+    .await;
+    let gateway = before_http2(origin, "").await;
+    let answer = gateway.h2c().await.send(get("/")).await;
+    assert_eq!(answer.header("grpc-status"), Some("5"), "{answer:?}");
+    let mut raw = gateway.raw().await;
+    for _ in 0..2 {
+        raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        let answer = raw.read_response().await;
+        assert_eq!(answer.header("content-length"), Some("0"), "{answer:?}");
     }
 }
 
