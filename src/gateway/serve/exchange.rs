@@ -12,6 +12,7 @@ use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::BodyFraming;
+use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::ConnectionState;
@@ -374,6 +375,17 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         };
         // A timeout is the expected end for a slow client or a long body.
         let _ = timeout(bounds::DRAIN_TIME, discard).await;
+    }
+
+    /// Ends the output of a connection that carries no other answer, so that its client does not wait for what follows the answer here.
+    pub(super) async fn end_output(&mut self) {
+        if self.persistence != ConnectionPersistence::Close {
+            return;
+        }
+        if let Some(stream) = self.client.stream() {
+            // A client that reads nothing any more needs no close_notify.
+            let _ = timeout(bounds::LINGER_TIME, stream.shutdown()).await;
+        }
     }
 
     /// Returns the state of the connection after the request.

@@ -92,6 +92,7 @@ impl Gateway {
         };
         if passed.is_ok() && !body.is_over() {
             // The client has its part of a body that goes on.
+            exchange.end_output().await;
             passed = Box::pin(drop_rest(origin, body, context)).await;
         }
         context.reported = body.take_costs();

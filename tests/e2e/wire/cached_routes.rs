@@ -230,3 +230,26 @@ async fn a_request_that_waits_for_another_ends_with_its_client() {
     assert_eq!(lines[0]["outcome"], "client-gone");
     assert_eq!(origin.count(), 1);
 }
+
+#[tokio::test]
+async fn a_connection_that_ends_with_its_answer_ends_before_the_fetch() {
+    // Goal: RFC 9112 §9.6, a client that waits for the end of its connection has it with its answer, though the gateway still fetches the
+    // body for the cache. Method: an origin that stops in its body; HEAD with `Connection: close`, and HEAD of HTTP/1.0.
+    let origin = Origin::answering(|_| {
+        let half =
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\n01234";
+        Reply::Pieces(vec![half.into(), b"56789".into()], Duration::from_secs(600))
+    });
+    let gateway = Gateway::before(&origin, CACHED).await;
+    for request in [
+        "HEAD /close HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        "HEAD /old HTTP/1.0\r\nHost: a\r\n\r\n",
+    ] {
+        let mut raw = gateway.raw().await;
+        raw.write(request).await;
+        // A fetch without a client ends after 10 s.
+        let answer = tokio::time::timeout(Duration::from_secs(5), raw.read_to_end()).await;
+        let answer = String::from_utf8(answer.expect(request)).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+}
