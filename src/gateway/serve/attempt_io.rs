@@ -2,6 +2,7 @@
 
 use std::io;
 
+use futures_util::FutureExt;
 use sluicegate_base::{bounds, clock};
 
 use super::client::RequestClient;
@@ -99,6 +100,24 @@ async fn from_client<C: RequestClient>(
         }
     }
     std::future::pending().await
+}
+
+/// Sends bytes of the body that have come by now, without a wait, so that an answer that comes together with them ends no connection of
+/// HTTP/1 for a body that is here.
+pub(super) async fn take_received<C: RequestClient>(
+    origin: &mut OriginChannel,
+    exchange: &mut ClientExchange<'_, C>,
+    context: &mut Context,
+) -> Result<()> {
+    if exchange.body.is_over() || exchange.is_http2() || !origin.is_writable() {
+        return Ok(());
+    }
+    match exchange.client.read_more(None).now_or_never() {
+        Some(Some(Ok(bytes @ 1..))) => {
+            take_from_client(Some(Ok(bytes)), origin, exchange, context).await
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Sends the bytes of the body that the client sent to the origin.

@@ -146,7 +146,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         self.head.version == Version::HTTP_10
     }
 
-    /// Begins the final answer: its head is sent, or appended to `into`.
+    /// Begins the final answer: its head is sent, or appended to `into`. RFC 9112 §9.6: a body that has not ended by now may never end, so
+    /// the connection ends with the answer, which says so.
     pub(super) fn begin_answer(
         &mut self,
         into: &mut Vec<u8>,
@@ -156,7 +157,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
     ) -> Result<()> {
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.persistence = ConnectionPersistence::Switch;
-        } else if *self.shutdown.borrow() {
+        } else if *self.shutdown.borrow() || !self.body.is_over() {
             self.close();
         }
         self.status = Some(head.status);
@@ -312,15 +313,12 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         written
     }
 
-    /// Appends an answer of the gateway's own to `into`. A body that was not read to its end ends the connection.
+    /// Appends an answer of the gateway's own to `into`.
     pub(super) fn append_answer(
         &mut self,
         into: &mut Vec<u8>,
         mut answer: OwnAnswer,
     ) -> Result<()> {
-        if !self.body.is_over() {
-            self.close();
-        }
         let head = ResponseParts {
             status: answer.status,
             reason: answer
@@ -351,7 +349,8 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         Ok(())
     }
 
-    /// Drops a small body that was sent already, so that the connection can go on; a large one is not read to its end.
+    /// Drops a small body that was sent already, so that the connection goes on, or no reset overtakes the answer; a large one is not read
+    /// to its end.
     pub(super) async fn drain(&mut self) {
         // A client that holds its body back sends none after a final answer.
         if self.body.is_over() || self.holds_body {

@@ -8,7 +8,9 @@ use sluicegate_base::reported_cost::CostReader;
 use sluicegate_base::{bounds, clock};
 use sluicegate_http1::{AnsweredMethod, BodyFraming};
 
-use super::attempt_io::{AttemptEvent, facts, next_event, patience, take_from_client};
+use super::attempt_io::{
+    AttemptEvent, facts, next_event, patience, take_from_client, take_received,
+};
 use super::body_change::{BodyChange, answer_framing};
 use super::cached::{self, BodyTap, ClientPart};
 use super::client::RequestClient;
@@ -74,6 +76,7 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<AfterAttempt> {
+        take_received(origin, exchange, context).await?;
         let mut response = match self.begin_response(origin, head, exchange, context)? {
             JudgedResponse::Stored(after) => return Ok(after),
             JudgedResponse::Repeat => return Ok(AfterAttempt::Repeat),
@@ -101,9 +104,6 @@ impl Gateway {
         if !exchange.body.is_over() {
             // The origin answered before it got the whole request.
             exchange.drain().await;
-            if !exchange.body.is_over() {
-                exchange.close();
-            }
             return Ok(AfterAttempt::Close);
         }
         Ok(after_response(origin, body, response.keeps))

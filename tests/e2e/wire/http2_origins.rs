@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::early::EarlyOrigin;
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, REFUSED_STREAM, RST_STREAM, SETTINGS,
@@ -82,6 +83,48 @@ async fn an_answer_before_the_end_of_a_body_reaches_the_client() {
         let _ = raw.try_write(vec![b'x'; 1024 * 1024]).await;
         let answer = raw.read_response().await;
         assert_eq!((answer.status, answer.text()), (413, "large"), "{is_open}");
+    }
+}
+
+#[tokio::test]
+async fn an_early_answer_says_whether_the_connection_goes_on() {
+    // Goal: RFC 9112 §9.6, an answer that comes before the request has ended ends its connection, and says so; no client sends another
+    // request into a connection that is about to close. Method: an origin that answers at the head; a body of which a part is sent, in each
+    // framing, and bodies that are sent whole with their heads.
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let origin = EarlyOrigin::start(answer, Duration::ZERO).await;
+    let gateway = Setup::new()
+        .servers("app", &[origin.address])
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
+        .start()
+        .await;
+    for (fields, part, rest) in [
+        ("Content-Length: 60", "", None),
+        ("Content-Length: 10", "hello", None),
+        ("Transfer-Encoding: chunked", "5\r\nhello\r\n", None),
+        ("Content-Length: 10", "hello", Some("world")),
+        (
+            "Transfer-Encoding: chunked",
+            "5\r\nhello\r\n",
+            Some("0\r\n\r\n"),
+        ),
+    ] {
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{part}");
+        let mut raw = gateway.raw().await;
+        raw.write([&head, rest.unwrap_or_default()].concat()).await;
+        let answer = raw.read_response().await;
+        let expected = if rest.is_some() {
+            "keep-alive"
+        } else {
+            "close"
+        };
+        assert_eq!(answer.header("connection"), Some(expected), "{fields}");
+        if rest.is_some() {
+            raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+            assert_eq!(raw.read_response().await.text(), "ok", "{fields}");
+        } else {
+            assert_eq!(raw.read_to_end().await, b"", "{fields}");
+        }
     }
 }
 
