@@ -77,6 +77,46 @@ async fn those_that_wait_do_not_fail_with_the_one_that_fetches(by: Version) {
     assert_eq!(origin.count(), 2);
 }
 
+async fn a_fetch_that_is_given_up_is_taken_over_by_one(by: Version) {
+    // Goal: of those that wait for a request whose client leaves, one fetches, however fast its answer comes. Method: 100 times, one
+    // request whose answer does not come and 40 that wait for it; its client leaves, and the next answer comes at once.
+    let hangs = std::sync::Mutex::new(std::collections::HashSet::new());
+    let origin = Origin::answering(move |received| {
+        if hangs.lock().unwrap().insert(received.target.clone()) {
+            return Reply::Hang;
+        }
+        with(&[("Cache-Control", "max-age=60")])
+            .body("whole")
+            .into()
+    });
+    let gateway = before(by, &origin, &storing("")).await;
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        clients.push(gateway.client().await);
+    }
+    for round in 1..=100 {
+        let target = format!("/{round}");
+        let mut first = gateway.raw().await;
+        let head = format!("GET {target} HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
+        first.write(head).await;
+        origin.is_asked(2 * round - 1).await;
+        let waiting = clients.iter_mut().map(|client| client.get(&target));
+        let waiting = futures_util::future::join_all(waiting);
+        let leaves = async {
+            eventually("all wait", async || {
+                let metrics = gateway.metrics().await;
+                let in_flight = metrics.sum("sluicegate_requests_in_flight", &[]);
+                (in_flight == 41.0).then_some(())
+            })
+            .await;
+            drop(first);
+        };
+        let (answers, ()) = tokio::join!(waiting, leaves);
+        assert!(answers.iter().all(|answer| answer.text() == "whole"));
+        assert_eq!(origin.count(), 2 * round);
+    }
+}
+
 #[tokio::test]
 async fn memory_is_bounded_for_any_requests() {
     // Goal: the memory of the cache is what was configured. Method: ten times as much as fits, then what the gateway itself counts; the
@@ -125,4 +165,5 @@ by_both_versions! {
     a_thousand_misses_at_once_are_one_request_to_the_origin,
     no_request_waits_for_an_unshareable_answer,
     those_that_wait_do_not_fail_with_the_one_that_fetches,
+    a_fetch_that_is_given_up_is_taken_over_by_one,
 }

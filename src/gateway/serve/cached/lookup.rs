@@ -4,6 +4,8 @@
 //! A request waits for at most [`FILL_PATIENCE`](bounds::FILL_PATIENCE) in all, and looks at most [`LOOKS`] times; then it goes to the
 //! origin, and stores nothing.
 
+use std::ops::ControlFlow;
+
 use pingora::cache::CacheKey;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_base::{bounds, clock};
@@ -88,21 +90,19 @@ impl Gateway {
         let cache = self.0.cache;
         let mut patience = bounds::FILL_PATIENCE;
         for _ in 0..LOOKS {
-            let found = find(&cache.storage, &mut key, &exchange.head.headers);
-            let stale = match use_of(found, transaction) {
-                FoundUse::Send(stored) => {
-                    transaction.progress = CacheProgress::Hit;
-                    transaction.stored = Some(stored);
-                    return Ok(LookupResult::Stored);
-                }
-                FoundUse::FetchAlone => {
-                    transaction.ask(key, None);
-                    return Ok(LookupResult::AskOrigin);
-                }
-                FoundUse::Confirm(stored) => Some(stored),
-                FoundUse::Fetch => None,
+            let stale = match look(&cache.storage, &mut key, transaction, exchange) {
+                ControlFlow::Break(result) => return Ok(result),
+                ControlFlow::Continue(stale) => stale,
             };
             let turn = cache.take_turn(&key, stale.is_some());
+            let stale = match &turn {
+                // The request that had the turn before may have stored the response since the lookup.
+                FillTurn::Fetch(_) => match look(&cache.storage, &mut key, transaction, exchange) {
+                    ControlFlow::Break(result) => return Ok(result),
+                    ControlFlow::Continue(stale) => stale,
+                },
+                FillTurn::Wait(_) => stale,
+            };
             if let Some(stored) = stale
                 .as_ref()
                 .filter(|stored| transaction.may_send_stale(stored))
@@ -156,6 +156,30 @@ impl CacheTransaction {
     fn may_send_stale(&self, stored: &StoredResponse) -> bool {
         let now = moment(clock::wall());
         stored.head.serves_while_revalidated(now) && !self.wish.is_strict()
+    }
+}
+
+/// Looks once. Breaks with the result where the request needs no turn, else continues with the stored response that is to be confirmed, if
+/// there is one.
+fn look<C: RequestClient>(
+    storage: &MemoryStorage,
+    key: &mut CacheKey,
+    transaction: &mut CacheTransaction,
+    exchange: &ClientExchange<'_, C>,
+) -> ControlFlow<LookupResult, Option<StoredResponse>> {
+    let found = find(storage, key, &exchange.head.headers);
+    match use_of(found, transaction) {
+        FoundUse::Send(stored) => {
+            transaction.progress = CacheProgress::Hit;
+            transaction.stored = Some(stored);
+            ControlFlow::Break(LookupResult::Stored)
+        }
+        FoundUse::FetchAlone => {
+            transaction.ask(key.clone(), None);
+            ControlFlow::Break(LookupResult::AskOrigin)
+        }
+        FoundUse::Confirm(stored) => ControlFlow::Continue(Some(stored)),
+        FoundUse::Fetch => ControlFlow::Continue(None),
     }
 }
 
