@@ -12,7 +12,7 @@ use super::attempt_io::{
     AttemptEvent, facts, next_event, patience, take_from_client, take_received,
 };
 use super::body_change::{BodyChange, answer_framing};
-use super::cached::{self, BodyTap, ClientPart};
+use super::cached::{self, BodyFill, BodyTap, ClientPart};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{ResponseParts, passes_length};
@@ -54,6 +54,23 @@ enum JudgedResponse {
     Tunnel(WriteBuffer),
     /// The client gets the response.
     Passed(PassedResponse),
+}
+
+/// A response of the origin by which the charges were settled. The client gets all of it, a part, or a page in its place.
+struct SettledResponse<'a> {
+    head: &'a FinalHead,
+    /// The bytes of the head.
+    read: &'a [u8],
+    /// The fields of the head that are in `parts`.
+    mapped: MappedFields,
+    names: ReceivedNames,
+    parts: ResponseParts<'a>,
+    received: BodyFraming,
+    part: ClientPart,
+    fill: Option<Box<BodyFill>>,
+    costs: Vec<CostReader>,
+    /// True if the connection carries another request once the body has ended exactly.
+    keeps: bool,
 }
 
 /// A response on its way to the client.
@@ -146,7 +163,7 @@ impl Gateway {
         let head_end = head_end(received, &part);
         self.settle_response((status, head_end), &mut fields, exchange, context)?;
         let costs = cost_readers(&fields, context)?;
-        let mut parts = ResponseParts {
+        let parts = ResponseParts {
             status,
             reason: head.reason(read),
             fields,
@@ -157,8 +174,45 @@ impl Gateway {
             BodyState::Delimited
         };
         let fill = self.begin_fill((&parts, &names), body_state, exchange, context)?;
+        let settled = SettledResponse {
+            head: &head,
+            read,
+            mapped,
+            names,
+            parts,
+            received,
+            part,
+            fill,
+            costs,
+            keeps: received != BodyFraming::UntilClose && head.keeps_connection(options),
+        };
+        let passed = self.begin_answer(settled, exchange, context)?;
+        origin.read.advance(head.bytes());
+        Ok(match status {
+            StatusCode::SWITCHING_PROTOCOLS => JudgedResponse::Tunnel(passed.out),
+            _ => JudgedResponse::Passed(passed),
+        })
+    }
+
+    /// Makes of a settled response the answer to the client: writes its head, and begins its body.
+    fn begin_answer<C: RequestClient>(
+        &self,
+        settled: SettledResponse<'_>,
+        exchange: &mut ClientExchange<'_, C>,
+        context: &mut Context,
+    ) -> Result<PassedResponse> {
+        let SettledResponse {
+            head,
+            read,
+            mapped,
+            mut parts,
+            received,
+            part,
+            ..
+        } = settled;
         // Fields of the gateway's own that are merged with none of the origin's are written as bytes.
         let writes_own = mapped == MappedFields::None;
+        let status = parts.status;
         part.relabel(&mut parts.status, &mut parts.fields);
         let sent = parts.status;
         if sent != status {
@@ -172,8 +226,8 @@ impl Gateway {
         let framing = answer_framing(&change, &part, received, exchange);
         let compressor = (change.compressor).filter(|_| part.framing().is_none());
         let encoder = ContentWriter::new(framing, compressor);
-        let tap = BodyTap::new(fill, part, costs);
-        let ends_here = head_end == BodyEnd::Here || change.page.is_some();
+        let ends_here = is_empty(framing) || change.page.is_some();
+        let tap = BodyTap::new(settled.fill, part, settled.costs);
         let is_fetched_on =
             !is_empty(received) && tap.as_ref().is_some_and(|tap| tap.needs_whole());
         if ends_here && !is_fetched_on && status != StatusCode::SWITCHING_PROTOCOLS {
@@ -189,19 +243,15 @@ impl Gateway {
             has_date
         };
         exchange.begin_answer(&mut out, parts, framing, &write_others)?;
-        names.restore(&mut out);
-        origin.read.advance(head.bytes());
-        if status == StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(JudgedResponse::Tunnel(out));
-        }
+        settled.names.restore(&mut out);
         let received = head.received_framing(received);
         let body = ResponseBody::begin(received, encoder, tap, &mut out)?;
-        Ok(JudgedResponse::Passed(PassedResponse {
+        Ok(PassedResponse {
             out,
             body,
             page: change.page,
-            keeps: received != BodyFraming::UntilClose && head.keeps_connection(options),
-        }))
+            keeps: settled.keeps,
+        })
     }
 
     /// Notes the final head of an origin, and judges the server by it.

@@ -34,7 +34,7 @@ use crate::gateway::{Gateway, cache};
 
 pub(super) use part::ClientPart;
 pub(super) use question::{ask_for_whole, sent_method};
-pub(super) use tap::BodyTap;
+pub(super) use tap::{BodyFill, BodyTap};
 pub(in crate::gateway) use transaction::CacheTransaction;
 
 use transaction::CacheProgress;
