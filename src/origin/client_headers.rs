@@ -8,11 +8,14 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use arrayvec::ArrayString;
+use http::StatusCode;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
+    TRANSFER_ENCODING, UPGRADE,
 };
 use sluicegate_base::proxy_fields::{X_FORWARDED_FOR, X_FORWARDED_PROTO};
 use sluicegate_base::received::{FieldValue, ReceivedFields};
+use sluicegate_http1::{is_hop_by_hop, nominated_by};
 
 use super::header_edit::FieldEdit;
 use crate::client::{AddressSource, ClientAddress, PeerAddress, address_value};
@@ -139,23 +142,20 @@ pub fn remove_hop_by_hop(fields: &mut dyn FieldEdit, received: &ReceivedFields) 
     // Without a look-up: most requests have none of them.
     for (name, value) in received.iter() {
         match name.as_bytes() {
-            b"connection" => named_by(value).for_each(|name| fields.remove(&name)),
-            b"keep-alive"
-            | b"proxy-connection"
-            | b"http2-settings"
-            | b"proxy-authenticate"
-            | b"proxy-authorization"
-            | b"te"
-            | b"trailer"
-            | b"upgrade" => fields.remove(&name.to_header_name()),
+            // The writer of the head leaves `Connection` itself out.
+            b"connection" => named_by(value.as_bytes()).for_each(|name| fields.remove(&name)),
+            b"http2-settings" | b"proxy-authenticate" | b"proxy-authorization" => {
+                fields.remove(&name.to_header_name());
+            }
+            name_bytes if is_hop_by_hop(name_bytes) => fields.remove(&name.to_header_name()),
             _ => {}
         }
     }
 }
 
-/// Removes the hop-by-hop fields of an origin's response, RFC 9110 §7.6.1: those that `Connection` names and those that always are.
-/// `Connection` is written anew.
-pub fn strip_hop_by_hop(fields: &mut HeaderMap) {
+/// Removes the hop-by-hop fields of an origin's response with this status, RFC 9110 §7.6.1: those that `Connection` names and those that
+/// always are. `Connection` is written anew.
+pub fn strip_hop_by_hop(fields: &mut HeaderMap, status: StatusCode) {
     if fields.is_empty() {
         // Of most responses nothing is in the map.
         return;
@@ -163,10 +163,14 @@ pub fn strip_hop_by_hop(fields: &mut HeaderMap) {
     // Most responses have none, so one pass looks for them before anything is hashed.
     let mut doomed: Vec<HeaderName> = Vec::new();
     for (name, value) in &*fields {
-        match name.as_str() {
-            "keep-alive" | "proxy-connection" => doomed.push(name.clone()),
-            "connection" => doomed.extend(named_by(value.into())),
-            _ => {}
+        if !is_hop_by_hop(name.as_str().as_bytes()) {
+            continue;
+        }
+        if *name == CONNECTION {
+            doomed.extend(named_by(value.as_bytes()));
+        }
+        if *name != UPGRADE || !passes_upgrade(status) {
+            doomed.push(name.clone());
         }
     }
     for name in &doomed {
@@ -174,24 +178,23 @@ pub fn strip_hop_by_hop(fields: &mut HeaderMap) {
     }
 }
 
-/// Returns the fields that `Connection` names, other than those that frame the message or switch protocols.
-pub fn named_by_connection(fields: &ReceivedFields) -> impl Iterator<Item = HeaderName> {
-    fields.get_all(CONNECTION).flat_map(named_by)
+/// Returns whether a response with this status passes `Upgrade` on: it names the protocol that follows, or those that the client must ask
+/// for (RFC 9110 §15.2.2 and §15.5.22). Any other offers what the origin could speak with the gateway.
+#[must_use]
+pub fn passes_upgrade(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED
+    )
 }
 
-fn named_by(value: FieldValue<'_>) -> impl Iterator<Item = HeaderName> {
-    const KEPT: [&str; 5] = [
-        "close",
-        "keep-alive",
-        "upgrade",
-        "content-length",
-        "transfer-encoding",
-    ];
-    value
-        .to_str()
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)))
-        .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
+/// Returns the fields that `Connection` names, other than those that frame the message or switch protocols.
+pub fn named_by_connection(fields: &ReceivedFields) -> impl Iterator<Item = HeaderName> {
+    let values = fields.get_all(CONNECTION);
+    values.flat_map(|value| named_by(value.as_bytes()))
+}
+
+fn named_by(value: &[u8]) -> impl Iterator<Item = HeaderName> {
+    let names = nominated_by(value).filter_map(|name| HeaderName::from_bytes(name).ok());
+    names.filter(|name| ![CONTENT_LENGTH, TRANSFER_ENCODING].contains(name))
 }

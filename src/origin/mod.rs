@@ -37,7 +37,8 @@ pub use adaptive_limit::LimitRefusal;
 pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
 pub use client_counts::ClientTag;
 pub use client_headers::{
-    ClientHeaders, named_by_connection, remove_hop_by_hop, set_client_headers, strip_hop_by_hop,
+    ClientHeaders, named_by_connection, passes_upgrade, remove_hop_by_hop, set_client_headers,
+    strip_hop_by_hop,
 };
 pub use connect_error::ConnectError;
 pub use connections::{ConnectionClosing, Connections};

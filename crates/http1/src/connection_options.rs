@@ -44,7 +44,7 @@ impl ConnectionOptions {
             for option in elements(value) {
                 if !options.add_known(option) {
                     options.others += 1;
-                    options.is_malformed |= !option.iter().all(|&byte| is_token(byte));
+                    options.is_malformed |= !is_name(option);
                 }
             }
         }
@@ -123,6 +123,26 @@ fn listed<'a>(fields: &FieldLines, read: &'a [u8]) -> impl Iterator<Item = &'a [
     fields
         .values(read, KnownField::Connection)
         .flat_map(elements)
+}
+
+/// Returns the names of fields that the value of one `Connection` field has: a proxy removes the fields of these names. Options that name
+/// none, and elements that are no token, are passed over; the others count.
+///
+/// # Example
+/// ```
+/// use sluicegate_http1::nominated_by;
+///
+/// let names: Vec<_> = nominated_by(b"close, X-Hop, \xe9").collect();
+/// assert_eq!(names, [b"X-Hop"]);
+/// ```
+pub fn nominated_by(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut known = ConnectionOptions::default();
+    elements(value).filter(move |option| !known.add_known(option) && is_name(option))
+}
+
+/// Returns whether an option can name a field.
+fn is_name(option: &[u8]) -> bool {
+    option.iter().all(|&byte| is_token(byte))
 }
 
 /// Returns the elements of a list, without the empty ones.

@@ -5,7 +5,8 @@
 //! rejects what two parsers could read in two ways; each rule is a variant of [`RuleViolation`], cited beside the line that keeps it.
 //!
 //! - [`RequestHead`] and [`ResponseHead`] parse a head once, into ranges over the received bytes, and decide its [`BodyFraming`].
-//! - [`ConnectionOptions`] decides whether a connection persists, and whether it nominates a field, which then ends with the connection.
+//! - [`ConnectionOptions`] decides whether a connection persists, and whether it nominates a field, which then ends with the
+//!   connection, as those of [`is_hop_by_hop`] do.
 //! - [`BodyReader`] finds the data and the end in any split of a body, in each framing; [`ChunkDecoder`] does so for chunks alone.
 //! - [`FieldLines::kept_lines`], [`BodyFraming::field_line`] and [`chunk_line`] are what a message is written from.
 //! - [`raw_query`] writes queries as RFC 3986 has them, and [`is_framing_lookalike`] finds names that some recipients take for a framing
@@ -59,13 +60,13 @@ pub use authority::Authority;
 pub use body_reader::{BodyPieces, BodyReader, TruncatedBody};
 pub use bytes::LINE_END;
 pub use chunks::{BodyPiece, ChunkDecoder, ChunkLimits, ChunkPieces};
-pub use connection_options::ConnectionOptions;
+pub use connection_options::{ConnectionOptions, nominated_by};
 pub use fields::{FieldLines, FieldPlaces, HeaderField};
 pub use framing::BodyFraming;
 pub use framing_lines::{FramingLine, LAST_CHUNK, chunk_line};
 pub use framing_names::{CONTENT_LENGTH, TRANSFER_ENCODING, is_framing_lookalike};
 pub use head::{HeadError, HeadLimits, HeadProgress};
-pub use known_field::KnownField;
+pub use known_field::{KnownField, is_hop_by_hop};
 pub use request::{RequestHead, TargetForm};
 pub use request_line::{first_words, leading_line_end};
 pub use response::{AnsweredMethod, ResponseHead};

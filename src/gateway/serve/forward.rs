@@ -228,7 +228,7 @@ impl Gateway {
         if status == StatusCode::CONTINUE {
             return Ok(());
         }
-        strip_hop_by_hop(&mut fields);
+        strip_hop_by_hop(&mut fields, status);
         for name in context.located()?.route.limits.confidential() {
             fields.remove(name);
         }

@@ -1,11 +1,8 @@
 //! Writes heads as HTTP/1.1. The framing fields are written from the framing that was decided, never copied.
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING,
-    UPGRADE,
-};
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use http::{Method, Response, StatusCode};
-use sluicegate_http1::BodyFraming;
+use sluicegate_http1::{BodyFraming, is_hop_by_hop};
 
 use crate::http_date::with_http_date;
 use crate::origin::FieldChanges;
@@ -48,16 +45,6 @@ pub(super) type WriteOthers<'a> = &'a dyn Fn(&mut Vec<u8>) -> bool;
 
 /// Appends nothing.
 pub(super) const NO_OTHERS: WriteOthers<'static> = &|_| false;
-
-/// Fields of a connection of HTTP/1, RFC 9113 §8.2.2.
-const NOT_OF_HTTP2: [HeaderName; 6] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// The head of a request for an origin.
 #[derive(Clone, Copy)]
@@ -130,14 +117,16 @@ impl AnswerHead<'_> {
         *fields = self.parts.fields;
         let mut is_forbidden = false;
         for (name, value) in fields.iter_mut() {
-            is_forbidden |= NOT_OF_HTTP2.contains(name);
+            is_forbidden |= is_hop_by_hop(name.as_str().as_bytes());
             if is_of_one_response(name) {
                 // RFC 7541 §7.1.3: such a value stays out of the table of header compression.
                 value.set_sensitive(true);
             }
         }
         if is_forbidden {
-            for name in &NOT_OF_HTTP2 {
+            let names = fields.keys();
+            let names = names.filter(|name| is_hop_by_hop(name.as_str().as_bytes()));
+            for name in names.cloned().collect::<Vec<_>>() {
                 fields.remove(name);
             }
         }
@@ -186,10 +175,15 @@ fn write_response(into: &mut Vec<u8>, answer: &AnswerHead<'_>) {
         with_http_date(|date| write_field(into, b"date", date.as_bytes()));
     }
     into.extend_from_slice(match answer.persistence {
-        ConnectionPersistence::Keep => b"connection: keep-alive\r\n\r\n",
-        ConnectionPersistence::Close => b"connection: close\r\n\r\n",
-        ConnectionPersistence::Switch => b"connection: Upgrade\r\n\r\n",
+        ConnectionPersistence::Keep => b"connection: keep-alive",
+        ConnectionPersistence::Close => b"connection: close",
+        ConnectionPersistence::Switch => b"connection: Upgrade",
     });
+    if head.status == StatusCode::UPGRADE_REQUIRED && head.fields.contains_key(UPGRADE) {
+        // RFC 9110 §7.8: the sender of `Upgrade` names it in `Connection`.
+        into.extend_from_slice(b", upgrade");
+    }
+    into.extend_from_slice(b"\r\n\r\n");
 }
 
 /// Returns whether a response without a body states the length of one, RFC 9110 §8.6: to HEAD and in a 304 it does, in a 204 and a 101 it
@@ -242,6 +236,7 @@ pub(in crate::gateway) fn write_field(into: &mut Vec<u8>, name: &[u8], value: &[
 
 #[cfg(test)]
 mod tests {
+    use http::header::{CONNECTION, TRANSFER_ENCODING};
     use sluicegate_http1::{AnsweredMethod, HeadLimits, HeadProgress, ResponseHead};
 
     use super::*;
@@ -290,6 +285,39 @@ mod tests {
                 .any(|field| field.is(b"content-length"));
             assert_eq!(has_length, length, "{status}");
         }
+    }
+
+    /// Goal: RFC 9113 §8.2.2, no field of a connection is in a head of HTTP/2, `Upgrade` of a 426 neither. Method: each of them, beside
+    /// another.
+    #[test]
+    fn a_head_of_http2_has_no_field_of_a_connection() {
+        let names = [
+            "connection",
+            "keep-alive",
+            "proxy-connection",
+            "te",
+            "trailer",
+            "transfer-encoding",
+            "upgrade",
+            "x-a",
+        ];
+        let fields = names.map(|name| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static("a"))
+        });
+        let answer = AnswerHead {
+            parts: ResponseParts {
+                status: StatusCode::UPGRADE_REQUIRED,
+                reason: b"",
+                fields: HeaderMap::from_iter(fields),
+            },
+            framing: BodyFraming::None,
+            persistence: ConnectionPersistence::Keep,
+            write_others: NO_OTHERS,
+        };
+        let head = answer.for_http2();
+        let left = head.headers().keys().filter(|name| **name != DATE);
+        assert_eq!(left.collect::<Vec<_>>(), ["x-a"]);
     }
 
     /// Goal: over HTTP/2 the fields that differ in each response stay out of the table of header compression, and the others do not.

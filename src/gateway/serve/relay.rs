@@ -136,8 +136,8 @@ impl Gateway {
     ) -> Result<JudgedResponse> {
         let read = &origin.read[..head.bytes()];
         let options = head.options(read);
-        let mapped = MappedFields::needed(options, exchange.is_http2(), context)?;
         let status = head.status()?;
+        let mapped = MappedFields::needed((status, options), exchange.is_http2(), context)?;
         let method = match *cached::sent_method(exchange.head, context) {
             Method::HEAD => AnsweredMethod::Head,
             _ => AnsweredMethod::Other,
@@ -152,7 +152,7 @@ impl Gateway {
         if self.note_response((status, received), exchange, context)? == AnswerUse::Repeat {
             return Ok(JudgedResponse::Repeat);
         }
-        strip_hop_by_hop(&mut fields);
+        strip_hop_by_hop(&mut fields, status);
         if self.sends_stored(status, (&fields, &names), exchange, context)? {
             origin.read.advance(head.bytes());
             let keeps = head.keeps_connection(options);

@@ -1,12 +1,14 @@
 //! Splits the head of an origin's response: the fields that stages read or write become a header map, the others are copied as bytes, and
 //! those of the connection are dropped.
 
+use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
 
 use super::head_writer::write_field;
 use crate::failure::Result;
 use crate::gateway::context::Context;
+use crate::origin::passes_upgrade;
 
 /// The fields of a response that become a header map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,19 +17,21 @@ pub(super) enum MappedFields {
     None,
     /// Those that the gateway writes.
     Few,
-    /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them, or a head of HTTP/2 is made of them.
+    /// All: the charges of a limit, the edits of the route, or `Connection` may name any of them, a head of HTTP/2 is made of them, or
+    /// `Upgrade` passes.
     All,
 }
 
 impl MappedFields {
-    /// Returns the fields that the stages and the client's version need of a response with these options.
+    /// Returns the fields that the stages and the client's version need of a response with this status and these options.
     pub(super) fn needed(
-        options: ConnectionOptions,
+        (status, options): (StatusCode, ConnectionOptions),
         is_http2: bool,
         context: &Context,
     ) -> Result<Self> {
         let limits = &context.located()?.route.limits;
         let names_fields = is_http2
+            || passes_upgrade(status)
             || options.others() > 0
             || !limits.confidential().is_empty()
             || context.shape().is_some()
@@ -50,16 +54,9 @@ impl MappedFields {
             return FieldHandling::Mapped;
         }
         match field.known() {
-            KnownField::Connection
-            | KnownField::ContentLength
-            | KnownField::KeepAlive
-            | KnownField::ProxyConnection
-            | KnownField::TransferEncoding => FieldHandling::Dropped,
-            KnownField::Other
-            | KnownField::Date
-            | KnownField::Expect
-            | KnownField::Host
-            | KnownField::Upgrade => FieldHandling::Copied,
+            KnownField::ContentLength => FieldHandling::Dropped,
+            known if known.is_hop_by_hop() => FieldHandling::Dropped,
+            _ => FieldHandling::Copied,
         }
     }
 }
@@ -172,7 +169,7 @@ mod tests {
     #[test]
     fn every_field_is_mapped_or_copied() {
         let head = "HTTP/1.1 200 Fine\r\nETag: a\r\nDate: b\r\nSet-Cookie: c\r\nSet-Cookie: d\r\nX-RateLimit-Reset: 5\r\n\
-            Connection: close\r\nContent-Length: 0\r\n\r\n";
+            Connection: close\r\nContent-Length: 0\r\nKeep-Alive: e\r\nTE: f\r\nTrailer: g\r\nUpgrade: h2c\r\n\r\n";
         let parsed = parsed(head);
         for (mapped, fields, copied) in [
             (
@@ -180,7 +177,7 @@ mod tests {
                 1,
                 "etag: a\r\ndate: b\r\nset-cookie: c\r\nset-cookie: d\r\n",
             ),
-            (MappedFields::All, 7, ""),
+            (MappedFields::All, 11, ""),
         ] {
             let map = mapped_fields(&parsed, head.as_bytes(), mapped);
             assert_eq!(map.len(), fields);

@@ -11,6 +11,7 @@ mod floods;
 mod grpc;
 mod h2_advisories;
 mod h2_conformance;
+mod hop_by_hop;
 mod http1;
 mod http2_origins;
 mod loops;
