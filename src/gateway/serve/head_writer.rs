@@ -134,8 +134,8 @@ impl AnswerHead<'_> {
             BodyFraming::Length(bytes) => {
                 fields.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
             }
-            BodyFraming::None => {}
-            BodyFraming::Chunked | BodyFraming::UntilClose => {
+            BodyFraming::None if passes_length(self.parts.status, self.framing) => {}
+            BodyFraming::None | BodyFraming::Chunked | BodyFraming::UntilClose => {
                 fields.remove(CONTENT_LENGTH);
             }
         }

@@ -2,6 +2,7 @@
 
 mod advisories;
 mod authority;
+mod bodiless;
 mod bounded;
 mod cached_routes;
 mod early;

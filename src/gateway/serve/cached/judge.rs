@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, StatusCode};
 use pingora::http::ResponseHeader;
 use sluicegate_base::clock;
@@ -174,6 +175,10 @@ fn header_of(head: &ResponseParts<'_>) -> Result<ResponseHeader> {
     let mut header = ResponseHeader::build_no_case(head.status, Some(fields.len()))?;
     for (name, value) in fields {
         header.append_header(name.clone(), value.clone())?;
+    }
+    if head.status == StatusCode::NO_CONTENT {
+        // RFC 9110 §8.6: it must not have one, and no body would be as long.
+        header.remove_header(&CONTENT_LENGTH);
     }
     if let Ok(reason) = str::from_utf8(head.reason) {
         header.set_reason_phrase(Some(reason))?;
