@@ -19,6 +19,7 @@ mod response_split;
 mod served;
 mod stream_request;
 mod stream_rules;
+mod trailers;
 mod tunnel;
 
 use std::net::IpAddr;

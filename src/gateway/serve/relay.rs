@@ -19,7 +19,7 @@ use super::head_writer::{ResponseParts, passes_length};
 use super::response_body::{ContentWriter, JOINED_PIECE, ResponseBody, TakenPiece};
 use super::response_head::{FinalHead, stated_length};
 use super::response_split::MappedFields;
-use super::tunnel;
+use super::{trailers, tunnel};
 use crate::cache::freshness::BodyState;
 use crate::config::rules::HeaderCase;
 use crate::failure::Result;
@@ -351,7 +351,9 @@ impl Gateway {
                     context.finish_response();
                 }
                 let takes_trailers = exchange.is_http2() && body.keeps_trailers();
-                trailers = origin.take_trailers().filter(|_| takes_trailers);
+                let confidential = context.located()?.route.limits.confidential();
+                trailers = (origin.take_trailers().filter(|_| takes_trailers))
+                    .and_then(|trailers| trailers::for_client(trailers, confidential));
                 if trailers.is_none() {
                     end = BodyEnd::Here;
                 }

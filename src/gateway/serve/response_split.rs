@@ -73,7 +73,7 @@ enum FieldHandling {
 }
 
 /// Returns whether the gateway writes a field of this name.
-fn is_written(field: &HeaderField<'_>) -> bool {
+pub(super) fn is_written(field: &HeaderField<'_>) -> bool {
     // None of the names that the parser knows is one of these.
     if field.known() != KnownField::Other {
         return false;

@@ -23,6 +23,7 @@ mod secure;
 mod special_routes;
 mod strangers;
 mod streams;
+mod trailers;
 mod tunnels;
 mod uploads;
 mod versions;
