@@ -205,10 +205,6 @@ async fn begin(
     pool: &ServerPool,
 ) -> Result<PickResult> {
     context.cause = None;
-    if request.is_buffered {
-        // A retry sends the buffered body again, through the same filter.
-        context.received = 0;
-    }
     // The first attempt follows the decision at once; a clock is read for the others only.
     let now = match context.forwarded()?.tries {
         0 => context.decision_end(),

@@ -307,6 +307,39 @@ async fn a_retry_sends_the_body_again_and_charges_once() {
 }
 
 #[tokio::test]
+async fn a_body_is_counted_where_no_server_takes_it() {
+    // Goal: `bytes_in` is what the client sent, whether or not a server is in service, and once for several attempts. Method: a server
+    // that refuses connections and is ejected, requests that may be sent again and others, over both versions.
+    const BYTES: usize = 508;
+    let gateway = Setup::new()
+        .servers("app", &["127.0.0.1:1".parse().unwrap()])
+        .origin_line("retries = 2")
+        .origin_line("outlier_detection = { consecutive_failures = 2, max_percent = 100 }")
+        .rules(LENIENT)
+        .start()
+        .await;
+    let (client, mut lines) = (gateway.h2c().await, 0);
+    for method in ["PUT", "POST", "PUT"] {
+        let request = json("/", text_of(BYTES)).by(method);
+        for answer in [
+            gateway.send(request.clone()).await,
+            client.send(request.clone()).await,
+        ] {
+            assert!([502, 503].contains(&answer.status), "{answer:?}");
+            lines += 1;
+        }
+    }
+    let lines = gateway.access_lines(lines).await;
+    assert!(
+        lines.iter().any(|line| line["failure"] == "no-server"),
+        "{lines:?}"
+    );
+    for line in lines {
+        assert_eq!(line["bytes_in"], BYTES, "{line}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_waits_for_100_continue_is_invited_before_the_decision() {
     // Goal: the body is asked for, once, and then decides. Method: raw sockets; the second request of a number with one an hour.
     let origin = Origin::echo();

@@ -50,10 +50,7 @@ impl Gateway {
         let reserve = |bytes| replay_bytes::reserve(&self.0, bytes, context);
         exchange.body.reserve_replay(reserve)?;
         loop {
-            let received = context.received;
             attempts::pick(facts(exchange), context).await?;
-            // Bytes that are sent again are not counted again.
-            context.received = received;
             let server = server(context)?;
             let need = if exchange.is_upgrade {
                 ProtocolNeed::Upgrade
