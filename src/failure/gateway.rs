@@ -32,15 +32,10 @@ impl GatewayFailure {
         }
     }
 
-    /// Returns the name of the full budget in the log.
+    /// Returns the kind in the log: the full budget.
     #[must_use]
-    pub fn budget(&self) -> Option<&'static str> {
-        match self {
-            Self::Requests(..) => Some("origin-requests-full"),
-            Self::UnreadAnswers(..) => Some("unread-full"),
-            Self::KeyBodies(..) => Some("key-bodies-full"),
-            Self::CutOff | Self::Internal(_) => None,
-        }
+    pub fn kind(&self) -> Option<&'static str> {
+        self.problem().failure()
     }
 }
 

@@ -105,6 +105,7 @@ impl FailureKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::OwnFailure;
 
     /// Goal: a counter of one kind never counts another. Method: the position of each kind in the list.
     #[test]
@@ -112,5 +113,23 @@ mod tests {
         for (index, kind) in FailureKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index, "{}", kind.as_str());
         }
+    }
+
+    /// Goal: an operator finds each value of `failure`. Method: a row for each kind, and a kind for each row.
+    #[test]
+    fn every_kind_is_in_the_operators_guide() {
+        let guide = include_str!("../../docs/operations/logs.md");
+        let (_, table) = guide
+            .split_once("\n| `failure` | status | meaning |\n")
+            .unwrap();
+        let (table, _) = table.split_once("\n\n").unwrap();
+        let first = |row: &str| row.split('`').nth(1).map(str::to_owned);
+        let mut rows: Vec<_> = table.lines().filter_map(first).collect();
+        let own = OwnFailure::ALL.map(OwnFailure::as_str);
+        let of_origins = FailureKind::ALL.map(FailureKind::as_str);
+        let mut kinds = [&own[..], &of_origins].concat();
+        rows.sort_unstable();
+        kinds.sort_unstable();
+        assert_eq!(rows, kinds);
     }
 }

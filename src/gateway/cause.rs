@@ -32,11 +32,7 @@ impl Cause {
     /// Returns the cause of a rejection by the gateway itself.
     pub(super) fn of_problem(problem: GatewayProblem) -> Box<Self> {
         Box::new(Self {
-            failure: match problem {
-                GatewayProblem::Crowded => Some("delay-queue-full"),
-                GatewayProblem::NotStored => Some("not-stored"),
-                _ => None,
-            },
+            failure: problem.failure(),
             reason: problem.detail().into(),
         })
     }

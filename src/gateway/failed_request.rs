@@ -25,7 +25,7 @@ impl Gateway {
         context.disposition = Some(disposition);
         context.cause = match failure {
             RequestFailure::Client(_) => Some(Cause::of(None, failure)),
-            RequestFailure::Gateway(failure) => Some(Cause::of(failure.budget(), failure)),
+            RequestFailure::Gateway(failure) => Some(Cause::of(failure.kind(), failure)),
             // Its attempts noted it.
             RequestFailure::Origin(_) => context.cause.take(),
         };

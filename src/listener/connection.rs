@@ -321,6 +321,7 @@ impl Http1Connection {
             status: written.map_or(0, |()| problem.status().as_u16()),
             bytes_sent: body.len() as u64,
             total: clock::since(arrived),
+            failure: problem.failure(),
             reason: Some(problem.detail()),
             ..Outcome::rejected(arrived, request_id, "HTTP/1.1")
         });

@@ -12,6 +12,7 @@ use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Decision, KeyHash, KeyPlacement, Timestamp, Verdict};
 
 use super::metrics::RouteMetrics;
+use super::own_failure::OwnFailure;
 use super::replay_facts::ReplayFacts;
 use super::trace::TraceContext;
 use crate::admission::{LimitEvent, ReportDetails};
@@ -167,7 +168,8 @@ impl Outcome<'_> {
     /// Returns the kind of its failure, that of its disposition where no stage recorded one.
     pub(super) fn failure(&self) -> Option<&'static str> {
         let store = self.disposition == RequestDisposition::RefusedStoreAway;
-        self.failure.or(store.then_some("store-unavailable"))
+        self.failure
+            .or(store.then_some(OwnFailure::StoreUnavailable.as_str()))
     }
 
     /// Returns the `Retry-After` of a rejection.

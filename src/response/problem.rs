@@ -8,6 +8,7 @@ use sluicegate_http1::HeadError;
 use super::forward_auth_fault::ForwardAuthFault;
 use super::http_violation::HttpViolation;
 use crate::config::rules::ValueSource;
+use crate::record::OwnFailure;
 use crate::rejection::{MissingKey, MissingReason};
 
 /// The content type of a problem body.
@@ -124,6 +125,22 @@ impl GatewayProblem {
             | Self::PartialHeads => Some(1),
             _ => None,
         }
+    }
+
+    /// Returns the kind of the failure in the log; `None` where the client is to blame, an origin, whose failure has a kind of its own, or
+    /// a defect of the gateway.
+    #[must_use]
+    pub fn failure(self) -> Option<&'static str> {
+        let kind = match self {
+            Self::Crowded => OwnFailure::DelayQueueFull,
+            Self::Overloaded => OwnFailure::OriginRequestsFull,
+            Self::KeyBodies => OwnFailure::KeyBodiesFull,
+            Self::PartialHeads => OwnFailure::PartialHeadsFull,
+            Self::Unread => OwnFailure::UnreadFull,
+            Self::NotStored => OwnFailure::NotStored,
+            _ => return None,
+        };
+        Some(kind.as_str())
     }
 
     /// Returns the body.

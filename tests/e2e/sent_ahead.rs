@@ -60,6 +60,7 @@ async fn heads_that_are_not_whole_have_a_budget() {
     assert_eq!(answer.retry_after(), 1);
     let line = &gateway.lines_of(std::slice::from_ref(&answer)).await[0];
     assert_eq!(line["outcome"], "rejected", "{line}");
+    assert_eq!(line["failure"], "partial-heads-full", "{line}");
     let reason = "too many heads of requests are not whole; send yours at once";
     assert_eq!(line["reason"], reason, "{line}");
     assert_eq!(refused(&gateway, "client").await, 1.0);
