@@ -10,10 +10,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, BytesMut};
+use sluicegate_base::bounds::LARGEST_READ;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes of the buffer of a thread, the most that one read returns.
-pub(crate) const THREAD_BUFFER: usize = 64 * 1024;
+pub(crate) const THREAD_BUFFER: usize = LARGEST_READ;
 
 /// Bytes of a read that are not copied: they keep the buffer of the thread, of which they fill half.
 const KEPT_READ: usize = THREAD_BUFFER / 2;
@@ -85,9 +86,8 @@ pub(crate) fn take_read_buffer() -> BytesMut {
 /// Keeps a buffer in its thread, unless it is large. Its bytes are dropped.
 pub(crate) fn give_read_buffer(mut buffer: BytesMut) {
     buffer.clear();
-    // A part of a buffer that others use, or one that was consumed in part, gets its memory back here if it is the only part.
-    let is_whole = buffer.try_reclaim(1);
-    if is_whole && buffer.capacity() >= THREAD_BUFFER {
+    // One that was consumed in part, or of which others use parts, gets its memory back here if it is the only part.
+    if buffer.try_reclaim(THREAD_BUFFER) {
         BUFFER.with_borrow_mut(|kept| {
             if kept.capacity() < THREAD_BUFFER {
                 *kept = buffer;
@@ -95,6 +95,7 @@ pub(crate) fn give_read_buffer(mut buffer: BytesMut) {
         });
         return;
     }
+    let is_whole = buffer.try_reclaim(1);
     SPARE_READS.with_borrow_mut(|spare| {
         if is_whole && buffer.capacity() <= LARGEST_SPARE && spare.len() < SPARE_BUFFERS {
             spare.push(buffer);

@@ -186,6 +186,8 @@ pub(super) struct OriginHead {
     pub(super) status: StatusCode,
     /// The length that it announces.
     pub(super) length: Option<u64>,
+    /// Bytes of the body that the server may send before they are read.
+    pub(super) ahead: u32,
 }
 
 impl OriginAttempt {
@@ -203,6 +205,11 @@ impl OriginAttempt {
     /// Returns the length that the origin's answer announced.
     pub(super) fn announced_length(&self) -> Option<u64> {
         self.answer?.length
+    }
+
+    /// Returns how many bytes of the origin's answer may come before they are read.
+    pub(super) fn ahead(&self) -> u64 {
+        self.answer.map_or(0, |answer| answer.ahead.into())
     }
 
     /// Returns how far the attempt got after it had a connection.

@@ -44,7 +44,7 @@ pub(super) fn went_on(context: &mut Context) {
 }
 
 fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Result<()> {
-    let bytes = held_by(body);
+    let bytes = held_by(body, context.forwarded()?.attempt.ahead());
     if bytes == 0 {
         context.unread = None;
         return Ok(());
@@ -58,12 +58,14 @@ fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Resu
     Ok(())
 }
 
-/// Returns how many bytes an answer with such a body may come to hold; `None` for one of unknown length. A small answer holds none.
-fn held_by(body: Option<u64>) -> u64 {
+/// Returns how many bytes an answer with such a body may come to hold, of which its server may send `ahead` bytes before they are read;
+/// `None` for a body of unknown length. A small answer holds none.
+fn held_by(body: Option<u64>, ahead: u64) -> u64 {
+    let most = ANSWER_PIPE + ahead;
     match body {
         Some(body) if body <= SMALL_ANSWER => 0,
-        Some(body) => body.min(ANSWER_PIPE) + ANSWER_OVERHEAD,
-        None => ANSWER_PIPE + ANSWER_OVERHEAD,
+        Some(body) => body.min(most) + ANSWER_OVERHEAD,
+        None => most + ANSWER_OVERHEAD,
     }
 }
 
@@ -71,12 +73,15 @@ fn held_by(body: Option<u64>) -> u64 {
 mod tests {
     use super::*;
 
-    /// Goal: an answer reserves its maximum. Method: lengths around the bounds.
+    /// Goal: an answer reserves its maximum. Method: lengths around the bounds, of origins of both versions.
     #[test]
     fn an_answer_takes_what_it_may_hold() {
-        assert_eq!(held_by(Some(SMALL_ANSWER)), 0);
-        assert_eq!(held_by(Some(100_000)), 100_000 + ANSWER_OVERHEAD);
-        assert_eq!(held_by(Some(u64::MAX)), ANSWER_PIPE + ANSWER_OVERHEAD);
-        assert_eq!(held_by(None), ANSWER_PIPE + ANSWER_OVERHEAD);
+        for ahead in [0, 1000] {
+            let most = ANSWER_PIPE + ANSWER_OVERHEAD + ahead;
+            assert_eq!(held_by(Some(SMALL_ANSWER), ahead), 0);
+            assert_eq!(held_by(Some(100_000), ahead), 100_000 + ANSWER_OVERHEAD);
+            assert_eq!(held_by(Some(u64::MAX), ahead), most);
+            assert_eq!(held_by(None, ahead), most);
+        }
     }
 }

@@ -121,9 +121,8 @@ impl Http2Stream {
     }
 
     /// Sends bytes of the body as the windows of the client and the bound of the send buffer allow.
-    async fn send(&mut self, bytes: &[u8], is_last: bool) -> io::Result<()> {
+    async fn send(&mut self, mut bytes: &[u8], is_last: bool) -> io::Result<()> {
         let answer = self.answer.as_mut().ok_or(ErrorKind::NotConnected)?;
-        let mut bytes = Bytes::copy_from_slice(bytes);
         while !bytes.is_empty() {
             answer.reserve_capacity(bytes.len());
             let mut free = answer.capacity();
@@ -133,9 +132,12 @@ impl Http2Stream {
                     .ok_or(ErrorKind::ConnectionReset)?
                     .map_err(Error::other)?;
             }
-            let piece = bytes.split_to(free.min(bytes.len()));
+            // Copied once there is room for it: what waits for the client is in memory once.
+            let (piece, rest) = bytes.split_at(free.min(bytes.len()));
+            bytes = rest;
             let is_last = is_last && bytes.is_empty();
-            answer.send_data(piece, is_last).map_err(Error::other)?;
+            let sent = answer.send_data(Bytes::copy_from_slice(piece), is_last);
+            sent.map_err(Error::other)?;
             self.is_ended |= is_last;
         }
         if is_last && !self.is_ended {

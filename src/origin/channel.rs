@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use bytes::{Buf, BytesMut};
 use http::header::HeaderMap;
 use http::{Request, response};
 use pingora::protocols::{Stream, UniqueIDType};
+use sluicegate_base::bounds::ORIGIN_STREAM_WINDOW;
 use tokio::io::AsyncWrite;
 
 use super::idle::{ConnectionHome, IdleConnection};
@@ -233,6 +235,24 @@ impl OriginChannel {
         match &self.wire {
             OriginWire::Http1 { .. } => false,
             OriginWire::Http2(stream) => stream.is_ended(),
+        }
+    }
+
+    /// Returns how many bytes of the response the server may send before they are read. What comes early over HTTP/1.1 is in the kernel.
+    #[must_use]
+    pub fn ahead(&self) -> u32 {
+        if self.is_http2() {
+            ORIGIN_STREAM_WINDOW
+        } else {
+            0
+        }
+    }
+
+    /// Gives the memory of the bytes that were read back to the thread, once they are consumed: those of a large read wait for the client
+    /// elsewhere.
+    pub fn release_read(&mut self) {
+        if self.read.is_empty() {
+            give_read_buffer(mem::take(&mut self.read));
         }
     }
 

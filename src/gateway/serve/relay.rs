@@ -149,7 +149,12 @@ impl Gateway {
         };
         let mut fields = head.mapped_fields(read, mapped);
         let mapped = mapped.found(fields.len());
-        if self.note_response((status, received), exchange, context)? == AnswerUse::Repeat {
+        let answer = OriginHead {
+            status,
+            length: received.length(),
+            ahead: origin.ahead(),
+        };
+        if self.note_response(answer, exchange, context)? == AnswerUse::Repeat {
             return Ok(JudgedResponse::Repeat);
         }
         strip_hop_by_hop(&mut fields, status);
@@ -257,21 +262,18 @@ impl Gateway {
     /// Notes the final head of an origin, and judges the server by it.
     fn note_response<C: RequestClient>(
         &self,
-        (status, framing): (StatusCode, BodyFraming),
+        answer: OriginHead,
         exchange: &ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<AnswerUse> {
-        context.forwarded_mut()?.attempt.answer = Some(OriginHead {
-            status,
-            length: framing.length(),
-        });
+        context.forwarded_mut()?.attempt.answer = Some(answer);
         // A client that sends its body slowly says nothing of the server.
         if exchange.body.is_over() {
             let forwarded = context.forwarded()?;
             let started = forwarded.attempt.started;
             (forwarded.pool.latency).record(|| exchange.body.server_time(started));
         }
-        if attempts::judge(facts(exchange), context, status)? == AnswerUse::Repeat {
+        if attempts::judge(facts(exchange), context, answer.status)? == AnswerUse::Repeat {
             return Ok(AnswerUse::Repeat);
         }
         let forwarded = context.forwarded_mut()?;
@@ -342,6 +344,9 @@ impl Gateway {
         loop {
             let TakenPiece { data, as_read } = body.take(&mut origin.read, out)?;
             count_received(data, context)?;
+            if as_read == 0 && data > JOINED_PIECE {
+                origin.release_read();
+            }
             if origin.is_ended() && !body.is_over() {
                 body.end_of_stream(out)?;
             }

@@ -322,7 +322,10 @@ impl BodyStore<'_> {
 pub(super) fn write_piece(into: &mut Vec<u8>, framing: BodyFraming, data: &[u8]) {
     match (framing, NonZeroUsize::new(data.len())) {
         (BodyFraming::Chunked, Some(size)) => {
-            into.extend_from_slice(chunk_line(size).as_ref());
+            let line = chunk_line(size);
+            // At once: the line end behind a large piece would double the memory.
+            into.reserve(line.as_ref().len() + data.len() + LINE_END.len());
+            into.extend_from_slice(line.as_ref());
             into.extend_from_slice(data);
             into.extend_from_slice(LINE_END);
         }

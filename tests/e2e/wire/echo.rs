@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::harness::eventually;
+
 /// The origin; it stops when dropped.
 pub struct EchoOrigin {
     pub address: SocketAddr,
@@ -51,6 +53,14 @@ impl EchoOrigin {
     /// How many connections were accepted so far.
     pub fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many requests came.
+    pub async fn asked(&self, requests: usize) {
+        eventually("the origin is asked", async || {
+            (self.requests() >= requests).then_some(())
+        })
+        .await;
     }
 
     /// How many requests so far.

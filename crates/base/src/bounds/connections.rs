@@ -38,13 +38,28 @@ pub const FILES_OF_LISTENER_THREAD: u64 = 4;
 /// streams, one listener, log, watches of files, four for each background task, and some connections. With fewer it says so, and ends.
 pub const FEWEST_FILES: u64 = 72;
 
-/// Bytes of an answer that the framework may hold while its client does not read: pieces of 64 KiB, four in a batch that is being written,
-/// as many in the pipe behind it, one that waits for the pipe and one that is read into. Measured: 540 to 570 KiB over HTTP/2, 780 to
-/// 910 KiB over HTTP/1, of which the overhead is a part.
-pub const ANSWER_PIPE: u64 = 832 * 1024;
+/// Bytes of the largest read from a connection.
+pub const LARGEST_READ: usize = 64 * 1024;
 
-/// Bytes that an answer holds whatever its length: the buffer for what its origin sends, and what the request takes.
-pub const ANSWER_OVERHEAD: u64 = 96 * 1024;
+/// Bytes of the largest frame of HTTP/2 that the gateway takes, RFC 9113 §4.2.
+const LARGEST_FRAME: usize = 16 * 1024;
+
+/// Bytes that rustls holds for one connection towards a client: what is written and not sent yet, the default of its `set_buffer_limit`.
+const CLIENT_TLS: usize = 64 * 1024;
+
+/// Bytes that rustls holds for one connection from an origin: a record that is not whole, and the text of one.
+const ORIGIN_TLS: usize = 34 * 1024;
+
+/// Bytes of an answer that are in memory at most while its client does not read, the window of an origin of HTTP/2 apart: one piece, since
+/// the next one is read once this one is written; what TLS holds on either side; and one frame that waits in a stream of HTTP/2.
+///
+/// A piece is one read, or the frames of HTTP/2 that begin within that many bytes. It is in memory once: as it was read, or framed for the
+/// client. A compressor has its own memory.
+pub const ANSWER_PIPE: u64 =
+    (LARGEST_READ + LARGEST_FRAME + CLIENT_TLS + ORIGIN_TLS + CLIENT_SEND_BUFFER) as u64;
+
+/// Bytes that an answer holds whatever its length: the state of its request, and of its connection to the origin.
+pub const ANSWER_OVERHEAD: u64 = 46 * 1024;
 
 /// Bytes of an announced body that take no room among unread answers: the kernel takes them mostly at once.
 pub const SMALL_ANSWER: u64 = 16 * 1024;
