@@ -27,9 +27,31 @@ pub(super) struct ClientResponse {
     pub(super) cache: Option<CacheUse>,
 }
 
+/// The words of a request line that a record has.
+#[derive(Clone, Copy)]
+pub(super) struct RequestWords<'a> {
+    pub(super) method: &'a [u8],
+    pub(super) target: &'a [u8],
+}
+
 impl Gateway {
     /// Records a request that has ended.
     pub(super) fn record(&self, head: &ReceivedHead, response: &ClientResponse, context: &Context) {
+        let words = RequestWords {
+            method: head.method.as_str().as_bytes(),
+            target: RequestHead::from(head).target.as_bytes(),
+        };
+        self.record_as(words, head, response, context);
+    }
+
+    /// Records a request that has ended, with the first words of its head as they were sent.
+    pub(super) fn record_as(
+        &self,
+        words: RequestWords<'_>,
+        head: &ReceivedHead,
+        response: &ClientResponse,
+        context: &Context,
+    ) {
         let request = RequestHead::from(head);
         let rejection = match context.rejection() {
             Some(Rejection::ByLimit(by)) => Some(*by),
@@ -59,9 +81,9 @@ impl Gateway {
             client_text: context.client_text(),
             peer: context.peer.as_ref().map(|peer| peer.socket().ip()),
             secured: context.secured.as_deref(),
-            method: head.method.as_str().as_bytes(),
+            method: words.method,
             host: without_port(request.host_bytes()),
-            target: request.target.as_bytes(),
+            target: words.target,
             fields: Some(&head.headers),
             route: located.map(|located| &located.route.metrics),
             hits: context.hits,

@@ -1,22 +1,19 @@
 //! Reads the heads of one HTTP/1 connection, each within its time and size, and keeps the bytes that a client sends ahead.
 
 use std::io;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use futures_util::FutureExt;
 use http::HeaderMap;
 use pingora::prelude::timeout;
 use pingora::protocols::{GetSocketDigest, Ssl, Stream};
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
-use sluicegate_base::received::ReceivedFields;
 use sluicegate_http1::{
-    BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, first_words,
-    leading_line_end,
+    BodyFraming, ChunkDecoder, HeadError, HeadLimits, HeadProgress, RequestHead, leading_line_end,
 };
 use sluicegate_limiter::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -26,10 +23,6 @@ use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
 use crate::config::rules::ServerRules;
 use crate::failure::ClientFailure;
 use crate::gateway::{AnswerHead, BodyEnd, CHUNK_LIMITS, RequestClient, connection_closed};
-use crate::http_date::with_http_date;
-use crate::process::SharedState;
-use crate::record::Outcome;
-use crate::request_id::RequestId;
 use crate::response::GatewayProblem;
 use crate::reusable_timeout::ReusableTimeout;
 use crate::thread_buffer::{WriteBuffer, read_through};
@@ -277,65 +270,6 @@ impl Http1Connection {
             // A client that reads nothing any more does not need close_notify.
             let _ = timeout(bounds::LINGER_TIME, self.stream.shutdown()).await;
         }
-    }
-
-    /// Answers a head that cannot be served and ends the connection.
-    pub(super) async fn end_with(mut self, problem: GatewayProblem, shared: &SharedState) {
-        let arrived = clock::now();
-        let request_id = RequestId::next();
-        // The answers to requests that came before it come first.
-        let answers = self.take_answers();
-        let (method, target) = first_words(&self.read);
-        let length = problem.body().len();
-        // RFC 9110 §9.3.2: an answer to HEAD has no body, whatever else is wrong with the request.
-        let body = if method == b"HEAD" {
-            Bytes::new()
-        } else {
-            problem.body()
-        };
-        let secured = super::secured_of(&*self.stream);
-        let hsts = secured.as_ref().and_then(|secured| {
-            let value = secured.strict_transport.as_ref()?.to_str().ok()?;
-            Some(format!("\r\nstrict-transport-security: {value}"))
-        });
-        let retry_after = problem.retry_after();
-        let retry_after = retry_after.map(|seconds| format!("\r\nretry-after: {seconds}"));
-        let head = format!(
-            "HTTP/1.1 {status}\r\nx-request-id: {request_id}\r\ncontent-type: application/problem+json\r\n\
-             content-length: {length}\r\ndate: {date}{hsts}{retry_after}\r\nconnection: close\r\n\r\n",
-            status = problem.status(),
-            date = with_http_date(|date| String::from_utf8_lossy(date.as_bytes()).into_owned()),
-            hsts = hsts.unwrap_or_default(),
-            retry_after = retry_after.unwrap_or_default(),
-        );
-        let patience = shared.snapshot().rules.server.client_write_timeout;
-        let answer = [&answers, head.as_bytes(), &body].concat();
-        let written = self.stream.write_within(&answer, patience).await;
-        let peer = super::peer_address(&*self.stream);
-        shared.record(&Outcome {
-            client: peer.map(|peer| self.client(peer, shared)),
-            peer,
-            secured: secured.as_deref(),
-            method,
-            target,
-            status: written.map_or(0, |()| problem.status().as_u16()),
-            bytes_sent: body.len() as u64,
-            total: clock::since(arrived),
-            failure: problem.failure(),
-            reason: Some(problem.detail()),
-            ..Outcome::rejected(arrived, request_id, "HTTP/1.1")
-        });
-        self.linger().await;
-    }
-
-    /// Returns the client of a head whose fields cannot be trusted: the peer.
-    fn client(&self, peer: IpAddr, shared: &SharedState) -> IpAddr {
-        crate::client::identify(
-            peer,
-            &ReceivedFields::new(),
-            &shared.snapshot().rules.client,
-        )
-        .address
     }
 
     /// Reads and drops some bytes before it closes: a close with unread bytes makes the kernel send a reset that can overtake

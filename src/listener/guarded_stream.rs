@@ -20,7 +20,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pingora::prelude::timeout;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::SslDigest;
 use pingora::protocols::{
@@ -148,17 +147,6 @@ impl GuardedStream {
     pub(super) fn begin(&mut self, pace: ReadPace) {
         self.stalled.pace = pace;
         self.stalled.left = pace.patience;
-    }
-
-    /// Writes everything, within `patience`.
-    pub(super) async fn write_within(&mut self, bytes: &[u8], patience: Duration) -> Result<()> {
-        let write = async {
-            self.write_all(bytes).await?;
-            self.flush().await
-        };
-        timeout(patience, write)
-            .await
-            .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
     }
 
     /// Returns `result`, by which the client took so many bytes, or ends a wait that takes too long.

@@ -203,7 +203,20 @@ impl Intake {
                     }
                 }
                 RequestsEnd::Problem(problem) => {
-                    Box::pin(connection.end_with(problem, &self.shared)).await;
+                    // The answers to requests that came before it come first.
+                    let (mut answers, head) = (connection.take_answers(), connection.read.split());
+                    let client = (&mut connection, &facts);
+                    (self.gateway).answer_unreadable(
+                        problem,
+                        &head,
+                        client,
+                        shutdown,
+                        &mut answers,
+                    );
+                    connection.queue_answers(answers);
+                    drop(head);
+                    connection.send_answers().await.ok()?;
+                    Box::pin(connection.linger()).await;
                     return None;
                 }
                 RequestsEnd::Ended => {

@@ -21,6 +21,7 @@ mod stream_request;
 mod stream_rules;
 mod trailers;
 mod tunnel;
+mod unreadable;
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -25,5 +25,6 @@ mod strangers;
 mod streams;
 mod trailers;
 mod tunnels;
+mod unreadable;
 mod uploads;
 mod versions;
