@@ -23,10 +23,20 @@ impl ReusableTimeout {
     /// Returns the output of `read`; `None` when it takes longer than `patience`.
     pub(crate) async fn wait<F: Future>(
         &mut self,
-        mut read: Pin<&mut F>,
+        read: Pin<&mut F>,
         patience: Duration,
     ) -> Option<F::Output> {
-        let mut deadline = None;
+        self.wait_until(read, patience, &mut None).await
+    }
+
+    /// Waits as [`wait`](Self::wait) does. Sets `deadline` to the end of the wait if the future has to wait, so that another wait may have
+    /// the same end.
+    pub(crate) async fn wait_until<F: Future>(
+        &mut self,
+        mut read: Pin<&mut F>,
+        patience: Duration,
+        deadline: &mut Option<Instant>,
+    ) -> Option<F::Output> {
         std::future::poll_fn(move |context| {
             if let Poll::Ready(output) = read.as_mut().poll(context) {
                 return Poll::Ready(Some(output));

@@ -31,6 +31,8 @@ pub enum FailureKind {
     TooManyFields,
     /// The response head has too many bytes.
     HeadTooLarge,
+    /// More interim heads came before the final one than one response may have.
+    TooManyInterimHeads,
     /// The framing of the response body is invalid.
     MalformedBody,
     /// The response body ended early.
@@ -49,7 +51,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind, in the order of its discriminants.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Resolve,
         Self::Connect,
         Self::ConnectTimeout,
@@ -64,6 +66,7 @@ impl FailureKind {
         Self::MalformedHead,
         Self::TooManyFields,
         Self::HeadTooLarge,
+        Self::TooManyInterimHeads,
         Self::MalformedBody,
         Self::Truncated,
         Self::NoServer,
@@ -91,6 +94,7 @@ impl FailureKind {
             Self::MalformedHead => "malformed-head",
             Self::TooManyFields => "too-many-fields",
             Self::HeadTooLarge => "head-too-large",
+            Self::TooManyInterimHeads => "too-many-interim-heads",
             Self::MalformedBody => "malformed-body",
             Self::Truncated => "truncated",
             Self::NoServer => "no-server",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::{fmt, io};
 
-use sluicegate_base::bounds::RESPONSE_HEAD;
+use sluicegate_base::bounds::{INTERIM_BYTES, INTERIM_HEADS, RESPONSE_HEAD};
 use sluicegate_http1::RuleViolation;
 
 use super::connect::ConnectFailure;
@@ -68,6 +68,8 @@ pub enum HeadFailure {
     TooManyFields(usize),
     /// More bytes than [`RESPONSE_HEAD`].
     TooLarge,
+    /// More interim heads before it than [`INTERIM_HEADS`], or more bytes of them than [`INTERIM_BYTES`].
+    TooManyInterim,
     /// It breaks a rule; with the beginning of its first line, escaped.
     Malformed(RuleViolation, String),
     /// Two different `Content-Length`, RFC 9110 §8.6.
@@ -112,6 +114,7 @@ impl OriginFailure {
             }
             Self::Head(HeadFailure::TooManyFields(_)) => FailureKind::TooManyFields,
             Self::Head(HeadFailure::TooLarge) => FailureKind::HeadTooLarge,
+            Self::Head(HeadFailure::TooManyInterim) => FailureKind::TooManyInterimHeads,
             Self::Head(
                 HeadFailure::Malformed(..) | HeadFailure::TwoLengths | HeadFailure::UnaskedSwitch,
             ) => FailureKind::MalformedHead,
@@ -187,6 +190,12 @@ impl fmt::Display for HeadFailure {
                 );
             }
             Self::TooLarge => return write!(f, "more than {RESPONSE_HEAD} bytes of header fields"),
+            Self::TooManyInterim => {
+                return write!(
+                    f,
+                    "more than {INTERIM_HEADS} interim heads, or {INTERIM_BYTES} bytes of them"
+                );
+            }
             Self::TwoLengths => return f.write_str("two different Content-Length"),
             Self::UnaskedSwitch => return f.write_str("101 to a request without an upgrade"),
             Self::Malformed(RuleViolation::Version | RuleViolation::NotHttp, line) => {

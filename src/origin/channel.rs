@@ -15,7 +15,9 @@ use http::header::HeaderMap;
 use http::{Request, response};
 use pingora::protocols::{Stream, UniqueIDType};
 use sluicegate_base::bounds::ORIGIN_STREAM_WINDOW;
+use sluicegate_base::clock;
 use tokio::io::AsyncWrite;
+use tokio::time::Instant;
 
 use super::idle::{ConnectionHome, IdleConnection};
 use super::origin_stream::{OriginStream, Received};
@@ -40,6 +42,9 @@ pub struct OriginChannel {
     /// The error after which nothing more was written.
     write_error: Option<io::Error>,
     timeout: ReusableTimeout,
+    /// The end of the wait for the head of the response, which neither interim heads nor a part of the head prolong; `None` before the
+    /// wait, and once more of the request was sent.
+    head_deadline: Option<(Instant, OriginTimeout)>,
     /// True once bytes of a response came.
     is_answered: bool,
     is_reused: bool,
@@ -106,6 +111,7 @@ impl OriginChannel {
             needs_flush: false,
             write_error: None,
             timeout,
+            head_deadline: None,
             is_answered: false,
             is_reused,
         }
@@ -189,6 +195,7 @@ impl OriginChannel {
     /// Writes bytes of the request; with `is_complete`, they are its last ones. Those that the server does not take at once wait.
     pub async fn send(&mut self, bytes: &[u8], is_complete: bool) {
         self.is_complete |= is_complete;
+        self.head_deadline = None;
         if self.write_error.is_some() {
             return;
         }
@@ -275,12 +282,48 @@ impl OriginChannel {
             patience.read
         };
         let mut timeout = std::mem::take(&mut self.timeout);
+        let mut deadline = None;
         let event = {
             let event = pin!(poll_fn(|context| self.poll_next(context)));
-            timeout.wait(event, wait.most).await
+            timeout.wait_until(event, wait.most, &mut deadline).await
         };
         self.timeout = timeout;
+        if matches!(event, Some(Ok(OriginEvent::Sent))) {
+            self.head_deadline = None;
+        } else if let (OriginTimeout::FirstByte(_), None) = (wait.timeout, self.head_deadline) {
+            self.head_deadline = deadline.map(|deadline| (deadline, wait.timeout));
+        }
         event.unwrap_or_else(|| Err(OriginFailure::Timeout(wait.timeout).into()))
+    }
+
+    /// Returns what is left of the wait for the head of the response, once it began.
+    #[must_use]
+    pub fn rest_of_head_wait(&self) -> Option<OriginWait> {
+        self.head_deadline.map(|(deadline, timeout)| OriginWait {
+            most: deadline.saturating_duration_since(clock::deadline(Duration::ZERO)),
+            timeout,
+        })
+    }
+
+    /// Waits for `work`, a write to the client, and takes the interim heads that come meanwhile: HTTP/2 has no window for them.
+    ///
+    /// # Errors
+    /// The work failed, or the heads are too many.
+    pub async fn counting_interim<T>(
+        &mut self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            if let Poll::Ready(done) = work.as_mut().poll(context) {
+                return Poll::Ready(done);
+            }
+            if let OriginWire::Http2(stream) = &mut self.wire {
+                stream.poll_interim(context)?;
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent>> {

@@ -3,6 +3,7 @@
 //! A server may answer, or refuse the stream, before it has the whole request. A request that cannot be written any further therefore is no
 //! failure yet: what the stream receives decides.
 
+use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,6 +15,7 @@ use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Request, response};
 
 use super::http2_connections::{NewStream, StreamPlace};
+use super::interim::InterimHeads;
 use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result, StreamFailure};
 
 /// A stream for one request.
@@ -25,6 +27,9 @@ pub(super) struct OriginStream {
     /// True once the end of the request was sent.
     is_sent: bool,
     trailers: Option<HeaderMap>,
+    /// Interim heads that were received and not passed on.
+    interim: VecDeque<Box<response::Parts>>,
+    counted: InterimHeads,
     /// Declared last: the place is free once the stream is dropped.
     place: StreamPlace,
 }
@@ -55,6 +60,8 @@ impl OriginStream {
             response: ResponseState::Unasked,
             is_sent: false,
             trailers: None,
+            interim: VecDeque::new(),
+            counted: InterimHeads::default(),
             place: stream.place,
         }
     }
@@ -127,13 +134,13 @@ impl OriginStream {
         into: &mut BytesMut,
         most: usize,
     ) -> Poll<Result<Received>> {
+        self.poll_interim(context)?;
+        if let Some(interim) = self.interim.pop_front() {
+            return Poll::Ready(Ok(Received::Head(interim)));
+        }
         match &mut self.response {
             ResponseState::Unasked => Poll::Pending,
             ResponseState::Head(response) => {
-                if let Poll::Ready(Some(interim)) = response.poll_informational(context) {
-                    let interim = interim.map_err(|error| self.unanswered(error))?;
-                    return Poll::Ready(Ok(Received::Head(Box::new(interim.into_parts().0))));
-                }
                 let answer = ready!(Pin::new(response).poll(context));
                 let (head, body) = answer.map_err(|error| self.unanswered(error))?.into_parts();
                 check_head(&head)?;
@@ -150,6 +157,25 @@ impl OriginStream {
             }
             ResponseState::Ended => Poll::Ready(Ok(Received::Content(0))),
         }
+    }
+
+    /// Takes the interim heads that came from the h2 crate, which keeps any number of them.
+    ///
+    /// # Errors
+    /// They are too many, or the stream failed.
+    pub(super) fn poll_interim(&mut self, context: &mut Context<'_>) -> Result<()> {
+        while let ResponseState::Head(response) = &mut self.response
+            && let Poll::Ready(Some(interim)) = response.poll_informational(context)
+        {
+            let (head, ()) = interim
+                .map_err(|error| self.unanswered(error))?
+                .into_parts();
+            self.counted
+                .count(&head.headers)
+                .map_err(OriginFailure::from)?;
+            self.interim.push_back(Box::new(head));
+        }
+        Ok(())
     }
 
     fn poll_content(

@@ -94,6 +94,7 @@ mod told;
 mod top;
 mod unread;
 mod upgrade;
+mod upstream;
 mod usage;
 mod watching;
 mod windows_by_key;

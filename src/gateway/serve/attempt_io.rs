@@ -73,7 +73,12 @@ pub(super) async fn next_event<C: RequestClient>(
     exchange: &mut ClientExchange<'_, C>,
     context: &Context,
 ) -> Result<AttemptEvent> {
-    let patience = patience(context)?;
+    let mut patience = patience(context)?;
+    if context.forwarded()?.attempt.answer.is_none()
+        && let Some(rest) = origin.rest_of_head_wait()
+    {
+        patience.read = patience.read.or_shorter(rest);
+    }
     let reads_client = exchange.body.is_over() || origin.is_writable();
     tokio::select! {
         biased;

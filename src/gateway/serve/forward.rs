@@ -25,8 +25,8 @@ use crate::gateway::attempts::AttemptBlame;
 use crate::gateway::context::Context;
 use crate::gateway::{Gateway, attempts, http_versions, replay_bytes};
 use crate::origin::{
-    FieldChanges, FieldEdit, OriginChannel, OriginEvent, OriginServer, ProtocolNeed, UploadPart,
-    remove_hop_by_hop, strip_hop_by_hop,
+    FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, OriginServer, ProtocolNeed,
+    UploadPart, remove_hop_by_hop, strip_hop_by_hop,
 };
 use crate::thread_buffer::WriteBuffer;
 
@@ -168,6 +168,7 @@ impl Gateway {
     ) -> Result<FinalHead> {
         let limits = head_limits(context)?;
         let mut head = LentHead::take();
+        let mut counted = InterimHeads::default();
         loop {
             match head.parse(&origin.read, &limits) {
                 Ok(HeadProgress::Whole(bytes)) if is_final(&head, exchange) => {
@@ -176,11 +177,13 @@ impl Gateway {
                 Ok(HeadProgress::Whole(bytes)) => {
                     let read = &origin.read[..bytes];
                     let fields = mapped_fields(&head, read, MappedFields::All);
+                    counted.count(&fields).map_err(OriginFailure::from)?;
                     let (status, reason) = (status_of(&head)?, head.reason(read).to_vec());
                     origin.read.advance(bytes);
                     head.clear();
                     let interim = (status, &reason[..], fields);
-                    self.pass_interim(interim, exchange, context).await?;
+                    self.pass_interim(interim, origin, exchange, context)
+                        .await?;
                     continue;
                 }
                 Ok(HeadProgress::Partial) => {}
@@ -202,7 +205,8 @@ impl Gateway {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
                     }
                     let interim = (head.status, &b""[..], head.headers);
-                    self.pass_interim(interim, exchange, context).await?;
+                    self.pass_interim(interim, origin, exchange, context)
+                        .await?;
                 }
                 AttemptEvent::Origin(OriginEvent::Bytes(_) | OriginEvent::Sent) => {}
                 AttemptEvent::Client(read) => {
@@ -216,6 +220,7 @@ impl Gateway {
     async fn pass_interim<C: RequestClient>(
         &self,
         (status, reason, mut fields): (StatusCode, &[u8], HeaderMap),
+        origin: &mut OriginChannel,
         exchange: &mut ClientExchange<'_, C>,
         context: &Context,
     ) -> Result<()> {
@@ -234,7 +239,8 @@ impl Gateway {
             reason,
             fields,
         };
-        exchange.write_interim(head).await
+        // Boxed: few responses have one.
+        Box::pin(origin.counting_interim(exchange.write_interim(head))).await
     }
 }
 

@@ -173,6 +173,11 @@ impl Frames {
         frames
     }
 
+    /// The connection itself, for bytes that are written at any pace.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Sends bytes as they are.
     pub async fn write(&mut self, bytes: &[u8]) {
         self.try_write(bytes).await.unwrap();

@@ -11,6 +11,15 @@ pub const RESPONSE_HEAD: usize = 1_048_575;
 /// Fields of the head of an origin's response where `max_response_fields` is not set. More end the attempt with 502.
 pub const RESPONSE_FIELDS: usize = 256;
 
+/// Interim heads (100 to 199) that a server may send before the final head of one response. One more ends the attempt with 502.
+///
+/// A page has one or two of 103. A server of WebDAV that sends 102 every ten seconds reaches the bound after five minutes.
+pub const INTERIM_HEADS: usize = 32;
+
+/// Bytes of these interim heads together, 32 more counted for each field. Early Hints with a hundred links have some 12 KiB. They may wait
+/// in memory for a client that does not read. More end the attempt with 502.
+pub const INTERIM_BYTES: usize = 64 * 1024;
+
 /// Bytes of a request's body that are kept for another attempt. A longer body is sent once.
 pub const REPLAY_BYTES: usize = 64 * 1024;
 

@@ -1,0 +1,78 @@
+//! Origins and clients that stop, stall or flood in the middle of a request: who is to blame, who learns of it, and what it may cost.
+
+mod interim;
+
+use std::net::SocketAddr;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::harness::frames::{Frames, HEADERS};
+use crate::harness::{Gateway, Setup};
+
+/// The two versions by which clients and origins speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    Http1,
+    Http2,
+}
+
+const BOTH: [Spoken; 2] = [Spoken::Http1, Spoken::Http2];
+
+impl Spoken {
+    /// The line of an origin that speaks it.
+    fn line(self) -> &'static str {
+        match self {
+            Self::Http1 => "protocol = \"http/1.1\"",
+            Self::Http2 => "protocol = \"h2c\"",
+        }
+    }
+}
+
+/// Listens, and gives each connection and its number to `serve`.
+async fn listening<F: Future<Output = ()> + Send + 'static>(
+    serve: impl Fn(TcpStream, usize) -> F + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for number in 0.. {
+            let Ok((stream, _)) = listener.accept().await else {
+                return;
+            };
+            tokio::spawn(serve(stream, number));
+        }
+    });
+    address
+}
+
+/// A gateway before these servers, with further lines of their origin.
+async fn before(servers: &[SocketAddr], lines: &str) -> Gateway {
+    Setup::new()
+        .servers("app", servers)
+        .origin_line(lines)
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
+        .start()
+        .await
+}
+
+/// Reads the head of a request, and what came with it.
+async fn read_head(stream: &mut TcpStream) -> Vec<u8> {
+    let mut read = Vec::new();
+    while !read.windows(4).any(|four| four == b"\r\n\r\n") {
+        if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+            break;
+        }
+    }
+    read
+}
+
+/// Reads frames up to the next head of a request, and returns its stream.
+async fn next_head(frames: &mut Frames) -> Option<u32> {
+    while let Some(frame) = frames.next().await {
+        if frame.kind == HEADERS {
+            return Some(frame.stream);
+        }
+    }
+    None
+}
