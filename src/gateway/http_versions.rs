@@ -6,14 +6,11 @@ use bytes::{Bytes, BytesMut};
 use http::Uri;
 use http::header::{COOKIE, HOST, HeaderValue};
 use http::uri::PathAndQuery;
-use sluicegate_base::clock;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_http1::{is_framing_lookalike, raw_query};
 
-use super::context::Context;
-use crate::failure::{ClientFailure, RequestFailure, Result};
+use crate::failure::{RequestFailure, Result};
 use crate::origin::FieldEdit;
-use crate::response::GatewayProblem;
 
 /// Copies `:authority` of an HTTP/2 request to `Host`, from which the fields about the requested host are made.
 /// `:authority` for an origin of HTTP/2 is made of it too.
@@ -72,27 +69,4 @@ pub(super) fn join_cookies(received: &ReceivedHead, fields: &mut dyn FieldEdit) 
     let whole = HeaderValue::from_maybe_shared(whole.freeze());
     fields.insert(COOKIE, whole.map_err(RequestFailure::internal)?);
     Ok(())
-}
-
-/// Blames the client when an origin was silent only because the client, whose body is not at its end, was silent for most of the origin's
-/// timeout.
-pub(super) fn blame(
-    failure: Box<RequestFailure>,
-    waits_for_client: bool,
-    context: &Context,
-) -> Box<RequestFailure> {
-    let Some(forwarded) = context.forwarded_if_any() else {
-        return failure;
-    };
-    // Body bytes that were read before the attempt did not delay the origin.
-    let started = forwarded.attempt.started;
-    let heard = (context.pace.heard_at()).map_or(started, |at| at.max(started));
-    let patience = forwarded.pool.rules.timeouts.read / 2;
-    if waits_for_client
-        && failure.problem() == Some(GatewayProblem::OriginTimeout)
-        && clock::since(heard) > patience
-    {
-        return ClientFailure::Stalled.into();
-    }
-    failure
 }

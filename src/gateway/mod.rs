@@ -27,6 +27,7 @@ mod replay_bytes;
 mod rls;
 mod serve;
 mod shape;
+mod stalled_upload;
 mod step;
 mod strip;
 mod unread;

@@ -10,6 +10,7 @@ use super::exchange::{ClientExchange, check_client_read};
 use crate::failure::{OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::{self, AttemptRequest};
 use crate::gateway::context::Context;
+use crate::gateway::stalled_upload::UploadWait;
 use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait, UploadPart};
 use crate::thread_buffer::WriteBuffer;
 
@@ -19,6 +20,18 @@ pub(super) enum AttemptEvent {
     Origin(OriginEvent),
     /// The client sent so many bytes, 0 at its end; `None` at its timeout.
     Client(Option<io::Result<usize>>),
+}
+
+/// Returns the side that the request's body waits for.
+pub(super) fn waits_for<C: RequestClient>(
+    exchange: &ClientExchange<'_, C>,
+    origin: &OriginChannel,
+) -> UploadWait {
+    if exchange.body.is_over() || !origin.is_writable() {
+        UploadWait::Server
+    } else {
+        UploadWait::Client
+    }
 }
 
 /// Returns the facts that decide about attempts.

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_base::bounds;
 use sluicegate_http1::{BodyFraming, HeadError, HeadLimits, HeadProgress, ResponseHead};
 
-use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client};
+use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client, waits_for};
 use super::cached;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
@@ -20,10 +20,10 @@ use super::relay::AfterAttempt;
 use super::response_head::{FinalHead, LentHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
-use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result};
+use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::attempts::AttemptBlame;
 use crate::gateway::context::Context;
-use crate::gateway::{Gateway, attempts, http_versions, replay_bytes};
+use crate::gateway::{Gateway, attempts, http_versions, replay_bytes, stalled_upload};
 use crate::origin::{
     FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, OriginServer, ProtocolNeed,
     UploadPart, remove_hop_by_hop, strip_hop_by_hop,
@@ -81,6 +81,10 @@ impl Gateway {
             let RequestFailure::Origin(failure) = *failure else {
                 return Err(failure);
             };
+            let waits_for = waits_for(exchange, &origin);
+            if stalled_upload::is_to_blame(&failure, waits_for, context)? {
+                return Err(ClientFailure::Stalled.into());
+            }
             if matches!(failure, OriginFailure::Timeout(_)) && exchange.body.is_over() {
                 let forwarded = context.forwarded()?;
                 let (pool, attempt) = (&forwarded.pool, &forwarded.attempt);

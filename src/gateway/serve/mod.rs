@@ -41,7 +41,7 @@ use super::forward_auth::{self, ForwardAuthAnswer};
 use super::record::ClientResponse;
 use super::step::{Step, answer_to};
 use super::strip;
-use super::{Gateway, decide, http_versions, proof};
+use super::{Gateway, decide, proof};
 use crate::config::rules::ServerRules;
 use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
@@ -338,8 +338,6 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Option<OwnAnswer> {
-        let waits_for_client = !exchange.body.is_over();
-        let failure = http_versions::blame(failure, waits_for_client, context);
         // The gateway has all of a request whose origin failed, or it closes the connection with the answer.
         if exchange.status.is_some() || !failure.leaves_client_usable() {
             exchange.close();

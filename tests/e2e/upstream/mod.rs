@@ -1,6 +1,7 @@
 //! Origins and clients that stop, stall or flood in the middle of a request: who is to blame, who learns of it, and what it may cost.
 
 mod interim;
+mod stalls;
 
 use std::net::SocketAddr;
 
@@ -51,7 +52,7 @@ async fn before(servers: &[SocketAddr], lines: &str) -> Gateway {
     Setup::new()
         .servers("app", servers)
         .origin_line(lines)
-        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
+        .rules("[[route]]\npath = \"/*\"\norigin = \"app\"\nmax_body_bytes = \"64MiB\"")
         .start()
         .await
 }
