@@ -15,6 +15,8 @@ pub enum ClientFailure {
     LeftDelay,
     /// It left while another request fetched its response.
     LeftFetch,
+    /// It left while its request waited for a place at a server, or for a connection.
+    LeftWait,
     /// Its connection or stream broke.
     Broken(io::Error),
     /// It did not read a piece of the answer in time.
@@ -33,9 +35,12 @@ impl ClientFailure {
     /// Returns the problem to answer with; `None` where the client left.
     pub(super) fn problem(&self) -> Option<GatewayProblem> {
         match self {
-            Self::Closed | Self::LeftDelay | Self::LeftFetch | Self::Broken(_) | Self::Unread => {
-                None
-            }
+            Self::Closed
+            | Self::LeftDelay
+            | Self::LeftFetch
+            | Self::LeftWait
+            | Self::Broken(_)
+            | Self::Unread => None,
             Self::Stalled => Some(GatewayProblem::BodyTimeout),
             Self::BodyTooLarge => Some(GatewayProblem::BodyTooLarge),
             Self::MalformedBody(rule) => Some(GatewayProblem::BadRequest((*rule).into())),
@@ -56,6 +61,7 @@ impl fmt::Display for ClientFailure {
             Self::Closed => "the client closed the connection",
             Self::LeftDelay => "the client left its place",
             Self::LeftFetch => "the client left while another request fetched its response",
+            Self::LeftWait => "the client left while its request waited for a server",
             Self::Broken(error) => return error.fmt(f),
             Self::Unread => {
                 "the client did not read a piece of the answer within client_write_timeout"

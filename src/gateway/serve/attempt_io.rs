@@ -7,7 +7,8 @@ use sluicegate_base::{bounds, clock};
 
 use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
-use crate::failure::{OriginFailure, OriginTimeout, Result};
+use super::leaving;
+use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::{self, AttemptRequest};
 use crate::gateway::context::Context;
 use crate::gateway::stalled_upload::UploadWait;
@@ -92,21 +93,30 @@ pub(super) async fn next_event<C: RequestClient>(
     {
         patience.read = patience.read.or_shorter(rest);
     }
-    let reads_client = exchange.body.is_over() || origin.is_writable();
+    let waits_for = waits_for(exchange, origin);
     tokio::select! {
         biased;
         event = origin.next(patience) => event.map(AttemptEvent::Origin),
-        read = from_client(exchange), if reads_client => Ok(AttemptEvent::Client(read)),
+        read = from_client(exchange, waits_for) => read.map(AttemptEvent::Client),
     }
 }
 
-/// Reads bytes of the body, or waits for the end of the client. Bytes of later requests are no event: each would prolong the origin's time.
+/// Reads bytes of the body if the upload waits for them, or else waits for the end of the client. Bytes of later requests are no event:
+/// each would prolong the origin's time.
+///
+/// # Errors
+/// The client left while nothing was read from it.
 async fn from_client<C: RequestClient>(
     exchange: &mut ClientExchange<'_, C>,
-) -> Option<io::Result<usize>> {
-    if !exchange.body.is_over() {
+    waits_for: UploadWait,
+) -> Result<Option<io::Result<usize>>> {
+    if waits_for == UploadWait::Client {
         let patience = exchange.body.patience();
-        return exchange.client.read_more(Some(patience)).await;
+        return Ok(exchange.client.read_more(Some(patience)).await);
+    }
+    if !exchange.body.is_over() {
+        leaving::left(exchange.client).await;
+        return Err(ClientFailure::Closed.into());
     }
     // A client that sends more ahead is read again when these bytes are served.
     while exchange.client.received().len() < bounds::HEAD_READ {
@@ -114,10 +124,11 @@ async fn from_client<C: RequestClient>(
             Some(Ok(1..)) => {}
             // The end of a body of HTTP/2 whose length was known.
             Some(Ok(0)) if exchange.is_http2() => {}
-            end => return end,
+            end => return Ok(end),
         }
     }
-    std::future::pending().await
+    leaving::left(exchange.client).await;
+    Err(ClientFailure::Closed.into())
 }
 
 /// Sends bytes of the body that have come by now, without a wait, so that an answer that comes together with them ends no connection of

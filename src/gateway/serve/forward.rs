@@ -3,6 +3,7 @@
 //! One function owns both sides of an attempt. While the origin is awaited, the client is read too: its body goes to the origin, bytes of
 //! a later request wait for their turn, and its end ends the attempt.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Buf;
@@ -16,6 +17,7 @@ use super::cached;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{RequestParts, ResponseParts, write_request};
+use super::leaving::unless_left;
 use super::relay::AfterAttempt;
 use super::response_head::{FinalHead, LentHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
@@ -50,15 +52,18 @@ impl Gateway {
         let reserve = |bytes| replay_bytes::reserve(&self.0, bytes, context);
         exchange.body.reserve_replay(reserve)?;
         loop {
-            attempts::pick(facts(exchange), context).await?;
+            {
+                let picked = pin!(attempts::pick(facts(exchange), context));
+                unless_left(exchange.client, picked).await??;
+            }
             let server = server(context)?;
             let need = if exchange.is_upgrade {
                 ProtocolNeed::Upgrade
             } else {
                 ProtocolNeed::Any
             };
-            let connected = self.0.origins.connect(&server, need).await;
-            let mut origin = match connected {
+            let connected = pin!(self.0.origins.connect(&server, need));
+            let mut origin = match unless_left(exchange.client, connected).await? {
                 Ok(origin) => origin,
                 Err(error) => {
                     attempts::unconnected(context, error)?;

@@ -10,6 +10,7 @@ mod client;
 mod exchange;
 mod forward;
 mod head_writer;
+mod leaving;
 mod received;
 mod relay;
 mod request_body;

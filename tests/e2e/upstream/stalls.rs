@@ -84,7 +84,7 @@ async fn a_client_that_stalls_its_upload_counts_against_no_server() {
 }
 
 /// A server with little room for what it does not read: over HTTP/2 it reads frames, and gives no window for more.
-async fn deaf(origin: Spoken) -> SocketAddr {
+pub(super) async fn deaf(origin: Spoken) -> SocketAddr {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     if origin == Spoken::Http1 {

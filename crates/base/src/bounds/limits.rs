@@ -59,8 +59,8 @@ pub const WAITERS_OF_LIMIT: usize = WAITERS / 2;
 /// such clients to use all. At the bound a request is answered with 503, and nothing is charged.
 pub const WAITERS_OF_CLIENT: usize = WAITERS / 8;
 
-/// Interval at which a delayed request checks whether its HTTP/1 client is still connected: soon enough to free the place for
-/// another, and with the maximum of waiters it makes 16,000 checks a second, a system call each.
+/// Interval at which a delayed request, and one that waits for its server, checks whether its HTTP/1 client is still connected: soon enough
+/// to free the place for another, and with the maximum of waiters it makes 16,000 checks a second, a system call each.
 pub const WAITER_LOOKS: Duration = Duration::from_millis(250);
 
 /// Keys whose charges wait to be told to the store, merged by key. Each takes some 300 bytes. At the bound further keys are counted by
