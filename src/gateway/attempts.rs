@@ -27,8 +27,8 @@ use crate::failure::{
     StreamFailure,
 };
 use crate::origin::{
-    AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit, LimitRefusal,
-    PickRequest, PickResult, ServerPool, UploadPart, cookie_for, tag_in,
+    AttemptExcuse, AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit,
+    LimitRefusal, PickRequest, PickResult, ServerPool, UploadPart, cookie_for, tag_in,
 };
 use crate::process::SharedState;
 use crate::url_scheme::UrlScheme;
@@ -67,15 +67,6 @@ pub(super) enum AnswerUse {
     Pass,
     /// The request is sent again instead.
     Repeat,
-}
-
-/// The effect of a failed attempt on its server and the retry budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AttemptBlame {
-    /// It counts.
-    Counted,
-    /// It does not: the server did not fail.
-    Excused,
 }
 
 /// Picks the server of the next attempt, and takes a permit there.
@@ -211,8 +202,13 @@ async fn begin(
         _ => clock::now(),
     };
     // The server permit of the attempt before ends here.
-    context.forwarded_mut()?.begin_attempt(now);
+    let forwarded = context.forwarded_mut()?;
+    let again = (forwarded.stale.as_mut()).and_then(|stale| stale.again.take());
+    forwarded.begin_attempt(now);
     let pick = pick_request(request, context)?;
+    if let Some(permit) = again.and_then(|server| server.hold_again(&pick)) {
+        return Ok(PickResult::Server(permit));
+    }
     let choice = pool.choose(&context.forwarded()?.admitted, &pick);
     if !matches!(choice, PickResult::Full) || pool.queue.is_none() {
         return Ok(choice);
@@ -344,7 +340,7 @@ pub(super) fn interrupted(
     request: AttemptRequest<'_>,
     context: &mut Context,
     failure: OriginFailure,
-    blame: AttemptBlame,
+    excuse: Option<AttemptExcuse>,
 ) -> Result<()> {
     let decided = context.decided_at;
     let forwarded = context.forwarded_mut()?;
@@ -354,18 +350,18 @@ pub(super) fn interrupted(
     );
     let may_repeat = forwarded.tries < MAX_TRIES
         && (request.is_repeatable() || is_unprocessed && request.is_at_hand());
-    if blame == AttemptBlame::Excused {
-        forwarded.note_tried();
-        if may_repeat {
+    // Only what is repeated is excused: a request that its client loses is a failure.
+    match excuse.filter(|_| may_repeat) {
+        Some(AttemptExcuse::StaleConnection) if forwarded.repeat_stale() => return Ok(()),
+        Some(AttemptExcuse::Unprocessed) => {
+            forwarded.note_tried();
             return Ok(());
         }
+        Some(AttemptExcuse::StaleConnection) | None => {}
     }
     let cause = failure_at(forwarded, &failure);
     let outcome = outcome_of(&failure);
-    let again = blame == AttemptBlame::Counted
-        && forwarded.fail(outcome)
-        && may_repeat
-        && forwarded.grants_retry(outcome, decided);
+    let again = forwarded.fail(outcome) && may_repeat && forwarded.grants_retry(outcome, decided);
     context.cause = Some(cause);
     if again { Ok(()) } else { Err(failure.into()) }
 }

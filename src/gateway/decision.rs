@@ -14,7 +14,9 @@ use sluicegate_limiter::Timestamp;
 use crate::admission::{AdmissionReport, Admitted};
 use crate::budgets::RequestPermit;
 use crate::failure::ResponseStage;
-use crate::origin::{AttemptFailure, AttemptWait, FailedServers, ServerPermit, ServerPool};
+use crate::origin::{
+    AttemptFailure, AttemptWait, FailedServers, OriginServer, ServerPermit, ServerPool,
+};
 use crate::record::OriginUse;
 use crate::rejection::Rejection;
 
@@ -31,6 +33,10 @@ pub(super) struct RequestDecision {
 }
 
 /// The result of a decision.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most requests are forwarded, and a box would cost each of them an allocation"
+)]
 pub(super) enum DecisionResult {
     /// The request is admitted, and goes to an origin.
     Forwarded(ForwardedRequest),
@@ -92,6 +98,8 @@ pub(super) struct ForwardedRequest {
     pub(super) tried: FailedServers,
     /// Number of attempts.
     pub(super) tries: u8,
+    /// The connection that its server had closed while it was idle, if an attempt met one. Boxed, since few do.
+    pub(super) stale: Option<Box<StaleConnection>>,
     /// True once an attempt had a connection, over which a part of the request may have reached an origin.
     pub(super) is_sent: bool,
     /// The server of the last attempt that had one.
@@ -111,6 +119,7 @@ impl ForwardedRequest {
             in_flight: None,
             tried: FailedServers::new(),
             tries: 0,
+            stale: None,
             is_sent: false,
             server: None,
             wait: None,
@@ -134,6 +143,19 @@ impl ForwardedRequest {
         }
     }
 
+    /// Repeats the request once at the server whose connection was stale. Returns whether it was not repeated so before.
+    pub(super) fn repeat_stale(&mut self) -> bool {
+        if self.stale.is_some() {
+            return false;
+        }
+        let server = self.attempt.permit.as_ref().map(|permit| &permit.server);
+        self.stale = Some(Box::new(StaleConnection {
+            noticed: clock::now(),
+            again: server.map(Arc::clone),
+        }));
+        true
+    }
+
     /// Records a failure of the attempt's server. Returns whether there was one.
     pub(super) fn fail(&mut self, failure: AttemptFailure) -> bool {
         self.note_tried();
@@ -146,8 +168,10 @@ impl ForwardedRequest {
 
     /// Returns whether a request that was decided at `decided` gets another attempt, which the retry budget then pays for.
     pub(super) fn grants_retry(&self, failure: AttemptFailure, decided: Timestamp) -> bool {
+        // The repetition after a stale connection is none of the retries.
+        let tries = (self.tries).saturating_sub(u8::from(self.stale.is_some()));
         self.pool
-            .grants_retry(failure, self.tries, || clock::since(decided))
+            .grants_retry(failure, tries, || clock::since(decided))
     }
 
     /// Returns the use of the origin for the record; `None` where no attempt had a server.
@@ -161,6 +185,14 @@ impl ForwardedRequest {
             wait: self.wait,
         })
     }
+}
+
+/// A connection that its server had closed while it was idle.
+pub(super) struct StaleConnection {
+    /// The time at which an attempt met it. Other idle connections may be closed too, so later attempts use those that were opened since.
+    pub(super) noticed: Timestamp,
+    /// Its server, until that gets the request again.
+    pub(super) again: Option<Arc<OriginServer>>,
 }
 
 /// One attempt at a server of the origin.

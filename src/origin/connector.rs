@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use pingora::connectors::{ConnectorOptions, TransportConnector};
 use pingora::protocols::{ALPN, Stream};
+use sluicegate_limiter::Timestamp;
 use tokio::time::timeout;
 
 use super::channel::OriginChannel;
@@ -44,6 +45,15 @@ pub enum ProtocolNeed {
     Upgrade,
 }
 
+/// The reason for which an attempt that failed may be repeated without being counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptExcuse {
+    /// The connection had been idle, and its server may have closed it.
+    StaleConnection,
+    /// The server refused the stream, or asks for HTTP/1.1.
+    Unprocessed,
+}
+
 impl OriginConnector {
     /// Returns a connector that keeps at most `most_idle` idle connections, those of all threads together.
     #[must_use]
@@ -56,7 +66,8 @@ impl OriginConnector {
         }
     }
 
-    /// Returns a channel to `server`: a stream, an idle connection, or else a new connection.
+    /// Returns a channel to `server`: a stream, an idle connection, or else a new connection. With `opened_since`, connections that are
+    /// older are not used.
     ///
     /// # Errors
     /// There is no connection, and nothing was sent.
@@ -64,30 +75,36 @@ impl OriginConnector {
         &self,
         server: &OriginServer,
         need: ProtocolNeed,
+        opened_since: Option<Timestamp>,
     ) -> Result<OriginChannel, ConnectError> {
         let is_http1 = server.protocol == Protocol::Http1
             || server.protocol == Protocol::Auto && need == ProtocolNeed::Upgrade;
         if !is_http1 {
             // Boxed: a request over HTTP/1.1 should not pay for its size.
-            return Box::pin(self.connect_http2(server)).await;
+            return Box::pin(self.connect_http2(server, opened_since)).await;
         }
-        match self.take_idle(server) {
+        match self.take_idle(server, opened_since) {
             Some(idle) => Ok(idle.into()),
             // Boxed: a request with an idle connection should not pay for the size of the handshakes.
-            None => Box::pin(self.open(server, need)).await,
+            None => Box::pin(self.open(server, need, opened_since)).await,
         }
     }
 
     /// Connects to a server that may speak HTTP/2.
-    async fn connect_http2(&self, server: &OriginServer) -> Result<OriginChannel, ConnectError> {
+    async fn connect_http2(
+        &self,
+        server: &OriginServer,
+        opened_since: Option<Timestamp>,
+    ) -> Result<OriginChannel, ConnectError> {
         let connections = &server.server_state.http2;
-        if let Some(stream) = connections.take(server.reuse_key, &self.idle).await {
+        let key = server.reuse_key;
+        if let Some(stream) = connections.take(key, &self.idle, opened_since).await {
             return Ok(of_stream(stream));
         }
         if server.protocol == Protocol::Auto {
-            return match self.take_idle(server) {
+            return match self.take_idle(server, opened_since) {
                 Some(idle) => Ok(idle.into()),
-                None => self.open(server, ProtocolNeed::Any).await,
+                None => self.open(server, ProtocolNeed::Any, opened_since).await,
             };
         }
         // Requests that come while a connection is opened share it. They wait no longer than for one of their own.
@@ -95,13 +112,20 @@ impl OriginConnector {
         let Ok(_turn) = timeout(patience, connections.turn_to_open()).await else {
             return Err(ConnectFailure::Timeout(ConnectStep::Tcp, patience).into());
         };
-        match connections.take(server.reuse_key, &self.idle).await {
+        match connections.take(key, &self.idle, opened_since).await {
             Some(stream) => Ok(of_stream(stream)),
-            None => self.open(server, ProtocolNeed::Any).await,
+            None => self.open(server, ProtocolNeed::Any, opened_since).await,
         }
     }
 
-    fn take_idle(&self, server: &OriginServer) -> Option<IdleConnection> {
+    fn take_idle(
+        &self,
+        server: &OriginServer,
+        opened_since: Option<Timestamp>,
+    ) -> Option<IdleConnection> {
+        if opened_since.is_some() {
+            return None;
+        }
         let from = match server.keep_place() {
             KeepPlace::Thread => match thread::take(server.reuse_key, &self.idle) {
                 Ok(idle) => return Some(idle),
@@ -116,6 +140,7 @@ impl OriginConnector {
         &self,
         server: &OriginServer,
         need: ProtocolNeed,
+        opened_since: Option<Timestamp>,
     ) -> Result<OriginChannel, ConnectError> {
         let opened = if need == ProtocolNeed::Upgrade && server.protocol == Protocol::Auto {
             let mut peer = server.peer.clone();
@@ -128,12 +153,15 @@ impl OriginConnector {
             Ok(stream) => Ok(self.begin(stream, server).await?),
             Err(error @ ConnectError::AtBound) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.
-                if let Some(idle) = take_listed(server, TakeFrom::AllThreads) {
+                if opened_since.is_none()
+                    && let Some(idle) = take_listed(server, TakeFrom::AllThreads)
+                {
                     return Ok(idle.into());
                 }
                 let http2 = &server.server_state.http2;
                 if need == ProtocolNeed::Any
-                    && let Some(stream) = http2.take(server.reuse_key, &self.idle).await
+                    && let Some(stream) =
+                        http2.take(server.reuse_key, &self.idle, opened_since).await
                 {
                     return Ok(of_stream(stream));
                 }
@@ -183,26 +211,30 @@ impl OriginConnector {
         }
     }
 
-    /// Returns whether another attempt follows this failure without being counted: the server closed a connection that was idle, did not
+    /// Returns why another attempt may follow this failure without being counted: the server closed a connection that was idle, did not
     /// process the request, or speaks HTTP/1.1 alone, which a server of `protocol = "auto"` is offered from now on.
-    pub fn excuses(
+    pub fn excuse(
         &self,
         failure: &OriginFailure,
         channel: &OriginChannel,
         server: &OriginServer,
-    ) -> bool {
+    ) -> Option<AttemptExcuse> {
         match failure {
-            OriginFailure::Closed(_) | OriginFailure::Broken(_) => channel.may_be_stale(),
-            OriginFailure::Stream(StreamFailure::Unprocessed, _) => true,
+            OriginFailure::Closed(_) | OriginFailure::Broken(_) => {
+                (channel.may_be_stale()).then_some(AttemptExcuse::StaleConnection)
+            }
+            OriginFailure::Stream(StreamFailure::Unprocessed, _) => {
+                Some(AttemptExcuse::Unprocessed)
+            }
             OriginFailure::Stream(StreamFailure::NotHttp2, _)
                 if server.protocol == Protocol::Auto =>
             {
                 self.transport.prefer_h1(&server.peer);
                 // Another attempt would take a stream of one of them.
                 server.server_state.http2.remove_all();
-                true
+                Some(AttemptExcuse::Unprocessed)
             }
-            _ => false,
+            _ => None,
         }
     }
 }

@@ -62,7 +62,7 @@ fn permit(pool: &ServerPool) -> ServerPermit {
 async fn use_once(connector: &OriginConnector, pool: &ServerPool) -> bool {
     let mut permit = permit(pool);
     let connection = connector
-        .connect(&permit.server, ProtocolNeed::Any)
+        .connect(&permit.server, ProtocolNeed::Any, None)
         .await
         .expect("a server");
     permit
@@ -144,12 +144,16 @@ async fn idle_connections_of_one_path_give_way_to_the_other() {
     drop(held);
 
     let mut held = permit(&pool);
-    let refused = connector.connect(&held.server, ProtocolNeed::Any).await;
+    let refused = connector
+        .connect(&held.server, ProtocolNeed::Any, None)
+        .await;
     assert!(matches!(refused, Err(ConnectError::AtBound)));
     assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
     drop(stream);
     assert!(held.another_look(&mut wait).await);
-    let connection = connector.connect(&held.server, ProtocolNeed::Any).await;
+    let connection = connector
+        .connect(&held.server, ProtocolNeed::Any, None)
+        .await;
     assert!(!connection.expect("there is room").is_reused());
     assert_eq!(origin.close_all(), 3);
 }
@@ -165,7 +169,7 @@ async fn closed_connections_are_dropped() {
     let mut connections = Vec::new();
     for held in &mut permits {
         let connection = connector
-            .connect(&held.server, ProtocolNeed::Any)
+            .connect(&held.server, ProtocolNeed::Any, None)
             .await
             .expect("a server");
         held.connected(connection.socket()).expect("it stays open");

@@ -19,6 +19,7 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, SendRequest};
 use pingora::protocols::{Stream, UniqueIDType};
 use sluicegate_base::{bounds, clock};
+use sluicegate_limiter::Timestamp;
 use tokio::time::Instant;
 
 use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
@@ -50,6 +51,7 @@ struct OpenConnection {
     number: ConnectionNumber,
     sender: SendRequest<Bytes>,
     socket: UniqueIDType,
+    opened: Timestamp,
     /// Requests that it carries.
     streams: usize,
     /// Since when it carries none.
@@ -103,16 +105,17 @@ impl Http2Connections {
         self.opening.lock().await
     }
 
-    /// Takes a place on a connection that can carry another request.
+    /// Takes a place on a connection that can carry another request, with `opened_since` on one that is no older.
     ///
     /// A connection that its server is closing fails here, and is removed.
     pub(super) async fn take(
         self: &Arc<Self>,
         key: u64,
         idle: &Arc<IdleConnections>,
+        opened_since: Option<Timestamp>,
     ) -> Option<NewStream> {
         loop {
-            let NewStream { place, sender } = self.reserve(key, idle)?;
+            let NewStream { place, sender } = self.reserve(key, idle, opened_since)?;
             match sender.ready().await {
                 Ok(sender) => return Some(NewStream { place, sender }),
                 // Each round removes a connection.
@@ -121,14 +124,20 @@ impl Http2Connections {
         }
     }
 
-    fn reserve(self: &Arc<Self>, key: u64, idle: &Arc<IdleConnections>) -> Option<NewStream> {
+    fn reserve(
+        self: &Arc<Self>,
+        key: u64,
+        idle: &Arc<IdleConnections>,
+        opened_since: Option<Timestamp>,
+    ) -> Option<NewStream> {
         let mut state = self.state();
         if state.key != Some(key) {
             return None;
         }
         let mut open = state.connections.iter_mut();
         let open = open.find(|open| {
-            open.streams < bounds::ORIGIN_STREAMS.min(open.sender.current_max_send_streams())
+            opened_since.is_none_or(|since| open.opened >= since)
+                && open.streams < bounds::ORIGIN_STREAMS.min(open.sender.current_max_send_streams())
         })?;
         open.streams += 1;
         open.idle = None;
@@ -175,6 +184,7 @@ impl Http2Connections {
                 number,
                 sender: sender.clone(),
                 socket,
+                opened: clock::now(),
                 streams: 1,
                 idle: None,
             });

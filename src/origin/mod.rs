@@ -43,7 +43,7 @@ pub use client_headers::{
 };
 pub use connect_error::ConnectError;
 pub use connections::{ConnectionClosing, Connections};
-pub use connector::{OriginConnector, ProtocolNeed};
+pub use connector::{AttemptExcuse, OriginConnector, ProtocolNeed};
 pub use failure::{AttemptFailure, AttemptOutcome};
 pub use failure_log::{FailureLog, LatestFailure};
 pub use field_changes::FieldChanges;

@@ -15,6 +15,7 @@ use super::connections::{ConnectionClosing, Connections, Group, Look, Use};
 use super::failure::{AttemptFailure, AttemptOutcome};
 use super::idle::KeepPlace;
 use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
+use super::pool::PickRequest;
 use super::server_state::{ServerState, ServerStatus, ShareMille};
 use crate::config::rules::{Protocol, Role, Weight};
 
@@ -153,6 +154,14 @@ impl OriginServer {
 
     pub(super) fn share(&self, now: Timestamp) -> ShareMille {
         self.server_state.share(now, self.slow_start)
+    }
+
+    /// Takes a permit for a request that is sent again; `None` where it is out of service by now, or has no place.
+    #[must_use]
+    pub fn hold_again(self: &Arc<Self>, pick: &PickRequest) -> Option<ServerPermit> {
+        self.is_usable(pick.now)
+            .then(|| self.hold(pick.client, pick.now))
+            .flatten()
     }
 
     /// Takes a permit for a request of `client` at `now`; `None` when another request took the last one meanwhile.

@@ -23,7 +23,6 @@ use super::response_head::{FinalHead, LentHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
-use crate::gateway::attempts::AttemptBlame;
 use crate::gateway::context::Context;
 use crate::gateway::{Gateway, attempts, http_versions, replay_bytes, stalled_upload};
 use crate::origin::{
@@ -62,7 +61,9 @@ impl Gateway {
             } else {
                 ProtocolNeed::Any
             };
-            let connected = pin!(self.0.origins.connect(&server, need));
+            let stale = context.forwarded()?.stale.as_ref();
+            let opened_since = stale.map(|stale| stale.noticed);
+            let connected = pin!(self.0.origins.connect(&server, need, opened_since));
             let mut origin = match unless_left(exchange.client, connected).await? {
                 Ok(origin) => origin,
                 Err(error) => {
@@ -98,12 +99,8 @@ impl Gateway {
                         .record(|| exchange.body.server_time(attempt.started));
                 }
             }
-            let blame = if self.0.origins.excuses(&failure, &origin, &server) {
-                AttemptBlame::Excused
-            } else {
-                AttemptBlame::Counted
-            };
-            attempts::interrupted(facts(exchange), context, failure, blame)?;
+            let excuse = self.0.origins.excuse(&failure, &origin, &server);
+            attempts::interrupted(facts(exchange), context, failure, excuse)?;
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod interim;
 mod leaving;
+mod stale;
 mod stalls;
 
 use std::net::SocketAddr;
