@@ -162,6 +162,16 @@ impl OriginChannel {
         matches!(self.wire, OriginWire::Http2(_))
     }
 
+    /// Gives its connection of HTTP/2 no more requests if that has received nothing since the request was sent: it may be dead. Requests
+    /// that it carries go on.
+    pub fn retire_if_silent(&self) {
+        if let OriginWire::Http2(stream) = &self.wire
+            && stream.place().is_silent()
+        {
+            stream.place().close_connection();
+        }
+    }
+
     /// Returns the number of its socket.
     #[must_use]
     pub fn socket(&self) -> UniqueIDType {

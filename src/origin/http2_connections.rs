@@ -22,6 +22,7 @@ use sluicegate_base::{bounds, clock};
 use sluicegate_limiter::Timestamp;
 use tokio::time::Instant;
 
+use super::counted_stream::{CountedStream, ReadCount};
 use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
 use crate::failure::ConnectFailure;
 
@@ -51,6 +52,7 @@ struct OpenConnection {
     number: ConnectionNumber,
     sender: SendRequest<Bytes>,
     socket: UniqueIDType,
+    count: Arc<ReadCount>,
     opened: Timestamp,
     /// Requests that it carries.
     streams: usize,
@@ -69,6 +71,9 @@ pub(super) struct StreamPlace {
     number: ConnectionNumber,
     /// The socket of the connection.
     pub(super) socket: UniqueIDType,
+    count: Arc<ReadCount>,
+    /// The number of its reads when the request was sent.
+    reads: u64,
     /// True if the connection carried requests before.
     pub(super) is_reused: bool,
 }
@@ -147,6 +152,8 @@ impl Http2Connections {
                 idle: Arc::clone(idle),
                 number: open.number,
                 socket: open.socket,
+                count: Arc::clone(&open.count),
+                reads: open.count.reads(),
                 is_reused: true,
             },
             sender: open.sender.clone(),
@@ -165,6 +172,7 @@ impl Http2Connections {
         idle_timeout: Option<Duration>,
     ) -> Result<NewStream, ConnectFailure> {
         let socket = stream.id();
+        let (stream, count) = CountedStream::new(stream);
         let (sender, connection) = Builder::new()
             .enable_push(false)
             .initial_max_send_streams(bounds::ORIGIN_STREAMS)
@@ -184,6 +192,7 @@ impl Http2Connections {
                 number,
                 sender: sender.clone(),
                 socket,
+                count: Arc::clone(&count),
                 opened: clock::now(),
                 streams: 1,
                 idle: None,
@@ -196,6 +205,8 @@ impl Http2Connections {
             idle: Arc::clone(idle),
             number,
             socket,
+            count,
+            reads: 0,
             is_reused: false,
         };
         Ok(NewStream { place, sender })
@@ -242,6 +253,16 @@ impl StreamPlace {
     pub(super) fn close_connection(&self) {
         self.connections.remove(self.number);
     }
+
+    /// Records that the request is sent now.
+    pub(super) fn note_sent(&mut self) {
+        self.reads = self.count.reads();
+    }
+
+    /// Returns whether its connection has received nothing since the request was sent.
+    pub(super) fn is_silent(&self) -> bool {
+        self.count.reads() == self.reads
+    }
 }
 
 impl Drop for StreamPlace {
@@ -267,7 +288,7 @@ impl Drop for StreamPlace {
 
 /// Reads and writes the frames of a connection until it ends.
 async fn drive(
-    connection: Connection<Stream, Bytes>,
+    connection: Connection<CountedStream, Bytes>,
     connections: Arc<Http2Connections>,
     number: ConnectionNumber,
     idle_timeout: Option<Duration>,

@@ -9,6 +9,7 @@ mod client_headers;
 mod connect_error;
 mod connections;
 mod connector;
+mod counted_stream;
 mod dialer;
 mod due_time;
 mod failure;

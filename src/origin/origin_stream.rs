@@ -82,6 +82,7 @@ impl OriginStream {
         let (response, body) = sender
             .send_request(request, is_whole)
             .map_err(|error| self.unanswered(error))?;
+        self.place.note_sent();
         self.response = ResponseState::Head(response);
         self.request = Some(body);
         self.is_sent = is_whole;

@@ -26,10 +26,15 @@ const PROBES: TcpKeepalive = TcpKeepalive {
     idle: Duration::from_secs(60),
     interval: Duration::from_secs(10),
     count: 3,
-    // The system's default.
     #[cfg(target_os = "linux")]
-    user_timeout: Duration::ZERO,
+    user_timeout: UNACKNOWLEDGED,
 };
+
+/// The longest time for which a server may acknowledge nothing of what was sent, or give no window for it, unless `write` of the `timeouts`
+/// is longer. Linux tries for a quarter of an hour by default. It is as long as the probes take to find an idle connection dead, which it
+/// ends too (`tcp(7)`, `TCP_USER_TIMEOUT`).
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(90);
 
 /// Returns the peer for the server at `address`; `entry` is the entry of `servers`, if it is a name.
 pub(super) fn peer(
@@ -45,7 +50,11 @@ pub(super) fn peer(
     peer.options.total_connection_timeout = Some(timeouts.connect);
     // A timer per request, so only if configured; the kernel's probes detect connections that a firewall forgot.
     peer.options.idle_timeout = timeouts.idle;
-    peer.options.tcp_keepalive = Some(PROBES);
+    peer.options.tcp_keepalive = Some(TcpKeepalive {
+        #[cfg(target_os = "linux")]
+        user_timeout: UNACKNOWLEDGED.max(timeouts.write),
+        ..PROBES
+    });
     speak(&mut peer, rules.transport.protocol);
     if let Some(tls) = tls {
         believe(&mut peer, tls);

@@ -91,6 +91,9 @@ impl Gateway {
             if stalled_upload::is_to_blame(&failure, waits_for, context)? {
                 return Err(ClientFailure::Stalled.into());
             }
+            if matches!(failure, OriginFailure::Timeout(_)) {
+                origin.retire_if_silent();
+            }
             if matches!(failure, OriginFailure::Timeout(_)) && exchange.body.is_over() {
                 let forwarded = context.forwarded()?;
                 let (pool, attempt) = (&forwarded.pool, &forwarded.attempt);
