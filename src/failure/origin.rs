@@ -53,7 +53,8 @@ pub enum OriginTimeout {
 pub enum StreamFailure {
     /// The server asks for HTTP/1.1, or sends what is not HTTP/2.
     NotHttp2,
-    /// The server did not process the request: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it out (§6.8).
+    /// The server did not process the request: it refused the stream (RFC 9113 §8.7), or its GOAWAY left it out, whatever its reason
+    /// (§6.8).
     Unprocessed,
     /// The server broke a rule of HTTP/2.
     BrokenRule,

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::channel::OriginChannel;
 use super::connect_error::ConnectError;
-use super::http2_connections::NewStream;
+use super::http2_connections::{NewStream, OpeningTurn};
 use super::idle::{ConnectionHome, IdleConnection, IdleConnections, KeepPlace, TakeFrom, thread};
 use super::origin_stream::OriginStream;
 use super::server::OriginServer;
@@ -43,6 +43,14 @@ pub enum ProtocolNeed {
     Any,
     /// It asks for an upgrade, which only HTTP/1.1 has.
     Upgrade,
+}
+
+/// A connection to be opened.
+struct Opening {
+    need: ProtocolNeed,
+    opened_since: Option<Timestamp>,
+    /// The turn, where requests open connections of HTTP/2 one after the other.
+    turn: Option<OpeningTurn>,
 }
 
 /// The reason for which an attempt that failed may be repeated without being counted.
@@ -86,7 +94,14 @@ impl OriginConnector {
         match self.take_idle(server, opened_since) {
             Some(idle) => Ok(idle.into()),
             // Boxed: a request with an idle connection should not pay for the size of the handshakes.
-            None => Box::pin(self.open(server, need, opened_since)).await,
+            None => {
+                let opening = Opening {
+                    need,
+                    opened_since,
+                    turn: None,
+                };
+                Box::pin(self.open(server, opening)).await
+            }
         }
     }
 
@@ -101,20 +116,26 @@ impl OriginConnector {
         if let Some(stream) = connections.take(key, &self.idle, opened_since).await {
             return Ok(of_stream(stream));
         }
+        let opening = |turn| Opening {
+            need: ProtocolNeed::Any,
+            opened_since,
+            turn,
+        };
         if server.protocol == Protocol::Auto {
             return match self.take_idle(server, opened_since) {
                 Some(idle) => Ok(idle.into()),
-                None => self.open(server, ProtocolNeed::Any, opened_since).await,
+                None => self.open(server, opening(None)).await,
             };
         }
-        // Requests that come while a connection is opened share it. They wait no longer than for one of their own.
+        // Requests that come while a connection is opened, and its server says how many it takes, share it. They wait no longer than for
+        // one of their own.
         let patience = server.connect_timeout();
-        let Ok(_turn) = timeout(patience, connections.turn_to_open()).await else {
+        let Ok(turn) = timeout(patience, connections.turn_to_open()).await else {
             return Err(ConnectFailure::Timeout(ConnectStep::Tcp, patience).into());
         };
         match connections.take(key, &self.idle, opened_since).await {
             Some(stream) => Ok(of_stream(stream)),
-            None => self.open(server, ProtocolNeed::Any, opened_since).await,
+            None => self.open(server, opening(Some(turn))).await,
         }
     }
 
@@ -139,9 +160,13 @@ impl OriginConnector {
     async fn open(
         &self,
         server: &OriginServer,
-        need: ProtocolNeed,
-        opened_since: Option<Timestamp>,
+        opening: Opening,
     ) -> Result<OriginChannel, ConnectError> {
+        let Opening {
+            need,
+            opened_since,
+            turn,
+        } = opening;
         let opened = if need == ProtocolNeed::Upgrade && server.protocol == Protocol::Auto {
             let mut peer = server.peer.clone();
             peer.options.alpn = ALPN::H1;
@@ -150,7 +175,7 @@ impl OriginConnector {
             self.transport.new_stream(&server.peer).await
         };
         match opened.map_err(|error| ConnectError::of(&error, server)) {
-            Ok(stream) => Ok(self.begin(stream, server).await?),
+            Ok(stream) => Ok(self.begin((stream, turn), server).await?),
             Err(error @ ConnectError::AtBound) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.
                 if opened_since.is_none()
@@ -175,7 +200,7 @@ impl OriginConnector {
     /// Begins the protocol that was negotiated on a new connection.
     async fn begin(
         &self,
-        stream: Stream,
+        (stream, turn): (Stream, Option<OpeningTurn>),
         server: &OriginServer,
     ) -> Result<OriginChannel, ConnectFailure> {
         let is_http2 = match (server.protocol, stream.selected_alpn_proto()) {
@@ -196,7 +221,9 @@ impl OriginConnector {
         }
         let connections = &server.server_state.http2;
         let (key, timeout) = (server.reuse_key, server.idle_timeout());
-        let stream = connections.open(stream, key, &self.idle, timeout).await?;
+        let stream = connections
+            .open((stream, turn), key, &self.idle, timeout)
+            .await?;
         Ok(of_stream(stream))
     }
 

@@ -12,6 +12,7 @@
 //! # Concurrency
 //! One lock, held for a few instructions. A task in the runtime that opened a connection drives it until it ends.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,21 +21,24 @@ use h2::client::{Builder, Connection, SendRequest};
 use pingora::protocols::{Stream, UniqueIDType};
 use sluicegate_base::{bounds, clock};
 use sluicegate_limiter::Timestamp;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::counted_stream::{CountedStream, ReadCount};
 use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
 use crate::failure::ConnectFailure;
 
-/// The largest frame that a server may send.
-const FRAME_BYTES: u32 = 64 * 1024;
-
 /// The connections to one server.
 #[derive(Default)]
 pub(super) struct Http2Connections {
     state: Mutex<ConnectionsState>,
     /// Held while a connection is opened.
-    opening: tokio::sync::Mutex<()>,
+    opening: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The turn of one request to open a connection.
+pub(super) struct OpeningTurn {
+    _guard: OwnedMutexGuard<()>,
 }
 
 #[derive(Default)]
@@ -44,6 +48,8 @@ struct ConnectionsState {
     /// The latest pool that set the key.
     generation: PoolGeneration,
     connections: Vec<OpenConnection>,
+    /// The streams that the server lets a connection have, as its latest settings say; `None` before the first.
+    streams: Option<usize>,
     /// The number of connections that were added.
     added: u64,
 }
@@ -99,6 +105,7 @@ impl Http2Connections {
         state.generation = by;
         if state.key != key {
             state.key = key;
+            state.streams = None;
             let ended = std::mem::take(&mut state.connections);
             drop(state);
             drop(ended);
@@ -106,8 +113,9 @@ impl Http2Connections {
     }
 
     /// Waits until no other request opens a connection.
-    pub(super) async fn turn_to_open(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.opening.lock().await
+    pub(super) async fn turn_to_open(&self) -> OpeningTurn {
+        let _guard = Arc::clone(&self.opening).lock_owned().await;
+        OpeningTurn { _guard }
     }
 
     /// Takes a place on a connection that can carry another request, with `opened_since` on one that is no older.
@@ -160,23 +168,26 @@ impl Http2Connections {
         })
     }
 
-    /// Begins HTTP/2 on a new connection, and takes its first place; others may take the rest at once.
+    /// Begins HTTP/2 on a new connection, and takes its first place. Others may take the rest: at once where an earlier connection had the
+    /// settings of the server, or else when they come, until when `turn` lasts. A stream beyond them would be refused.
     ///
     /// # Errors
     /// The first bytes could not be written.
     pub(super) async fn open(
         self: &Arc<Self>,
-        stream: Stream,
+        (stream, turn): (Stream, Option<OpeningTurn>),
         key: u64,
         idle: &Arc<IdleConnections>,
         idle_timeout: Option<Duration>,
     ) -> Result<NewStream, ConnectFailure> {
         let socket = stream.id();
         let (stream, count) = CountedStream::new(stream);
+        let known = self.state().streams;
         let (sender, connection) = Builder::new()
             .enable_push(false)
-            .initial_max_send_streams(bounds::ORIGIN_STREAMS)
-            .max_frame_size(FRAME_BYTES)
+            .initial_max_send_streams(known.unwrap_or(1))
+            // Frames have at most 16 KiB, the default: the h2 crate takes a number of CONTINUATION frames that follows from the largest
+            // frame and the largest head, and servers send 16 KiB whatever they may.
             .max_header_list_size(bounds::RESPONSE_HEAD as u32)
             .initial_window_size(bounds::ORIGIN_STREAM_WINDOW)
             .initial_connection_window_size(bounds::ORIGIN_CONNECTION_WINDOW)
@@ -199,7 +210,18 @@ impl Http2Connections {
             });
         }
         drop(state);
-        tokio::spawn(drive(connection, Arc::clone(self), number, idle_timeout));
+        let unsettled = Unsettled {
+            count: Arc::clone(&count),
+            _turn: turn.filter(|_| known.is_none()),
+        };
+        let connections = Arc::clone(self);
+        tokio::spawn(drive(
+            connection,
+            unsettled,
+            connections,
+            number,
+            idle_timeout,
+        ));
         let place = StreamPlace {
             connections: Arc::clone(self),
             idle: Arc::clone(idle),
@@ -286,18 +308,36 @@ impl Drop for StreamPlace {
     }
 }
 
+/// The state of a connection until the settings of its server come.
+struct Unsettled {
+    count: Arc<ReadCount>,
+    /// The turn of the request that opened it: others wait for the settings.
+    _turn: Option<OpeningTurn>,
+}
+
 /// Reads and writes the frames of a connection until it ends.
 async fn drive(
     connection: Connection<CountedStream, Bytes>,
+    unsettled: Unsettled,
     connections: Arc<Http2Connections>,
     number: ConnectionNumber,
     idle_timeout: Option<Duration>,
 ) {
     let mut connection = std::pin::pin!(connection);
+    let mut unsettled = Some(unsettled);
+    let mut connection = std::pin::pin!(poll_fn(|context| {
+        let polled = connection.as_mut().poll(context);
+        // RFC 9113 §3.4: a server sends its settings first.
+        if unsettled.take_if(|wait| wait.count.reads() > 0).is_some() {
+            let most = connection.max_concurrent_send_streams();
+            connections.state().streams = Some(most.clamp(1, bounds::ORIGIN_STREAMS));
+        }
+        polled
+    }));
     loop {
         let Some(timeout) = idle_timeout else {
             // Its requests see its error.
-            let _ = connection.await;
+            let _ = (&mut connection).await;
             break;
         };
         // A timeout is the time to look.

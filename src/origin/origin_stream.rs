@@ -249,7 +249,7 @@ impl OriginStream {
             || is_goaway && error.is_library() && is_malformed(reason)
         {
             StreamFailure::NotHttp2
-        } else if is_goaway && is_graceful(&error)
+        } else if is_goaway && error.is_remote()
             || is_reset && reason == Some(Reason::REFUSED_STREAM)
         {
             StreamFailure::Unprocessed

@@ -229,16 +229,16 @@ async fn before_frames(how: Down) -> Gateway {
 enum Down {
     /// RST_STREAM, with this reason.
     Reset(u32),
-    /// GOAWAY, before the first stream.
-    GoAway,
+    /// GOAWAY, before the first stream, with this reason.
+    GoAway(u32),
 }
 
 impl Down {
     fn frame(self, stream: u32) -> Vec<u8> {
         match self {
             Self::Reset(reason) => frame(RST_STREAM, 0, stream, &reason.to_be_bytes()),
-            Self::GoAway => {
-                let [last, reason] = [0, NO_ERROR].map(u32::to_be_bytes);
+            Self::GoAway(reason) => {
+                let [last, reason] = [0, reason].map(u32::to_be_bytes);
                 frame(GOAWAY, 0, 0, &[last, reason].concat())
             }
         }
@@ -284,7 +284,8 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
     // turns its first request down and counts the body of the next.
     for (down, status, tries, first) in [
         (Down::Reset(REFUSED_STREAM), 200, 2, "abandoned"),
-        (Down::GoAway, 200, 2, "abandoned"),
+        (Down::GoAway(NO_ERROR), 200, 2, "abandoned"),
+        (Down::GoAway(INTERNAL_ERROR), 200, 2, "abandoned"),
         (Down::Reset(INTERNAL_ERROR), 502, 1, "reset"),
     ] {
         for bytes in [0, 9, 30_000] {

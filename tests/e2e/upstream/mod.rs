@@ -4,6 +4,7 @@ mod interim;
 mod leaving;
 mod stale;
 mod stalls;
+mod streams;
 
 use std::net::SocketAddr;
 
