@@ -77,6 +77,8 @@ pub enum HeadFailure {
     TwoLengths,
     /// 101 to a request without an upgrade.
     UnaskedSwitch,
+    /// 101 that does not switch to the protocol that the client asked for, RFC 9110 §7.8.
+    OtherProtocol,
 }
 
 /// The progress of a response at its failure.
@@ -117,7 +119,10 @@ impl OriginFailure {
             Self::Head(HeadFailure::TooLarge) => FailureKind::HeadTooLarge,
             Self::Head(HeadFailure::TooManyInterim) => FailureKind::TooManyInterimHeads,
             Self::Head(
-                HeadFailure::Malformed(..) | HeadFailure::TwoLengths | HeadFailure::UnaskedSwitch,
+                HeadFailure::Malformed(..)
+                | HeadFailure::TwoLengths
+                | HeadFailure::UnaskedSwitch
+                | HeadFailure::OtherProtocol,
             ) => FailureKind::MalformedHead,
             Self::MalformedBody(_) => FailureKind::MalformedBody,
         }
@@ -199,6 +204,9 @@ impl fmt::Display for HeadFailure {
             }
             Self::TwoLengths => return f.write_str("two different Content-Length"),
             Self::UnaskedSwitch => return f.write_str("101 to a request without an upgrade"),
+            Self::OtherProtocol => {
+                return f.write_str("101 to another protocol than the client asked for");
+            }
             Self::Malformed(RuleViolation::Version | RuleViolation::NotHttp, line) => {
                 ("invalid HTTP version", line)
             }

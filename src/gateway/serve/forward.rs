@@ -16,6 +16,7 @@ use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client, waits
 use super::cached;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
+use super::head_check::check_switch;
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::leaving::unless_left;
 use super::relay::AfterAttempt;
@@ -181,6 +182,9 @@ impl Gateway {
         loop {
             match head.parse(&origin.read, &limits) {
                 Ok(HeadProgress::Whole(bytes)) if is_final(&head, exchange) => {
+                    if head.status() == SWITCHING_PROTOCOLS {
+                        check_switch(&head, &origin.read).map_err(OriginFailure::from)?;
+                    }
                     return Ok(FinalHead::Http1(head, bytes));
                 }
                 Ok(HeadProgress::Whole(bytes)) => {

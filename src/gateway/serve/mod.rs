@@ -9,6 +9,7 @@ mod cached;
 mod client;
 mod exchange;
 mod forward;
+mod head_check;
 mod head_writer;
 mod leaving;
 mod received;

@@ -1,5 +1,6 @@
 //! Origins and clients that stop, stall or flood in the middle of a request: who is to blame, who learns of it, and what it may cost.
 
+mod answers;
 mod interim;
 mod leaving;
 mod stale;

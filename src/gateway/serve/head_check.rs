@@ -1,0 +1,21 @@
+//! Checks the final head of a response of HTTP/1.1 beyond what its parser does, before anything of it is passed on.
+
+use sluicegate_http1::{KnownField, ResponseHead};
+
+use crate::failure::HeadFailure;
+
+/// Checks that 101 switches to the protocol that the client asked for, which is WebSocket (RFC 9110 §7.8).
+///
+/// # Errors
+/// It names another protocol, several or none.
+pub(super) fn check_switch(head: &ResponseHead, read: &[u8]) -> Result<(), HeadFailure> {
+    let fields = head.fields().iter(read);
+    let mut protocols = fields.filter(|field| field.known() == KnownField::Upgrade);
+    let first = protocols.next();
+    if first.is_some_and(|first| first.value.eq_ignore_ascii_case(b"websocket"))
+        && protocols.next().is_none()
+    {
+        return Ok(());
+    }
+    Err(HeadFailure::OtherProtocol)
+}
