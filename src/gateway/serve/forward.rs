@@ -16,7 +16,7 @@ use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client, waits
 use super::cached;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
-use super::head_check::check_switch;
+use super::head_check::{check_chunks, check_switch};
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::leaving::unless_left;
 use super::relay::AfterAttempt;
@@ -185,6 +185,9 @@ impl Gateway {
                     if head.status() == SWITCHING_PROTOCOLS {
                         check_switch(&head, &origin.read).map_err(OriginFailure::from)?;
                     }
+                    let method = cached::sent_method(exchange.head, context);
+                    check_chunks(&head, &origin.read[bytes..], method)
+                        .map_err(OriginFailure::MalformedBody)?;
                     return Ok(FinalHead::Http1(head, bytes));
                 }
                 Ok(HeadProgress::Whole(bytes)) => {

@@ -1,8 +1,32 @@
 //! Checks the final head of a response of HTTP/1.1 beyond what its parser does, before anything of it is passed on.
 
-use sluicegate_http1::{KnownField, ResponseHead};
+use http::Method;
+use sluicegate_http1::{
+    AnsweredMethod, BodyFraming, ChunkDecoder, KnownField, ResponseHead, RuleViolation,
+};
 
+use super::CHUNK_LIMITS;
 use crate::failure::HeadFailure;
+
+/// Checks the chunks that came with the head of a response to `method`: a malformed one is a failure of which the client gets 502, since
+/// nothing was sent yet.
+///
+/// # Errors
+/// The rule that they break.
+pub(super) fn check_chunks(
+    head: &ResponseHead,
+    behind: &[u8],
+    method: &Method,
+) -> Result<(), RuleViolation> {
+    let method = match *method {
+        Method::HEAD => AnsweredMethod::Head,
+        _ => AnsweredMethod::Other,
+    };
+    if !behind.is_empty() && head.framing(method) == BodyFraming::Chunked {
+        ChunkDecoder::new(CHUNK_LIMITS).check(behind)?;
+    }
+    Ok(())
+}
 
 /// Checks that 101 switches to the protocol that the client asked for, which is WebSocket (RFC 9110 §7.8).
 ///

@@ -98,6 +98,17 @@ fn heads() -> Vec<Case> {
             (502, "malformed-head", "(RFC 9112 section 6.3)"),
         ),
         Case::new(
+            "bad-first-chunk",
+            Way::CloseAfter(
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n".to_vec(),
+            ),
+            (
+                502,
+                "malformed-body",
+                "malformed chunk (RFC 9112 section 7.1)",
+            ),
+        ),
+        Case::new(
             "many-fields",
             Way::CloseAfter(many),
             (502, "too-many-fields", "more than 256 header fields"),
@@ -168,7 +179,10 @@ fn heads() -> Vec<Case> {
 fn bodies() -> Vec<Case> {
     let part = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n0123456789".to_vec();
     let chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n".to_vec();
-    let bad = [&chunks[..], b"zz\r\n"].concat();
+    // More than the read that brings the head.
+    let large = vec![b'x'; 200_000];
+    let begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n30d40\r\n";
+    let bad = [&begun[..], &large, b"\r\nzz\r\n"].concat();
     vec![
         Case::new(
             "short",

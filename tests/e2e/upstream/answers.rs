@@ -3,6 +3,7 @@
 use tokio::io::AsyncWriteExt;
 
 use super::*;
+use crate::harness::{EndOfStream, get};
 
 /// A server that gives every request these bytes, in one write.
 async fn saying(answer: &'static str) -> SocketAddr {
@@ -13,6 +14,27 @@ async fn saying(answer: &'static str) -> SocketAddr {
         while stream.read(&mut sink).await.is_ok_and(|read| read > 0) {}
     })
     .await
+}
+
+#[tokio::test]
+async fn chunks_that_are_malformed_with_their_head_are_a_bad_gateway() {
+    // Goal: a client gets 502 and not the beginning of nothing, where the gateway sees at once that the body is malformed. Method: bad
+    // chunks in the same write as the head, first or behind a good one, to clients of both versions.
+    for body in ["zz\r\nok\r\n", "2\r\nok\r\nzz\r\n"] {
+        let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
+        let server = saying(answer.leak()).await;
+        let gateway = before(&[server], "").await;
+        let answer = gateway.get("/").await;
+        answer.assert_problem(502);
+        let (answer, end) = gateway.h2c().await.send_to_the_end(get("/")).await;
+        assert_eq!((answer.status, end), (502, EndOfStream::Later));
+        for line in gateway.access_lines(2).await {
+            assert_eq!(
+                (&line["status"], &line["failure"]),
+                (&502.into(), &"malformed-body".into())
+            );
+        }
+    }
 }
 
 #[tokio::test]
