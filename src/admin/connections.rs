@@ -28,6 +28,8 @@ pub(super) struct ConnectionsView {
     pub unread: BudgetTallies,
     /// The cap on those bytes.
     pub most_unread: u64,
+    /// The answers that were sent uncompressed for want of room among those bytes, by cap.
+    pub uncompressed: [u64; BudgetCap::ALL.len()],
     /// The counts of bytes of bodies that are read for keys.
     pub key_bodies: BudgetTallies,
     /// The cap on those bytes.
@@ -54,6 +56,7 @@ impl ConnectionsView {
             request_caps: shared.origin_requests.caps(rules),
             unread: shared.unread_answers.tallies(),
             most_unread: (shared.unread_answers).most(rules.server.defence.max_unread_bytes),
+            uncompressed: shared.uncompressed.read(),
             key_bodies: shared.key_bodies.tallies(),
             most_key_bodies: (shared.key_bodies).most(rules.server.defence.max_key_bodies_bytes),
             replays: shared.replays.tallies(),
@@ -131,7 +134,7 @@ fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {
     ]
 }
 
-fn of_unread(view: &ConnectionsView) -> [SampledFamily; 3] {
+fn of_unread(view: &ConnectionsView) -> [SampledFamily; 4] {
     [
         SampledFamily::gauge(
             "sluicegate_unread_bytes",
@@ -150,6 +153,14 @@ fn of_unread(view: &ConnectionsView) -> [SampledFamily; 3] {
             ),
             BudgetCap::ALL.map(BudgetCap::as_str),
             view.unread.refused,
+        ),
+        by_cap(
+            SampledFamily::counter(
+                "sluicegate_uncompressed_total",
+                "Answers that were sent uncompressed since there was no room for an encoder, by cap.",
+            ),
+            BudgetCap::ALL.map(BudgetCap::as_str),
+            view.uncompressed,
         ),
     ]
 }

@@ -65,9 +65,23 @@ impl ClientBytes {
         bytes: u64,
         configured: Option<u64>,
     ) -> Result<BytesPermit, BudgetCap> {
+        let entered = self.try_enter(account, bytes, configured);
+        entered.or_else(|cap| self.tally.refuse(cap))
+    }
+
+    /// Reserves so many bytes, as [`enter`](Self::enter) does, for a use that the request does without where there is no room.
+    ///
+    /// # Errors
+    /// There is no room. It is not counted as refused.
+    pub fn try_enter(
+        self: &Arc<Self>,
+        account: &ClientAccount,
+        bytes: u64,
+        configured: Option<u64>,
+    ) -> Result<BytesPermit, BudgetCap> {
         let most = self.most(configured);
         // One reservation is always admitted, however small the budget.
-        let of_client = self.tally.charge((bytes, most.max(bytes)), |all| {
+        let of_client = self.tally.try_charge((bytes, most.max(bytes)), |all| {
             let left = most.saturating_sub(all);
             let fits = |held: u64| held == 0 || held.saturating_add(bytes) <= left;
             account.charge(self.resource, bytes, fits)

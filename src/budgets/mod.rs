@@ -21,4 +21,4 @@ pub use connections::{ClientConnectionPermit, ConnectionCaps, ConnectionLimiter}
 pub use delay_queue::DelayedRequests;
 pub use open_files::{OpenFiles, OwnFiles};
 pub use origin_requests::{FileShares, OriginRequests, RequestCaps, RequestPermit};
-pub use tally::{BudgetCap, BudgetTallies};
+pub use tally::{BudgetCap, BudgetTallies, CapCounts};

@@ -29,7 +29,7 @@ pub struct BudgetTallies {
 #[derive(Debug, Default)]
 pub(super) struct ResourceTally {
     held: AtomicU64,
-    refused: [AtomicU64; BudgetCap::ALL.len()],
+    refused: CapCounts,
 }
 
 impl BudgetCap {
@@ -55,12 +55,34 @@ impl BudgetCap {
     }
 }
 
+/// Counts by cap.
+#[derive(Debug, Default)]
+pub struct CapCounts([AtomicU64; BudgetCap::ALL.len()]);
+
+impl CapCounts {
+    /// Counts something that this cap refused.
+    pub fn count(&self, cap: BudgetCap) {
+        // Relaxed, here and below: counts for the scrape, each on its own.
+        self.0[cap as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the counts in the order of [`BudgetCap::ALL`].
+    #[must_use]
+    pub fn read(&self) -> [u64; BudgetCap::ALL.len()] {
+        self.0.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
 impl ResourceTally {
     /// Adds so much, if all clients then hold no more than `most`. Returns what they hold.
     ///
     /// # Errors
     /// They would hold more. It is counted.
     pub(super) fn add(&self, amount: u64, most: u64) -> Result<u64, BudgetCap> {
+        self.try_add(amount, most).or_else(|cap| self.refuse(cap))
+    }
+
+    fn try_add(&self, amount: u64, most: u64) -> Result<u64, BudgetCap> {
         // Relaxed, here and below: the numbers bound files and memory, and publish nothing.
         let before = self.held.fetch_add(amount, Ordering::Relaxed);
         let held = before.saturating_add(amount);
@@ -68,7 +90,7 @@ impl ResourceTally {
             return Ok(held);
         }
         self.release(amount);
-        self.refuse(BudgetCap::All)
+        Err(BudgetCap::All)
     }
 
     /// Adds so much, as [`add`](Self::add) does, and charges it to its client by `charge`, which gets what all clients hold.
@@ -77,22 +99,32 @@ impl ResourceTally {
     /// There is no room. It is counted.
     pub(super) fn charge(
         &self,
+        amounts: (u64, u64),
+        charge: impl FnOnce(u64) -> Option<AccountCharge>,
+    ) -> Result<AccountCharge, BudgetCap> {
+        let charged = self.try_charge(amounts, charge);
+        charged.or_else(|cap| self.refuse(cap))
+    }
+
+    /// Charges so much, as [`charge`](Self::charge) does.
+    ///
+    /// # Errors
+    /// There is no room. It is not counted.
+    pub(super) fn try_charge(
+        &self,
         (amount, most): (u64, u64),
         charge: impl FnOnce(u64) -> Option<AccountCharge>,
     ) -> Result<AccountCharge, BudgetCap> {
-        let held = self.add(amount, most)?;
-        match charge(held) {
-            Some(charge) => Ok(charge),
-            None => {
-                self.release(amount);
-                self.refuse(BudgetCap::Client)
-            }
-        }
+        let held = self.try_add(amount, most)?;
+        charge(held).ok_or_else(|| {
+            self.release(amount);
+            BudgetCap::Client
+        })
     }
 
     /// Counts a charge that this cap refused.
     pub(super) fn refuse<T>(&self, cap: BudgetCap) -> Result<T, BudgetCap> {
-        self.refused[cap as usize].fetch_add(1, Ordering::Relaxed);
+        self.refused.count(cap);
         Err(cap)
     }
 
@@ -103,10 +135,9 @@ impl ResourceTally {
 
     /// Returns the statistics.
     pub(super) fn tallies(&self) -> BudgetTallies {
-        let refused = self.refused.each_ref();
         BudgetTallies {
             held: self.held.load(Ordering::Relaxed),
-            refused: refused.map(|count| count.load(Ordering::Relaxed)),
+            refused: self.refused.read(),
         }
     }
 }

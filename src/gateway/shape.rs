@@ -13,9 +13,11 @@ use tracing::warn;
 
 use super::context::Context;
 use super::locate::RequestHead;
+use crate::budgets::BytesPermit;
 use crate::config::rules::{FieldEdits, RedirectRules, ShapeRules};
 use crate::origin::FieldEdit;
-use crate::response::compressor::{BodyCompressor, FlushMode};
+use crate::response::compressor::BodyCompressor;
+use crate::response::encoder_size::EncoderSize;
 use crate::response::encoding::{self, EncodingPlan, EncodingRequest};
 use crate::response::pages::{self, NegotiatedPage};
 use crate::response::template::{TemplateValues, UnsafePath, field, location};
@@ -56,6 +58,12 @@ pub(super) const OF_CONTENT: [HeaderName; 8] = [
     header::ETAG,
     header::LAST_MODIFIED,
 ];
+
+/// The encoder of a body, and the permit for its memory.
+pub(super) struct ChargedEncoder {
+    pub(super) compressor: BodyCompressor,
+    _room: BytesPermit,
+}
 
 impl Context {
     /// Returns the shape rules: of the route, or of the whole file.
@@ -120,13 +128,14 @@ pub(super) fn page(
 }
 
 /// Decides whether an answer of `status`, whose body has so many bytes if that is known, is compressed, and changes its fields accordingly.
-/// Returns the compressor of its body, if it has one.
+/// Returns the encoder of its body, if it has one. `reserve` takes the memory of the encoder; without room the answer is sent as it is.
 pub(super) fn begin_compression(
     fields: &mut HeaderMap,
     (status, length): (StatusCode, Option<u64>),
     request: &ReceivedHead,
     context: &Context,
-) -> Option<BodyCompressor> {
+    reserve: impl FnOnce(u64) -> Option<BytesPermit>,
+) -> Option<ChargedEncoder> {
     let rules = context.shape()?.compress.as_ref()?;
     let asked = EncodingRequest {
         version: request.version,
@@ -142,21 +151,23 @@ pub(super) fn begin_compression(
     let EncodingPlan::Compress(coding) = plan else {
         return None;
     };
-    let flush = if fields.contains_key(header::CONTENT_LENGTH) {
-        FlushMode::WhenFull
-    } else {
-        FlushMode::Always
-    };
+    let size = EncoderSize::new(coding, rules.level, length);
     // RFC 9110 §9.3.2: an answer to HEAD has the fields of that to GET, and no body.
-    let compressor = match request.method {
+    let encoder = match request.method {
         Method::HEAD => None,
-        _ => match BodyCompressor::new(coding, rules.level, flush) {
-            Ok(compressor) => Some(compressor),
-            Err(error) => {
-                warn!("an answer goes as it is, since there is no coder for it: {error}");
-                return None;
+        _ => {
+            let room = reserve(size.bytes())?;
+            match BodyCompressor::new(size) {
+                Ok(compressor) => Some(ChargedEncoder {
+                    compressor,
+                    _room: room,
+                }),
+                Err(error) => {
+                    warn!("an answer goes as it is, since there is no coder for it: {error}");
+                    return None;
+                }
             }
-        },
+        }
     };
     let rewritten = encoding::rewrite(coding, fields);
     for name in rewritten.remove {
@@ -165,7 +176,7 @@ pub(super) fn begin_compression(
     for (name, value) in rewritten.insert {
         fields.insert(name, value);
     }
-    compressor
+    encoder
 }
 
 /// The position of a piece in its body.

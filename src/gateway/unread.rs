@@ -2,13 +2,15 @@
 //!
 //! An answer with an announced length acquires it with its head, so that its client gets 503 when there is none. An answer of
 //! unknown length may be large, or a stream of small events that is always read at once; it acquires a permit while its pieces
-//! come faster than the client reads, and is cut off where there is none.
+//! come faster than the client reads, and is cut off where there is none. An encoder acquires one of its own, of whatever answer; without one
+//! the answer is sent uncompressed.
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 
 use sluicegate_base::bounds::{ANSWER_OVERHEAD, ANSWER_PIPE, SMALL_ANSWER, UNTAKEN_PIECE};
 
 use super::context::Context;
+use crate::budgets::{BytesPermit, ClientAccount};
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
 
@@ -41,6 +43,20 @@ pub(super) fn went_on(context: &mut Context) {
     if attempt.is_some_and(|attempt| attempt.announced_length().is_none()) {
         context.unread = None;
     }
+}
+
+/// Acquires a permit for an encoder of so many bytes, from this account; `None` where none is free, which is counted.
+pub(super) fn reserve_encoder(
+    shared: &SharedState,
+    account: &ClientAccount,
+    bytes: u64,
+    context: &Context,
+) -> Option<BytesPermit> {
+    let configured = context.snapshot.rules.server.defence.max_unread_bytes;
+    let entered = (shared.unread_answers).try_enter(account, bytes, configured);
+    entered
+        .inspect_err(|cap| shared.uncompressed.count(*cap))
+        .ok()
 }
 
 fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Result<()> {

@@ -13,7 +13,7 @@ use super::cut_off::CutOff;
 use crate::acme::AcmeState;
 use crate::admission::KeySeed;
 use crate::budgets::{
-    ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests, FileShares,
+    CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests, FileShares,
     OpenFiles, OriginRequests, Resource,
 };
 use crate::cache::ResponseCache;
@@ -49,6 +49,8 @@ pub struct SharedState {
     pub origin_requests: Arc<OriginRequests>,
     /// Bounds the unread bytes of answers.
     pub unread_answers: Arc<ClientBytes>,
+    /// Counts the answers that are sent uncompressed because their encoder finds no room among those bytes.
+    pub uncompressed: CapCounts,
     /// Bounds the bytes of bodies that are read for keys.
     pub key_bodies: Arc<ClientBytes>,
     /// Bounds the bytes of bodies that are kept for another attempt.
@@ -101,6 +103,7 @@ impl SharedState {
                 Resource::UnreadBytes,
                 memory.map_or(UNREAD_WITHOUT_MEMORY, |memory| memory / 4),
             )),
+            uncompressed: CapCounts::default(),
             key_bodies: Arc::new(ClientBytes::new(
                 Resource::KeyBodyBytes,
                 memory.map_or(KEY_BODIES_WITHOUT_MEMORY, |memory| memory / 16),

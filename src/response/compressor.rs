@@ -6,9 +6,7 @@
 //! size.
 //!
 //! # Limits
-//! Windows are small compared with the maxima of the codings: for the duration of an answer, a coder takes some 300 KiB for gzip
-//! and 2 MiB for the others at their usual effort, several times that at the highest. The output for one piece is held until it
-//! is written.
+//! [`EncoderSize`] bounds the memory of a coder. It is freed when its body ends. The output for one piece is held until it is written.
 
 use std::io::{self, Write};
 
@@ -17,29 +15,17 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::config::rules::{CompressionLevel, ContentCoding};
+use super::encoder_size::{EncoderSize, ZSTD_WINDOW};
+use crate::config::rules::ContentCoding;
 
-/// Bits of the window of brotli: 256 KiB.
-const BROTLI_WINDOW: u32 = 18;
-/// Bits of the window of zstd: 1 MiB; RFC 9659 requires every decoder to support 8 MiB.
-const ZSTD_WINDOW: u32 = 20;
 /// Bytes that brotli writes at once.
 const BROTLI_BUFFER: usize = 4096;
 
-/// The times at which a coder outputs the bytes that it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlushMode {
-    /// After every piece.
-    Always,
-    /// When its buffer is full, and at the end.
-    WhenFull,
-}
-
 /// The compressor of one body.
 pub struct BodyCompressor {
-    /// `None` once it has ended.
-    coder: Option<BodyEncoder>,
-    flush: FlushMode,
+    coder: BodyEncoder,
+    /// True for a body of unknown length.
+    flushes: bool,
 }
 
 enum BodyEncoder {
@@ -49,69 +35,60 @@ enum BodyEncoder {
 }
 
 impl BodyCompressor {
-    /// Returns a compressor for `coding`, with `effort`, or with the usual effort of that coding.
+    /// Returns a compressor of this size. It outputs what it holds after every piece of a body of unknown length, else when its buffer is
+    /// full. A body of known length must have that length.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn new(
-        coding: ContentCoding,
-        effort: Option<CompressionLevel>,
-        flush: FlushMode,
-    ) -> io::Result<Self> {
-        let level = |usual: u8| effort.map_or(usual, |CompressionLevel(level)| level);
-        let coder = match coding {
+    pub fn new(size: EncoderSize) -> io::Result<Self> {
+        let level = u32::from(size.level);
+        let coder = match size.coding {
             ContentCoding::Zstd => {
-                let mut coder = zstd::stream::write::Encoder::new(Vec::new(), i32::from(level(3)))?;
+                let mut coder = zstd::stream::write::Encoder::new(Vec::new(), size.level.into())?;
                 coder.window_log(ZSTD_WINDOW)?;
+                coder.set_pledged_src_size(size.length)?;
                 BodyEncoder::Zstd(coder)
             }
             ContentCoding::Brotli => {
-                let quality = u32::from(level(4));
-                let coder =
-                    CompressorWriter::new(Vec::new(), BROTLI_BUFFER, quality, BROTLI_WINDOW);
+                let window = size.brotli_window();
+                let coder = CompressorWriter::new(Vec::new(), BROTLI_BUFFER, level, window);
                 BodyEncoder::Brotli(Box::new(coder))
             }
             ContentCoding::Gzip => {
-                let level = Compression::new(u32::from(level(5)));
-                BodyEncoder::Gzip(GzEncoder::new(Vec::new(), level))
+                BodyEncoder::Gzip(GzEncoder::new(Vec::new(), Compression::new(level)))
             }
         };
         Ok(Self {
-            coder: Some(coder),
-            flush,
+            coder,
+            flushes: size.length.is_none(),
         })
     }
 
     /// Compresses a piece and returns the bytes that can be sent, possibly none.
     ///
     /// # Errors
-    /// The coder fails, which no coder does for such input; the answer cannot continue then.
+    /// The coder fails, as it does for a body that is longer than announced; the answer cannot continue then.
     pub fn push(&mut self, piece: &[u8]) -> io::Result<Bytes> {
-        let Some(coder) = &mut self.coder else {
-            return Ok(Bytes::new());
-        };
         if piece.is_empty() {
             return Ok(Bytes::new());
         }
-        coder.writer().write_all(piece)?;
-        if self.flush == FlushMode::Always {
-            coder.writer().flush()?;
+        self.coder.writer().write_all(piece)?;
+        if self.flushes {
+            self.coder.writer().flush()?;
         }
-        Ok(Bytes::from(coder.take()))
+        Ok(Bytes::from(self.coder.take()))
     }
 
-    /// Ends the body and returns the rest; empty where it has ended before.
+    /// Ends the body, returns the rest and frees the coder.
     ///
     /// # Errors
-    /// The errors of [`push`](Self::push).
-    pub fn finish(&mut self) -> io::Result<Bytes> {
-        let rest = match self.coder.take() {
-            Some(BodyEncoder::Zstd(coder)) => coder.finish()?,
-            Some(BodyEncoder::Brotli(coder)) => coder.into_inner(),
-            Some(BodyEncoder::Gzip(coder)) => coder.finish()?,
-            None => Vec::new(),
-        };
-        Ok(Bytes::from(rest))
+    /// The coder fails, as it does for a body that is shorter than announced.
+    pub fn finish(self) -> io::Result<Bytes> {
+        Ok(Bytes::from(match self.coder {
+            BodyEncoder::Zstd(coder) => coder.finish()?,
+            BodyEncoder::Brotli(coder) => coder.into_inner(),
+            BodyEncoder::Gzip(coder) => coder.finish()?,
+        }))
     }
 }
 
@@ -139,6 +116,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+    use crate::config::rules::CompressionLevel;
     use proptest::prelude::*;
 
     fn plain(coding: ContentCoding, encoded: &[u8]) -> Vec<u8> {
@@ -160,8 +138,8 @@ mod tests {
     #[test]
     fn a_flushed_piece_can_be_read_at_once() {
         for coding in ContentCoding::ALL {
-            let mut compressor =
-                BodyCompressor::new(coding, None, FlushMode::Always).expect("a coder");
+            let size = EncoderSize::new(coding, None, None);
+            let mut compressor = BodyCompressor::new(size).expect("a coder");
             let mut out = compressor.push(b"data: one\n\n").expect("bytes").to_vec();
             let mut decoder: Box<dyn Read> = match coding {
                 ContentCoding::Zstd => {
@@ -178,21 +156,22 @@ mod tests {
             drop(decoder);
             out.extend_from_slice(&compressor.finish().expect("an end"));
             assert_eq!(plain(coding, &out), b"data: one\n\n");
-            assert!(compressor.finish().expect("nothing more").is_empty());
         }
     }
 
     proptest! {
-        /// Goal: the decoded output equals the input, whatever the pieces. Method: any pieces by every coding, either way of
-        /// flushing.
+        /// Goal: the decoded output equals the input, whatever the pieces. Method: any pieces by every coding, with and without their
+        /// length.
         #[test]
         fn any_body_comes_out_as_it_went_in(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 0..6),
             effort in prop::option::of(1_u8..=9),
-            flush in prop::sample::select(vec![FlushMode::Always, FlushMode::WhenFull]),
+            is_announced in any::<bool>(),
         ) {
+            let length = is_announced.then(|| pieces.iter().map(|piece| piece.len() as u64).sum());
             for coding in ContentCoding::ALL {
-                let mut compressor = BodyCompressor::new(coding, effort.map(CompressionLevel), flush).expect("a coder");
+                let size = EncoderSize::new(coding, effort.map(CompressionLevel), length);
+                let mut compressor = BodyCompressor::new(size).expect("a coder");
                 let mut out = Vec::new();
                 for piece in &pieces {
                     out.extend_from_slice(&compressor.push(piece).expect("bytes"));

@@ -4,6 +4,7 @@
 
 pub mod compressor;
 pub mod cors;
+pub mod encoder_size;
 pub mod encoding;
 mod fields;
 mod forward_auth_fault;

@@ -39,6 +39,7 @@ mod crawlers;
 mod delays;
 mod demonstration;
 mod descriptors;
+mod encoders;
 mod explain;
 mod fails_alone;
 mod fleet;

@@ -7,11 +7,11 @@ use super::cached::ClientPart;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use crate::gateway::intercept::ReplacementPage;
-use crate::response::compressor::BodyCompressor;
+use crate::gateway::shape::ChargedEncoder;
 
 /// The changes of a response's body on its way to the client.
 pub(super) struct BodyChange {
-    pub(super) compressor: Option<Box<BodyCompressor>>,
+    pub(super) encoder: Option<Box<ChargedEncoder>>,
     pub(super) page: Option<Box<ReplacementPage>>,
 }
 
@@ -28,9 +28,7 @@ pub(super) fn answer_framing<C: RequestClient>(
         (Some(_), _) if exchange.head.method == Method::HEAD => BodyFraming::None,
         (Some(page), _) => BodyFraming::Length(page.body.len() as u64),
         (None, Some(framing)) => framing,
-        (None, None) if change.compressor.is_some() => {
-            exchange.client_framing(BodyFraming::Chunked)
-        }
+        (None, None) if change.encoder.is_some() => exchange.client_framing(BodyFraming::Chunked),
         (None, None) => exchange.client_framing(whole),
     }
 }

@@ -229,8 +229,8 @@ impl Gateway {
             answer::add_own_fields(&mut parts.fields, context);
         }
         let framing = answer_framing(&change, &part, received, exchange);
-        let compressor = (change.compressor).filter(|_| part.framing().is_none());
-        let encoder = ContentWriter::new(framing, compressor);
+        let encoder = (change.encoder).filter(|_| part.framing().is_none());
+        let encoder = ContentWriter::new(framing, encoder);
         let ends_here = is_empty(framing) || change.page.is_some();
         let tap = BodyTap::new(settled.fill, part, settled.costs);
         let is_fetched_on =
@@ -321,15 +321,19 @@ impl Gateway {
             transaction.write_status(fields);
         }
         shape::edit_answer(fields, kind, request, context);
-        let compressor = match page {
+        let reserve = |bytes| {
+            let account = exchange.account(&self.0, context);
+            unread::reserve_encoder(&self.0, &account, bytes, context)
+        };
+        let encoder = match page {
             Some(_) => None,
             None => {
                 let answer = (status, length);
-                shape::begin_compression(fields, answer, request, context).map(Box::new)
+                shape::begin_compression(fields, answer, request, context, reserve).map(Box::new)
             }
         };
         attempts::give_cookie(fields, facts(exchange), context)?;
-        Ok(BodyChange { compressor, page })
+        Ok(BodyChange { encoder, page })
     }
 
     /// Passes the body on; `out` has the head, which is written with the first bytes.

@@ -8,7 +8,7 @@ use super::CHUNK_LIMITS;
 use super::cached::BodyTap;
 use super::request_body::{write_last_chunk, write_piece};
 use crate::failure::{OriginFailure, RequestFailure, Result};
-use crate::response::compressor::BodyCompressor;
+use crate::gateway::shape::ChargedEncoder;
 
 /// Bytes of a piece of a body that are written together with the head or the lines around them; a larger piece is written from where it was
 /// read.
@@ -27,7 +27,10 @@ pub(super) struct ResponseBody {
 /// Frames content for the client.
 pub(super) struct ContentWriter {
     framing: BodyFraming,
-    compressor: Option<Box<BodyCompressor>>,
+    /// The encoder, until the body ends.
+    encoder: Option<Box<ChargedEncoder>>,
+    /// True if the client gets the body in a coding of the gateway.
+    is_encoded: bool,
     /// Bytes of content for the client.
     content: u64,
 }
@@ -82,7 +85,7 @@ impl ResponseBody {
 
     /// Returns whether the client gets all bytes of the origin, which its trailers are about.
     pub(super) fn keeps_trailers(&self) -> bool {
-        !self.is_partial() && self.encoder.compressor.is_none()
+        !self.is_partial() && !self.encoder.is_encoded
     }
 
     /// Returns whether its rest is needed, though the client gets none of it: it is being stored, or a cost is read from it.
@@ -211,17 +214,18 @@ impl ResponseBody {
 
 impl ContentWriter {
     /// Returns an encoder for a body with this framing.
-    pub(super) fn new(framing: BodyFraming, compressor: Option<Box<BodyCompressor>>) -> Self {
+    pub(super) fn new(framing: BodyFraming, encoder: Option<Box<ChargedEncoder>>) -> Self {
         Self {
             framing,
-            compressor,
+            is_encoded: encoder.is_some(),
+            encoder,
             content: 0,
         }
     }
 
     /// Returns whether content is written without any change.
     pub(super) fn passes_as_it_is(&self) -> bool {
-        self.framing != BodyFraming::Chunked && self.compressor.is_none()
+        self.framing != BodyFraming::Chunked && !self.is_encoded
     }
 
     /// Returns the bytes of content for the client so far.
@@ -240,9 +244,10 @@ impl ContentWriter {
     /// The coder failed.
     pub(super) fn push(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let coded;
-        let content = match &mut self.compressor {
-            Some(compressor) => {
-                coded = compressor.push(content).map_err(RequestFailure::internal)?;
+        let content = match &mut self.encoder {
+            Some(encoder) => {
+                let pushed = encoder.compressor.push(content);
+                coded = pushed.map_err(RequestFailure::internal)?;
                 &coded[..]
             }
             None => content,
@@ -252,13 +257,14 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Appends what follows the last piece.
+    /// Appends what follows the last piece, and frees the encoder.
     ///
     /// # Errors
     /// The coder failed.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        if let Some(compressor) = &mut self.compressor {
-            let rest = compressor.finish().map_err(RequestFailure::internal)?;
+        if let Some(encoder) = self.encoder.take() {
+            let finished = encoder.compressor.finish();
+            let rest = finished.map_err(RequestFailure::internal)?;
             self.content += rest.len() as u64;
             write_piece(out, self.framing, &rest);
         }

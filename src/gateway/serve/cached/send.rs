@@ -1,6 +1,6 @@
 //! Sends a stored response, whole or the part that the client asked for.
 //!
-//! The body is shared with the cache and with other clients, so its unread bytes need no permit.
+//! The body is shared with the cache and with other clients, so its unread bytes need no permit; an encoder needs one.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -81,8 +81,8 @@ impl Gateway {
             Some(page) => (page.body, ClientPart::AsItIs),
             None => (stored.body, part),
         };
-        let compressor = (change.compressor).filter(|_| part.framing().is_none());
-        let encoder = ContentWriter::new(framing, compressor);
+        let encoder = (change.encoder).filter(|_| part.framing().is_none());
+        let encoder = ContentWriter::new(framing, encoder);
         send_body((out, body), part, encoder, exchange, context).await
     }
 }
