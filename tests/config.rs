@@ -185,6 +185,7 @@ fn every_key_occurs_in_the_reference() {
         "html_file",
         "hash_key",
         "max_connections",
+        "max_tls_handshakes",
         "max_origin_requests",
         "max_http2_streams",
         "max_unread_bytes",

@@ -4,7 +4,7 @@ use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::budgets::{
     BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, OriginRequests,
-    RequestCaps, StreamCaps,
+    RequestCaps, StreamCaps, TlsHandshakes,
 };
 use crate::config::rules::Rules;
 use crate::process::SharedState;
@@ -16,6 +16,10 @@ pub(super) struct ConnectionsView {
     pub tallies: BudgetTallies,
     /// The caps on connections.
     pub caps: ConnectionCaps,
+    /// The TLS handshakes in progress.
+    pub handshakes: u64,
+    /// The cap on TLS handshakes in progress.
+    pub most_handshakes: u64,
     /// The counts of streams of HTTP/2.
     pub streams: BudgetTallies,
     /// The caps on streams of HTTP/2.
@@ -50,6 +54,8 @@ impl ConnectionsView {
         Self {
             tallies: shared.connection_limiter.tallies(),
             caps: shared.connection_limiter.caps(&rules.server.defence),
+            handshakes: shared.tls_handshakes.tallies().held,
+            most_handshakes: TlsHandshakes::most(&rules.server.defence),
             streams: shared.client_streams.tallies(),
             stream_caps: StreamCaps::of(&rules.server),
             requests: shared.origin_requests.tallies(),
@@ -72,7 +78,8 @@ pub(super) fn families(view: &ConnectionsView) -> impl Iterator<Item = SampledFa
     let families = of_connections(view).into_iter();
     let families = families.chain(of_requests(view)).chain(of_unread(view));
     let families = families.chain(of_key_bodies(view)).chain(of_replays(view));
-    families.chain(of_received(view)).chain(of_streams(view))
+    let families = families.chain(of_received(view)).chain(of_streams(view));
+    families.chain(of_handshakes(view))
 }
 
 fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
@@ -258,6 +265,21 @@ fn of_streams(view: &ConnectionsView) -> [SampledFamily; 3] {
             caps,
             view.streams.refused,
         ),
+    ]
+}
+
+fn of_handshakes(view: &ConnectionsView) -> [SampledFamily; 2] {
+    [
+        SampledFamily::gauge(
+            "sluicegate_tls_handshakes_in_flight",
+            "TLS handshakes in progress.",
+        )
+        .series(&[], view.handshakes),
+        SampledFamily::gauge(
+            "sluicegate_tls_handshakes_max",
+            "TLS handshakes that may be in progress.",
+        )
+        .series(&[], view.most_handshakes),
     ]
 }
 

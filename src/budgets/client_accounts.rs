@@ -12,6 +12,8 @@
 //! # Limits
 //! An account exists while a connection, a request or a charge refers to it, so there are no more accounts than of those.
 
+use std::cmp::Reverse;
+use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +46,8 @@ pub enum Resource {
     ReplayBytes,
     /// Bytes of heads that are not whole, and of bodies that were sent ahead.
     ReceivedBytes,
+    /// TLS handshakes in progress.
+    Handshakes,
 }
 
 /// The accounts of the clients that hold something.
@@ -86,7 +90,7 @@ struct AccountShards {
 }
 
 impl Resource {
-    const COUNT: usize = Self::ReceivedBytes as usize + 1;
+    const COUNT: usize = Self::Handshakes as usize + 1;
 }
 
 impl Default for ClientAccounts {
@@ -115,6 +119,28 @@ impl ClientAccounts {
         shard.insert(owner, Arc::downgrade(&entry));
         ClientAccount(entry)
     }
+
+    /// Returns the accounts that hold most of a resource, at most so many, the largest first. It looks at all accounts, so it is for
+    /// operators, and for a few lines of the log.
+    #[must_use]
+    pub fn largest(&self, resource: Resource, most: usize) -> Vec<ClientAccount> {
+        let mut largest: Vec<(u64, ClientAccount)> = Vec::new();
+        for shard in &self.0.shards {
+            // An account may end here, which takes the lock of its shard: so its lock is released first.
+            let entries: Vec<_> = {
+                let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                shard.values().filter_map(Weak::upgrade).collect()
+            };
+            let accounts = entries.into_iter().map(ClientAccount);
+            largest.extend(accounts.filter_map(|account| {
+                let held = account.held(resource);
+                (held > 0).then_some((held, account))
+            }));
+            largest.sort_by_key(|(held, account)| (Reverse(*held), account.0.owner.network));
+            largest.truncate(most);
+        }
+        largest.into_iter().map(|(_, account)| account).collect()
+    }
 }
 
 impl ClientAccount {
@@ -125,6 +151,19 @@ impl ClientAccount {
         AccountOwner::of(address, owner.trust) == owner
     }
 
+    /// Returns whether its client is a trusted proxy, which no cap of one client bounds.
+    #[must_use]
+    pub fn is_exempt(&self) -> bool {
+        self.0.owner.trust == PeerTrust::Trusted
+    }
+
+    /// Returns how much of a resource its client holds.
+    #[must_use]
+    pub fn held(&self, resource: Resource) -> u64 {
+        // Relaxed: a number to look at.
+        self.0.held[resource as usize].load(Ordering::Relaxed)
+    }
+
     /// Charges so much of a resource, if it `fits` beside what the client holds of it. What a trusted proxy holds always fits.
     pub(super) fn charge(
         &self,
@@ -132,8 +171,7 @@ impl ClientAccount {
         amount: u64,
         fits: impl Fn(u64) -> bool,
     ) -> Option<AccountCharge> {
-        let is_exempt = self.0.owner.trust == PeerTrust::Trusted;
-        let add = |held: u64| (is_exempt || fits(held)).then(|| held.saturating_add(amount));
+        let add = |held: u64| (self.is_exempt() || fits(held)).then(|| held.saturating_add(amount));
         // Relaxed, here and below: the numbers bound memory and descriptors, and publish nothing.
         let held = &self.0.held[resource as usize];
         held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
@@ -143,6 +181,19 @@ impl ClientAccount {
             resource,
             amount,
         })
+    }
+}
+
+/// The address of the client, `192.0.2.7`, or the network that counts as one, `2001:db8::/64`.
+impl Display for ClientAccount {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let network = self.0.owner.network;
+        let first = network.network();
+        match first {
+            IpAddr::V4(_) if network.length() == ONE_ADDRESS.v4 => first.fmt(f),
+            IpAddr::V6(_) if network.length() == ONE_ADDRESS.v6 => first.fmt(f),
+            _ => network.fmt(f),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bounds the resources of the process that clients hold: connections, streams, requests in flight to origins, descriptors, unread bytes of
+//! Bounds the resources of the process that clients hold: connections, handshakes, streams, requests in flight to origins, descriptors, unread bytes of
 //! answers, bodies that are read for keys, kept for another attempt or sent ahead, heads that are not whole, delayed requests.
 //!
 //! Each budget has a maximum for the whole process and a share per client, which is a number of the client's account
@@ -13,6 +13,7 @@ pub(crate) mod delay_queue;
 mod open_files;
 mod origin_requests;
 mod tally;
+mod tls_handshakes;
 
 pub use client_accounts::{ClientAccount, ClientAccounts, Resource};
 pub use client_bytes::{BytesPermit, ClientBytes};
@@ -22,3 +23,4 @@ pub use delay_queue::DelayedRequests;
 pub use open_files::{OpenFiles, OwnFiles};
 pub use origin_requests::{FileShares, OriginRequests, RequestCaps, RequestPermit};
 pub use tally::{BudgetCap, BudgetTallies, CapCounts};
+pub use tls_handshakes::{HandshakePermit, RefusedHandshake, TlsHandshakes};

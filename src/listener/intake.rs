@@ -17,10 +17,11 @@ use sluicegate_base::clock;
 
 use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
-use crate::budgets::{ClientAccount, ClientConnectionPermit};
+use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
 use crate::config::rules::{Http2, ListenerProtocol};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway};
 use crate::process::SharedState;
+use crate::record::HandshakeFailure;
 use crate::response::{GatewayProblem, HttpViolation};
 use crate::snapshot::Snapshot;
 use crate::tls::{self, ActiveListener};
@@ -151,16 +152,31 @@ impl Intake {
         let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let account = self.shared.accounts.find(address, &rules.client);
         permit.belongs_to(&account, &rules.server.defence).ok()?;
+        let most_handshakes = TlsHandshakes::most(&rules.server.defence);
         drop(snapshot);
         let first_bytes = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
-            let shaken = tls::shake_hands(stream, termination, installed, counts, patience);
+            let handshakes = &self.shared.tls_handshakes;
+            let enter = || Ok(handshakes.enter(&account, most_handshakes)?);
+            let begin = (patience, enter);
+            let shaken = tls::shake_hands(stream, termination, installed, counts, begin);
             // Boxed: a connection in clear text should not pay for the size of a handshake.
             let shaken = Box::pin(shaken).await;
             stream = shaken
                 .inspect_err(|why| {
-                    if let Some(text) = why.log_text() {
-                        notices.tell(peer, &format_args!("its TLS handshake failed: {text}"));
+                    let Some(text) = why.log_text() else {
+                        return;
+                    };
+                    let refused = RefusedHandshake {
+                        accounts: &self.shared.accounts,
+                        most: most_handshakes,
+                    };
+                    match why {
+                        HandshakeFailure::LimitReached | HandshakeFailure::ClientLimitReached => {
+                            let text = format_args!("its TLS handshake failed: {text}; {refused}");
+                            notices.tell(peer, &text);
+                        }
+                        _ => notices.tell(peer, &format_args!("its TLS handshake failed: {text}")),
                     }
                 })
                 .ok()??;

@@ -13,8 +13,8 @@ use super::cut_off::CutOff;
 use crate::acme::AcmeState;
 use crate::admission::KeySeed;
 use crate::budgets::{
-    CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests, FileShares,
-    OpenFiles, OriginRequests, Resource,
+    CapCounts, ClientAccounts, ClientBytes, ClientStreams, ConnectionLimiter, DelayedRequests,
+    FileShares, OpenFiles, OriginRequests, Resource, TlsHandshakes,
 };
 use crate::cache::ResponseCache;
 use crate::config::AvailableMemory;
@@ -43,6 +43,8 @@ pub struct SharedState {
     pub accounts: ClientAccounts,
     /// Limits the connections of clients.
     pub connection_limiter: ConnectionLimiter,
+    /// Bounds the TLS handshakes in progress.
+    pub tls_handshakes: TlsHandshakes,
     /// Bounds the streams of HTTP/2 of clients.
     pub client_streams: Arc<ClientStreams>,
     /// Bounds the requests in flight to origins.
@@ -97,6 +99,7 @@ impl SharedState {
             cache,
             accounts: ClientAccounts::default(),
             connection_limiter,
+            tls_handshakes: TlsHandshakes::default(),
             client_streams: Arc::default(),
             origin_requests: Arc::new(origin_requests),
             unread_answers: Arc::new(ClientBytes::new(

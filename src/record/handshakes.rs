@@ -2,9 +2,8 @@
 //!
 //! Shared by all threads rather than striped: an addition stands beside a handshake, which costs ten thousand times as much.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluicegate_base::bounds;
 use sluicegate_telemetry::exposition::SampledFamily;
 
 /// The kind of a handshake that succeeded.
@@ -23,6 +22,8 @@ pub enum HandshakeFailure {
     TimedOut,
     /// The maximum of handshakes was in progress.
     LimitReached,
+    /// As many handshakes of the client were in progress as one client may have.
+    ClientLimitReached,
     /// The client closed the connection.
     Gone,
     /// The client sent no TLS, or messages out of order.
@@ -45,19 +46,14 @@ pub struct HandshakeCounts {
     succeeded: [AtomicU64; 2],
     challenged: AtomicU64,
     failed: [AtomicU64; HandshakeFailure::ALL.len()],
-    under_way: AtomicUsize,
 }
-
-/// A handshake in progress.
-#[derive(Debug)]
-#[must_use = "the handshake is in progress for as long as this lives"]
-pub struct HandshakeInProgress<'a>(&'a HandshakeCounts);
 
 impl HandshakeFailure {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::TimedOut,
         Self::LimitReached,
+        Self::ClientLimitReached,
         Self::Gone,
         Self::NotTls,
         Self::NothingInCommon,
@@ -73,6 +69,7 @@ impl HandshakeFailure {
         match self {
             Self::TimedOut => "timed_out",
             Self::LimitReached => "limit_reached",
+            Self::ClientLimitReached => "client_limit_reached",
             Self::Gone => "client_closed",
             Self::NotTls => "not_tls",
             Self::NothingInCommon => "no_common_parameters",
@@ -90,7 +87,8 @@ impl HandshakeFailure {
     pub fn log_text(self) -> Option<&'static str> {
         match self {
             Self::TimedOut | Self::Gone => None,
-            Self::LimitReached => Some("as many as may be are under way"),
+            Self::LimitReached => Some("as many as may be are in progress"),
+            Self::ClientLimitReached => Some("as many as one client may have are in progress"),
             Self::NotTls => Some("what it sent is not TLS"),
             Self::NothingInCommon => Some("no version, cipher suite or protocol in common"),
             Self::UnknownName => Some("no certificate for the name that it asks for"),
@@ -102,16 +100,9 @@ impl HandshakeFailure {
 }
 
 impl HandshakeCounts {
-    /// Begins a handshake; `None` where the maximum is in progress.
-    pub fn begin(&self) -> Option<HandshakeInProgress<'_>> {
-        // Relaxed, here and below: the count bounds work and publishes nothing.
-        let before = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let under_way = HandshakeInProgress(self);
-        (before < bounds::HANDSHAKES).then_some(under_way)
-    }
-
     /// Counts a handshake that succeeded.
     pub fn succeeded(&self, kind: HandshakeKind) {
+        // Relaxed, here and below: counts for the scrape, each on its own.
         self.succeeded[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -126,7 +117,7 @@ impl HandshakeCounts {
     }
 
     /// Returns the metrics: no series before the first handshake.
-    pub(super) fn families(&self) -> [SampledFamily; 3] {
+    pub(super) fn families(&self) -> [SampledFamily; 2] {
         let mut succeeded = SampledFamily::counter(
             "sluicegate_tls_handshakes_total",
             "TLS handshakes that succeeded, by kind.",
@@ -147,12 +138,7 @@ impl HandshakeCounts {
             let label = ("reason", why.as_str());
             push(&mut failed, label, &self.failed[why as usize]);
         }
-        let under_way = SampledFamily::gauge(
-            "sluicegate_tls_handshakes_in_flight",
-            "TLS handshakes under way.",
-        );
-        let count = self.under_way.load(Ordering::Relaxed) as u64;
-        [succeeded, failed, under_way.series(&[], count)]
+        [succeeded, failed]
     }
 }
 
@@ -164,30 +150,9 @@ fn push(family: &mut SampledFamily, label: (&str, &str), count: &AtomicU64) {
     }
 }
 
-impl Drop for HandshakeInProgress<'_> {
-    fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Goal: no more handshakes than the cap, and one that ends makes room. Method: begin them all, then end one.
-    #[test]
-    fn handshakes_under_way_are_bounded() {
-        let handshakes = HandshakeCounts::default();
-        let mut begun: Vec<_> = (0..bounds::HANDSHAKES)
-            .filter_map(|_| handshakes.begin())
-            .collect();
-        assert_eq!(begun.len(), bounds::HANDSHAKES);
-        assert!(handshakes.begin().is_none());
-        drop(begun.pop());
-        assert!(handshakes.begin().is_some());
-        drop(begun);
-        assert_eq!(handshakes.under_way.load(Ordering::Relaxed), 0);
-    }
 
     /// Goal: no reason is counted as another. Method: count each once more than the one before.
     #[test]

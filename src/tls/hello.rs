@@ -30,14 +30,24 @@ enum FirstMessage {
     Other,
 }
 
-/// Reads the first message and puts it back. Returns its fingerprint, where it has one; `None` when the stream ends before.
-pub(super) async fn look(stream: Stream) -> Option<(Stream, Option<Box<str>>)> {
+/// Waits for the first bytes, and takes no more memory until they are here. Returns them; `None` when the stream ends before.
+pub(super) async fn begin(stream: Stream) -> Option<(TcpStream, BytesMut)> {
     let mut stream = match stream.into_any().downcast::<TcpStream>() {
         Ok(stream) => *stream,
         // Every connection that is accepted is one.
         Err(_) => return None,
     };
-    let mut read = BytesMut::new();
+    let mut header = [0; RECORD_HEADER];
+    let bytes = stream.read(&mut header).await.ok()?;
+    (bytes > 0).then(|| (stream, BytesMut::from(&header[..bytes])))
+}
+
+/// Reads the first message, which begins with these bytes, and puts it back. Returns its fingerprint, where it has one; `None` when the
+/// stream ends before.
+pub(super) async fn look(
+    mut stream: TcpStream,
+    mut read: BytesMut,
+) -> Option<(Stream, Option<Box<str>>)> {
     let message = loop {
         match FirstMessage::find(&read) {
             FirstMessage::Partial => {}

@@ -5,8 +5,8 @@
 //! it distinguishes a certificate authority that validates a name from a client, and an unknown name has a count of its own.
 //!
 //! # Limits
-//! A handshake takes at most [`HANDSHAKE_TIME`](bounds::HANDSHAKE_TIME), and at most [`HANDSHAKES`](bounds::HANDSHAKES) run at
-//! once: each costs as much CPU time as a hundred requests. rustls bounds its messages, at 64 KiB.
+//! A handshake takes at most [`HANDSHAKE_TIME`](bounds::HANDSHAKE_TIME). It takes a permit with its first byte, so that the listener bounds
+//! how many run at once. rustls bounds its messages, at 64 KiB.
 
 mod certificates;
 mod hello;
@@ -35,35 +35,36 @@ use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 use sluicegate_base::bounds;
 use stream::SecuredStream;
 
-/// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority.
+/// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority. `enter` acquires
+/// a permit once the first byte is here, which is kept to the end of the handshake.
 ///
 /// # Errors
 /// The reason of the failure, which is counted.
-pub(crate) async fn shake_hands(
+pub(crate) async fn shake_hands<Permit>(
     stream: Stream,
     termination: &Termination,
     installed: &Certificates,
     handshakes: &HandshakeCounts,
-    patience: Duration,
+    (patience, enter): (Duration, impl FnOnce() -> Result<Permit, HandshakeFailure>),
 ) -> Result<Option<Stream>, HandshakeFailure> {
-    let ended = if let Some(_under_way) = handshakes.begin() {
-        let shake = shake(stream, termination, installed, handshakes);
-        let ended = timeout(patience.min(bounds::HANDSHAKE_TIME), shake).await;
-        ended.unwrap_or(Err(HandshakeFailure::TimedOut))
-    } else {
-        Err(HandshakeFailure::LimitReached)
-    };
+    let shake = shake(stream, termination, installed, handshakes, enter);
+    let ended = timeout(patience.min(bounds::HANDSHAKE_TIME), shake).await;
+    let ended = ended.unwrap_or(Err(HandshakeFailure::TimedOut));
     ended.inspect_err(|failure| handshakes.failed(*failure))
 }
 
 /// Returns `None` where it was a validation by a certificate authority, which is answered by then.
-async fn shake(
+async fn shake<Permit>(
     stream: Stream,
     termination: &Termination,
     installed: &Certificates,
     handshakes: &HandshakeCounts,
+    enter: impl FnOnce() -> Result<Permit, HandshakeFailure>,
 ) -> Result<Option<Stream>, HandshakeFailure> {
-    let (stream, ja4) = hello::look(stream).await.ok_or(HandshakeFailure::Gone)?;
+    let (stream, first) = hello::begin(stream).await.ok_or(HandshakeFailure::Gone)?;
+    let _permit = enter()?;
+    let looked = hello::look(stream, first).await;
+    let (stream, ja4) = looked.ok_or(HandshakeFailure::Gone)?;
     let start: StartHandshake<Stream> = LazyConfigAcceptor::new(Acceptor::default(), stream)
         .await
         .map_err(|error| failure(&error))?;
@@ -224,7 +225,9 @@ mod tests {
             let stream: Stream = Box::new(Accepted::from(stream));
             let counts = HandshakeCounts::default();
             let patience = Duration::from_secs(60);
-            let shaken = shake_hands(stream, termination, installed, &counts, patience).await;
+            let enter = || Ok(());
+            let shaken =
+                shake_hands(stream, termination, installed, &counts, (patience, enter)).await;
             let goes_on = shaken.ok().flatten();
             goes_on.is_some()
         };

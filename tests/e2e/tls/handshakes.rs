@@ -248,3 +248,52 @@ async fn h2load(gateway: &Gateway, requests: u32) -> String {
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
+
+#[tokio::test]
+async fn one_client_leaves_handshakes_to_others() {
+    // Goal: a client has no more handshakes in progress than are left of `max_tls_handshakes`, from its first byte, and the log names it.
+    // Method: room for eight; ten connections of one client that send nothing, and six that send two bytes, of which two are closed. Another
+    // client is served meanwhile; the end of the connections returns all.
+    let authority = Authority::new();
+    let pair = authority.server(&["a.test"]);
+    let rules = format!("[server]\nmax_tls_handshakes = 8\nclient_read_timeout = \"60s\"\n{HELLO}");
+    let gateway = with(&[&pair], "").rules(&rules).start().await;
+    let in_progress = async |count: f64| {
+        eventually("so many are in progress", async || {
+            let metrics = gateway.metrics().await;
+            (metrics.sum("sluicegate_tls_handshakes_in_flight", &[]) == count).then_some(())
+        })
+        .await;
+    };
+    let mut silent = Vec::new();
+    for _ in 0..10 {
+        silent.push(RawConnection::connect_from("127.0.0.9", gateway.address()).await);
+    }
+    let mut held = Vec::new();
+    for count in 1..=4 {
+        let mut raw = RawConnection::connect_from("127.0.0.9", gateway.address()).await;
+        raw.write([22, 3]).await;
+        in_progress(f64::from(count)).await;
+        held.push(raw);
+    }
+    for _ in 0..2 {
+        let mut raw = RawConnection::connect_from("127.0.0.9", gateway.address()).await;
+        raw.write([22, 3]).await;
+        assert_eq!(raw.read_to_end().await, b"");
+    }
+    let mut client = TlsClients::of(&authority)
+        .connect(gateway.address(), "a.test")
+        .await;
+    assert_eq!(client.get("/").await.text(), "hello");
+    in_progress(4.0).await;
+    let metrics = gateway.metrics().await;
+    let reason = [("reason", "client_limit_reached")];
+    let refused = metrics.sum("sluicegate_tls_handshake_failures_total", &reason);
+    assert_eq!(refused, 2.0);
+    assert_eq!(metrics.sum("sluicegate_tls_handshakes_max", &[]), 8.0);
+    let line = "client 127.0.0.9: its TLS handshake failed: as many as one client may have are in progress; \
+                max_tls_handshakes = 8, of which 127.0.0.9 has 4";
+    assert!(gateway.stderr().contains(line), "{}", gateway.stderr());
+    drop((silent, held));
+    in_progress(0.0).await;
+}

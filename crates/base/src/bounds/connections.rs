@@ -111,9 +111,10 @@ pub const QUEUED_ANSWERS: usize = 8 * 1024;
 /// are enough for a phone on a train. Then the connection is closed.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// TLS handshakes under way at once. Each takes some 40 KiB while it lasts and a fraction of a millisecond of arithmetic, so this many
-/// are two seconds of work for two cores. At the bound a connection is closed at once, which is counted.
-pub const HANDSHAKES: usize = 8192;
+/// TLS handshakes in progress at once where `max_tls_handshakes` is not set. Each takes some 40 KiB while it lasts and a fraction of a
+/// millisecond of arithmetic, so this many are two seconds of work for two cores. At the bound a connection is closed at once, which is
+/// counted.
+pub const HANDSHAKES: u32 = 8192;
 
 /// Bytes of a client's first message of TLS that a fingerprint is made of: with keys that resist quantum computers it has about 2 KiB. A
 /// longer one has no fingerprint.

@@ -27,6 +27,10 @@ pub struct DefenceRules {
     /// max_connections.
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_connections_per_client: Option<Concurrency>,
+    /// Maximum number of TLS handshakes in progress, 1 to 1048575, from the first byte of the client; a further connection is closed at
+    /// once. One client can have at most as many as are left, half of them if it is alone. Default: 8192.
+    #[key(example = "8192", reader = ReadBy(concurrency, NUMBER))]
+    pub max_tls_handshakes: Option<Concurrency>,
     /// Maximum number of requests in flight to origins, 1 to 1048575. Each may need a file descriptor, and two where the origin has
     /// max_connections. A further one is answered with 503. Default: three quarters of the open-file limit that max_connections leaves; the
     /// last quarter is for idle connections.
