@@ -29,6 +29,7 @@ mod bans;
 mod browser;
 mod cache;
 mod certificates;
+mod clients;
 mod configuration;
 mod connections;
 mod crawler_look_ups;
@@ -58,6 +59,7 @@ use crate::admission::ActiveLimit;
 use crate::cache::purge::PurgeScope;
 use crate::process::GatewayProcess;
 use bans::BanLift;
+use clients::ClientSection;
 use configuration::ReloadOrder;
 use health::ReadyState;
 use keys::KeyRequest;
@@ -261,7 +263,10 @@ fn page(request: &Parts, sender: &RequestSource, process: &GatewayProcess) -> Ad
         "/metrics" => |process| metrics::page(AdminSnapshot::of(process)),
         "/healthz" => |_| AdminPage::new(StatusCode::OK, TEXT, &b"ok"[..]),
         "/readyz" => |process| health::ready(ReadyState::of(process)),
-        "/status" => |process| status::page(AdminSnapshot::of(process)),
+        "/status" => |process| {
+            let clients = ClientSection::largest(&process.shared.accounts);
+            status::page(AdminSnapshot::of(process), clients)
+        },
         "/origins" => origins::page,
         "/config" => configuration::page,
         "/routes" => configuration::routes,

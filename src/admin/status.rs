@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::acme::AcmeSection;
 use super::cache::CacheSection;
 use super::certificates::CertificateSection;
+use super::clients::ClientSection;
 use super::configuration::{ConfigurationView, ReloadSection};
 use super::limit_view::{ActivationView, BansView, LimitFacts, LimitView, PermitsView, ShareView};
 use super::origins::OriginSection;
@@ -20,8 +21,8 @@ use crate::record::access_log::AccessLogCounts;
 use crate::rfc3339;
 use crate::state::{DirectoryHealth, Persistence};
 
-/// Returns the page of `/status`.
-pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
+/// Returns the page of `/status`, with these clients.
+pub(super) fn page(sampled: AdminSnapshot<'_>, clients: Vec<ClientSection>) -> AdminPage {
     let times = sampled.times;
     let replication = sampled.replication.map(ReplicationSection::of);
     let status = StatusPage {
@@ -31,6 +32,7 @@ pub(super) fn page(sampled: AdminSnapshot<'_>) -> AdminPage {
         configuration: ConfigurationSection::of(sampled.configuration),
         routes: sampled.routes,
         requests_in_flight: sampled.recorder.metrics.requests_in_flight(),
+        clients,
         memory: sampled.memory,
         limits: sampled.limits.into_iter().map(LimitSection::of).collect(),
         state: sampled.state.map(StateSection::of),
@@ -58,6 +60,7 @@ struct StatusPage {
     configuration: ConfigurationSection,
     routes: usize,
     requests_in_flight: u64,
+    clients: Vec<ClientSection>,
     memory: MemoryPlan,
     limits: Vec<LimitSection>,
     state: Option<StateSection>,

@@ -246,7 +246,7 @@ fn the_status_has_the_documented_shape() {
         pending_restart: vec!["server.threads".to_owned()],
         changes: Vec::new(),
     });
-    let page = status::page(sampled(&gateway(None), last_reload));
+    let page = status::page(sampled(&gateway(None), last_reload), Vec::new());
     assert_eq!(
         (page.status, page.content_type),
         (StatusCode::OK, "application/json")
@@ -264,7 +264,7 @@ fn the_status_has_the_documented_shape() {
                 "last_reload": { "at": "1970-01-01T00:00:00.000Z", "result": "failed", "error": "line 3: unknown key", "changes": [] },
                 "pending_restart": ["server.threads"], "broken_files": [],
             },
-            "routes": 2, "requests_in_flight": 0, "memory": null,
+            "routes": 2, "requests_in_flight": 0, "clients": [], "memory": null,
             "limits": [{
                 "name": "otp", "key": "client.ip", "algorithm": "sliding-window",
                 "rates": null, "action": "reject", "enforce": "10%", "shadow_rates": [], "capacity": 1024, "keys": 512, "slots": 1536,

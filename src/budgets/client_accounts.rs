@@ -12,7 +12,6 @@
 //! # Limits
 //! An account exists while a connection, a request or a charge refers to it, so there are no more accounts than of those.
 
-use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
 use std::mem;
 use std::net::IpAddr;
@@ -120,23 +119,28 @@ impl ClientAccounts {
         ClientAccount(entry)
     }
 
-    /// Returns the accounts that hold most of a resource, at most so many, the largest first. It looks at all accounts, so it is for
-    /// operators, and for a few lines of the log.
+    /// Returns the accounts that hold most, by this number of each, at most `most` of them, the largest first. It looks at all accounts, so
+    /// it is for operators, and for a few lines of the log.
     #[must_use]
-    pub fn largest(&self, resource: Resource, most: usize) -> Vec<ClientAccount> {
-        let mut largest: Vec<(u64, ClientAccount)> = Vec::new();
+    pub fn largest<Held: Ord + Default>(
+        &self,
+        most: usize,
+        held: impl Fn(&ClientAccount) -> Held,
+    ) -> Vec<ClientAccount> {
+        let mut largest: Vec<(Held, ClientAccount)> = Vec::new();
         for shard in &self.0.shards {
-            // An account may end here, which takes the lock of its shard: so its lock is released first.
+            // An account that ends takes the lock of its shard, so the lock is released before the last use of any.
             let entries: Vec<_> = {
                 let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
                 shard.values().filter_map(Weak::upgrade).collect()
             };
             let accounts = entries.into_iter().map(ClientAccount);
-            largest.extend(accounts.filter_map(|account| {
-                let held = account.held(resource);
-                (held > 0).then_some((held, account))
-            }));
-            largest.sort_by_key(|(held, account)| (Reverse(*held), account.0.owner.network));
+            let accounts = accounts.map(|account| (held(&account), account));
+            largest.extend(accounts.filter(|(held, _)| *held > Held::default()));
+            largest.sort_by(|(held, account), (other_held, other)| {
+                let order = other_held.cmp(held);
+                order.then_with(|| account.0.owner.network.cmp(&other.0.owner.network))
+            });
             largest.truncate(most);
         }
         largest.into_iter().map(|(_, account)| account).collect()
@@ -323,6 +327,35 @@ mod tests {
         assert!(!proxy.is_of(address("2001:db8::2")));
         let client = all.find(address("2001:db8::2"), &rules);
         assert_eq!(fill(&client, 3, &mut kept), 3);
+    }
+
+    /// Goal: the largest accounts are found, as an operator knows them, without those that hold nothing. Method: clients of both families
+    /// and a trusted proxy that hold one more each, over many shards.
+    #[test]
+    fn the_largest_accounts_are_found() {
+        let all = ClientAccounts::default();
+        let rules = rules("[client]\ntrusted_proxies = [\"2001:db8:1::1\"]");
+        let mut kept = Vec::new();
+        let clients: Vec<_> = (0..200_u32)
+            .map(|at| all.find(IpAddr::from([192, 0, 2, at as u8]), &rules))
+            .collect();
+        for (at, client) in clients.iter().enumerate().take(5) {
+            fill(client, at as u64, &mut kept);
+        }
+        fill(&all.find(address("2001:db8:2::7"), &rules), 6, &mut kept);
+        let proxy = all.find(address("2001:db8:1::1"), &rules);
+        fill(&proxy, 0, &mut kept);
+        let held = |account: &ClientAccount| account.held(Resource::Streams);
+        let names = |most| -> Vec<_> {
+            let largest = all.largest(most, held);
+            largest.iter().map(ToString::to_string).collect()
+        };
+        let shown = ["2001:db8:1::1", "2001:db8:2::/64", "192.0.2.4", "192.0.2.3"];
+        assert_eq!(names(4), shown);
+        assert_eq!(names(100).len(), 6);
+        assert!(proxy.is_exempt() && !clients[4].is_exempt());
+        drop(kept);
+        assert!(names(4).is_empty());
     }
 
     /// Goal: a part that is returned is returned once. Method: charges that shrink by more than they are.

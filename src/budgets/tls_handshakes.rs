@@ -93,12 +93,9 @@ impl From<BudgetCap> for HandshakeFailure {
 impl Display for RefusedHandshake<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "max_tls_handshakes = {}", self.most)?;
-        let largest = self.accounts.largest(Resource::Handshakes, 1);
-        match largest.first() {
-            Some(account) => {
-                let held = account.held(Resource::Handshakes);
-                write!(f, ", of which {account} has {held}")
-            }
+        let held = |account: &ClientAccount| account.held(Resource::Handshakes);
+        match self.accounts.largest(1, held).first() {
+            Some(account) => write!(f, ", of which {account} has {}", held(account)),
             None => Ok(()),
         }
     }

@@ -70,6 +70,44 @@ async fn streams_of_one_client_leave_others_theirs() {
 }
 
 #[tokio::test]
+async fn the_status_shows_who_holds_most() {
+    // Goal: an operator sees which clients hold the connections and what else they hold, the largest first, and sees them go. Method: one
+    // client with three connections, one of them with a request that hangs; another with one connection, and twelve more.
+    let origin = Origin::answering(|_| Reply::Hang);
+    let gateway = Gateway::before(&origin, PASS).await;
+    let mut held = Vec::new();
+    for last in (20..32).chain([9, 9, 9]) {
+        let from = format!("127.0.0.{last}");
+        held.push(RawConnection::connect_from(&from, gateway.address()).await);
+    }
+    let mut busy = held.pop().unwrap();
+    busy.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
+    let clients = async || gateway.status().await["clients"].clone();
+    eventually("all are shown", async || {
+        let clients = clients().await;
+        let first = &clients[0];
+        (first["connections"] == 3 && first["origin_requests"] == 1).then_some(())
+    })
+    .await;
+    let shown = clients().await;
+    assert_eq!(shown.as_array().unwrap().len(), 10);
+    assert_eq!(
+        shown[0],
+        serde_json::json!({
+            "client": "127.0.0.9", "trusted_proxy": false, "connections": 3, "http2_streams": 0, "origin_requests": 1,
+            "tls_handshakes": 0, "unread_bytes": 0, "received_bytes": 0,
+        })
+    );
+    assert_eq!(shown[1]["client"], "127.0.0.20");
+    drop((busy, held));
+    eventually("nobody is left", async || {
+        let left = clients().await;
+        (left.as_array().unwrap().is_empty()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn bodies_that_are_kept_for_another_attempt_have_a_budget() {
     // Goal: uploads of one client that come slowly take no more of `max_replay_bytes` than is left, a request that finds no room is sent
     // once, and what is kept ends with the answer. Method: servers that close the first connection that brings a target; requests of the
