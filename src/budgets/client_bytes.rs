@@ -10,6 +10,7 @@
 //!
 //! One client may reserve as much as is left. So one alone has half of the budget, two have a third each, and a new client
 //! always finds room: no share per client has to be configured. A trusted proxy that names no client has no bound of its own.
+//! What such a proxy holds for a client that it names once it has done so is charged to that client as well.
 //!
 //! # Concurrency
 //! Two clients that enter at the same time may both be admitted beyond their bounds, by one reservation each.
@@ -37,6 +38,10 @@ pub struct BytesPermit {
     bytes: u64,
     of_client: AccountCharge,
 }
+
+/// The bytes of a client that a trusted proxy names; dropping it returns them. The budget counts them as the proxy's.
+#[derive(Debug)]
+pub struct NamedBytes(#[expect(dead_code, reason = "its drop returns the bytes")] AccountCharge);
 
 impl ClientBytes {
     /// Returns an empty budget for these bytes, with this maximum where none is configured.
@@ -114,6 +119,24 @@ impl ClientBytes {
             None => *held = Some(more),
         }
         Ok(())
+    }
+
+    /// Charges so many bytes that this budget counts already, for a trusted proxy, to the client with this account that the proxy names.
+    ///
+    /// # Errors
+    /// The client would hold more than is left. It is counted.
+    pub fn charge_named(
+        &self,
+        account: &ClientAccount,
+        bytes: u64,
+        configured: Option<u64>,
+    ) -> Result<NamedBytes, BudgetCap> {
+        let left = self.most(configured).saturating_sub(self.tallies().held);
+        let fits = |held: u64| held == 0 || held.saturating_add(bytes) <= left;
+        match account.charge(self.resource, bytes, fits) {
+            Some(charge) => Ok(NamedBytes(charge)),
+            None => self.tally.refuse(BudgetCap::Client),
+        }
     }
 
     /// Returns the statistics.

@@ -16,7 +16,7 @@ mod tally;
 mod tls_handshakes;
 
 pub use client_accounts::{ClientAccount, ClientAccounts, Resource};
-pub use client_bytes::{BytesPermit, ClientBytes};
+pub use client_bytes::{BytesPermit, ClientBytes, NamedBytes};
 pub use client_streams::{ClientStreams, StreamCaps, StreamPermit};
 pub use connections::{ClientConnectionPermit, ConnectionCaps, ConnectionLimiter};
 pub use delay_queue::DelayedRequests;

@@ -14,6 +14,7 @@
 //!
 //! [`ClientStreams`]: crate::budgets::ClientStreams
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -40,8 +41,8 @@ use super::incoming::{IncomingFrames, ReceiveWatch};
 use super::outgoing::{ENHANCE_YOUR_CALM, FrameWatch, NO_ERROR, OutgoingFrames};
 use super::receive_window::{BodyWindow, ConnectionWindow};
 use crate::budgets::cancelled_streams::CancelledStreams;
-use crate::budgets::{BudgetCap, ClientStreams, StreamCaps, StreamPermit};
-use crate::client::{PeerAddress, TlsFacts, identify};
+use crate::budgets::{BudgetCap, ClientAccount, ClientStreams, StreamCaps, StreamPermit};
+use crate::client::{PeerAddress, TlsFacts, identify, identify_in_map};
 use crate::config::rules::{ListenerProtocol, ServerRules};
 use crate::gateway::{ConnectionFacts, Gateway};
 use crate::process::SharedState;
@@ -128,12 +129,14 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
         let Some(Ok((request, mut respond))) = accepted else {
             return;
         };
-        let window = || streams.reserve(request.body(), request.headers());
-        let Some((permit, window)) = streams.enter().and_then(|permit| Some((permit, window()?)))
-        else {
+        let account = streams.account(request.headers());
+        let window = || streams.reserve(request.body(), request.headers(), &account);
+        let permit = streams.enter(&account);
+        let Some((permit, window)) = permit.and_then(|permit| Some((permit, window()?))) else {
             respond.send_reset(Reason::REFUSED_STREAM);
             continue;
         };
+        let account = account.into_owned();
         let cancelled = Arc::clone(&streams.cancelled);
         let serving = cancelled.begin();
         let (shared, streams) = (Arc::clone(&streams.gateway.0), Arc::clone(streams));
@@ -143,7 +146,8 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
                 streams.serve_call(request, respond, window).await;
             }),
             ListenerProtocol::Http | ListenerProtocol::ForwardAuth { .. } => {
-                Box::pin(async move { streams.serve(request, respond, window).await })
+                let client = (account, window);
+                Box::pin(async move { streams.serve(request, respond, client).await })
             }
         };
         tokio::spawn(async move {
@@ -246,13 +250,28 @@ impl ConnectionStreams {
         self.gateway.0.snapshot().rules.server.keepalive_timeout
     }
 
-    /// Returns a permit for one more stream; `None` where its client, or all, have as many as may be.
-    fn enter(&self) -> Option<StreamPermit> {
+    /// Returns the account of the client of a stream with these fields: that of the connection, or of the client that a trusted proxy names.
+    fn account(&self, fields: &HeaderMap) -> Cow<'_, ClientAccount> {
+        let of_connection = &self.facts.account;
+        let (true, Some(peer)) = (of_connection.is_exempt(), &self.facts.peer) else {
+            return Cow::Borrowed(of_connection);
+        };
         let shared = &self.gateway.0;
-        let entered = (shared.client_streams).enter(&self.facts.account, self.caps);
+        let rules = &shared.snapshot().rules.client;
+        let client = identify_in_map(peer.ip(), fields, rules).address;
+        if of_connection.is_of(client) {
+            return Cow::Borrowed(of_connection);
+        }
+        Cow::Owned(shared.accounts.find(client, rules))
+    }
+
+    /// Returns a permit for one more stream; `None` where its client, or all, have as many as may be.
+    fn enter(&self, account: &ClientAccount) -> Option<StreamPermit> {
+        let shared = &self.gateway.0;
+        let entered = (shared.client_streams).enter(account, self.caps);
         let log = |cap: &BudgetCap| {
             let (name, most) = (ClientStreams::KEYS[*cap as usize], self.caps.value(*cap));
-            self.log_refused(&format_args!("{name} = {most}"));
+            self.log_refused(&format_args!("{name} = {most}"), account);
         };
         entered.inspect_err(log).ok()
     }
@@ -268,35 +287,47 @@ impl ConnectionStreams {
     }
 
     /// Reserves memory for what the client may send ahead of this body, if any; `None` where there is no room.
-    fn reserve(&self, body: &RecvStream, fields: &HeaderMap) -> Option<Option<BodyWindow>> {
+    fn reserve(
+        &self,
+        body: &RecvStream,
+        fields: &HeaderMap,
+        account: &ClientAccount,
+    ) -> Option<Option<BodyWindow>> {
         if body.is_end_stream() {
             return Some(None);
         }
         // The h2 crate rejects other bytes than the announced ones.
         let announced = fields.get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
-        let reserved = self.window.reserve(announced);
+        let is_named = !std::ptr::eq(account, &self.facts.account);
+        let named = is_named.then_some(account);
+        let reserved = self.window.reserve(announced, named);
         let log = |cap: &BudgetCap| {
             let (whose, most) = (cap.clients(), self.window.most());
             let why = format_args!("bodies of {whose} are sent ahead; max_received_bytes = {most}");
-            self.log_refused(&why);
+            self.log_refused(&why, account);
         };
         reserved.inspect_err(log).ok()
     }
 
-    /// Reports in the process log why a stream is refused.
-    fn log_refused(&self, why: &dyn Display) {
+    /// Reports in the process log why a stream of the client with this account is refused.
+    fn log_refused(&self, why: &dyn Display, account: &ClientAccount) {
         let peer = self.facts.peer.as_ref().map(PeerAddress::ip);
-        let why = format_args!("its HTTP/2 stream is refused: {why}");
-        self.gateway.0.recorder.notices.tell(peer, &why);
+        let notices = &self.gateway.0.recorder.notices;
+        if self.facts.account.is_exempt() {
+            let why = format_args!("its HTTP/2 stream for client {account} is refused: {why}");
+            notices.tell(peer, &why);
+        } else {
+            notices.tell(peer, &format_args!("its HTTP/2 stream is refused: {why}"));
+        }
     }
 
-    /// Serves the request of one stream, whose body has this window.
+    /// Serves the request of one stream of the client with this account, whose body has this window.
     async fn serve(
         &self,
         request: Request<RecvStream>,
         respond: SendResponse<Bytes>,
-        window: Option<BodyWindow>,
+        (account, window): (ClientAccount, Option<BodyWindow>),
     ) {
         let (head, body) = request.into_parts();
         let head = ReceivedHead::from(head);
@@ -305,7 +336,6 @@ impl ConnectionStreams {
             .decide_stream(head, body.is_end_stream(), &self.facts);
         let patience = decided.server_rules().client_write_timeout;
         let announced = decided.body_length();
-        let account = self.facts.account.clone();
         let mut client = Http2Stream::new((body, respond, window), account, announced, patience);
         self.gateway
             .serve_request(decided, &mut client, &self.shutdown)

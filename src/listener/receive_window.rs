@@ -4,6 +4,9 @@
 //! So a stream reserves what its body may hold, the announced length or else its window, and all streams of a connection together no more
 //! than the window of the connection. A stream without room is reset with `REFUSED_STREAM`, and what came of its body is dropped with it.
 //!
+//! A client that a trusted proxy names has an account of its own, which no cap of the proxy bounds: a body is charged to it as well, as if it
+//! had the connection alone.
+//!
 //! # Limits
 //! A body that is announced with at most [`UNCHARGED_BODY`] bytes reserves nothing: the bound on streams is one on such bodies.
 
@@ -11,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluicegate_base::bounds::{CLIENT_CONNECTION_WINDOW, CLIENT_STREAM_WINDOW, UNCHARGED_BODY};
 
-use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
+use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes, NamedBytes};
 
 /// The receive window of one connection.
 #[derive(Debug)]
@@ -37,6 +40,7 @@ struct ChargedWindows {
 pub(super) struct BodyWindow {
     connection: Arc<ConnectionWindow>,
     bytes: u64,
+    _of_named: Option<NamedBytes>,
 }
 
 impl ConnectionWindow {
@@ -54,19 +58,22 @@ impl ConnectionWindow {
         }
     }
 
-    /// Reserves the window of a body with the `announced` length, if any; `None` for a small one.
+    /// Reserves the window of a body with the `announced` length, if any; `None` for a small one. A `named` client is charged as well.
     ///
     /// # Errors
     /// There is no room. It is counted.
     pub(super) fn reserve(
         self: &Arc<Self>,
         announced: Option<u64>,
+        named: Option<&ClientAccount>,
     ) -> Result<Option<BodyWindow>, BudgetCap> {
         let window = u64::from(CLIENT_STREAM_WINDOW);
         let bytes = announced.map_or(window, |announced| announced.min(window));
         if bytes <= UNCHARGED_BODY {
             return Ok(None);
         }
+        let charge = |account| self.budget.charge_named(account, bytes, self.configured);
+        let of_named = named.map(charge).transpose()?;
         let mut charged = self.charged();
         let sum = charged.sum + bytes;
         let needed = needed(sum);
@@ -76,6 +83,7 @@ impl ConnectionWindow {
         Ok(Some(BodyWindow {
             connection: Arc::clone(self),
             bytes,
+            _of_named: of_named,
         }))
     }
 
@@ -127,19 +135,31 @@ mod tests {
         let held = || budget.tallies().held;
         let of_stream = u64::from(CLIENT_STREAM_WINDOW);
         let connection = window(None);
-        assert!(connection.reserve(Some(UNCHARGED_BODY)).unwrap().is_none());
-        let small = connection.reserve(Some(10_000)).unwrap();
+        assert!(
+            connection
+                .reserve(Some(UNCHARGED_BODY), None)
+                .unwrap()
+                .is_none()
+        );
+        let small = connection.reserve(Some(10_000), None).unwrap();
         assert_eq!(held(), 10_000);
-        let large = connection.reserve(None).unwrap();
+        let large = connection.reserve(None, None).unwrap();
         assert_eq!(held(), 10_000 + of_stream);
         drop(small);
         assert_eq!(held(), of_stream);
-        let others: Vec<_> = (0..9).map(|_| connection.reserve(None).unwrap()).collect();
+        let others: Vec<_> = (0..9)
+            .map(|_| connection.reserve(None, None).unwrap())
+            .collect();
         assert_eq!(held(), u64::from(CLIENT_CONNECTION_WINDOW));
         // Alone it has half of the budget: two connections.
         let second = window(None);
-        let more: Vec<_> = (0..4).map(|_| second.reserve(None).unwrap()).collect();
-        assert_eq!(window(None).reserve(None).unwrap_err(), BudgetCap::Client);
+        let more: Vec<_> = (0..4)
+            .map(|_| second.reserve(None, None).unwrap())
+            .collect();
+        assert_eq!(
+            window(None).reserve(None, None).unwrap_err(),
+            BudgetCap::Client
+        );
         drop((others, more));
         assert_eq!(held(), of_stream);
         drop(large);
@@ -147,8 +167,38 @@ mod tests {
         assert_eq!(budget.tallies().refused, [0, 1]);
     }
 
+    /// Goal: a client that a proxy names has no more than is left over all connections of the proxy, and leaves room for another one.
+    /// Method: two connections of a trusted proxy in a budget of 2 MiB, with bodies of one named client, then of another.
+    #[test]
+    fn a_named_client_is_charged_as_well() {
+        let budget = Arc::new(ClientBytes::new(Resource::ReceivedBytes, 2 << 20));
+        let (accounts, rules) = (ClientAccounts::default(), rules());
+        let find = |address: &str| accounts.find(address.parse().unwrap(), &rules);
+        let proxy = find("10.0.0.1");
+        let connection = || {
+            Arc::new(ConnectionWindow::new(
+                Arc::clone(&budget),
+                proxy.clone(),
+                None,
+            ))
+        };
+        let (first, second) = (connection(), connection());
+        let named = find("192.0.2.1");
+        let held: Vec<_> = (0..4)
+            .map(|_| first.reserve(None, Some(&named)).unwrap())
+            .collect();
+        let refused = second.reserve(None, Some(&named));
+        assert_eq!(refused.unwrap_err(), BudgetCap::Client);
+        let other = second.reserve(None, Some(&find("192.0.2.2"))).unwrap();
+        assert!(other.is_some());
+        drop(held);
+        assert_eq!(named.held(Resource::ReceivedBytes), 0);
+        assert!(second.reserve(None, Some(&named)).unwrap().is_some());
+    }
+
     fn rules() -> ClientRules {
-        let text = "[[listener]]\naddress = \"127.0.0.1:1\"\n\
+        let text = "[client]\ntrusted_proxies = [\"10.0.0.0/8\"]\n\
+             [[listener]]\naddress = \"127.0.0.1:1\"\n\
              [[route]]\npath = \"/*\"\nrespond = { status = 200, body = \"\" }\n";
         let loaded = parse("test.toml", text, no_review);
         loaded.unwrap().rules.client.clone()

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use crate::harness::frames::{Fate, Frames, REFUSED_STREAM, get as get_head};
+use crate::harness::frames::{
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, REFUSED_STREAM, frame, get as get_head,
+    head as post_head,
+};
 use crate::harness::*;
 
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
@@ -67,6 +70,88 @@ async fn streams_of_one_client_leave_others_theirs() {
     other.request(9, &pass).await;
     assert_eq!(other.fate(9).await, Fate::Answered(200));
     assert_eq!(origin.count(), 8);
+}
+
+#[tokio::test]
+async fn a_client_behind_a_trusted_proxy_has_streams_of_its_own() {
+    // Goal: a client that a trusted proxy names has no more streams than any other, over all connections of the proxy, whatever addresses of
+    // its /64 it uses, and other clients of the proxy have theirs; so has the proxy for itself. Method: three streams for one client; its
+    // requests hang on two connections of the proxy.
+    let origin = Origin::answering(|received| match received.target.as_str() {
+        "/hang" => Reply::Hang,
+        _ => Answer::new(200).body("here").into(),
+    });
+    let caps = "[client]\ntrusted_proxies = [\"127.0.0.9\"]\n\
+                [server]\nmax_http2_streams = 40\nmax_http2_streams_per_client = 3\n";
+    let gateway = Gateway::before(&origin, &format!("{caps}{PASS}")).await;
+    let of = |path: &[u8], client: &[u8]| get_head(path, &[(b"x-forwarded-for", client)]);
+    let mut first = Frames::connect_from("127.0.0.9", gateway.address()).await;
+    first.request(1, &of(b"/hang", b"2001:db8::1")).await;
+    first.request(3, &of(b"/hang", b"2001:db8::2")).await;
+    let mut second = Frames::connect_from("127.0.0.9", gateway.address()).await;
+    second.request(1, &of(b"/hang", b"2001:db8::3")).await;
+    origin.is_asked(3).await;
+    let refused = Fate::Reset(REFUSED_STREAM);
+    for (stream, client) in [(3, &b"2001:db8::4"[..]), (5, b"198.51.100.1, 2001:db8::1")] {
+        second.request(stream, &of(b"/", client)).await;
+        assert_eq!(second.fate(stream).await, refused);
+    }
+    for (stream, client) in [(7, &b"2001:db8:0:1::1"[..]), (9, b"198.51.100.7")] {
+        second.request(stream, &of(b"/", client)).await;
+        assert_eq!(second.fate(stream).await, Fate::Answered(200));
+    }
+    for stream in [11, 13, 15, 17] {
+        second.request(stream, &get_head(b"/hang", &[])).await;
+    }
+    origin.is_asked(9).await;
+    let line = "client 127.0.0.9: its HTTP/2 stream for client 2001:db8::/64 is refused: max_http2_streams_per_client = 3";
+    assert!(gateway.stderr().contains(line), "{}", gateway.stderr());
+    let clients = gateway.status().await["clients"].clone();
+    assert_eq!(
+        (&clients[0]["client"], &clients[0]["trusted_proxy"]),
+        (&"127.0.0.9".into(), &true.into())
+    );
+    assert_eq!(
+        (&clients[1]["client"], &clients[1]["http2_streams"]),
+        (&"2001:db8::/64".into(), &3.into())
+    );
+    drop(first);
+    eventually("a stream is free again", async || {
+        let mut third = Frames::connect_from("127.0.0.9", gateway.address()).await;
+        third.request(1, &of(b"/", b"2001:db8::4")).await;
+        (third.fate(1).await == Fate::Answered(200)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_behind_a_trusted_proxy_sends_no_more_ahead_than_is_left() {
+    // Goal: uploads of one client that a trusted proxy names leave room for those of its other clients. Method: room for 2 MiB; bodies of
+    // unknown length, 256 KiB each, that one client sends over two connections of the proxy; then a body of another client.
+    let origin = Origin::answering(|_| Answer::new(200).body("here").into());
+    let rules =
+        "[client]\ntrusted_proxies = [\"127.0.0.9\"]\n[server]\nmax_received_bytes = \"2MiB\"\n";
+    let gateway = Gateway::before(&origin, &format!("{rules}{PASS}")).await;
+    let of = |client: &[u8]| post_head(b"POST", b"/", &[(b"x-forwarded-for", client)]);
+    let mut frames = Frames::connect_from("127.0.0.9", gateway.address()).await;
+    let open = |stream, block: &[u8]| frame(HEADERS, END_HEADERS, stream, block);
+    for stream in [1, 3, 5, 7] {
+        frames.write(&open(stream, &of(b"192.0.2.1"))).await;
+    }
+    let mut second = Frames::connect_from("127.0.0.9", gateway.address()).await;
+    eventually("four bodies are expected", async || {
+        let metrics = gateway.metrics().await;
+        let held = metrics.sum("sluicegate_received_bytes", &[]);
+        (held >= f64::from(1 << 20)).then_some(())
+    })
+    .await;
+    second.write(&open(1, &of(b"192.0.2.1"))).await;
+    assert_eq!(second.fate(1).await, Fate::Reset(REFUSED_STREAM));
+    second.write(&open(3, &of(b"192.0.2.2"))).await;
+    second.write(&frame(DATA, END_STREAM, 3, b"all")).await;
+    assert_eq!(second.fate(3).await, Fate::Answered(200));
+    let line = "for client 192.0.2.1 is refused: bodies of this client are sent ahead; max_received_bytes = 2097152";
+    assert!(gateway.stderr().contains(line), "{}", gateway.stderr());
 }
 
 #[tokio::test]
