@@ -2,6 +2,7 @@
 //! gets every byte.
 
 use bytes::Bytes;
+use sluicegate_base::bounds;
 
 use crate::admission::KnownBody;
 
@@ -13,6 +14,13 @@ pub(super) enum Prefix {
     TooLarge,
     /// The body has a media type from which no key is read.
     OfOtherKind,
+}
+
+/// Returns the bytes that a body takes of which so many are held, in all copies: with the buffer through which they are read, which the
+/// connection keeps while the request is served.
+pub(super) fn with_read_buffer(copies: u64, bytes: u64) -> u64 {
+    let read = bytes.min(bounds::BODY_READ as u64);
+    bytes.saturating_mul(copies).saturating_add(read)
 }
 
 impl Prefix {

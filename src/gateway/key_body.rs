@@ -1,10 +1,12 @@
 //! Acquires a permit for the bytes of a body that is read for the keys of limits ([`ClientBytes`]), before they are read.
 //!
 //! The body comes as slowly as its client sends it, before any limit has decided, and stays until its request ends. So a request reserves
-//! what its body may hold: what is announced, or else the maximum that is read; once the body is here, what it holds.
+//! what its body may hold, with the buffer that it is read into: what is announced, or else the maximum that is read; once the body is here,
+//! what it holds.
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 
+use super::body::with_read_buffer;
 use super::context::Context;
 use crate::budgets::ClientAccount;
 use crate::failure::{GatewayFailure, Result};
@@ -25,7 +27,7 @@ pub(super) fn reserve(
 ) -> Result<()> {
     let defence = &context.snapshot.rules.server.defence;
     let (budget, configured) = (&shared.key_bodies, defence.max_key_bodies_bytes);
-    let held = bytes.saturating_mul(COPIES);
+    let held = with_read_buffer(COPIES, bytes);
     let permit = budget
         .enter(account, held, configured)
         .map_err(|cap| GatewayFailure::KeyBodies(cap, budget.most(configured)))?;
@@ -36,6 +38,6 @@ pub(super) fn reserve(
 /// Releases what a body of so many bytes does not hold.
 pub(super) fn shrink_to(bytes: u64, context: &mut Context) {
     if let Some(permit) = &mut context.key_body {
-        permit.shrink(bytes.saturating_mul(COPIES));
+        permit.shrink(with_read_buffer(COPIES, bytes));
     }
 }

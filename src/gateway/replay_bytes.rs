@@ -5,12 +5,13 @@
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 
+use super::body::with_read_buffer;
 use super::context::Context;
 use crate::budgets::BytesPermit;
 use crate::failure::Result;
 use crate::process::SharedState;
 
-/// Acquires a permit for so many bytes; `None` where there is no room.
+/// Acquires a permit for so many bytes, and the buffer that they are read into; `None` where there is no room.
 ///
 /// # Errors
 /// The request is not on its way to an origin: the gateway failed.
@@ -21,5 +22,6 @@ pub(super) fn reserve(
 ) -> Result<Option<BytesPermit>> {
     let configured = context.snapshot.rules.server.defence.max_replay_bytes;
     // The budget counts what finds no room.
-    Ok((shared.replays.enter(context.account()?, bytes, configured)).ok())
+    let held = with_read_buffer(1, bytes);
+    Ok((shared.replays.enter(context.account()?, held, configured)).ok())
 }

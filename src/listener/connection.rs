@@ -161,14 +161,19 @@ impl Http1Connection {
         matches!(self.read_more(left).await, Wait::Read)
     }
 
-    /// Reserves the memory of a head that is not whole.
+    /// Reserves the memory of a head that is not whole: of its buffer, which grows by doubling, and of the reads that make it grow.
     fn hold(
         &self,
         held: &mut Option<BytesPermit>,
         rules: &ServerRules,
         received: &Arc<ClientBytes>,
     ) -> Result<(), BudgetCap> {
-        let bytes = self.read.len().next_multiple_of(bounds::HEAD_READ) as u64;
+        let length = self.read.len();
+        let buffer = match length {
+            ..bounds::HEAD_READ => length,
+            _ => self.read.capacity().max(length) + bounds::BODY_READ,
+        };
+        let bytes = buffer.next_multiple_of(bounds::HEAD_READ) as u64;
         let configured = rules.defence.max_received_bytes;
         received.extend(held, &self.account, bytes, configured)
     }

@@ -72,7 +72,8 @@ impl IncomingFrames {
     ) -> Self {
         Self {
             at: FrameProgress::begin(),
-            block_bytes: block_bytes as u64,
+            // As it came, and decoded.
+            block_bytes: 2 * block_bytes as u64,
             budget,
             account,
             configured,

@@ -241,7 +241,7 @@ async fn bodies_that_are_kept_for_another_attempt_have_a_budget() {
         raw
     };
     let mut slow = begin("127.0.0.7", "Content-Length: 32768\r\n\r\nx").await;
-    kept(32768.0).await;
+    kept(49152.0).await;
     assert_eq!(put("127.0.0.7", "/flaky/1").await, 502, "it is sent once");
     assert_eq!(refused("client").await, 1.0);
     assert_eq!(put("127.0.0.9", "/flaky/2").await, 200);
@@ -250,7 +250,7 @@ async fn bodies_that_are_kept_for_another_attempt_have_a_budget() {
     kept(0.0).await;
     assert_eq!(put("127.0.0.7", "/flaky/3").await, 200);
     let endless = begin("127.0.0.7", "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n").await;
-    kept(65536.0).await;
+    kept(81920.0).await;
     assert_eq!(put("127.0.0.9", "/flaky/4").await, 502);
     assert_eq!(put("127.0.0.9", "/whole").await, 200);
     assert_eq!(refused("all").await, 2.0);

@@ -507,13 +507,13 @@ async fn a_body_that_cannot_be_read_is_a_second_source_beside_the_query() {
 #[tokio::test]
 async fn bodies_that_are_read_for_keys_have_a_budget() {
     // Goal: clients that send such bodies slowly hold no more than `max_key_bodies_bytes` together, one of them no more than is left, and
-    // what finds no room is 503 with its cause. Method: room for two bodies of 16 KiB, twice each; one with a length and one without, which
-    // do not come; requests of their client and of others beside each, and after their ends.
+    // what finds no room is 503 with its cause. Method: room for two bodies of 16 KiB, three times each, as the buffer counts that they are
+    // read into; one with a length and one without, which do not come; requests of their client and of others beside each, and after their ends.
     let origin = Origin::answering(|received| match received.target.as_str() {
         "/hang" => Reply::Hang,
         _ => Answer::new(200).body("here").into(),
     });
-    let rules = format!("[server]\nmax_key_bodies_bytes = \"64KiB\"\n{LENIENT}");
+    let rules = format!("[server]\nmax_key_bodies_bytes = \"96KiB\"\n{LENIENT}");
     let gateway = Gateway::before(&origin, &rules).await;
     let held = async |bytes: f64| {
         eventually("so many bytes are held", async || {
@@ -529,20 +529,20 @@ async fn bodies_that_are_read_for_keys_have_a_budget() {
         raw
     };
     let mut first = begin("127.0.0.7", "Content-Length: 16384").await;
-    held(32768.0).await;
+    held(49152.0).await;
     let mut same = gateway.client_from("127.0.0.7").await;
     let of_client = same.send(json("/", text_of(16_000))).await;
     let mut other = gateway.client_from("127.0.0.9").await;
     assert_eq!(other.send(json("/", text_of(100))).await.status, 200);
     let second = begin("127.0.0.8", "Transfer-Encoding: chunked").await;
-    held(65536.0).await;
+    held(98304.0).await;
     let of_all = other.send(json("/", text_of(100))).await;
     for (answer, whose) in [(&of_client, "this client"), (&of_all, "all clients")] {
         answer.assert_problem(503);
         assert_eq!(answer.retry_after(), 1);
         let line = &gateway.lines_of(std::slice::from_ref(answer)).await[0];
         assert_eq!(line["failure"], "key-bodies-full", "{line}");
-        let reason = format!("bodies of {whose} are read for keys; max_key_bodies_bytes = 65536");
+        let reason = format!("bodies of {whose} are read for keys; max_key_bodies_bytes = 98304");
         assert_eq!(line["reason"], reason, "{line}");
     }
     let metrics = gateway.metrics().await;
@@ -552,7 +552,7 @@ async fn bodies_that_are_read_for_keys_have_a_budget() {
     }
     first.write(text_of(16_384)).await;
     assert_eq!(first.read_response().await.status, 200);
-    held(32768.0).await;
+    held(49152.0).await;
     // The connection of the refused request is closed where its body came later than its answer.
     let mut same = gateway.client_from("127.0.0.7").await;
     assert_eq!(same.send(json("/", text_of(100))).await.status, 200);
@@ -561,7 +561,7 @@ async fn bodies_that_are_read_for_keys_have_a_budget() {
     // Once a body of unknown length is here, what it holds is known.
     let client = gateway.h2c().await;
     let hanging = tokio::spawn(async move { client.try_send(json("/hang", text_of(100))).await });
-    held(200.0).await;
+    held(300.0).await;
     hanging.abort();
     held(0.0).await;
 }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::harness::frames::{END_STREAM, HEADERS, SETTINGS, frame, get as get_block};
 use crate::harness::*;
 
 const LIMITS: u64 = 1_001;
@@ -67,4 +69,78 @@ async fn check_warns_of_more_memory_than_the_machine_has() {
         told.contains("the configuration may take") && told.contains("lower the `capacity`"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn what_clients_hold_back_is_charged_as_it_is_held() {
+    // Goal: the budgets of what clients send and the gateway holds count what is resident. Method: 200 connections each with most of a head,
+    // most of a body that a key needs, most of a body that is kept for a retry, and a block of fields without its end; resident memory
+    // grows by no more than is charged and 40 KiB a connection for its state, which is large where nothing is optimized.
+    const CONNECTIONS: u32 = 200;
+    let long = "x".repeat(700);
+    let fields: String = (0..40)
+        .map(|number| format!("a{number}: {long}\r\n"))
+        .collect();
+    let head = format!("GET / HTTP/1.1\r\nHost: a.test\r\n{fields}");
+    let json = "POST /key HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/json\r\n";
+    let key = format!(
+        "{json}Content-Length: 16000\r\n\r\n{{\"a\":\"{}",
+        "q".repeat(15_900)
+    );
+    let put = "PUT / HTTP/1.1\r\nHost: a.test\r\n";
+    let replay = format!("{put}Content-Length: 65000\r\n\r\n{}", "r".repeat(64_000));
+    let field = [b'v'; 15_000];
+    let mut block = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    block.extend(frame(SETTINGS, 0, 0, &[]));
+    let opened = get_block(b"/", &[(b"x-a", &field)]);
+    block.extend(frame(HEADERS, END_STREAM, 1, &opened));
+    let origin = Origin::answering(|_| Reply::Hang);
+    let rules = "[limit.account]\nkey = \"body.json.a\"\nrates = [\"5 per 1h\"]\non_missing = \"skip\"\n\
+        [[route]]\npath = \"/key\"\nlimits = [\"account\"]\norigin = \"app\"\n\
+        [[route]]\npath = \"/*\"\norigin = \"app\"\n";
+    for (sent, gauge) in [
+        (head.into_bytes(), "sluicegate_received_bytes"),
+        (key.into_bytes(), "sluicegate_key_body_bytes"),
+        (replay.into_bytes(), "sluicegate_replay_bytes"),
+        (block, "sluicegate_received_bytes"),
+    ] {
+        let gateway = Gateway::before(&origin, rules).await;
+        // The first of a kind brings pages of code and of tables.
+        let mut held = Vec::new();
+        let mut open = async |count: u32| {
+            for _ in 0..count {
+                let mut raw = RawConnection::connect(gateway.address()).await;
+                raw.write(&sent).await;
+                held.push(raw);
+            }
+        };
+        open(8).await;
+        let charged = async || gateway.metrics().await.sum(gauge, &[]);
+        let first = settled(charged).await;
+        let before = gateway.resident_bytes();
+        open(CONNECTIONS).await;
+        let grown_charge = f64::from(CONNECTIONS) / 8.0 * first;
+        eventually("all is charged", async || {
+            (charged().await >= first + grown_charge).then_some(())
+        })
+        .await;
+        let grown = gateway.resident_bytes().saturating_sub(before) as f64;
+        let states = f64::from(CONNECTIONS) * 40.0 * 1024.0;
+        assert!(
+            grown <= grown_charge + states,
+            "{gauge}: {grown} resident, {grown_charge} charged"
+        );
+    }
+}
+
+/// Waits until a number above zero does not grow any more, and gives it.
+async fn settled(mut number: impl AsyncFnMut() -> f64) -> f64 {
+    let mut last = 0.0;
+    at_a_pace(Duration::from_millis(300), async || {
+        let now = number().await;
+        let is_same = now > 0.0 && now == last;
+        last = now;
+        is_same.then_some(now)
+    })
+    .await
 }

@@ -233,7 +233,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         max_body_bytes: u64,
         context: &mut Context,
     ) -> Result<Result<Prefix, GatewayProblem>> {
-        let mut data = BytesMut::new();
+        // An announced body fits, so the copy for keys is as long as it.
+        let announced = self.body.framing.length();
+        let announced = announced.and_then(|bytes| usize::try_from(bytes).ok());
+        let mut data = BytesMut::with_capacity(announced.map_or(0, |bytes| bytes.min(most)));
         loop {
             let received = self.client.received();
             self.body.take_early(received, &mut data)?;

@@ -22,6 +22,7 @@ use super::CHUNK_LIMITS;
 use crate::budgets::BytesPermit;
 use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, Result};
+use crate::gateway::body::with_read_buffer;
 use crate::gateway::context::Context;
 use crate::gateway::min_body_rate::MinBodyRate;
 
@@ -48,7 +49,7 @@ impl RequestBody {
         Self {
             framing,
             reader: BodyReader::new(framing, CHUNK_LIMITS),
-            replay: is_repeatable.then(ReplayBuffer::new),
+            replay: is_repeatable.then(|| ReplayBuffer::of(framing)),
             unsent: Vec::new(),
             sent: framing,
             patience: rules.client_read_timeout,
@@ -99,9 +100,7 @@ impl RequestBody {
         if self.is_over() || self.replay.is_none() {
             return Ok(());
         }
-        let length = self.framing.length().map(usize::try_from);
-        let most = bounds::REPLAY_BYTES;
-        let room = length.map_or(most, |length| length.unwrap_or(most).min(most));
+        let room = replay_room(self.framing);
         let permit = reserve(room as u64)?;
         self.replay = match (permit, self.replay.take()) {
             (None, Some(replay)) => {
@@ -261,11 +260,11 @@ struct ReplayBuffer {
 }
 
 impl ReplayBuffer {
-    /// Returns an empty buffer.
-    fn new() -> Self {
+    /// Returns an empty buffer for a body with this framing.
+    fn of(framing: BodyFraming) -> Self {
         Self {
             content: Vec::new(),
-            room: bounds::REPLAY_BYTES,
+            room: replay_room(framing),
             permit: None,
         }
     }
@@ -277,7 +276,11 @@ impl ReplayBuffer {
             return false;
         }
         if length > self.content.capacity() {
-            let grown = length.next_power_of_two().min(self.room);
+            // What is kept is charged by its length: an announced body takes its room at once, so that no smaller buffers are left behind.
+            let grown = match self.room {
+                bounds::REPLAY_BYTES => length.next_power_of_two().min(self.room),
+                announced => announced,
+            };
             self.content.reserve_exact(grown - self.content.len());
         }
         self.content.extend_from_slice(bytes);
@@ -287,9 +290,16 @@ impl ReplayBuffer {
     /// Returns the permit for bytes that a body that is over does not have.
     fn settle(&mut self) {
         if let Some(permit) = &mut self.permit {
-            permit.shrink(self.content.capacity() as u64);
+            permit.shrink(with_read_buffer(1, self.content.capacity() as u64));
         }
     }
+}
+
+/// Returns the most bytes of a body with this framing that are kept.
+fn replay_room(framing: BodyFraming) -> usize {
+    let most = bounds::REPLAY_BYTES;
+    let length = framing.length().map(usize::try_from);
+    length.map_or(most, |length| length.unwrap_or(most).min(most))
 }
 
 /// The content of a body that is kept.

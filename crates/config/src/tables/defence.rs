@@ -53,7 +53,8 @@ pub struct DefenceRules {
     /// One client can use at most as much as is left, half of it if it is alone. Default: a quarter of the memory available to the process.
     #[key(example = "\"1GiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_unread_bytes: Option<u64>,
-    /// Maximum number of bytes of request bodies that are buffered because a key needs them, counted twice, for all clients, 0B to 1TiB; a
+    /// Maximum number of bytes of request bodies that are buffered because a key needs them, counted twice and with the buffer that they are
+    /// read into, at most 16 KiB, for all clients, 0B to 1TiB; a
     /// request that finds no room gets 503. One client can use at most as much as is left. Default: a sixteenth of the memory available to
     /// the process.
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
