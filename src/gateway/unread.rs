@@ -3,11 +3,15 @@
 //! An answer with an announced length acquires it with its head, so that its client gets 503 when there is none. An answer of
 //! unknown length may be large, or a stream of small events that is always read at once; it acquires a permit while its pieces
 //! come faster than the client reads, and is cut off where there is none. An encoder acquires one of its own, of whatever answer; without one
-//! the answer is sent uncompressed.
+//! the answer is sent uncompressed. A small answer, a stored one and one of the gateway's own acquire a permit while a piece of them waits.
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 
-use sluicegate_base::bounds::{ANSWER_OVERHEAD, ANSWER_PIPE, SMALL_ANSWER, UNTAKEN_PIECE};
+use std::net::IpAddr;
+
+use sluicegate_base::bounds::{
+    ANSWER_OVERHEAD, ANSWER_PIPE, PENDING_ANSWER, SMALL_ANSWER, UNTAKEN_PIECE,
+};
 
 use super::context::Context;
 use crate::budgets::{BytesPermit, ClientAccount};
@@ -25,24 +29,52 @@ pub(super) fn announce(shared: &SharedState, context: &mut Context) -> Result<()
     }
 }
 
-/// Acquires a permit for an answer of unknown length whose client does not take a piece of so many bytes at once. A small piece needs none.
+/// Acquires a permit for an answer that has none, whose client does not take a piece of so many bytes at once. A small piece needs none.
 ///
 /// # Errors
 /// No permit is free.
 pub(super) fn wait(shared: &SharedState, piece: usize, context: &mut Context) -> Result<()> {
-    let is_announced = context.forwarded()?.attempt.announced_length().is_some();
-    if is_announced || context.unread.is_some() || piece < UNTAKEN_PIECE {
+    if context.unread.is_some() || piece < UNTAKEN_PIECE {
         return Ok(());
     }
-    enter(shared, None, context)
+    match context.forwarded()?.attempt.announced_length() {
+        None => enter(shared, None, context),
+        // A small answer.
+        Some(_) => reserve(shared, piece as u64 + PENDING_ANSWER, context),
+    }
 }
 
-/// Releases the permit of an answer of unknown length once its client took a piece.
+/// Releases the permit of an answer that needs one only while its client does not take a piece, once the client took it.
 pub(super) fn went_on(context: &mut Context) {
     let attempt = context.forwarded_if_any().map(|request| &request.attempt);
-    if attempt.is_some_and(|attempt| attempt.announced_length().is_none()) {
+    let is_reserved = |bytes| bytes > SMALL_ANSWER;
+    if attempt.is_some_and(|attempt| !attempt.announced_length().is_some_and(is_reserved)) {
         context.unread = None;
     }
+}
+
+/// Acquires a permit for an answer of the gateway's own, or a stored one, of which the client at `address` does not take so many bytes at
+/// once; `None` for a small piece.
+///
+/// # Errors
+/// No permit is free.
+pub(super) fn reserve_pending(
+    shared: &SharedState,
+    address: IpAddr,
+    bytes: usize,
+) -> Result<Option<BytesPermit>> {
+    if bytes < UNTAKEN_PIECE {
+        return Ok(None);
+    }
+    let snapshot = shared.snapshot();
+    let rules = &snapshot.rules;
+    let account = shared.accounts.find(address, &rules.client);
+    let (budget, defence) = (&shared.unread_answers, &rules.server.defence);
+    let (bytes, configured) = (bytes as u64 + PENDING_ANSWER, defence.max_unread_bytes);
+    let permit = budget
+        .enter(&account, bytes, configured)
+        .map_err(|cap| GatewayFailure::UnreadAnswers(cap, budget.most(configured)))?;
+    Ok(Some(permit))
 }
 
 /// Acquires a permit for an encoder of so many bytes, from this account; `None` where none is free, which is counted.
@@ -52,8 +84,10 @@ pub(super) fn reserve_encoder(
     bytes: u64,
     context: &Context,
 ) -> Option<BytesPermit> {
-    let configured = context.snapshot.rules.server.defence.max_unread_bytes;
-    let entered = (shared.unread_answers).try_enter(account, bytes, configured);
+    let budget = &shared.unread_answers;
+    let most = budget.most(context.snapshot.rules.server.defence.max_unread_bytes);
+    // Half of the room is for the answers themselves: without an encoder an answer is sent all the same.
+    let entered = budget.try_enter(account, bytes, Some(most / 2));
     entered
         .inspect_err(|cap| shared.uncompressed.count(*cap))
         .ok()
@@ -65,6 +99,10 @@ fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Resu
         context.unread = None;
         return Ok(());
     }
+    reserve(shared, bytes, context)
+}
+
+fn reserve(shared: &SharedState, bytes: u64, context: &mut Context) -> Result<()> {
     let defence = &context.snapshot.rules.server.defence;
     let (budget, configured) = (&shared.unread_answers, defence.max_unread_bytes);
     let permit = budget

@@ -1,6 +1,7 @@
 //! Reads the heads of one HTTP/1 connection, each within its time and size, and keeps the bytes that a client sends ahead.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +21,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
+use crate::client::PeerAddress;
 use crate::config::rules::ServerRules;
-use crate::failure::ClientFailure;
-use crate::gateway::{AnswerHead, BodyEnd, CHUNK_LIMITS, RequestClient, connection_closed};
+use crate::failure::{ClientFailure, GatewayFailure};
+use crate::gateway::{
+    AnswerHead, BodyEnd, CHUNK_LIMITS, ConnectionFacts, RequestClient, connection_closed,
+};
+use crate::process::SharedState;
 use crate::response::GatewayProblem;
 use crate::reusable_timeout::ReusableTimeout;
 use crate::thread_buffer::{WriteBuffer, read_through};
@@ -82,11 +87,21 @@ pub(super) struct Http1Connection {
     began: Option<Timestamp>,
     timeout: ReusableTimeout,
     account: ClientAccount,
+    peer: Option<IpAddr>,
+    /// Bytes that it holds beside those that wait to be sent: of records of TLS.
+    pending_records: u64,
+    shared: Arc<SharedState>,
 }
 
 impl Http1Connection {
-    /// Returns a connection of this client from which nothing has been read, but for the beginning of a head.
-    pub(super) fn new(stream: Stream, begun: Option<BegunHead>, account: ClientAccount) -> Self {
+    /// Returns a connection with these facts from which nothing has been read, but for the beginning of a head.
+    pub(super) fn new(
+        stream: Stream,
+        begun: Option<BegunHead>,
+        facts: &ConnectionFacts,
+        shared: Arc<SharedState>,
+    ) -> Self {
+        let is_secured = facts.secured.is_some();
         Self {
             stream: GuardedStream::new(stream),
             read: begun.map_or_else(BytesMut::new, |begun| begun.bytes.into()),
@@ -94,7 +109,14 @@ impl Http1Connection {
             answers: None,
             began: begun.map(|begun| begun.since),
             timeout: ReusableTimeout::default(),
-            account,
+            account: facts.account.clone(),
+            peer: facts.peer.as_ref().map(PeerAddress::ip),
+            pending_records: if is_secured {
+                bounds::PENDING_RECORDS
+            } else {
+                0
+            },
+            shared,
         }
     }
 
@@ -250,16 +272,35 @@ impl Http1Connection {
         (self.answers.as_ref()).is_some_and(|answers| answers.len() >= bounds::QUEUED_ANSWERS)
     }
 
-    /// Sends the answers that are not sent yet.
+    /// Sends the answers that are not sent yet. While the client does not take them, what the connection holds takes room among unread
+    /// answers.
     ///
     /// # Errors
-    /// The client has left, or reads too slowly.
+    /// The client has left, or reads too slowly, or there is no room.
     pub(super) async fn send_answers(&mut self) -> io::Result<()> {
         let Some(answers) = self.answers.take() else {
             return Ok(());
         };
-        self.stream.write_all(&answers).await?;
-        self.stream.flush().await
+        let stream = &mut self.stream;
+        let mut write = pin!(async {
+            stream.write_all(&answers).await?;
+            stream.flush().await
+        });
+        if let Some(written) = (&mut write).now_or_never() {
+            return written;
+        }
+        let buffers = (self.read.capacity() + answers.capacity()) as u64;
+        let bytes = buffers + self.pending_records + bounds::PENDING_ANSWER;
+        let configured = self.shared.snapshot().rules.server.defence.max_unread_bytes;
+        let budget = &self.shared.unread_answers;
+        let entered = budget.enter(&self.account, bytes, configured);
+        let _permit = entered.map_err(|cap| {
+            let failure = GatewayFailure::UnreadAnswers(cap, budget.most(configured));
+            let why = format_args!("its connection is ended: {failure}");
+            self.shared.recorder.notices.tell(self.peer, &why);
+            io::Error::from(io::ErrorKind::QuotaExceeded)
+        })?;
+        write.await
     }
 
     /// Begins the body of a request whose head was taken.

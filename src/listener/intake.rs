@@ -206,7 +206,7 @@ impl Intake {
         facts: ConnectionFacts,
         shutdown: &ShutdownWatch,
     ) -> Option<()> {
-        let mut connection = Http1Connection::new(stream, begun, facts.account.clone());
+        let mut connection = Http1Connection::new(stream, begun, &facts, Arc::clone(&self.shared));
         loop {
             // Boxed, so that an idle connection does not hold the room for a request. Requests in close succession use the same room.
             let served = Box::pin(self.serve_requests(&mut connection, &facts, shutdown)).await?;

@@ -337,3 +337,85 @@ async fn a_stream_takes_room_only_while_it_waits() {
         raw.read_chunk().await;
     }
 }
+
+#[tokio::test]
+async fn own_answers_that_wait_take_room() {
+    // Goal: a client that sends requests ahead and reads none of their answers holds no more memory than its share, its other connections
+    // end with a line in the log, and others are served. Method: room for 2 MiB, of which one client has half; 60 connections with
+    // thousands of requests that the gateway answers itself.
+    let rules = "[server]\nmax_unread_bytes = \"2MiB\"\n\
+                 [[route]]\npath = \"/*\"\nrespond = { status = 200, body = \"here\" }\n";
+    let gateway = Gateway::start(rules).await;
+    let mut unread = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let mut raw = RawConnection::connect_unread(gateway.address()).await;
+        unread.spawn(async move {
+            let requests = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".repeat(40_000);
+            // It breaks where there is no room.
+            let _ = raw.try_write(requests).await;
+            std::future::pending::<()>().await;
+        });
+    }
+    let of_client = [("cap", "client")];
+    eventually("some are refused", async || {
+        let metrics = gateway.metrics().await;
+        let refused = metrics.sum("sluicegate_unread_refused_total", &of_client);
+        (refused >= 20.0).then_some(())
+    })
+    .await;
+    let held = gateway.metrics().await.sum("sluicegate_unread_bytes", &[]);
+    assert!(held > 0.0 && held <= f64::from(1 << 20), "{held}");
+    let line = "client 127.0.0.1: its connection is ended: answers wait for this client to read them; max_unread_bytes = 2097152";
+    assert!(gateway.stderr().contains(line), "{}", gateway.stderr());
+    let mut other = gateway.client_from("127.0.0.9").await;
+    assert_eq!(other.get("/").await.status, 200);
+    unread.shutdown().await;
+    eventually("all is given back", async || {
+        let held = gateway.metrics().await.sum("sluicegate_unread_bytes", &[]);
+        (held == 0.0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cached_answers_that_wait_take_room() {
+    // Goal: streams whose client opens no window hold no more of cached answers than its share, and others are served. Method: room for
+    // 8 MiB, of which one client has half; 200 streams that take nothing of a stored answer of 200 KB; most are reset.
+    let origin = Origin::answering(|_| {
+        let answer = Answer::new(200).header("cache-control", "max-age=600");
+        answer.body(vec![b'x'; 200_000]).into()
+    });
+    let rules = "[server]\nmax_unread_bytes = \"8MiB\"\n\
+                 [[route]]\npath = \"/*\"\norigin = \"app\"\n[route.cache]\n";
+    let gateway = Gateway::before(&origin, rules).await;
+    let mut other = gateway.client_from("127.0.0.9").await;
+    assert_eq!(other.get("/").await.status, 200);
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let mut frames = Frames::connect(gateway.address()).await;
+        frames
+            .write(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]))
+            .await;
+        for stream in (1..200).step_by(2) {
+            frames.request(stream, &get_block(b"/", &[])).await;
+        }
+        unread.push(frames);
+    }
+    let of_client = [("cap", "client")];
+    eventually("most are refused", async || {
+        let metrics = gateway.metrics().await;
+        let refused = metrics.sum("sluicegate_unread_refused_total", &of_client);
+        (refused >= 140.0).then_some(())
+    })
+    .await;
+    let metrics = gateway.metrics().await;
+    let held = metrics.sum("sluicegate_unread_bytes", &[]);
+    assert!(held > 2e6 && held <= f64::from(4 << 20), "{held}");
+    assert_eq!(other.get("/").await.body.len(), 200_000);
+    drop(unread);
+    eventually("all is given back", async || {
+        let held = gateway.metrics().await.sum("sluicegate_unread_bytes", &[]);
+        (held == 0.0).then_some(())
+    })
+    .await;
+}

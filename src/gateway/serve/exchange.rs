@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
 
@@ -28,8 +29,8 @@ use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::{FieldForm, OwnAnswer};
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
-use crate::gateway::key_body;
 use crate::gateway::shape::BodyEnd;
+use crate::gateway::{key_body, unread};
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;
 use crate::response::GatewayProblem;
@@ -55,7 +56,10 @@ pub(super) struct ClientExchange<'a, C> {
     /// The method that the request was sent with.
     method: &'a Method,
     persistence: ConnectionPersistence,
+    shared: &'a SharedState,
     shutdown: &'a ShutdownWatch,
+    /// The address of the request's client.
+    address: IpAddr,
 }
 
 impl<'a, C: RequestClient> ClientExchange<'a, C> {
@@ -64,7 +68,7 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         client: &'a mut C,
         head: &'a ReceivedHead,
         wire: &'a RequestWire,
-        shutdown: &'a ShutdownWatch,
+        (shared, shutdown): (&'a SharedState, &'a ShutdownWatch),
         context: &Context,
     ) -> Self {
         let located = context.located.as_ref();
@@ -83,7 +87,9 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
             names: None,
             method: &wire.method,
             persistence: wire.persistence,
+            shared,
             shutdown,
+            address: context.client_or_unspecified().0,
         }
     }
 
@@ -267,17 +273,26 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         self.write(&bytes, BodyEnd::NotYet).await
     }
 
-    /// Writes bytes of the answer.
+    /// Writes bytes of an answer of the gateway's own. What the client does not take at once takes room among unread answers.
     ///
     /// # Errors
-    /// The client has left, or reads too slowly.
+    /// The client has left, or reads too slowly, or there is no room.
     pub(super) async fn write(&mut self, bytes: &[u8], end: BodyEnd) -> Result<()> {
         self.write_pieces([bytes, b""], end).await
     }
 
     /// Writes the bytes of two pieces of the answer, as [`write`](Self::write) does.
     pub(super) async fn write_pieces(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<()> {
-        Ok(self.client.write(pieces, end).await?)
+        let (shared, address) = (self.shared, self.address);
+        let [own, stored] = pieces.map(<[u8]>::len);
+        // Over HTTP/2 what is written was copied.
+        let bytes = 2 * own + stored;
+        let mut permit = None;
+        let reserve = || {
+            permit = unread::reserve_pending(shared, address, bytes)?;
+            Ok(())
+        };
+        self.write_or_wait((pieces, end), reserve).await
     }
 
     /// Ends the answer with trailers.

@@ -225,7 +225,8 @@ impl Gateway {
         into: &mut Vec<u8>,
     ) -> ConnectionState {
         let (head, wire) = (&request.received.head, &request.received.wire);
-        let exchange = ClientExchange::new(client, head, wire, shutdown, &request.context);
+        let exchange =
+            ClientExchange::new(client, head, wire, (&self.0, shutdown), &request.context);
         let mut served = ServedRequest::new(self, exchange, request.context);
         let (exchange, context) = (&mut served.exchange, &mut *served.context);
         let answered = exchange.discard_received().and_then(|()| {
@@ -249,7 +250,8 @@ impl Gateway {
         shutdown: &ShutdownWatch,
     ) -> ConnectionState {
         let (head, wire) = (&request.received.head, &request.received.wire);
-        let mut exchange = ClientExchange::new(client, head, wire, shutdown, &request.context);
+        let mut exchange =
+            ClientExchange::new(client, head, wire, (&self.0, shutdown), &request.context);
         exchange.names = request.names;
         let mut served = ServedRequest::new(self, exchange, request.context);
         let (exchange, context) = (&mut served.exchange, &mut *served.context);

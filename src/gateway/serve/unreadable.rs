@@ -50,7 +50,7 @@ impl Gateway {
         context.secured = facts.client_secured().cloned();
         context.forward_auth = ForwardAuthAnswer::of(facts.protocol);
         let step = decide::reject_unread(problem, &mut context);
-        let mut exchange = ClientExchange::new(client, &head, &wire, shutdown, &context);
+        let mut exchange = ClientExchange::new(client, &head, &wire, (&self.0, shutdown), &context);
         let answered = answer_to(step, &head, &mut context, exchange.field_form());
         let appended = answered.and_then(|answer| exchange.append_answer(into, answer));
         if let Err(failure) = appended {

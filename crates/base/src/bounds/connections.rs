@@ -67,6 +67,12 @@ pub const SMALL_ANSWER: u64 = 16 * 1024;
 /// Bytes of one piece of an answer of unknown length that its client does not take at once; so many take room among unread answers.
 pub const UNTAKEN_PIECE: usize = 8 * 1024;
 
+/// Bytes that a request holds beside the pieces of its answer while its client does not take them.
+pub const PENDING_ANSWER: u64 = 16 * 1024;
+
+/// Bytes that a connection of TLS holds beside them, of records that were encrypted and not sent.
+pub const PENDING_RECORDS: u64 = 80 * 1024;
+
 /// Bytes that may wait for clients where the system does not say how much memory there is, and the configuration neither.
 pub const UNREAD_WITHOUT_MEMORY: u64 = 1 << 30;
 

@@ -93,7 +93,8 @@ impl Gateway {
             expects_continue: false,
             is_upgrade: false,
         };
-        let mut exchange = ClientExchange::new(&mut client, &head, &wire, &shutdown, &context);
+        let mut exchange =
+            ClientExchange::new(&mut client, &head, &wire, (&self.0, &shutdown), &context);
         // A failure is in the failure log of its server; the stored response stays as it is.
         let _ = self.forward(&mut exchange, &mut context).await;
         // The permit first: a request that comes now looks the new response up.
