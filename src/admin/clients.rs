@@ -7,7 +7,7 @@ use crate::budgets::{ClientAccount, ClientAccounts, Resource};
 /// The most clients that are shown.
 const SHOWN: usize = 10;
 
-/// What one client holds.
+/// The resources that one client holds.
 #[derive(Debug, Serialize)]
 pub(super) struct ClientSection {
     client: String,

@@ -1,5 +1,6 @@
-//! Bounds the resources of the process that clients hold: connections, handshakes, streams, requests in flight to origins, descriptors, unread bytes of
-//! answers, bodies that are read for keys, kept for another attempt or sent ahead, heads that are not whole, delayed requests.
+//! Bounds the resources of the process that clients hold: connections, handshakes, streams, requests in flight to origins, descriptors,
+//! unread bytes of answers, bodies that are read for keys, kept for another attempt or sent ahead, heads that are not whole, delayed
+//! requests.
 //!
 //! Each budget has a maximum for the whole process and a share per client, which is a number of the client's account
 //! ([`ClientAccount`]). A permit takes from a budget and returns to it when it is dropped.

@@ -1,8 +1,8 @@
 //! Acquires a permit for the bytes of a body that is read for the keys of limits ([`ClientBytes`]), before they are read.
 //!
 //! The body comes as slowly as its client sends it, before any limit has decided, and stays until its request ends. So a request reserves
-//! what its body may hold, with the buffer that it is read into: what is announced, or else the maximum that is read; once the body is here,
-//! what it holds.
+//! what its body may hold, with the buffer that it is read into: what is announced, or else the maximum that is read; once the body is
+//! here, what it holds.
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 

@@ -2,8 +2,9 @@
 //!
 //! An answer with an announced length acquires it with its head, so that its client gets 503 when there is none. An answer of
 //! unknown length may be large, or a stream of small events that is always read at once; it acquires a permit while its pieces
-//! come faster than the client reads, and is cut off where there is none. An encoder acquires one of its own, of whatever answer; without one
-//! the answer is sent uncompressed. A small answer, a stored one and one of the gateway's own acquire a permit while a piece of them waits.
+//! come faster than the client reads, and is cut off where there is none. An encoder acquires one of its own, of whatever answer; without
+//! one the answer is sent uncompressed. A small answer, a stored one and one of the gateway's own acquire a permit while a piece of them
+//! waits.
 //!
 //! [`ClientBytes`]: crate::budgets::ClientBytes
 

@@ -250,7 +250,8 @@ impl ConnectionStreams {
         self.gateway.0.snapshot().rules.server.keepalive_timeout
     }
 
-    /// Returns the account of the client of a stream with these fields: that of the connection, or of the client that a trusted proxy names.
+    /// Returns the account of the client of a stream with these fields: that of the connection, or of the client that a trusted proxy
+    /// names.
     fn account(&self, fields: &HeaderMap) -> Cow<'_, ClientAccount> {
         let of_connection = &self.facts.account;
         let (true, Some(peer)) = (of_connection.is_exempt(), &self.facts.peer) else {

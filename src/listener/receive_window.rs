@@ -4,8 +4,8 @@
 //! So a stream reserves what its body may hold, the announced length or else its window, and all streams of a connection together no more
 //! than the window of the connection. A stream without room is reset with `REFUSED_STREAM`, and what came of its body is dropped with it.
 //!
-//! A client that a trusted proxy names has an account of its own, which no cap of the proxy bounds: a body is charged to it as well, as if it
-//! had the connection alone.
+//! A client that a trusted proxy names has an account of its own, which no cap of the proxy bounds: a body is charged to it as well, as if
+//! it had the connection alone.
 //!
 //! # Limits
 //! A body that is announced with at most [`UNCHARGED_BODY`] bytes reserves nothing: the bound on streams is one on such bodies.

@@ -22,7 +22,7 @@ pub enum HandshakeFailure {
     TimedOut,
     /// The maximum of handshakes was in progress.
     LimitReached,
-    /// As many handshakes of the client were in progress as one client may have.
+    /// The client had as many handshakes in progress as one client may have.
     ClientLimitReached,
     /// The client closed the connection.
     Gone,

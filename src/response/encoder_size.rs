@@ -4,9 +4,9 @@
 //! tables with the first block that it encodes: a body that is shorter than a block is encoded at its end, at once.
 //!
 //! # Limits
-//! The numbers are measured for text that does not compress, with the versions in `Cargo.lock`: zstd 1.5.7, brotli 3.5, zlib-ng 2.2. For zstd,
-//! with a window of 1 MiB, and gzip they are sums of the allocations of one encoder. Brotli, with a window of 256 KiB, also takes and frees
-//! buffers with each block, half of which stay with the allocator: its numbers are the growth of resident memory by 12 to 24
+//! The numbers are measured for text that does not compress, with the versions in `Cargo.lock`: zstd 1.5.7, brotli 3.5, zlib-ng 2.2. For
+//! zstd, with a window of 1 MiB, and gzip they are sums of the allocations of one encoder. Brotli, with a window of 256 KiB, also takes
+//! and frees buffers with each block, half of which stay with the allocator: its numbers are the growth of resident memory by 12 to 24
 //! encoders.
 
 use crate::config::rules::{CompressionLevel, ContentCoding};

@@ -35,8 +35,8 @@ use crate::record::{HandshakeCounts, HandshakeFailure, HandshakeKind};
 use sluicegate_base::bounds;
 use stream::SecuredStream;
 
-/// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority. `enter` acquires
-/// a permit once the first byte is here, which is kept to the end of the handshake.
+/// Performs the handshake and returns the connection under TLS; `None` where it was a validation by a certificate authority. `enter`
+/// acquires a permit once the first byte is here, which is kept to the end of the handshake.
 ///
 /// # Errors
 /// The reason of the failure, which is counted.

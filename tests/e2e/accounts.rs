@@ -74,9 +74,9 @@ async fn streams_of_one_client_leave_others_theirs() {
 
 #[tokio::test]
 async fn a_client_behind_a_trusted_proxy_has_streams_of_its_own() {
-    // Goal: a client that a trusted proxy names has no more streams than any other, over all connections of the proxy, whatever addresses of
-    // its /64 it uses, and other clients of the proxy have theirs; so has the proxy for itself. Method: three streams for one client; its
-    // requests hang on two connections of the proxy.
+    // Goal: a client that a trusted proxy names has no more streams than any other, over all connections of the proxy, whatever addresses
+    // of its /64 it uses, and other clients of the proxy have theirs; so has the proxy for itself. Method: three streams for one client;
+    // its requests hang on two connections of the proxy.
     let origin = Origin::answering(|received| match received.target.as_str() {
         "/hang" => Reply::Hang,
         _ => Answer::new(200).body("here").into(),

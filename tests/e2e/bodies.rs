@@ -508,7 +508,8 @@ async fn a_body_that_cannot_be_read_is_a_second_source_beside_the_query() {
 async fn bodies_that_are_read_for_keys_have_a_budget() {
     // Goal: clients that send such bodies slowly hold no more than `max_key_bodies_bytes` together, one of them no more than is left, and
     // what finds no room is 503 with its cause. Method: room for two bodies of 16 KiB, three times each, as the buffer counts that they are
-    // read into; one with a length and one without, which do not come; requests of their client and of others beside each, and after their ends.
+    // read into; one with a length and one without, which do not come; requests of their client and of others beside each, and after their
+    // ends.
     let origin = Origin::answering(|received| match received.target.as_str() {
         "/hang" => Reply::Hang,
         _ => Answer::new(200).body("here").into(),

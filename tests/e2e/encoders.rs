@@ -50,7 +50,8 @@ async fn unread_bytes(gateway: &Gateway) -> f64 {
 async fn encoders_of_cached_answers_take_room_of_their_client() {
     // Goal: one client cannot fill the memory with encoders of a cached answer that it does not read, and gets every answer all the same.
     // Method: room for 128 MiB, of which one client has half, and half of that for encoders; 300 streams without a window, whose encoders
-    // would take 300 MB. The rest is sent uncompressed, with `Vary`, which is read on one stream to its end; another client gets a compressed answer.
+    // would take 300 MB. The rest is sent uncompressed, with `Vary`, which is read on one stream to its end; another client gets a
+    // compressed answer.
     const BODY: usize = 400_000;
     let origin = origin(BODY);
     let rules = "[server]\nmax_unread_bytes = \"128MiB\"\n[compress]\nencodings = [\"zstd\"]\n\

@@ -73,9 +73,9 @@ async fn check_warns_of_more_memory_than_the_machine_has() {
 
 #[tokio::test]
 async fn what_clients_hold_back_is_charged_as_it_is_held() {
-    // Goal: the budgets of what clients send and the gateway holds count what is resident. Method: 200 connections each with most of a head,
-    // most of a body that a key needs, most of a body that is kept for a retry, and a block of fields without its end; resident memory
-    // grows by no more than is charged and 40 KiB a connection for its state, which is large where nothing is optimized.
+    // Goal: the budgets of what clients send and the gateway holds count what is resident. Method: 200 connections each with most of a
+    // head, most of a body that a key needs, most of a body that is kept for a retry, and a block of fields without its end; resident
+    // memory grows by no more than is charged and 40 KiB a connection for its state, which is large where nothing is optimized.
     const CONNECTIONS: u32 = 200;
     let long = "x".repeat(700);
     let fields: String = (0..40)

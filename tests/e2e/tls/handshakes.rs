@@ -252,8 +252,8 @@ async fn h2load(gateway: &Gateway, requests: u32) -> String {
 #[tokio::test]
 async fn one_client_leaves_handshakes_to_others() {
     // Goal: a client has no more handshakes in progress than are left of `max_tls_handshakes`, from its first byte, and the log names it.
-    // Method: room for eight; ten connections of one client that send nothing, and six that send two bytes, of which two are closed. Another
-    // client is served meanwhile; the end of the connections returns all.
+    // Method: room for eight; ten connections of one client that send nothing, and six that send two bytes, of which two are closed.
+    // Another client is served meanwhile; the end of the connections returns all.
     let authority = Authority::new();
     let pair = authority.server(&["a.test"]);
     let rules = format!("[server]\nmax_tls_handshakes = 8\nclient_read_timeout = \"60s\"\n{HELLO}");

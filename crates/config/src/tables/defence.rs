@@ -49,14 +49,14 @@ pub struct DefenceRules {
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_http2_streams_per_client: Option<Concurrency>,
     /// Maximum number of response bytes buffered for clients that have not read them yet, for all clients, 0B to 1TiB. A request whose
-    /// response finds no room gets 503, or is cut off where its length was not announced; one whose encoder finds none is sent uncompressed.
-    /// One client can use at most as much as is left, half of it if it is alone. Default: a quarter of the memory available to the process.
+    /// response finds no room gets 503, or is cut off where its length was not announced; one whose encoder finds none is sent
+    /// uncompressed. One client can use at most as much as is left, half of it if it is alone. Default: a quarter of the memory available
+    /// to the process.
     #[key(example = "\"1GiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_unread_bytes: Option<u64>,
-    /// Maximum number of bytes of request bodies that are buffered because a key needs them, counted twice and with the buffer that they are
-    /// read into, at most 16 KiB, for all clients, 0B to 1TiB; a
-    /// request that finds no room gets 503. One client can use at most as much as is left. Default: a sixteenth of the memory available to
-    /// the process.
+    /// Maximum number of bytes of request bodies that are buffered because a key needs them, counted twice and with the buffer that they
+    /// are read into, at most 16 KiB, for all clients, 0B to 1TiB; a request that finds no room gets 503. One client can use at most as
+    /// much as is left. Default: a sixteenth of the memory available to the process.
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_key_bodies_bytes: Option<u64>,
     /// Maximum number of bytes of request bodies that are kept for a retry at another server, at most 64 KiB each, for all clients, 0B to
