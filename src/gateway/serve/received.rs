@@ -12,7 +12,7 @@ use super::head_writer::ConnectionPersistence;
 use super::stream_rules;
 use crate::config::rules::ClientRules;
 use crate::gateway::{http_versions, upgrade_header};
-use crate::origin::named_by_connection;
+use crate::origin::{CDN_LOOP, named_by_connection};
 use crate::response::HttpViolation;
 
 /// A request whose head was received.
@@ -136,8 +136,8 @@ impl ReceivedRequest {
         if named.iter().any(|name| must_stay(name, client)) {
             return Err(HttpViolation::ConnectionOption);
         }
-        // Whether trailers are accepted is written for the next hop, RFC 9113 §8.2.2.
-        named.retain(|name| *name != TE);
+        // Whether trailers are accepted is written for the next hop, RFC 9113 §8.2.2. Nobody removes the hops of a request, RFC 8586 §2.
+        named.retain(|name| *name != TE && *name != CDN_LOOP);
         self.head.headers.remove_all(named);
         Ok(())
     }
