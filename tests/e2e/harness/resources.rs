@@ -8,9 +8,21 @@ use super::gateway::Gateway;
 impl Gateway {
     /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
+        let [resident, _] = self.resident_pages();
+        resident * 4096
+    }
+
+    /// Resident memory in bytes, without the pages of files: those of the program and of counters.
+    pub fn anonymous_bytes(&self) -> u64 {
+        let [resident, of_files] = self.resident_pages();
+        resident.saturating_sub(of_files) * 4096
+    }
+
+    /// All resident pages, and those of files, proc(5).
+    fn resident_pages(&self) -> [u64; 2] {
         let statm = fs::read_to_string(format!("/proc/{}/statm", self.id())).unwrap();
-        let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-        pages * 4096
+        let mut numbers = statm.split(' ').skip(1);
+        [(); 2].map(|()| numbers.next().unwrap().parse().unwrap())
     }
 
     /// The CPU time of all its threads, in the kernel too, to a hundredth of a second.
