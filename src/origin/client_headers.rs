@@ -136,14 +136,14 @@ fn forwarded_element(values: &ClientHeaders<'_>) -> HeaderValue {
     HeaderValue::from_str(&element).expect("an address, brackets and quotes are visible ASCII")
 }
 
-/// Removes the hop-by-hop fields of the `received` ones from a request, RFC 9110 §7.6.1: those that `Connection` names and those that
-/// always are. `Connection` is written anew.
+/// Removes those of the `received` fields of a request that always belong to one hop, RFC 9110 §7.6.1. Those that `Connection` names were
+/// removed when the head was checked; `Connection` is written anew.
 pub fn remove_hop_by_hop(fields: &mut dyn FieldEdit, received: &ReceivedFields) {
     // Without a look-up: most requests have none of them.
-    for (name, value) in received.iter() {
+    for name in received.names() {
         match name.as_bytes() {
-            // The writer of the head leaves `Connection` itself out.
-            b"connection" => named_by(value.as_bytes()).for_each(|name| fields.remove(&name)),
+            // The writer of the head leaves it out.
+            b"connection" => {}
             b"http2-settings" | b"proxy-authenticate" | b"proxy-authorization" => {
                 fields.remove(&name.to_header_name());
             }
