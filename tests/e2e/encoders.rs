@@ -1,7 +1,5 @@
 //! The memory of encoders: charged to the client for whom they compress, of whatever answer, for as long as they live.
 
-use std::time::Duration;
-
 use crate::harness::frames::{
     DATA, END_STREAM, Frames, SETTINGS, WINDOW_UPDATE, frame, get as get_block,
 };
@@ -166,15 +164,12 @@ async fn an_encoder_takes_no_more_than_it_is_charged() {
                     raw.write(head).await;
                     unread.push(raw);
                 }
-                let mut last = 0;
-                at_a_pace(Duration::from_millis(700), async || {
-                    let now = gateway.anonymous_bytes();
-                    let is_same = now == last && gateway.unsent_bytes() > 0;
-                    last = now;
-                    is_same.then_some(())
+                eventually("the kernel holds a part", async || {
+                    (gateway.unsent_bytes() > 0).then_some(())
                 })
                 .await;
-                (last as f64, unread_bytes(&gateway).await)
+                let held = settled(async || gateway.anonymous_bytes()).await;
+                (held as f64, unread_bytes(&gateway).await)
             };
             let (before, charged_before) = held_by(FIRST).await;
             let (after, charged) = held_by(FURTHER).await;

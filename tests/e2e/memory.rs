@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -131,16 +130,4 @@ async fn what_clients_hold_back_is_charged_as_it_is_held() {
             "{gauge}: {grown} resident, {grown_charge} charged"
         );
     }
-}
-
-/// Waits until a number above zero does not grow any more, and gives it.
-async fn settled(mut number: impl AsyncFnMut() -> f64) -> f64 {
-    let mut last = 0.0;
-    at_a_pace(Duration::from_millis(300), async || {
-        let now = number().await;
-        let is_same = now > 0.0 && now == last;
-        last = now;
-        is_same.then_some(now)
-    })
-    .await
 }

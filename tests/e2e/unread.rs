@@ -24,19 +24,6 @@ async fn connect_wide_open(gateway: &Gateway) -> Frames {
     frames
 }
 
-/// Waits until the number does not grow any more, and gives it.
-async fn settled(mut number: impl FnMut() -> u64) -> u64 {
-    let (started, mut last) = (Instant::now(), 0);
-    at_a_pace(Duration::from_millis(500), async || {
-        assert!(started.elapsed() < Duration::from_secs(30), "{last} moves");
-        let now = number();
-        let is_same = now > 0 && now == last;
-        last = now;
-        is_same.then_some(now)
-    })
-    .await
-}
-
 #[tokio::test]
 async fn the_kernel_keeps_little_of_an_answer() {
     // Goal: what the kernel holds of an unread answer is bounded, over HTTP/1 and HTTP/2. Method: 20 connections that read nothing of
@@ -50,7 +37,7 @@ async fn the_kernel_keeps_little_of_an_answer() {
         raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
         unread.push(raw);
     }
-    let held = settled(|| gateway.unsent_bytes()).await;
+    let held = settled(async || gateway.unsent_bytes()).await;
     assert!(held < 20 * 256 * 1024, "{held} bytes in the kernel");
     drop(unread);
     eventually("they are gone", async || {
@@ -61,7 +48,7 @@ async fn the_kernel_keeps_little_of_an_answer() {
     for stream in (1..40).step_by(2) {
         frames.request(stream, &get_block(b"/", &[])).await;
     }
-    let held = settled(|| gateway.unsent_bytes()).await;
+    let held = settled(async || gateway.unsent_bytes()).await;
     assert!(held < 256 * 1024, "{held} bytes in the kernel");
 }
 
@@ -192,7 +179,7 @@ async fn one_client_holds_no_more_than_its_share_of_memory() {
         (refused >= 130.0).then_some(())
     })
     .await;
-    settled(|| gateway.unsent_bytes()).await;
+    settled(async || gateway.unsent_bytes()).await;
     let grown = gateway.resident_bytes().saturating_sub(before);
     assert!(grown < 17 << 20, "{grown} bytes more");
     for _ in 0..5 {
@@ -255,7 +242,7 @@ impl<'g> UnreadAnswers<'g> {
             (metrics.sum("sluicegate_unread_bytes", &[]) == expected).then_some(())
         })
         .await;
-        settled(|| self.gateway.resident_bytes()).await
+        settled(async || self.gateway.resident_bytes()).await
     }
 }
 

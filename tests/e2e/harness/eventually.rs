@@ -44,6 +44,20 @@ pub async fn at_a_pace<T>(pause: Duration, mut turn: impl AsyncFnMut() -> Option
     }
 }
 
+/// Waits until a number above zero is the same twice, half a second apart, and gives it: what nothing announces, such as resident memory or
+/// what the kernel keeps for a client.
+pub async fn settled<T: Copy + Default + PartialOrd>(mut number: impl AsyncFnMut() -> T) -> T {
+    let (started, mut last) = (Instant::now(), T::default());
+    at_a_pace(Duration::from_millis(500), async || {
+        assert!(started.elapsed() < PATIENCE, "the number moves");
+        let now = number().await;
+        let is_same = now > T::default() && now == last;
+        last = now;
+        is_same.then_some(now)
+    })
+    .await
+}
+
 /// The last seconds of an hour, in which no test begins.
 const HOURS_END: u64 = 60;
 

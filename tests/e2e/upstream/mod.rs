@@ -10,10 +10,10 @@ mod streams;
 use std::net::SocketAddr;
 
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use crate::harness::frames::{Frames, HEADERS};
-use crate::harness::{Gateway, Setup};
+use crate::harness::{Gateway, Setup, listening};
 
 /// The two versions by which clients and origins speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,23 +32,6 @@ impl Spoken {
             Self::Http2 => "protocol = \"h2c\"",
         }
     }
-}
-
-/// Listens, and gives each connection and its number to `serve`.
-async fn listening<F: Future<Output = ()> + Send + 'static>(
-    serve: impl Fn(TcpStream, usize) -> F + Send + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        for number in 0.. {
-            let Ok((stream, _)) = listener.accept().await else {
-                return;
-            };
-            tokio::spawn(serve(stream, number));
-        }
-    });
-    address
 }
 
 /// A gateway before these servers, with further lines of their origin.

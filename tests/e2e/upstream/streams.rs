@@ -37,21 +37,32 @@ async fn a_dead_connection_gets_no_more_requests_after_a_timeout() {
 async fn a_new_connection_carries_no_more_streams_than_its_server_takes() {
     // Goal: requests that come together to a server with few streams are not refused, whatever their method: no stream is opened beyond
     // the one that opened the connection before the settings came. Method: a server of two streams at a time; twice thirty requests, the
-    // second ones when the number is known; the attempts of each.
-    let server = listening(|stream, _| async move {
-        let mut builder = h2::server::Builder::new();
-        builder.max_concurrent_streams(2);
-        let Ok(mut connection) = builder.handshake::<_, bytes::Bytes>(stream).await else {
-            return;
-        };
-        while let Some(Ok((request, mut respond))) = connection.accept().await {
-            tokio::spawn(async move {
-                let mut body = request.into_body();
-                while body.data().await.is_some() {}
-                // A pause in which others come.
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                let _ = respond.send_response(Response::new(()), true);
-            });
+    // second ones when the number is known, each of which is answered once the next one is there too; the attempts of each.
+    let (arrived, _) = tokio::sync::watch::channel(0);
+    let server = listening(move |stream, _| {
+        let arrived = arrived.clone();
+        async move {
+            let mut builder = h2::server::Builder::new();
+            builder.max_concurrent_streams(2);
+            let Ok(mut connection) = builder.handshake::<_, bytes::Bytes>(stream).await else {
+                return;
+            };
+            while let Some(Ok((request, mut respond))) = connection.accept().await {
+                let mut number = 0;
+                arrived.send_modify(|count| {
+                    *count += 1;
+                    number = *count;
+                });
+                let mut others = arrived.subscribe();
+                tokio::spawn(async move {
+                    let mut body = request.into_body();
+                    while body.data().await.is_some() {}
+                    let is_last = number % 30 == 0;
+                    let is_followed = |count: &i32| is_last || *count > number;
+                    let _ = others.wait_for(is_followed).await;
+                    let _ = respond.send_response(Response::new(()), true);
+                });
+            }
         }
     })
     .await;

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 use super::early::EarlyOrigin;
 use super::echo::EchoOrigin;
@@ -16,23 +15,6 @@ use crate::harness::*;
 
 /// SETTINGS_INITIAL_WINDOW_SIZE, RFC 9113 §6.5.2.
 const INITIAL_WINDOW_SIZE: u16 = 4;
-
-/// Listens, and gives each connection and its number to `serve`.
-async fn listening<F: Future<Output = ()> + Send + 'static>(
-    serve: impl Fn(TcpStream, usize) -> F + Send + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        for number in 0.. {
-            let Ok((stream, _)) = listener.accept().await else {
-                return;
-            };
-            tokio::spawn(serve(stream, number));
-        }
-    });
-    address
-}
 
 /// A gateway before an origin of HTTP/2.
 async fn before_http2(origin: SocketAddr, lines: &str) -> Gateway {

@@ -101,13 +101,7 @@ async fn chunks_of_one_byte_wait_at_their_sender() {
         raw.write("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").await;
         down.push(raw);
     }
-    let mut unsent = 0;
-    at_a_pace(Duration::from_millis(500), async || {
-        let now = gateway.unsent_bytes();
-        let is_same = std::mem::replace(&mut unsent, now) == now;
-        (is_same && now > 0).then_some(())
-    })
-    .await;
+    settled(async || gateway.unsent_bytes()).await;
     assert_eq!(gateway.get("/own").await.status, 200);
     let grown = gateway.resident_bytes().saturating_sub(before);
     assert!(grown < MOST, "{grown} bytes more");
