@@ -9,7 +9,7 @@ mod llhttp;
 mod messages;
 
 use proptest::strategy::{Strategy, ValueTree};
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 use hyper_server::read_by_hyper;
 use llhttp::{Sent, read_by_llhttp};
@@ -78,11 +78,22 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// Returns new messages of this kind at each run; a test that fails shows the bytes.
+/// Returns messages of this kind: the same at each run, and others with each number in `PROPTEST_RNG_SEED`.
 fn generated<T>(strategy: impl Strategy<Value = T>) -> Vec<T> {
-    let mut runner = TestRunner::default();
+    let mut config = Config::default();
+    if let RngSeed::Random = config.rng_seed {
+        config.rng_seed = RngSeed::Fixed(0);
+    }
+    let mut runner = TestRunner::new(config);
     let one = |_| strategy.new_tree(&mut runner).unwrap().current();
     (0..CASES).map(one).collect()
+}
+
+/// Returns whether a tab follows the name `chunked`. In a response llhttp takes it for a part of the name, so that the body lasts until the
+/// connection ends; RFC 9110 §5.5 excludes it from the value.
+fn has_tab_behind_coding(bytes: &[u8]) -> bool {
+    let coding = b"chunked\t";
+    (bytes.windows(coding.len())).any(|part| part.eq_ignore_ascii_case(coding))
 }
 
 /// Fails with the bytes of the cases on which two parsers differ.
@@ -151,6 +162,9 @@ fn responses_are_those_of_llhttp() {
             continue;
         };
         whole += 1;
+        if has_tab_behind_coding(bytes) {
+            continue;
+        }
         differences.extend(ours.difference(&theirs).map(|found| (bytes.clone(), found)));
     }
     assert_no_difference(differences);
