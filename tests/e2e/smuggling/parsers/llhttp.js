@@ -1,8 +1,8 @@
 // Reads messages with llhttp, the parser of Node: a line of standard input is a message in base64, a line of standard output what it was read as.
 'use strict';
+const fs = require('node:fs');
 const http = require('node:http');
 const { Duplex } = require('node:stream');
-const readline = require('node:readline');
 
 /** A connection that delivers some bytes, and takes what is written. */
 class Connection extends Duplex {
@@ -80,7 +80,7 @@ async function response(bytes, step, method) {
 }
 
 async function main() {
-  for await (const line of readline.createInterface({ input: process.stdin })) {
+  for (const line of fs.readFileSync(0, 'latin1').trimEnd().split('\n')) {
     const [kind, step, base64] = line.split(' ');
     const bytes = Buffer.from(base64 ?? '', 'base64');
     const read = kind === 'request' ? await requests(bytes, Number(step)) : await response(bytes, Number(step), kind);
