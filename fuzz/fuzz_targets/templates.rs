@@ -47,7 +47,11 @@ fn run(text: &str) -> Option<()> {
             other_headers.append(&name, HeaderValue::from_str(&other).ok()?);
         }
     }
-    let other_target = mask.target(target);
+    // Only a path has other spellings.
+    let other_target = match target.starts_with('/') {
+        true => mask.target(target),
+        false => target.to_owned(),
+    };
     let locate = |target, headers| {
         let head = RequestHead {
             method: &method,
