@@ -19,7 +19,10 @@ fuzz_target!(|file: &[u8]| {
             let told = error.to_string();
             assert!(!told.contains(char::is_control), "{told:?}");
             assert!(told.len() < 400, "{told:?}");
-            assert!(!matches!(error, GeoError::TooLarge { .. }), "a case is small");
+            assert!(
+                !matches!(error, GeoError::TooLarge { .. }),
+                "a case is small"
+            );
             return;
         }
     };

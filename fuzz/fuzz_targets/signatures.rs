@@ -13,7 +13,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use sluicegate_message_signatures::{
-    BotSignature, CLOCK_SKEW, KeySet, LONGEST_LIFE, MOST_COMPONENTS, MOST_KEYS, MOST_SIGNATURES, SignatureFault, SignedRequest,
+    BotSignature, CLOCK_SKEW, KeySet, LONGEST_LIFE, MOST_COMPONENTS, MOST_KEYS, MOST_SIGNATURES,
+    SignatureFault, SignedRequest,
 };
 
 /// A second within the life of the signatures of the seeds.
@@ -65,7 +66,10 @@ fuzz_target!(|text: &str| {
         target: word(),
         headers: fields(lines),
     };
-    let covered: Vec<&str> = word().split(',').filter(|name| is_component(name)).collect();
+    let covered: Vec<&str> = word()
+        .split(',')
+        .filter(|name| is_component(name))
+        .collect();
     read(&case, set.as_ref());
     for name in OWN {
         case.headers.remove(name);
@@ -110,16 +114,33 @@ fn read(case: &Case<'_>, set: Option<&KeySet>) {
 fn sign(case: &mut Case<'_>, covered: &[&str]) {
     let names: Vec<String> = covered.iter().map(|name| format!("\"{name}\"")).collect();
     let id = thumbprint(&KEY.0);
-    let parameters = format!("({});created={NOW};expires={EXPIRES};keyid=\"{id}\";tag=\"web-bot-auth\"", names.join(" "));
+    let parameters = format!(
+        "({});created={NOW};expires={EXPIRES};keyid=\"{id}\";tag=\"web-bot-auth\"",
+        names.join(" ")
+    );
     let values: Option<Vec<String>> = covered.iter().map(|name| value(case, name)).collect();
     let lines = values.as_ref().map(|values| {
-        let lines = names.iter().zip(values).map(|(name, value)| format!("{name}: {value}\n"));
+        let lines = names
+            .iter()
+            .zip(values)
+            .map(|(name, value)| format!("{name}: {value}\n"));
         lines.collect::<String>()
     });
-    let base = format!("{}\"@signature-params\": {parameters}", lines.unwrap_or_default());
+    let base = format!(
+        "{}\"@signature-params\": {parameters}",
+        lines.unwrap_or_default()
+    );
     let signed = KEY.0.sign(base.as_bytes());
-    insert(&mut case.headers, "signature-input", &format!("fuzz={parameters}"));
-    insert(&mut case.headers, "signature", &format!("fuzz=:{}:", STANDARD.encode(signed.as_ref())));
+    insert(
+        &mut case.headers,
+        "signature-input",
+        &format!("fuzz={parameters}"),
+    );
+    insert(
+        &mut case.headers,
+        "signature",
+        &format!("fuzz=:{}:", STANDARD.encode(signed.as_ref())),
+    );
     let found = BotSignature::read(&case.headers);
     let Ok([signature]) = found.as_deref() else {
         // The one fault that sound fields can have here.
@@ -137,24 +158,50 @@ fn sign(case: &mut Case<'_>, covered: &[&str]) {
         return;
     }
     assert_eq!(verify(&request, EXPIRES), Err(SignatureFault::Expired));
-    assert_eq!(verify(&request, NOW - CLOCK_SKEW - 1), Err(SignatureFault::Early));
+    assert_eq!(
+        verify(&request, NOW - CLOCK_SKEW - 1),
+        Err(SignatureFault::Early)
+    );
     assert!(verify(&request, NOW + LONGEST_LIFE).is_err());
     let elsewhere = format!("x{}", case.authority);
-    let moved = SignedRequest { authority: &elsewhere, ..request };
-    assert_eq!(verify(&moved, NOW), Err(SignatureFault::Mismatch), "another site");
+    let moved = SignedRequest {
+        authority: &elsewhere,
+        ..request
+    };
+    assert_eq!(
+        verify(&moved, NOW),
+        Err(SignatureFault::Mismatch),
+        "another site"
+    );
     let method = format!("{}X", case.method);
-    let other = SignedRequest { method: &method, ..request };
+    let other = SignedRequest {
+        method: &method,
+        ..request
+    };
     assert_eq!(verify(&other, NOW).is_err(), covered.contains(&"@method"));
     if let Some(field) = covered.iter().find(|name| !name.starts_with('@')) {
         let mut headers = case.headers.clone();
-        headers.append(name_of(field).expect("it has a value"), HeaderValue::from_static("x"));
-        let more = SignedRequest { headers: &headers, ..request };
-        assert_eq!(verify(&more, NOW), Err(SignatureFault::Mismatch), "{field} again");
+        headers.append(
+            name_of(field).expect("it has a value"),
+            HeaderValue::from_static("x"),
+        );
+        let more = SignedRequest {
+            headers: &headers,
+            ..request
+        };
+        assert_eq!(
+            verify(&more, NOW),
+            Err(SignatureFault::Mismatch),
+            "{field} again"
+        );
     }
     if !case.headers.contains_key("signature-agent") {
         let mut headers = case.headers.clone();
         insert(&mut headers, "signature-agent", "\"https://a.test\"");
-        let more = SignedRequest { headers: &headers, ..request };
+        let more = SignedRequest {
+            headers: &headers,
+            ..request
+        };
         assert_eq!(verify(&more, NOW), Err(SignatureFault::Uncovered));
     }
 }
@@ -166,7 +213,9 @@ fn expected(case: &Case<'_>, covered: &[&str], has_values: bool) -> Result<(), S
         return Err(SignatureFault::Malformed);
     }
     let has_agent = case.headers.contains_key("signature-agent");
-    let has_authority = covered.iter().any(|name| matches!(*name, "@authority" | "@target-uri"));
+    let has_authority = covered
+        .iter()
+        .any(|name| matches!(*name, "@authority" | "@target-uri"));
     if !has_authority || has_agent && !covered.contains(&"signature-agent") {
         return Err(SignatureFault::Uncovered);
     }
@@ -216,7 +265,9 @@ fn is_component(name: &str) -> bool {
 fn fields(lines: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines.lines() {
-        let Some((name, value)) = line.split_once(':') else { continue };
+        let Some((name, value)) = line.split_once(':') else {
+            continue;
+        };
         let name = HeaderName::from_bytes(name.as_bytes());
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
             headers.append(name, value);
@@ -236,5 +287,8 @@ fn jwk(pair: &Ed25519KeyPair) -> String {
 
 /// Returns the thumbprint of a key, RFC 7638.
 fn thumbprint(pair: &Ed25519KeyPair) -> String {
-    URL_SAFE_NO_PAD.encode(ring::digest::digest(&ring::digest::SHA256, jwk(pair).as_bytes()))
+    URL_SAFE_NO_PAD.encode(ring::digest::digest(
+        &ring::digest::SHA256,
+        jwk(pair).as_bytes(),
+    ))
 }

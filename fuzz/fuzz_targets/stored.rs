@@ -5,15 +5,19 @@
 
 use std::time::{Duration, SystemTime};
 
+use http::StatusCode;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, SET_COOKIE,
 };
-use http::StatusCode;
 use libfuzzer_sys::fuzz_target;
-use sluicegate::cache::freshness::{CacheAudience, BodyState, OriginResponse, lifetime, may_be_stale, set_aside};
+use sluicegate::cache::freshness::{
+    BodyState, CacheAudience, OriginResponse, lifetime, may_be_stale, set_aside,
+};
+use sluicegate::cache::request_directives::{
+    FreshnessLeft, RequestCacheControl, StoredAge, StoredUse,
+};
 use sluicegate::cache::vary;
-use sluicegate::cache::request_directives::{StoredUse, FreshnessLeft, StoredAge, RequestCacheControl};
-use sluicegate::config::rules::{CookieMeaning, RouteCacheRules, ClientNoCache};
+use sluicegate::config::rules::{ClientNoCache, CookieMeaning, RouteCacheRules};
 use sluicegate_base::received::ReceivedFields;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(60);
