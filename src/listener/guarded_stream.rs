@@ -273,11 +273,16 @@ impl AsyncRead for GuardedStream {
     ) -> Poll<Result<()>> {
         let before = into.filled().len();
         let this = &mut *self;
+        if this.incoming.as_ref().is_some_and(|incoming| incoming.is_flooded()) {
+            // The connection ends, by the reaction to the flood.
+            return Poll::Pending;
+        }
         let read = Pin::new(&mut this.inner).poll_read(context, into);
-        if let Some(incoming) = &mut this.incoming {
+        if let (Some(incoming), Some(frames)) = (&mut this.incoming, &mut this.frames) {
             match &read {
                 Poll::Ready(Ok(())) => {
-                    incoming.receive(into.filled().get(before..).unwrap_or_default());
+                    let bytes = into.filled().get(before..).unwrap_or_default();
+                    incoming.receive(bytes, frames.take_data_frames());
                 }
                 Poll::Pending => incoming.wait()?,
                 Poll::Ready(Err(_)) => {}

@@ -4,7 +4,7 @@
 //! on, counts CONTINUATION frames and empty DATA, and closes a connection whose client resets streams faster than they are
 //! accepted, which [`super::outgoing`] detects in the frames that it sends. It does not detect a client whose every stream is
 //! accepted, sent to an origin and cancelled (CVE-2023-44487, "rapid reset"): [`CancelledStreams`] counts those by the outcome
-//! of the requests.
+//! of the requests. Nor does it bound how many frames come that carry nothing: [`super::control_frames`] counts those.
 //!
 //! # Limits
 //! A connection holds at most `max_streams` requests, and all connections of a client as many as [`ClientStreams`] admits, each with a
@@ -16,6 +16,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use pingora::server::ShutdownWatch;
 use sluicegate_base::bounds;
 use sluicegate_base::clock;
 use sluicegate_base::received::{ReceivedFields, ReceivedHead};
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::connection::read_pace;
 use super::grpc;
@@ -76,6 +79,7 @@ pub(super) async fn serve(
         peer: super::peer_address(&*stream),
         secured: facts.secured.clone(),
         is_reported: AtomicBool::new(false),
+        flooded: Notify::new(),
     });
     let frames = OutgoingFrames::new(Box::new(Arc::clone(&report)));
     let gathered = match facts.protocol {
@@ -96,7 +100,7 @@ pub(super) async fn serve(
     let served = async {
         // The error of a handshake is the client's, and ends the connection.
         if let Ok(connection) = options.handshake(stream).await {
-            accept(connection, &streams).await;
+            accept(connection, &streams, &report.flooded).await;
         }
     };
     tokio::select! {
@@ -112,7 +116,12 @@ pub(super) async fn serve(
 ///
 /// A drain tells the client to open no more (RFC 9113 §6.8), and ends the connection with its last stream. A connection without a stream
 /// ends after `keepalive_timeout`, which is read when its last stream has ended.
-async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<ConnectionStreams>) {
+/// One that is `flooded` ends with `ENHANCE_YOUR_CALM`.
+async fn accept(
+    mut connection: Connection<Stream, Bytes>,
+    streams: &Arc<ConnectionStreams>,
+    flooded: &Notify,
+) {
     let mut shutdown = streams.shutdown.clone();
     let mut is_draining = false;
     loop {
@@ -124,6 +133,13 @@ async fn accept(mut connection: Connection<Stream, Bytes>, streams: &Arc<Connect
                 continue;
             }
             accepted = connection.accept() => accepted,
+            () = flooded.notified() => {
+                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                // A client that reads nothing any more gets no reason.
+                let closed = poll_fn(|context| connection.poll_closed(context));
+                let _ = timeout(bounds::LINGER_TIME, closed).await;
+                return;
+            }
             () = streams.cancelled.idle(|| streams.keepalive_timeout()), if !is_draining => return,
         };
         let Some(Ok((request, mut respond))) = accepted else {
@@ -165,6 +181,8 @@ struct ConnectionReport {
     secured: Option<Arc<TlsFacts>>,
     /// True if the reason of its end was logged.
     is_reported: AtomicBool,
+    /// Notified when its client has sent too many frames that only make work.
+    flooded: Notify,
 }
 
 impl ConnectionReport {
@@ -193,6 +211,11 @@ impl ReceiveWatch for Arc<ConnectionReport> {
             "frames of {} are not whole; max_received_bytes = {most}",
             cap.clients()
         ));
+    }
+
+    fn floods(&self) {
+        self.close_as_abusive("it sends frames that carry neither requests nor data");
+        self.flooded.notify_one();
     }
 }
 

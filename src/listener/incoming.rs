@@ -1,35 +1,44 @@
-//! Charges what a client of HTTP/2 holds back: the bytes of a frame or of a block of fields whose end has not come.
+//! Inspects the frames that come from a client of HTTP/2: what it holds back is charged, and frames that only make work are counted.
 //!
+//! Held back are the bytes of a frame or of a block of fields whose end has not come.
 //! The h2 crate keeps them until the end comes, and windows count whole frames of bodies only. A frame has at most 16 KiB, a block of
 //! fields as much as a head may; a client with thousands of connections could make each of them hold that. Frames that come whole, as
-//! nearly all do, are charged nowhere.
+//! nearly all do, are charged nowhere. [`ControlFrameBudget`] bounds those that carry neither a request nor data.
 
 use std::io::{Error, Result};
 use std::sync::Arc;
 
 use sluicegate_base::bounds::UNCHARGED_BODY;
+use sluicegate_base::clock;
 
+use super::control_frames::{ControlFrameBudget, IncomingFrame};
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
 
 /// Frame types, RFC 9113 §6.
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 /// The last frame of a block of fields.
 const END_HEADERS: u8 = 4;
+/// The flag of a frame whose payload begins with the length of its padding.
+const PADDED: u8 = 8;
 /// Bytes of length, type, flags and stream.
 const FRAME_HEAD: usize = 9;
 /// Bytes of the client's preface, RFC 9113 §3.4.
 const PREFACE: usize = 24;
 
-/// The reaction to a client that holds too much back.
+/// The reactions to a client that holds too much back, or only makes work.
 pub(super) trait ReceiveWatch: Send + Sync {
     /// Reports that the connection ends since this cap of the budget, whose maximum is `most`, is reached.
     fn exceeds(&self, cap: BudgetCap, most: u64);
+    /// Reports that the client has sent too many frames that carry neither a request nor data.
+    fn floods(&self);
 }
 
 /// The frames that come in on one connection.
 pub(super) struct IncomingFrames {
     at: FrameProgress,
+    control: ControlFrameBudget,
     /// Bytes that a block of fields may come to hold.
     block_bytes: u64,
     budget: Arc<ClientBytes>,
@@ -49,6 +58,8 @@ struct FrameProgress {
     left: usize,
     /// Bytes of the frame that came.
     kept: usize,
+    /// The length of the payload of DATA that begins with the length of its padding, which has not come.
+    padded: Option<usize>,
     block: FieldBlock,
 }
 
@@ -72,6 +83,7 @@ impl IncomingFrames {
     ) -> Self {
         Self {
             at: FrameProgress::begin(),
+            control: ControlFrameBudget::new(clock::now()),
             // As it came, and decoded.
             block_bytes: 2 * block_bytes as u64,
             budget,
@@ -82,9 +94,20 @@ impl IncomingFrames {
         }
     }
 
-    /// Takes note of bytes that came.
-    pub(super) fn receive(&mut self, bytes: &[u8]) {
-        self.at.receive(bytes);
+    /// Takes note of bytes that came; `sent` is the number of DATA frames that were sent since the last call.
+    pub(super) fn receive(&mut self, bytes: &[u8], sent: u32) {
+        let control = &mut self.control;
+        control.sent(sent);
+        self.at
+            .receive(bytes, |frame| control.receive(frame, clock::now));
+        if control.is_exceeded() {
+            self.watch.floods();
+        }
+    }
+
+    /// Returns whether the connection ends for its floods, so that nothing more is read.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.control.is_exceeded()
     }
 
     /// Charges what is held back while nothing comes.
@@ -115,11 +138,13 @@ impl FrameProgress {
             came: FRAME_HEAD,
             left: PREFACE,
             kept: 0,
+            padded: None,
             block: FieldBlock::Ended,
         }
     }
 
-    fn receive(&mut self, mut bytes: &[u8]) {
+    /// Advances by these bytes, and passes each frame to `begin` as soon as the length of its payload is known.
+    fn receive(&mut self, mut bytes: &[u8], mut begin: impl FnMut(IncomingFrame)) {
         while !bytes.is_empty() {
             if self.left == 0 && self.came == FRAME_HEAD {
                 (self.came, self.kept) = (0, 0);
@@ -132,6 +157,9 @@ impl FrameProgress {
             bytes = rest;
             self.kept += some.len();
             if self.came == FRAME_HEAD {
+                if let (Some(whole), [padding, ..]) = (self.padded.take(), some) {
+                    begin(self.frame(whole.saturating_sub(1 + usize::from(*padding))));
+                }
                 self.left -= some.len();
                 continue;
             }
@@ -139,13 +167,29 @@ impl FrameProgress {
             self.came += some.len();
             if self.came == FRAME_HEAD {
                 self.begin_payload();
+                if self.padded.is_none() {
+                    begin(self.frame(self.left));
+                }
             }
+        }
+    }
+
+    /// Returns the frame, whose payload has so many bytes.
+    fn frame(&self, payload: usize) -> IncomingFrame {
+        let [_, _, _, kind, _, stream @ ..] = self.head;
+        IncomingFrame {
+            kind,
+            // The first bit is reserved.
+            stream: u32::from_be_bytes(stream) & (u32::MAX >> 1),
+            payload,
         }
     }
 
     fn begin_payload(&mut self) {
         let [a, b, c, kind, flags, ..] = self.head;
         self.left = u32::from_be_bytes([0, a, b, c]) as usize;
+        let is_padded = kind == DATA && flags & PADDED != 0 && self.left > 0;
+        self.padded = is_padded.then_some(self.left);
         if kind == HEADERS || kind == CONTINUATION {
             self.block = match flags & END_HEADERS {
                 0 => FieldBlock::Open,
@@ -190,16 +234,16 @@ mod tests {
             piece in 1_usize..30,
         ) {
             let mut at = FrameProgress::begin();
-            at.receive(&[0; PREFACE - 1]);
+            at.receive(&[0; PREFACE - 1], |_| {});
             prop_assert_eq!(at.held_back(BLOCK), PREFACE as u64 - 1);
-            at.receive(&[0]);
+            at.receive(&[0], |_| {});
             prop_assert_eq!(at.held_back(BLOCK), 0);
             let mut is_open = false;
             for (kind, flags, payload) in frames {
                 let bytes = frame(kind, flags, payload);
                 let mut came = 0;
                 for some in bytes.chunks(piece) {
-                    at.receive(some);
+                    at.receive(some, |_| {});
                     came += some.len();
                     if came >= FRAME_HEAD && (kind == HEADERS || kind == CONTINUATION) {
                         is_open = flags & END_HEADERS == 0;
@@ -209,6 +253,33 @@ mod tests {
                     prop_assert_eq!(at.held_back(BLOCK), kept + block);
                 }
             }
+        }
+
+        /// Goal: each frame is passed on once, with the length of what it carries, whatever the pieces. Method: frames of any kind and
+        /// length, padded ones of DATA among them, cut anywhere.
+        #[test]
+        fn each_frame_is_passed_on_once(
+            frames in proptest::collection::vec((0_u8..12, any::<u8>(), 0_usize..40), 1..6),
+            piece in 1_usize..30,
+        ) {
+            let mut at = FrameProgress::begin();
+            at.receive(&[0; PREFACE], |_| {});
+            let (mut sent, mut expected, mut found) = (Vec::new(), Vec::new(), Vec::new());
+            for (kind, flags, payload) in frames {
+                let mut bytes = frame(kind, flags, payload);
+                let mut carried = payload;
+                if kind == DATA && flags & PADDED != 0 && payload > 0 {
+                    let padding = payload / 2;
+                    bytes[FRAME_HEAD] = padding as u8;
+                    carried -= 1 + padding.min(payload - 1);
+                }
+                sent.extend(bytes);
+                expected.push((kind, 1, carried));
+            }
+            for some in sent.chunks(piece) {
+                at.receive(some, |frame| found.push((frame.kind, frame.stream, frame.payload)));
+            }
+            prop_assert_eq!(found, expected);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod admin;
 mod connection;
+mod control_frames;
 mod grpc;
 mod guarded_stream;
 mod http2;

@@ -10,6 +10,7 @@
 //! this kind.
 
 use std::io::{ErrorKind, IoSlice, Result};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -17,6 +18,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::AsyncWrite;
 
 /// Frame types, RFC 9113 §6.
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const GOAWAY: u8 = 7;
@@ -55,6 +57,8 @@ struct FramePosition {
     passed: usize,
     /// Bytes of its payload that have not passed.
     left: usize,
+    /// DATA frames whose heads have passed.
+    data_frames: u32,
 }
 
 /// The beginning of a frame.
@@ -104,6 +108,11 @@ impl OutgoingFrames {
             self.pass(pieces, written);
             return Poll::Ready(Ok(written));
         }
+    }
+
+    /// Returns the number of DATA frames that were written since the last call.
+    pub(super) fn take_data_frames(&mut self) -> u32 {
+        mem::take(&mut self.at.data_frames)
     }
 
     /// Records the frames that begin in `pieces`, and finds the first that resets a stream without an answer. Returns how many
@@ -209,9 +218,10 @@ impl FramePosition {
         self.head[self.passed..self.passed + passed].copy_from_slice(&rest[..passed]);
         self.passed += passed;
         if self.passed == FRAME_HEAD {
-            let [high, middle, low, ..] = self.head;
+            let [high, middle, low, kind, ..] = self.head;
             self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
             self.passed = 0;
+            self.data_frames += u32::from(kind == DATA);
         }
         passed
     }
@@ -271,7 +281,6 @@ mod tests {
     use super::*;
 
     const SETTINGS: u8 = 4;
-    const DATA: u8 = 0;
 
     #[derive(Clone, Default)]
     struct Notes(Arc<Mutex<(Vec<u32>, usize)>>);
@@ -341,6 +350,7 @@ mod tests {
             let sent = [&before[..], &refused, &after].concat();
             let expected = [&before[..], &answer, &refused, &after].concat();
             prop_assert_eq!(written(&mut frames, &sent, most), expected);
+            prop_assert_eq!(frames.take_data_frames(), 1);
             let notes = notes.0.lock().unwrap();
             prop_assert_eq!(notes.1, 1);
             prop_assert!(notes.0.iter().all(|&reason| reason == ENHANCE_YOUR_CALM) && !notes.0.is_empty());

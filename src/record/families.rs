@@ -123,7 +123,7 @@ fn gateway(metrics: &RequestMetrics) -> [SampledFamily; 3] {
     }
     let mut abuse = SampledFamily::counter(
         "sluicegate_http2_abuse_total",
-        "Connections of HTTP/2 that were ended because their client only made work: requests given up, streams reset, empty frames.",
+        "Connections of HTTP/2 that were ended because their client only made work: requests given up, streams reset, control frames.",
     );
     abuse.push(&[], metrics.abuse.read());
     [in_flight, reloads, abuse]

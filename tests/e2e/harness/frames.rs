@@ -10,12 +10,16 @@ use std::time::Duration;
 
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
+/// RFC 7540 §6.3; RFC 9113 §5.3.2 has receivers ignore it.
+pub const PRIORITY: u8 = 2;
 pub const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
 pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
+/// RFC 9218 §7.1.
+pub const PRIORITY_UPDATE: u8 = 16;
 
 pub const ACK: u8 = 1;
 pub const END_STREAM: u8 = 1;
@@ -26,6 +30,7 @@ pub const PADDED: u8 = 8;
 pub const NO_ERROR: u32 = 0;
 pub const INTERNAL_ERROR: u32 = 2;
 pub const REFUSED_STREAM: u32 = 7;
+pub const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// What a client sends first (RFC 9113 §3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -239,9 +244,10 @@ impl Frames {
 
     /// Waits until the gateway has read all that was sent, which a ping tells.
     pub async fn pong(&mut self) {
-        self.write(&frame(PING, 0, 0, b"all read")).await;
+        let asked = b"all read";
+        self.write(&frame(PING, 0, 0, asked)).await;
         while let Some(next) = self.next().await {
-            if next.kind == PING && next.flags & ACK != 0 {
+            if next.kind == PING && next.flags & ACK != 0 && next.payload == asked {
                 return;
             }
         }

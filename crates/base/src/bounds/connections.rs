@@ -172,3 +172,19 @@ pub const CLIENT_BROKEN_STREAMS: usize = 128;
 /// Requests of one HTTP/2 connection that the client cancelled before they were answered. With so many, and if they are more
 /// than half of all, the connection ends: each of them costs an origin a request.
 pub const CLIENT_GIVEN_UP: u32 = 200;
+
+/// Frames of one HTTP/2 connection that carry neither a request nor data, which its client may send at once; then the connection ends.
+///
+/// The size of nghttp2's bucket. A browser opens a connection with fewer than ten; a client that pings at each piece of an answer, or
+/// opens its windows by small steps, gets more [for each piece](CONTROL_FRAMES_PER_DATA_FRAME).
+pub const CONTROL_FRAMES: u32 = 10_000;
+
+/// Such frames by which a second refills what was used of them: the rate of nghttp2's bucket, far above that of any keep-alive.
+pub const CONTROL_FRAMES_PER_SECOND: u32 = 330;
+
+/// Such frames by which a request refills them: its CONTINUATION frames, priorities, windows, trailer and reset.
+pub const CONTROL_FRAMES_PER_REQUEST: u32 = 10;
+
+/// Such frames by which a DATA frame that was sent refills them: a window of its stream, one of the connection, and a PING that measures
+/// the path, as gRPC sends.
+pub const CONTROL_FRAMES_PER_DATA_FRAME: u32 = 3;
