@@ -273,7 +273,11 @@ impl AsyncRead for GuardedStream {
     ) -> Poll<Result<()>> {
         let before = into.filled().len();
         let this = &mut *self;
-        if this.incoming.as_ref().is_some_and(|incoming| incoming.is_flooded()) {
+        if this
+            .incoming
+            .as_ref()
+            .is_some_and(|incoming| incoming.is_flooded())
+        {
             // The connection ends, by the reaction to the flood.
             return Poll::Pending;
         }
@@ -282,7 +286,7 @@ impl AsyncRead for GuardedStream {
             match &read {
                 Poll::Ready(Ok(())) => {
                     let bytes = into.filled().get(before..).unwrap_or_default();
-                    incoming.receive(bytes, frames.take_data_frames());
+                    incoming.receive(bytes, frames.take_data_frames(), frames.table());
                 }
                 Poll::Pending => incoming.wait()?,
                 Poll::Ready(Err(_)) => {}

@@ -12,16 +12,20 @@ use sluicegate_base::bounds::UNCHARGED_BODY;
 use sluicegate_base::clock;
 
 use super::control_frames::{ControlFrameBudget, IncomingFrame};
+use super::table_size::{SettingsReader, SizeChange, TableSize};
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
 
 /// Frame types, RFC 9113 §6.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
 /// The last frame of a block of fields.
 const END_HEADERS: u8 = 4;
 /// The flag of a frame whose payload begins with the length of its padding.
 const PADDED: u8 = 8;
+/// The flag of SETTINGS that acknowledge those of the gateway.
+const ACK: u8 = 1;
 /// Bytes of length, type, flags and stream.
 const FRAME_HEAD: usize = 9;
 /// Bytes of the client's preface, RFC 9113 §3.4.
@@ -60,7 +64,32 @@ struct FrameProgress {
     kept: usize,
     /// The length of the payload of DATA that begins with the length of its padding, which has not come.
     padded: Option<usize>,
+    settings: SettingsReader,
     block: FieldBlock,
+}
+
+/// The reactions to parts of frames.
+trait FrameSink {
+    /// Handles a frame as soon as the length of its payload is known.
+    fn begin(&mut self, frame: IncomingFrame);
+    /// Handles the sizes of HPACK's table in SETTINGS that have ended.
+    fn settings(&mut self, change: Option<SizeChange>);
+}
+
+/// The parts of a connection that frames change.
+struct ConnectionFrames<'a> {
+    control: &'a mut ControlFrameBudget,
+    table: &'a mut TableSize,
+}
+
+impl FrameSink for ConnectionFrames<'_> {
+    fn begin(&mut self, frame: IncomingFrame) {
+        self.control.receive(frame, clock::now);
+    }
+
+    fn settings(&mut self, change: Option<SizeChange>) {
+        self.table.receive(change);
+    }
 }
 
 /// The state of the block of fields.
@@ -94,13 +123,13 @@ impl IncomingFrames {
         }
     }
 
-    /// Takes note of bytes that came; `sent` is the number of DATA frames that were sent since the last call.
-    pub(super) fn receive(&mut self, bytes: &[u8], sent: u32) {
+    /// Takes note of bytes that came; `sent` is the number of DATA frames that were sent since the last call, `table` that of answers.
+    pub(super) fn receive(&mut self, bytes: &[u8], sent: u32, table: &mut TableSize) {
         let control = &mut self.control;
         control.sent(sent);
         self.at
-            .receive(bytes, |frame| control.receive(frame, clock::now));
-        if control.is_exceeded() {
+            .receive(bytes, &mut ConnectionFrames { control, table });
+        if self.control.is_exceeded() {
             self.watch.floods();
         }
     }
@@ -139,12 +168,13 @@ impl FrameProgress {
             left: PREFACE,
             kept: 0,
             padded: None,
+            settings: SettingsReader::default(),
             block: FieldBlock::Ended,
         }
     }
 
-    /// Advances by these bytes, and passes each frame to `begin` as soon as the length of its payload is known.
-    fn receive(&mut self, mut bytes: &[u8], mut begin: impl FnMut(IncomingFrame)) {
+    /// Advances by these bytes.
+    fn receive(&mut self, mut bytes: &[u8], sink: &mut impl FrameSink) {
         while !bytes.is_empty() {
             if self.left == 0 && self.came == FRAME_HEAD {
                 (self.came, self.kept) = (0, 0);
@@ -158,20 +188,32 @@ impl FrameProgress {
             self.kept += some.len();
             if self.came == FRAME_HEAD {
                 if let (Some(whole), [padding, ..]) = (self.padded.take(), some) {
-                    begin(self.frame(whole.saturating_sub(1 + usize::from(*padding))));
+                    sink.begin(self.frame(whole.saturating_sub(1 + usize::from(*padding))));
+                }
+                if self.is_settings() {
+                    self.settings.read(some);
                 }
                 self.left -= some.len();
-                continue;
-            }
-            self.head[self.came..self.came + some.len()].copy_from_slice(some);
-            self.came += some.len();
-            if self.came == FRAME_HEAD {
+            } else {
+                self.head[self.came..self.came + some.len()].copy_from_slice(some);
+                self.came += some.len();
+                if self.came < FRAME_HEAD {
+                    continue;
+                }
                 self.begin_payload();
                 if self.padded.is_none() {
-                    begin(self.frame(self.left));
+                    sink.begin(self.frame(self.left));
                 }
             }
+            if self.left == 0 && self.is_settings() {
+                sink.settings(self.settings.end());
+            }
         }
+    }
+
+    fn is_settings(&self) -> bool {
+        let [_, _, _, kind, flags, ..] = self.head;
+        kind == SETTINGS && flags & ACK == 0
     }
 
     /// Returns the frame, whose payload has so many bytes.
@@ -225,6 +267,23 @@ mod tests {
 
     const BLOCK: u64 = 1 << 20;
 
+    /// The frames that were passed on, and the number of those with settings.
+    #[derive(Default)]
+    struct Found {
+        frames: Vec<(u8, u32, usize)>,
+        settings: usize,
+    }
+
+    impl FrameSink for Found {
+        fn begin(&mut self, frame: IncomingFrame) {
+            self.frames.push((frame.kind, frame.stream, frame.payload));
+        }
+
+        fn settings(&mut self, _: Option<SizeChange>) {
+            self.settings += 1;
+        }
+    }
+
     proptest! {
         /// Goal: nothing is held back at the end of a frame, all of it before, and a block until its last frame; whatever the pieces.
         /// Method: frames of any kind and length, cut anywhere.
@@ -234,16 +293,17 @@ mod tests {
             piece in 1_usize..30,
         ) {
             let mut at = FrameProgress::begin();
-            at.receive(&[0; PREFACE - 1], |_| {});
+            let found = &mut Found::default();
+            at.receive(&[0; PREFACE - 1], found);
             prop_assert_eq!(at.held_back(BLOCK), PREFACE as u64 - 1);
-            at.receive(&[0], |_| {});
+            at.receive(&[0], found);
             prop_assert_eq!(at.held_back(BLOCK), 0);
             let mut is_open = false;
             for (kind, flags, payload) in frames {
                 let bytes = frame(kind, flags, payload);
                 let mut came = 0;
                 for some in bytes.chunks(piece) {
-                    at.receive(some, |_| {});
+                    at.receive(some, found);
                     came += some.len();
                     if came >= FRAME_HEAD && (kind == HEADERS || kind == CONTINUATION) {
                         is_open = flags & END_HEADERS == 0;
@@ -263,8 +323,9 @@ mod tests {
             piece in 1_usize..30,
         ) {
             let mut at = FrameProgress::begin();
-            at.receive(&[0; PREFACE], |_| {});
-            let (mut sent, mut expected, mut found) = (Vec::new(), Vec::new(), Vec::new());
+            let mut found = Found::default();
+            at.receive(&[0; PREFACE], &mut found);
+            let (mut sent, mut expected, mut settings) = (Vec::new(), Vec::new(), 0);
             for (kind, flags, payload) in frames {
                 let mut bytes = frame(kind, flags, payload);
                 let mut carried = payload;
@@ -275,11 +336,13 @@ mod tests {
                 }
                 sent.extend(bytes);
                 expected.push((kind, 1, carried));
+                settings += usize::from(kind == SETTINGS && flags & ACK == 0);
             }
             for some in sent.chunks(piece) {
-                at.receive(some, |frame| found.push((frame.kind, frame.stream, frame.payload)));
+                at.receive(some, &mut found);
             }
-            prop_assert_eq!(found, expected);
+            prop_assert_eq!(found.frames, expected);
+            prop_assert_eq!(found.settings, settings);
         }
     }
 }

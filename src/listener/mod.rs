@@ -12,6 +12,7 @@ mod intake;
 mod outgoing;
 pub(crate) mod proxy_protocol;
 mod receive_window;
+mod table_size;
 mod timer_keepalive;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -3,7 +3,8 @@
 //! The h2 crate bounds a client, and reports a violation in frames alone: GOAWAY with `ENHANCE_YOUR_CALM` where it closes the
 //! connection, RST_STREAM with `PROTOCOL_ERROR` where a request is malformed. The first is counted from here. Before the second
 //! this module inserts an answer, 400, so that a client gets a status (RFC 9113 §8.1.1 allows it): its head names fields by the
-//! static table of HPACK, or not at all, so the tables of both sides stay unchanged; and it has no body, so no window changes.
+//! static table of HPACK, or not at all, so the tables of both sides stay unchanged, and begins with the updates of the table's size that
+//! the client waits for ([`TableSize`]); and it has no body, so no window changes.
 //!
 //! # Limits
 //! The module remembers for the last [`AnsweredStreams::STREAMS`] streams whether they were answered; an older stream gets no answer of
@@ -17,13 +18,18 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::AsyncWrite;
 
+use super::table_size::TableSize;
+
 /// Frame types, RFC 9113 §6.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 /// Bytes of length, type, flags and stream.
 const FRAME_HEAD: usize = 9;
+/// The flag of SETTINGS that acknowledge those of the client.
+const ACK: u8 = 1;
 /// `END_STREAM` and `END_HEADERS`.
 const WHOLE_ANSWER: u8 = 1 | 4;
 
@@ -45,6 +51,9 @@ pub(super) struct OutgoingFrames {
     watch: Box<dyn FrameWatch>,
     at: FramePosition,
     answered: AnsweredStreams,
+    table: TableSize,
+    /// DATA frames that were written.
+    data_frames: u32,
     /// An answer that goes before the next frame.
     inserted: BytesMut,
 }
@@ -57,8 +66,6 @@ struct FramePosition {
     passed: usize,
     /// Bytes of its payload that have not passed.
     left: usize,
-    /// DATA frames whose heads have passed.
-    data_frames: u32,
 }
 
 /// The beginning of a frame.
@@ -74,6 +81,8 @@ impl OutgoingFrames {
             watch,
             at: FramePosition::default(),
             answered: AnsweredStreams::default(),
+            table: TableSize::default(),
+            data_frames: 0,
             inserted: BytesMut::new(),
         }
     }
@@ -112,7 +121,12 @@ impl OutgoingFrames {
 
     /// Returns the number of DATA frames that were written since the last call.
     pub(super) fn take_data_frames(&mut self) -> u32 {
-        mem::take(&mut self.at.data_frames)
+        mem::take(&mut self.data_frames)
+    }
+
+    /// Returns the size of HPACK's table, which SETTINGS of the client change.
+    pub(super) fn table(&mut self) -> &mut TableSize {
+        &mut self.table
     }
 
     /// Records the frames that begin in `pieces`, and finds the first that resets a stream without an answer. Returns how many
@@ -142,7 +156,7 @@ impl OutgoingFrames {
                         _ => {}
                     }
                 }
-                let passed = at.advance(rest);
+                let (passed, _) = at.advance(rest);
                 before += passed;
                 rest = &rest[passed..];
             }
@@ -156,15 +170,23 @@ impl OutgoingFrames {
             let mut rest = &piece[..bytes.min(piece.len())];
             bytes -= rest.len();
             while !rest.is_empty() {
-                let passed = self.at.advance(rest);
+                let (passed, begun) = self.at.advance(rest);
                 rest = &rest[passed..];
+                match begun {
+                    Some((DATA, _)) => self.data_frames = self.data_frames.saturating_add(1),
+                    Some((HEADERS, _)) => self.table.pass_block(),
+                    Some((SETTINGS, flags)) if flags & ACK != 0 => self.table.acknowledge(),
+                    Some(_) | None => {}
+                }
             }
         }
     }
 
     fn insert_answer(&mut self, stream: u32) {
         let request_id = self.watch.record_malformed();
-        let head = answer_head(&request_id);
+        let mut head = Vec::new();
+        self.table.write_updates(&mut head);
+        head.extend(answer_head(&request_id));
         // A head of less than 16 KiB is one frame.
         let length = u32::try_from(head.len()).unwrap_or_default().to_be_bytes();
         self.inserted.extend_from_slice(&length[1..]);
@@ -207,23 +229,24 @@ impl FramePosition {
         Some(Frame { kind, stream })
     }
 
-    /// Advances through a head or a payload, as far as `rest` goes, which is not empty. Returns how many bytes that was.
-    fn advance(&mut self, rest: &[u8]) -> usize {
+    /// Advances through a head or a payload, as far as `rest` goes, which is not empty. Returns how many bytes that was, and the type and
+    /// the flags of a frame whose head ends there.
+    fn advance(&mut self, rest: &[u8]) -> (usize, Option<(u8, u8)>) {
         if self.left > 0 {
             let passed = self.left.min(rest.len());
             self.left -= passed;
-            return passed;
+            return (passed, None);
         }
         let passed = (FRAME_HEAD - self.passed).min(rest.len());
         self.head[self.passed..self.passed + passed].copy_from_slice(&rest[..passed]);
         self.passed += passed;
-        if self.passed == FRAME_HEAD {
-            let [high, middle, low, kind, ..] = self.head;
-            self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
-            self.passed = 0;
-            self.data_frames += u32::from(kind == DATA);
+        if self.passed < FRAME_HEAD {
+            return (passed, None);
         }
-        passed
+        let [high, middle, low, kind, flags, ..] = self.head;
+        self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
+        self.passed = 0;
+        (passed, Some((kind, flags)))
     }
 }
 
@@ -279,8 +302,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const SETTINGS: u8 = 4;
 
     #[derive(Clone, Default)]
     struct Notes(Arc<Mutex<(Vec<u32>, usize)>>);

@@ -242,6 +242,16 @@ impl Frames {
         }
     }
 
+    /// Waits for the head of the answer on a stream, and gives its block of fields.
+    pub async fn block(&mut self, stream: u32) -> Vec<u8> {
+        loop {
+            let frame = self.next().await.expect("the connection goes on");
+            if frame.kind == HEADERS && frame.stream == stream {
+                return frame.payload;
+            }
+        }
+    }
+
     /// Waits until the gateway has read all that was sent, which a ping tells.
     pub async fn pong(&mut self) {
         let asked = b"all read";
@@ -266,10 +276,29 @@ impl Frames {
     }
 }
 
+/// The sizes of the table with which a block of fields begins (RFC 7541 §6.3), and the rest of it.
+pub fn table_sizes(mut block: &[u8]) -> (Vec<usize>, &[u8]) {
+    let mut sizes = Vec::new();
+    while let Some((first, mut rest)) = block.split_first().filter(|(first, _)| **first >> 5 == 1) {
+        let mut size = usize::from(*first & 31);
+        if size == 31 {
+            let length = rest.iter().position(|byte| byte & 128 == 0).unwrap() + 1;
+            for (at, byte) in rest[..length].iter().enumerate() {
+                size += usize::from(byte & 127) << (7 * at);
+            }
+            rest = &rest[length..];
+        }
+        sizes.push(size);
+        block = rest;
+    }
+    (sizes, block)
+}
+
 /// The status of an answer, which HPACK gives as an index for those in its static table, else as digits.
 fn status(frame: &Frame) -> u16 {
     const KNOWN: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
-    let mut decoder = Decoder(&frame.payload);
+    let (_, block) = table_sizes(&frame.payload);
+    let mut decoder = Decoder(block);
     if let Some(known) = decoder.0[0]
         .checked_sub(0x88)
         .and_then(|at| KNOWN.get(usize::from(at)))

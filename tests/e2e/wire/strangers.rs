@@ -1,10 +1,12 @@
 //! What strangers send before it is a request: a status where there can be one, few lines in the process log, and none of a library's.
 
+use std::process::Command;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::harness::frames::{
-    END_HEADERS, END_STREAM, Fate, Frames, HEADERS, RST_STREAM, frame, get,
+    END_HEADERS, END_STREAM, Fate, Frames, HEADERS, RST_STREAM, SETTINGS, frame, get, table_sizes,
 };
 use crate::harness::*;
 
@@ -177,6 +179,55 @@ async fn a_malformed_request_of_http2_gets_a_status() {
     let refused = lines.iter().filter(|line| line["status"] == 400);
     assert_eq!(refused.count(), broken.len());
     assert_eq!(complaints(&gateway), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_status_of_a_malformed_request_keeps_the_table_of_fields_in_step() {
+    // Goal: a client that lowers the size of HPACK's table learns it in front of the next block (RFC 7541 §4.2), also where that is the
+    // gateway's own beside the h2 crate's. Method: the sizes in front of blocks, by frames; a client with a strict decoder, nghttp2's,
+    // which ends the connection where they are missing.
+    const HEADER_TABLE_SIZE: u8 = 1;
+    let origin = Origin::echo();
+    let gateway = Gateway::passing(&origin).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    let size = |size: u8| frame(SETTINGS, 0, 0, &[0, HEADER_TABLE_SIZE, 0, 0, 0, size]);
+    let malformed = get(b"/", &[(b"te", b"gzip")]);
+    let mut sizes = async |stream: u32, settings: &[u8], block: &[u8]| {
+        frames.write(settings).await;
+        frames.request(stream, block).await;
+        let block = frames.block(stream).await;
+        let (sizes, rest) = table_sizes(&block);
+        (sizes, rest[0])
+    };
+    let (bad_request, ok) = (0x8c, 0x88);
+    assert_eq!(sizes(1, &[], &malformed).await, (vec![], bad_request));
+    let lowered = [size(0), size(200)].concat();
+    assert_eq!(
+        sizes(3, &lowered, &malformed).await,
+        (vec![0, 200], bad_request)
+    );
+    // The h2 crate's own encoder says it once more, and then nobody does.
+    assert_eq!(sizes(5, &[], &get(b"/", &[])).await, (vec![0, 200], ok));
+    assert_eq!(sizes(7, &[], &malformed).await, (vec![], bad_request));
+    assert_eq!(sizes(9, &size(7), &malformed).await, (vec![7], bad_request));
+    assert_eq!(
+        sizes(11, &size(5), &malformed).await,
+        (vec![5], bad_request)
+    );
+    assert_eq!(sizes(13, &[], &get(b"/", &[])).await, (vec![5], ok));
+    let url = |path| format!("http://{}/{path}", gateway.address());
+    let urls = [url("a"), url("b")];
+    let asked = tokio::task::spawn_blocking(move || {
+        Command::new("nghttp")
+            .args(["-v", "--header-table-size=0", "-H", "te: gzip"])
+            .args(urls)
+            .output()
+            .unwrap_or_else(|error| panic!("nghttp ({error}); `./dev test` installs it"))
+    });
+    let output = asked.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.matches(":status: 400").count(), 2, "{said}");
+    assert!(!said.contains("COMPRESSION_ERROR"), "{said}");
 }
 
 #[tokio::test]
