@@ -20,6 +20,7 @@ use sluicegate_limiter::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
+use super::reset::reset_on_close;
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
 use crate::client::PeerAddress;
 use crate::config::rules::ServerRules;
@@ -90,6 +91,8 @@ pub(super) struct Http1Connection {
     peer: Option<IpAddr>,
     /// Bytes that it holds beside those that wait to be sent: of records of TLS.
     pending_records: u64,
+    /// True while the end of the connection would be the end of an answer that is not whole.
+    is_cut_short: bool,
     shared: Arc<SharedState>,
 }
 
@@ -116,6 +119,7 @@ impl Http1Connection {
             } else {
                 0
             },
+            is_cut_short: false,
             shared,
         }
     }
@@ -310,8 +314,11 @@ impl Http1Connection {
     }
 
     /// Ends a connection without a further answer. With TLS it sends close_notify, RFC 8446 §6.1: otherwise the end could be an
-    /// attacker's truncation.
+    /// attacker's truncation. One whose answer was cut short ends by a reset, when it is dropped.
     pub(super) async fn end(mut self) {
+        if self.is_cut_short {
+            return;
+        }
         if self.stream.get_ssl_digest().is_some() {
             // A client that reads nothing any more does not need close_notify.
             let _ = timeout(bounds::LINGER_TIME, self.stream.shutdown()).await;
@@ -321,6 +328,9 @@ impl Http1Connection {
     /// Reads and drops some bytes before it closes: a close with unread bytes makes the kernel send a reset that can overtake
     /// the answer.
     pub(super) async fn linger(mut self) {
+        if self.is_cut_short {
+            return;
+        }
         // A client that held back a head would have it kept for as long as it lingers.
         self.read = BytesMut::new();
         // The client may have left; then there is nothing to wait for.
@@ -360,21 +370,28 @@ impl RequestClient for Http1Connection {
     }
 
     fn begin_answer(&mut self, into: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {
+        self.is_cut_short = head.ends_with_connection();
         head.write_http1(into);
         Ok(())
     }
 
-    async fn write(&mut self, pieces: [&[u8]; 2], _: BodyEnd) -> Result<(), ClientFailure> {
+    async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
         match pieces {
-            [b"", b""] => return Ok(()),
-            [bytes, b""] | [b"", bytes] => self.stream.write_all(bytes).await?,
+            [b"", b""] => {}
+            [bytes, b""] | [b"", bytes] => {
+                self.stream.write_all(bytes).await?;
+                self.stream.flush().await?;
+            }
             [first, second] => {
-                self.stream
-                    .write_all_buf(&mut Buf::chain(first, second))
-                    .await?
+                let mut both = Buf::chain(first, second);
+                self.stream.write_all_buf(&mut both).await?;
+                self.stream.flush().await?;
             }
         }
-        Ok(self.stream.flush().await?)
+        if end == BodyEnd::Here {
+            self.is_cut_short = false;
+        }
+        Ok(())
     }
 
     fn write_trailers(&mut self, _: HeaderMap) -> io::Result<()> {
@@ -387,6 +404,20 @@ impl RequestClient for Http1Connection {
 
     fn stream(&mut self) -> Option<&mut (impl AsyncRead + AsyncWrite + Send + Unpin)> {
         Some(&mut *self.stream)
+    }
+}
+
+impl Drop for Http1Connection {
+    fn drop(&mut self) {
+        if !self.is_cut_short {
+            return;
+        }
+        // RFC 9112 §8: a client cannot tell such an answer from a whole one, if its connection just ends.
+        if let Err(error) = reset_on_close(&*self.stream) {
+            let why =
+                format_args!("its answer is cut short, and its connection not reset: {error}");
+            self.shared.recorder.notices.tell(self.peer, &why);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod intake;
 mod outgoing;
 pub(crate) mod proxy_protocol;
 mod receive_window;
+mod reset;
 mod table_size;
 mod timer_keepalive;
 

@@ -89,6 +89,12 @@ impl AnswerHead<'_> {
         matches!(self.framing, BodyFraming::None | BodyFraming::Length(0)) && !self.is_interim()
     }
 
+    /// Returns whether the end of the connection ends the body, over HTTP/1, RFC 9112 §6.3.
+    #[must_use]
+    pub fn ends_with_connection(&self) -> bool {
+        self.framing == BodyFraming::UntilClose
+    }
+
     /// Returns whether another head follows.
     #[must_use]
     pub fn is_interim(&self) -> bool {

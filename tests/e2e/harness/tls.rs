@@ -19,6 +19,7 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::client::{Client, Request, Response};
 use super::eventually::PATIENCE;
@@ -196,6 +197,14 @@ impl TlsClients {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let tls = connector.connect(name, stream).await.unwrap();
         tls.get_ref().1.alpn_protocol().map(<[u8]>::to_vec)
+    }
+
+    /// Connects, and gives the connection under TLS for bytes of any kind.
+    pub async fn connect_raw(&self, to: SocketAddr, name: &str) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(to).await.unwrap();
+        let connector = TlsConnector::from(Arc::new(self.config.clone()));
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        connector.connect(name, stream).await.unwrap()
     }
 
     /// Shakes hands on a connection that stands.

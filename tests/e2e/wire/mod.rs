@@ -5,6 +5,7 @@ mod authority;
 mod bodiless;
 mod bounded;
 mod cached_routes;
+mod cut_short;
 mod early;
 mod echo;
 mod fallback;
