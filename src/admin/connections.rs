@@ -222,7 +222,7 @@ fn of_received(view: &ConnectionsView) -> [SampledFamily; 3] {
     [
         SampledFamily::gauge(
             "sluicegate_received_bytes",
-            "Bytes of memory that heads and frames which are not whole, and bodies that are sent ahead, may come to hold.",
+            "Bytes of memory that heads and frames which are not whole, large heads, and bodies that are sent ahead, may come to hold.",
         )
         .series(&[], view.received.held),
         SampledFamily::gauge(

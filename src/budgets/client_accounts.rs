@@ -43,7 +43,7 @@ pub enum Resource {
     KeyBodyBytes,
     /// Bytes of bodies that are kept for another attempt.
     ReplayBytes,
-    /// Bytes of heads that are not whole, and of bodies that were sent ahead.
+    /// Bytes of heads that are not whole or large, and of bodies that were sent ahead.
     ReceivedBytes,
     /// TLS handshakes in progress.
     Handshakes,

@@ -5,8 +5,9 @@
 //! its key is read before the request is decided, as slowly as its client sends it: the request reserves the maximum of that
 //! (`crate::gateway::key_body`). A body that is kept for another attempt reserves what is kept (`crate::gateway::replay_bytes`). What the
 //! listener holds before the gateway passes it on, heads and frames that are not whole and bodies that are sent ahead over HTTP/2, is
-//! reserved while it waits (`crate::listener`). Each holds little, but a client may have a thousand of them, and there are many clients.
-//! What finds no room is counted, and answered with 503, cut off, or not kept.
+//! reserved while it waits (`crate::listener`), as are large heads of requests that wait (`crate::gateway::large_head`). Each holds little,
+//! but a client may have a thousand of them, and there are many clients. What finds no room is counted, and answered with 503, cut off, or
+//! not kept.
 //!
 //! One client may reserve as much as is left. So one alone has half of the budget, two have a third each, and a new client
 //! always finds room: no share per client has to be configured. A trusted proxy that names no client has no bound of its own.

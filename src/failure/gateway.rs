@@ -15,6 +15,8 @@ pub enum GatewayFailure {
     UnreadAnswers(BudgetCap, u64),
     /// A cap on the bytes of bodies that are read for keys, of this value, is reached.
     KeyBodies(BudgetCap, u64),
+    /// A cap on the bytes of large heads, of this value, is reached.
+    LargeHeads(BudgetCap, u64),
     /// The process ended before the request: a drain has lasted `shutdown_timeout`, or nothing waits for a drain.
     CutOff,
     /// A step failed for this cause.
@@ -28,6 +30,7 @@ impl GatewayFailure {
             Self::Requests(..) => GatewayProblem::Overloaded,
             Self::UnreadAnswers(..) => GatewayProblem::Unread,
             Self::KeyBodies(..) => GatewayProblem::KeyBodies,
+            Self::LargeHeads(..) => GatewayProblem::LargeHeads,
             Self::CutOff | Self::Internal(_) => GatewayProblem::Internal,
         }
     }
@@ -57,6 +60,13 @@ impl fmt::Display for GatewayFailure {
                 write!(
                     f,
                     "bodies of {whose} are read for keys; max_key_bodies_bytes = {most}"
+                )
+            }
+            Self::LargeHeads(cap, most) => {
+                let whose = cap.clients();
+                write!(
+                    f,
+                    "requests of {whose} with large heads wait; max_received_bytes = {most}"
                 )
             }
             Self::CutOff => f.write_str("the process ended before the request did"),

@@ -73,7 +73,8 @@ impl RequestFailure {
             | Self::Gateway(
                 GatewayFailure::Requests(..)
                 | GatewayFailure::UnreadAnswers(..)
-                | GatewayFailure::KeyBodies(..),
+                | GatewayFailure::KeyBodies(..)
+                | GatewayFailure::LargeHeads(..),
             ) => true,
         }
     }

@@ -16,6 +16,7 @@ mod http_versions;
 mod intercept;
 mod key_body;
 mod labels;
+mod large_head;
 mod locate;
 mod max_forwards;
 mod min_body_rate;

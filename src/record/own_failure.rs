@@ -11,6 +11,8 @@ pub enum OwnFailure {
     KeyBodiesFull,
     /// A cap on the bytes of heads that are not whole is reached.
     PartialHeadsFull,
+    /// A cap on the bytes of large heads is reached.
+    LargeHeadsFull,
     /// A cap on the unread bytes of answers is reached.
     UnreadFull,
     /// The client accepts a stored answer only, and there is none.
@@ -21,11 +23,12 @@ pub enum OwnFailure {
 
 impl OwnFailure {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::DelayQueueFull,
         Self::OriginRequestsFull,
         Self::KeyBodiesFull,
         Self::PartialHeadsFull,
+        Self::LargeHeadsFull,
         Self::UnreadFull,
         Self::NotStored,
         Self::StoreUnavailable,
@@ -39,6 +42,7 @@ impl OwnFailure {
             Self::OriginRequestsFull => "origin-requests-full",
             Self::KeyBodiesFull => "key-bodies-full",
             Self::PartialHeadsFull => "partial-heads-full",
+            Self::LargeHeadsFull => "large-heads-full",
             Self::UnreadFull => "unread-full",
             Self::NotStored => "not-stored",
             Self::StoreUnavailable => "store-unavailable",

@@ -67,6 +67,8 @@ pub enum GatewayProblem {
     KeyBodies,
     /// The bound on bytes of heads that are not whole is reached, in all or for the client.
     PartialHeads,
+    /// The bound on bytes of large heads is reached, in all or for the client.
+    LargeHeads,
     /// The gateway failed.
     Internal,
 }
@@ -106,7 +108,8 @@ impl GatewayProblem {
             | Self::Overloaded
             | Self::Unread
             | Self::KeyBodies
-            | Self::PartialHeads => StatusCode::SERVICE_UNAVAILABLE,
+            | Self::PartialHeads
+            | Self::LargeHeads => StatusCode::SERVICE_UNAVAILABLE,
             // RFC 8586 leaves the status open; RFC 5842 §7.2 defines this one.
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -122,7 +125,8 @@ impl GatewayProblem {
             | Self::Overloaded
             | Self::Unread
             | Self::KeyBodies
-            | Self::PartialHeads => Some(1),
+            | Self::PartialHeads
+            | Self::LargeHeads => Some(1),
             _ => None,
         }
     }
@@ -136,6 +140,7 @@ impl GatewayProblem {
             Self::Overloaded => OwnFailure::OriginRequestsFull,
             Self::KeyBodies => OwnFailure::KeyBodiesFull,
             Self::PartialHeads => OwnFailure::PartialHeadsFull,
+            Self::LargeHeads => OwnFailure::LargeHeadsFull,
             Self::Unread => OwnFailure::UnreadFull,
             Self::NotStored => OwnFailure::NotStored,
             _ => return None,
@@ -193,6 +198,7 @@ impl GatewayProblem {
             Self::Unread => "too many answers wait to be read; try again soon",
             Self::KeyBodies => "too many request bodies are being read; try again soon",
             Self::PartialHeads => "too many heads of requests are not whole; send yours at once",
+            Self::LargeHeads => "too many requests with large heads wait; try again soon",
             Self::Internal => "the gateway failed",
         }
     }

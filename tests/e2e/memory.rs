@@ -73,8 +73,9 @@ async fn check_warns_of_more_memory_than_the_machine_has() {
 #[tokio::test]
 async fn what_clients_hold_back_is_charged_as_it_is_held() {
     // Goal: the budgets of what clients send and the gateway holds count what is resident. Method: 200 connections each with most of a
-    // head, most of a body that a key needs, most of a body that is kept for a retry, and a block of fields without its end; resident
-    // memory grows by no more than is charged and 56 KiB a connection for its state, which is large where nothing is optimized.
+    // head, most of a body that a key needs, most of a body that is kept for a retry, a block of fields without its end, and a whole head
+    // whose origin hangs; resident memory grows by no more than is charged and 56 KiB a connection for its state, which is large where
+    // nothing is optimized.
     const CONNECTIONS: u32 = 200;
     let long = "x".repeat(700);
     let fields: String = (0..40)
@@ -98,6 +99,10 @@ async fn what_clients_hold_back_is_charged_as_it_is_held() {
         [[route]]\npath = \"/key\"\nlimits = [\"account\"]\norigin = \"app\"\n\
         [[route]]\npath = \"/*\"\norigin = \"app\"\n";
     for (sent, gauge) in [
+        (
+            format!("{head}\r\n").into_bytes(),
+            "sluicegate_received_bytes",
+        ),
         (head.into_bytes(), "sluicegate_received_bytes"),
         (key.into_bytes(), "sluicegate_key_body_bytes"),
         (replay.into_bytes(), "sluicegate_replay_bytes"),

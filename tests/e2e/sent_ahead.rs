@@ -115,6 +115,83 @@ async fn thousands_of_partial_heads_leave_memory_and_others_alone() {
 }
 
 #[tokio::test]
+async fn whole_heads_of_requests_that_wait_have_a_budget() {
+    // Goal: a client whose requests with large heads hang at the origin holds no more of them than is left, over HTTP/1.1 and HTTP/2 and
+    // behind a trusted proxy; others are served, and so are small heads. Method: room for 256 KiB; heads of 28 KiB until one is refused,
+    // each kind of client, and what is held before, between and after.
+    const HEAD: u64 = 28_672;
+    let origin = Origin::answering(|request| match &*request.target {
+        "/hang" => Reply::Hang,
+        _ => Answer::new(200).body("here").into(),
+    });
+    let rules = format!(
+        "[server]\nmax_received_bytes = \"256KiB\"\n[client]\ntrusted_proxies = [\"127.0.0.20\"]\n\
+         client_ip_header = \"x-forwarded-for\"\n{PASS}"
+    );
+    let gateway = Gateway::before(&origin, &rules).await;
+    let large = |target: &str, more: &str| {
+        format!(
+            "GET {target} HTTP/1.1\r\nHost: a.test\r\n{more}{}\r\n",
+            pieces(27_000)
+        )
+    };
+    let ask = async |from: &str, head: String| {
+        let mut raw = RawConnection::connect_from(from, gateway.address()).await;
+        raw.write(head).await;
+        raw
+    };
+    let mut waiting = Vec::new();
+    for number in 1..=4 {
+        waiting.push(ask("127.0.0.7", large("/hang", "")).await);
+        held(&gateway, number * HEAD).await;
+    }
+    let mut refused_one = ask("127.0.0.7", large("/hang", "")).await;
+    let answer = refused_one.read_response().await;
+    answer.assert_problem(503);
+    assert_eq!(answer.retry_after(), 1);
+    let line = &gateway.lines_of(std::slice::from_ref(&answer)).await[0];
+    assert_eq!(line["failure"], "large-heads-full", "{line}");
+    let reason = "requests of this client with large heads wait; max_received_bytes = 262144";
+    assert_eq!(line["reason"], reason, "{line}");
+    assert_eq!(refused(&gateway, "client").await, 1.0);
+    // Its connection and its small heads are served, and so is another client with large ones.
+    refused_one
+        .write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        .await;
+    assert_eq!(refused_one.read_response().await.status, 200);
+    let mut other = ask("127.0.0.9", large("/", "")).await;
+    assert_eq!(other.read_response().await.status, 200);
+    held(&gateway, 4 * HEAD).await;
+    drop(waiting);
+    held(&gateway, 0).await;
+    // Over HTTP/2.
+    let mut streams = Frames::connect_from("127.0.0.7", gateway.address()).await;
+    let long = [b'x'; 15_000];
+    let block = get_head(b"/hang", &[(b"x-long", &long)]);
+    for number in 1..=8 {
+        streams.request(number * 2 - 1, &block).await;
+        held(&gateway, u64::from(number) * 16_384).await;
+    }
+    streams.request(17, &block).await;
+    assert_eq!(streams.fate(17).await, Fate::Answered(503));
+    streams.request(19, &get_head(b"/", &[])).await;
+    assert_eq!(streams.fate(19).await, Fate::Answered(200));
+    drop(streams);
+    held(&gateway, 0).await;
+    // Behind a proxy, each client that it names has a share.
+    let mut waiting = Vec::new();
+    let named = |client: u8| format!("X-Forwarded-For: 192.0.2.{client}\r\n");
+    for _ in 0..4 {
+        waiting.push(ask("127.0.0.20", large("/hang", &named(1))).await);
+    }
+    held(&gateway, 4 * HEAD).await;
+    let mut more = ask("127.0.0.20", large("/", &named(1))).await;
+    assert_eq!(more.read_response().await.status, 503);
+    let mut other = ask("127.0.0.20", large("/", &named(2))).await;
+    assert_eq!(other.read_response().await.status, 200);
+}
+
+#[tokio::test]
 async fn bodies_that_are_sent_ahead_have_a_budget() {
     // Goal: what a client sends ahead over HTTP/2 counts in its account, small bodies count nowhere, a stream without room is reset and
     // may be sent again, and others are served. Method: room for 1 MiB; streams of unknown length that wait for minutes, on two

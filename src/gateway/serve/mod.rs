@@ -43,7 +43,7 @@ use super::forward_auth::{self, ForwardAuthAnswer};
 use super::record::ClientResponse;
 use super::step::{Step, answer_to};
 use super::strip;
-use super::{Gateway, decide, proof};
+use super::{Gateway, decide, large_head, proof};
 use crate::config::rules::ServerRules;
 use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
@@ -295,6 +295,8 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         context: &mut Context,
     ) -> Result<()> {
+        let account = || exchange.account(&self.0, context);
+        let _held = large_head::reserve(&self.0, exchange.head, account, context)?;
         if let Step::ReadBody { max_body_bytes } = step {
             // Boxed: only a route with keys in bodies pays for its size.
             let read = Box::pin(exchange.read_key_body(&self.0, max_body_bytes, context)).await?;

@@ -25,6 +25,17 @@ impl ReceivedHead {
         let target = self.uri.path_and_query();
         target.map_or(b"", |target| target.as_str().as_bytes())
     }
+
+    /// Returns the number of its bytes in memory.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let fields = self.headers.bytes().len();
+        match self.version {
+            // The target is not among the bytes of the fields.
+            Version::HTTP_2 => fields + self.raw_path().len(),
+            _ => fields,
+        }
+    }
 }
 
 impl From<Parts> for ReceivedHead {

@@ -65,9 +65,10 @@ pub struct DefenceRules {
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_replay_bytes: Option<u64>,
     /// Maximum memory for what clients have sent and the gateway cannot pass on yet, for all clients, 0B to 1TiB: incomplete request heads,
-    /// incomplete HTTP/2 frames, and the receive windows of HTTP/2 request bodies, at most 1 MiB a connection. Beyond it a head is answered
-    /// with 503, a stream is reset with REFUSED_STREAM, and a connection with an incomplete frame is closed. One client can use as much as
-    /// is left, as of max_unread_bytes. Default: a sixteenth of the memory that the process may use.
+    /// heads of more than 4 KiB until their requests end, incomplete HTTP/2 frames, and the receive windows of HTTP/2 request bodies, at
+    /// most 1 MiB a connection. Beyond it a head is answered with 503, a stream is reset with REFUSED_STREAM, and a connection with an
+    /// incomplete frame is closed. One client can use as much as is left, as of max_unread_bytes. Default: a sixteenth of the memory that
+    /// the process may use.
     #[key(example = "\"256MiB\"", reader = SizeIn(0..=MOST_UNREAD))]
     pub max_received_bytes: Option<u64>,
     /// The maximum duration of the head of a request from its first byte to its last; then the client is answered with 408. 1ms to 1h.
