@@ -110,10 +110,11 @@ pub(super) fn refusal(
     context: &Context,
     form: FieldForm,
 ) -> Result<OwnAnswer> {
-    let Some(Rejection::ByLimit(by)) = context.rejection() else {
+    let (Some(Rejection::ByLimit(by)), Some(located)) = (context.rejection(), &context.located)
+    else {
         return Err(RequestFailure::internal("no limit rejects the request"));
     };
-    let route = &context.located()?.route;
+    let route = &located.route;
     let (report, id, scheme) = (context.report(), context.request_id, context.scheme());
     let refusal = route.refusal(by, report, &request.headers, id, scheme);
     let is_unedited = context.shape().is_none() && context.forward_auth.is_none();

@@ -21,14 +21,15 @@ use sluicegate_limiter::Timestamp;
 use super::cause::Cause;
 use super::context::Context;
 use super::decision::ForwardedRequest;
-use crate::budgets::ClientAccount;
+use crate::budgets::RequestPermit;
 use crate::failure::{
     FailureKind, GatewayFailure, OriginFailure, RequestFailure, ResponseStage, Result,
     StreamFailure,
 };
 use crate::origin::{
     AttemptExcuse, AttemptFailure, AttemptWait, ChannelSecurity, ConnectError, FieldEdit,
-    LimitRefusal, PickRequest, PickResult, ServerPool, UploadPart, cookie_for, tag_in,
+    LimitRefusal, OriginServer, PickRequest, PickResult, ServerPool, UploadPart, cookie_for,
+    tag_in,
 };
 use crate::process::SharedState;
 use crate::url_scheme::UrlScheme;
@@ -69,33 +70,35 @@ pub(super) enum AnswerUse {
     Repeat,
 }
 
-/// Picks the server of the next attempt, and takes a permit there.
-pub(super) async fn pick(request: AttemptRequest<'_>, context: &mut Context) -> Result<()> {
-    let forwarded = context.forwarded_mut()?;
-    let pool = Arc::clone(&forwarded.pool);
+/// Picks the server of the next attempt, and takes a permit there. Returns the server.
+pub(super) async fn pick(
+    request: AttemptRequest<'_>,
+    forwarded: &mut ForwardedRequest,
+    context: &mut Context,
+) -> Result<Arc<OriginServer>> {
     let choice = match forwarded.attempt.wait.take_if(|wait| wait.refused) {
         // Boxed, since few attempts are refused a connection.
-        Some(wait) => Box::pin(wait_for_connection(request, context, &pool, wait)).await?,
-        None => begin(request, context, &pool).await?,
+        Some(wait) => Box::pin(wait_for_connection(request, forwarded, context, wait)).await,
+        None => begin(request, forwarded, context).await,
     };
+    let pool = &forwarded.pool;
     match choice {
         PickResult::Server(permit) => {
-            let forwarded = context.forwarded_mut()?;
-            forwarded.server = Some(permit.server.address);
+            let server = Arc::clone(&permit.server);
+            forwarded.server = Some(server.address);
             forwarded.attempt.permit = Some(permit);
-            Ok(())
+            Ok(server)
         }
         PickResult::Full => {
-            let queued_at = context.forwarded()?.attempt.queued_at;
             let (address, _) = context.client_or_unspecified();
             let refusal = pool.limit_refusal(pool.client_tag(address), clock::now());
-            let (kind, reason) = why_full(&pool, queued_at, refusal);
-            Err(unserved(OriginFailure::Full(kind, reason), context, &pool))
+            let (kind, reason) = why_full(pool, forwarded.attempt.queued_at, refusal);
+            Err(unserved(OriginFailure::Full(kind, reason), pool, context))
         }
         PickResult::None => {
             let (kind, reason) = pool.why_no_server(clock::now());
             let failure = OriginFailure::NoServer(kind, reason);
-            Err(unserved(failure, context, &pool))
+            Err(unserved(failure, pool, context))
         }
     }
 }
@@ -145,8 +148,8 @@ fn why_full(
 /// Records a failure that is not a server's.
 fn unserved(
     failure: OriginFailure,
-    context: &mut Context,
     pool: &ServerPool,
+    context: &mut Context,
 ) -> Box<RequestFailure> {
     let kind = failure.kind(ResponseStage::Awaited);
     let cause = Cause::of(Some(kind.as_str()), &failure);
@@ -177,71 +180,68 @@ fn failure_at(forwarded: &ForwardedRequest, failure: &OriginFailure) -> Box<Caus
 /// No permit is free.
 pub(super) fn enter(
     shared: &SharedState,
-    account: &ClientAccount,
-    context: &mut Context,
-) -> Result<()> {
-    let files = context.forwarded()?.pool.files_of_connection();
+    forwarded: &ForwardedRequest,
+    context: &Context,
+) -> Result<RequestPermit> {
+    let files = forwarded.pool.files_of_connection();
     let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
-    let permit = requests
-        .enter(account, files, rules)
-        .map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?;
-    context.forwarded_mut()?.in_flight = Some(permit);
-    Ok(())
+    let entered = requests.enter(&forwarded.account, files, rules);
+    Ok(entered.map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?)
 }
 
 /// Begins an attempt.
 async fn begin(
     request: AttemptRequest<'_>,
+    forwarded: &mut ForwardedRequest,
     context: &mut Context,
-    pool: &ServerPool,
-) -> Result<PickResult> {
+) -> PickResult {
     context.cause = None;
     // The first attempt follows the decision at once; a clock is read for the others only.
-    let now = match context.forwarded()?.tries {
+    let now = match forwarded.tries {
         0 => context.decision_end(),
         _ => clock::now(),
     };
     // The server permit of the attempt before ends here.
-    let forwarded = context.forwarded_mut()?;
     let again = (forwarded.stale.as_mut()).and_then(|stale| stale.again.take());
     forwarded.begin_attempt(now);
-    let pick = pick_request(request, context)?;
+    let pick = pick_request(request, forwarded, context);
     if let Some(permit) = again.and_then(|server| server.hold_again(&pick)) {
-        return Ok(PickResult::Server(permit));
+        return PickResult::Server(permit);
     }
-    let choice = pool.choose(&context.forwarded()?.admitted, &pick);
+    let pool = &forwarded.pool;
+    let choice = pool.choose(&pick);
     if !matches!(choice, PickResult::Full) || pool.queue.is_none() {
-        return Ok(choice);
+        return choice;
     }
     // Boxed: a request that gets a permit at once should not pay for the size of a wait.
     let mut wait = Box::<AttemptWait>::default();
     let client = client_of(context);
     let choice = Box::pin(pool.wait(&mut wait, client, || at_present(&pick))).await;
-    let attempt = &mut context.forwarded_mut()?.attempt;
-    attempt.started = clock::now();
-    attempt.wait = Some(wait);
-    Ok(choice)
+    forwarded.attempt.started = clock::now();
+    forwarded.attempt.wait = Some(wait);
+    choice
 }
 
 /// Continues an attempt that was refused a connection: at the same server once it may have one, or at any other with a free
 /// permit. Nothing was sent, so it is the same attempt, and counts against neither the server nor the retry budget.
 async fn wait_for_connection(
     request: AttemptRequest<'_>,
-    context: &mut Context,
-    pool: &ServerPool,
+    forwarded: &mut ForwardedRequest,
+    context: &Context,
     mut wait: Box<AttemptWait>,
-) -> Result<PickResult> {
+) -> PickResult {
     wait.refused = false;
     // An origin with a bound on connections has a queue.
-    let Some(mut permit) = context.forwarded_mut()?.attempt.permit.take() else {
-        return Ok(PickResult::Full);
+    let Some(mut permit) = forwarded.attempt.permit.take() else {
+        return PickResult::Full;
     };
     let choice = if permit.another_look(&mut wait).await {
         PickResult::Server(permit)
     } else {
         permit.give_back();
-        context.forwarded_mut()?.server = None;
-        let pick = pick_request(request, context)?;
+        forwarded.server = None;
+        let pick = pick_request(request, forwarded, context);
+        let pool = &forwarded.pool;
         match pool.find(&at_present(&pick)) {
             PickResult::Full => {
                 let client = client_of(context);
@@ -250,10 +250,9 @@ async fn wait_for_connection(
             choice => choice,
         }
     };
-    let attempt = &mut context.forwarded_mut()?.attempt;
-    attempt.started = clock::now();
-    attempt.wait = Some(wait);
-    Ok(choice)
+    forwarded.attempt.started = clock::now();
+    forwarded.attempt.wait = Some(wait);
+    choice
 }
 
 /// Returns the client for which a request waits.
@@ -262,16 +261,19 @@ fn client_of(context: &Context) -> AddressPrefix {
     prefix(address, PrefixBits::default())
 }
 
-fn pick_request(request: AttemptRequest<'_>, context: &Context) -> Result<PickRequest> {
-    let forwarded = context.forwarded()?;
+fn pick_request(
+    request: AttemptRequest<'_>,
+    forwarded: &ForwardedRequest,
+    context: &Context,
+) -> PickRequest {
     let (address, _) = context.client_or_unspecified();
-    Ok(PickRequest {
+    PickRequest {
         now: forwarded.attempt.started,
         tried: forwarded.tried.clone(),
         client: forwarded.pool.client_tag(address),
-        spread: context.located()?.spread,
+        spread: forwarded.target.spread,
         sticky: request.tag(&forwarded.pool),
-    })
+    }
 }
 
 /// Returns the same pick request for another time.
@@ -284,35 +286,37 @@ fn at_present(pick: &PickRequest) -> PickRequest {
 
 /// Records that an attempt has its connection. Returns false where the connection is being closed for another request: nothing was sent,
 /// and the attempt looks for another one.
-pub(super) fn connected(context: &mut Context, socket: RawFd) -> Result<bool> {
-    let forwarded = context.forwarded_mut()?;
+#[must_use]
+pub(super) fn connected(forwarded: &mut ForwardedRequest, socket: RawFd) -> bool {
     let attempt = &mut forwarded.attempt;
     if let Some(permit) = &mut attempt.permit
         && permit.connected(socket).is_err()
     {
         attempt.wait.get_or_insert_default().refused = true;
-        return Ok(false);
+        return false;
     }
     attempt.wait = None;
     forwarded.is_sent = true;
-    Ok(true)
+    true
 }
 
 /// Records that the server of an attempt waits for a part of the request's body, or has the last one.
-pub(super) fn uploads(context: &mut Context, part: UploadPart) -> Result<()> {
-    if let Some(permit) = &mut context.forwarded_mut()?.attempt.permit {
+pub(super) fn uploads(forwarded: &mut ForwardedRequest, part: UploadPart) {
+    if let Some(permit) = &mut forwarded.attempt.permit {
         permit.uploads(part);
     }
-    Ok(())
 }
 
 /// Records that an attempt has no connection.
 ///
 /// # Errors
 /// No other attempt follows.
-pub(super) fn unconnected(context: &mut Context, error: ConnectError) -> Result<()> {
+pub(super) fn unconnected(
+    error: ConnectError,
+    forwarded: &mut ForwardedRequest,
+    context: &mut Context,
+) -> Result<()> {
     let decided = context.decided_at;
-    let forwarded = context.forwarded_mut()?;
     let failure = match error {
         ConnectError::AtBound => {
             forwarded.attempt.wait.get_or_insert_default().refused = true;
@@ -338,12 +342,11 @@ pub(super) fn unconnected(context: &mut Context, error: ConnectError) -> Result<
 /// No other attempt follows.
 pub(super) fn interrupted(
     request: AttemptRequest<'_>,
+    (failure, excuse): (OriginFailure, Option<AttemptExcuse>),
+    forwarded: &mut ForwardedRequest,
     context: &mut Context,
-    failure: OriginFailure,
-    excuse: Option<AttemptExcuse>,
 ) -> Result<()> {
     let decided = context.decided_at;
-    let forwarded = context.forwarded_mut()?;
     let is_unprocessed = matches!(
         failure,
         OriginFailure::Stream(StreamFailure::Unprocessed, _)
@@ -369,11 +372,11 @@ pub(super) fn interrupted(
 /// Records the final status of an answer, and decides whether the client gets it.
 pub(super) fn judge(
     request: AttemptRequest<'_>,
-    context: &mut Context,
     status: StatusCode,
-) -> Result<AnswerUse> {
+    forwarded: &mut ForwardedRequest,
+    context: &Context,
+) -> AnswerUse {
     let decided = context.decided_at;
-    let forwarded = context.forwarded_mut()?;
     if let Some(permit) = &mut forwarded.attempt.permit {
         forwarded.pool.answered(permit, status, clock::now);
     }
@@ -382,23 +385,22 @@ pub(super) fn judge(
         || !request.is_repeatable()
         || !forwarded.grants_retry(failure, decided)
     {
-        return Ok(AnswerUse::Pass);
+        return AnswerUse::Pass;
     }
     forwarded.note_tried();
-    Ok(AnswerUse::Repeat)
+    AnswerUse::Repeat
 }
 
 /// Sets the cookie that pins the client to its server, unless the client sent it.
 pub(super) fn give_cookie(
     fields: &mut dyn FieldEdit,
     request: AttemptRequest<'_>,
+    forwarded: &ForwardedRequest,
     context: &Context,
-) -> Result<()> {
-    let cookie = cookie(request, context.forwarded()?, context.scheme());
-    if let Some(cookie) = cookie {
+) {
+    if let Some(cookie) = cookie(request, forwarded, context.scheme()) {
         fields.append(SET_COOKIE, cookie);
     }
-    Ok(())
 }
 
 fn cookie(

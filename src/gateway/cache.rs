@@ -33,9 +33,9 @@ use crate::cache::moment;
 use crate::cache::request_directives::{FreshnessLeft, StoredAge};
 use crate::client::fields_about_url;
 use crate::config::rules::RouteCacheRules;
-use crate::failure::{RequestFailure, Result};
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
+use crate::snapshot::ActiveRoute;
 use crate::url_scheme::UrlScheme;
 
 /// The field by which some origins override the scheme of a request.
@@ -94,12 +94,12 @@ pub(super) fn is_storable(head: &ReceivedHead) -> bool {
         && !fields.iter().any(|(name, _)| OVERRIDES.contains(&name.as_str()))
 }
 
-/// Returns the cache key of the request.
-pub(super) fn key_of(head: &ReceivedHead, context: &Context) -> Result<CacheKey> {
-    let route = &context.located()?.route;
-    let Some(rules) = &route.cache else {
-        return Err(RequestFailure::internal("the route has no cache"));
-    };
+/// Returns the cache key of a request of this route, whose cache has these rules.
+pub(super) fn key_of(
+    head: &ReceivedHead,
+    (route, rules): (&ActiveRoute, &RouteCacheRules),
+    context: &Context,
+) -> CacheKey {
     let fields = &head.headers;
     // Untrusted clients' fields of these names were removed, so only trusted proxies can set them; the origin may write them
     // into its links.
@@ -107,7 +107,7 @@ pub(super) fn key_of(head: &ReceivedHead, context: &Context) -> Result<CacheKey>
     let names = rules.vary_on.iter().chain(&url_fields);
     let name = route.metrics.name();
     let text = with_url(head, context, |url| key(url, name, fields, names));
-    Ok(CacheKey::new(text, ""))
+    CacheKey::new(text, "")
 }
 
 fn with_url<T>(
@@ -149,13 +149,9 @@ pub(super) fn is_failure(status: u16) -> bool {
     matches!(status, 500 | 502 | 503 | 504)
 }
 
-pub(super) fn rules(context: &Context) -> Option<&RouteCacheRules> {
-    context.located.as_ref()?.route.cache.as_ref()
-}
-
-pub(super) fn max_object(context: &Context) -> usize {
+pub(super) fn max_object(route: &ActiveRoute, context: &Context) -> usize {
     let usual = context.snapshot.rules.cache.largest_object();
-    rules(context)
+    (route.cache.as_ref())
         .and_then(|rules| rules.max_object_bytes)
         .unwrap_or(usual)
 }

@@ -1,4 +1,7 @@
 //! Holds the facts that the stages have found about one request; each stage adds its part, and the record stage reads all.
+//!
+//! A request may end at any stage, so what a stage finds is optional here. What only forwarded requests have is in a
+//! [`ForwardedRequest`], which the stages from the forwarding on take beside the context.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +11,6 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use sluicegate_base::clock;
-use sluicegate_base::reported_cost::CostReader;
 use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
@@ -17,15 +19,13 @@ use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
 use super::forward_auth::ForwardAuthAnswer;
 use super::locate::{KnownClient, Located};
 use super::min_body_rate::Pace;
-use super::serve::CacheTransaction;
 use crate::admission::{
     AdmissionReport, Admitted, ChargeTiming, FinalResponse, LimitNote, OriginContact, RequestEnd,
     ResponseSource,
 };
-use crate::budgets::{BytesPermit, ClientAccount};
+use crate::budgets::BytesPermit;
 use crate::client::{AddressSource, PeerAddress, TlsFacts};
 use crate::config::rules::Name;
-use crate::failure::{RequestFailure, Result};
 use crate::record::{InFlight, RequestDisposition, TraceContext};
 use crate::rejection::{MissingKeys, Rejection};
 use crate::request_id::RequestId;
@@ -41,10 +41,6 @@ pub(super) struct RequestRoute {
     pub(super) list: Option<Name>,
     /// The method of the request that a CORS preflight asks about.
     pub(super) preflight: Option<Method>,
-    /// The target that the origin gets; `None` for the one that was sent.
-    pub(super) target: Option<String>,
-    /// The hash by which the pool balances; `None` where it balances otherwise.
-    pub(super) spread: Option<u64>,
 }
 
 impl From<&Located<'_>> for RequestRoute {
@@ -53,8 +49,6 @@ impl From<&Located<'_>> for RequestRoute {
             route: Arc::clone(located.route),
             list: located.list_match.list().cloned(),
             preflight: located.preflight.clone(),
-            target: None,
-            spread: None,
         }
     }
 }
@@ -85,7 +79,7 @@ pub struct Context {
     pub(super) trace: Option<TraceContext>,
     /// The route and its facts about the request; `None` where the request has no route, or its head was rejected before.
     pub(super) located: Option<RequestRoute>,
-    /// The decision, and the way to the origin; `None` where the request was rejected before admission.
+    /// The decision; `None` where the request was rejected before admission.
     pub(super) decision: Option<Box<RequestDecision>>,
     /// The key parts that the request lacks.
     pub missing_keys: MissingKeys,
@@ -95,18 +89,10 @@ pub struct Context {
     pub(super) key_body: Option<BytesPermit>,
     /// The time at which the decision began: at once, or after the body was read.
     pub decided_at: Timestamp,
-    /// The course through the cache; `None` where the route has none.
-    pub(super) cached: Option<Box<CacheTransaction>>,
     /// The result of the request; `None` until it is known.
     pub disposition: Option<RequestDisposition>,
-    /// The permit for the unread bytes of the answer; small answers need none.
-    pub(super) unread: Option<BytesPermit>,
     /// The cause of a missing proper answer; `None` where there is a proper one.
     pub(super) cause: Option<Box<Cause>>,
-    /// The readers of the costs in the body of the response, once no more of it passes.
-    pub(super) reported: Vec<CostReader>,
-    /// True if that body has passed to its end.
-    pub(super) is_whole: bool,
     /// Body bytes received from the client.
     pub received: u64,
     /// The remaining time for the next body piece, and the time of the last one.
@@ -137,12 +123,8 @@ impl Context {
             body: None,
             key_body: None,
             decided_at: arrived,
-            cached: None,
             disposition: None,
-            unread: None,
             cause: None,
-            reported: Vec::new(),
-            is_whole: false,
             received: 0,
             pace: Pace::default(),
             _in_flight: in_flight,
@@ -185,72 +167,6 @@ impl Context {
             self.peer_address(),
             crate::client::AddressSource::Connection,
         ))
-    }
-
-    /// Returns the route of a request in a step that only a located request reaches.
-    ///
-    /// # Errors
-    /// The request has no route: the gateway failed.
-    pub(super) fn located(&self) -> Result<&RequestRoute> {
-        (self.located.as_ref()).ok_or_else(|| missing("route"))
-    }
-
-    /// Returns the decision in a step that only follows one.
-    ///
-    /// # Errors
-    /// There is no decision: the gateway failed.
-    pub(super) fn decision_mut(&mut self) -> Result<&mut RequestDecision> {
-        (self.decision.as_deref_mut()).ok_or_else(|| missing("decision"))
-    }
-
-    /// Returns the forwarded request in a step that only such a request reaches.
-    ///
-    /// # Errors
-    /// The request was not admitted, or is answered here: the gateway failed.
-    pub(super) fn forwarded(&self) -> Result<&ForwardedRequest> {
-        self.forwarded_if_any()
-            .ok_or_else(|| missing("way to an origin"))
-    }
-
-    /// Returns the forwarded request, as [`Self::forwarded`] does.
-    ///
-    /// # Errors
-    /// The request was not admitted, or is answered here: the gateway failed.
-    pub(super) fn forwarded_mut(&mut self) -> Result<&mut ForwardedRequest> {
-        match self
-            .decision
-            .as_deref_mut()
-            .map(|decision| &mut decision.result)
-        {
-            Some(DecisionResult::Forwarded(request)) => Ok(request),
-            _ => Err(missing("way to an origin")),
-        }
-    }
-
-    /// Returns the forwarded request in a step that every request reaches; `None` where it was not forwarded.
-    pub(super) fn forwarded_if_any(&self) -> Option<&ForwardedRequest> {
-        match &self.decision.as_ref()?.result {
-            DecisionResult::Forwarded(request) => Some(request),
-            _ => None,
-        }
-    }
-
-    /// Returns the account of the client of a request that is in flight to an origin.
-    ///
-    /// # Errors
-    /// The request is not in flight: the gateway failed.
-    pub(super) fn account(&self) -> Result<&ClientAccount> {
-        let permit = self.forwarded()?.in_flight.as_ref();
-        Ok(permit.ok_or_else(|| missing("permit"))?.account())
-    }
-
-    /// Releases the permit at the server of the last attempt, if the request holds one.
-    pub(super) fn release_server(&mut self) {
-        if let Some(decision) = &mut self.decision
-            && let DecisionResult::Forwarded(request) = &mut decision.result
-        {
-            request.attempt.permit = None;
-        }
     }
 
     /// Returns the decisions of the limits; `None` where no limit decided.
@@ -315,25 +231,21 @@ impl Context {
     }
 
     /// Settles the charges that wait for the end of the request, of whose response so many bytes were sent.
-    pub(super) fn settle_at_end(&mut self, sent: u64) {
-        let admitted = self.decision.as_deref().and_then(RequestDecision::admitted);
-        if !admitted.is_some_and(Admitted::is_pending) {
+    pub(super) fn settle_at_end(&mut self, sent: u64, forwarded: Option<&ForwardedRequest>) {
+        if !self.is_pending() {
             return;
         }
         let (received, decided) = (self.received, self.decision_end());
-        let is_whole = self.is_whole;
-        let reported = std::mem::take(&mut self.reported);
-        let is_sent = (self.forwarded_if_any()).is_some_and(|request| request.is_sent);
-        let origin = match is_sent {
-            true => OriginContact::Made,
-            false => OriginContact::Never,
+        let origin = match forwarded {
+            Some(request) if request.is_sent => OriginContact::Made,
+            _ => OriginContact::Never,
         };
         self.settle_pending(|admitted, now| {
             let duration = now.saturating_since(decided);
             let end = RequestEnd {
                 origin,
-                reported: &reported,
-                is_whole,
+                reported: forwarded.map_or(&[], |request| &request.reported),
+                is_whole: forwarded.is_some_and(|request| request.is_whole),
                 sent: Some(sent),
                 received: Some(received),
                 duration: Some(duration),
@@ -341,6 +253,12 @@ impl Context {
             };
             admitted.end(&end, now)
         });
+    }
+
+    /// Returns whether a charge of the request is not settled.
+    pub(super) fn is_pending(&self) -> bool {
+        let admitted = self.decision.as_deref().and_then(RequestDecision::admitted);
+        admitted.is_some_and(Admitted::is_pending)
     }
 
     fn settle_pending(&mut self, settle: impl FnOnce(&mut Admitted, Timestamp) -> Vec<LimitNote>) {
@@ -354,9 +272,4 @@ impl Context {
             }
         }
     }
-}
-
-/// Returns the failure of a step that the request entered without what it needs.
-fn missing(what: &str) -> Box<RequestFailure> {
-    RequestFailure::internal(format!("the request has no {what}"))
 }

@@ -10,7 +10,7 @@ use sluicegate_base::received::ReceivedHead;
 use super::Gateway;
 use super::body::Prefix;
 use super::context::{Context, RequestRoute};
-use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
+use super::decision::{DecisionResult, OriginRoute, OriginTarget, RequestDecision};
 use super::locate::{Located, RequestHead, locate, relocate};
 use super::max_forwards;
 use super::redirect;
@@ -19,6 +19,7 @@ use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
 use crate::failure::{ClientFailure, Result};
+use crate::origin::AdmittedPool;
 use crate::process::warn_of_overflow;
 use crate::record::{RequestDisposition, TraceContext};
 use crate::rejection::Rejection;
@@ -65,22 +66,26 @@ impl Gateway {
             context.decided_at,
         ) {
             Ok(located) => match self.enter_route(located, context) {
-                Ok(()) => self.admit_located(located, head, context),
+                Ok(target) => self.admit_located(located, target, head, context),
                 Err(step) => step,
             },
             Err(problem) => Step::Reject(*problem),
         }
     }
 
-    /// Notes client and route of a request, and what its origin gets of them.
+    /// Notes client and route of a request. Returns the choices of the route for its origin.
     ///
     /// # Errors
     /// The step that ends the request before its limits.
-    fn enter_route(&self, located: &mut Located<'_>, context: &mut Context) -> Result<(), Step> {
+    fn enter_route(
+        &self,
+        located: &mut Located<'_>,
+        context: &mut Context,
+    ) -> Result<OriginTarget, Step> {
         located.hits = context.judged_hits();
         context.client = Some((located.client.address, located.client.source));
         context.known = located.known_client();
-        let own = context.located.insert(RequestRoute::from(&*located));
+        context.located = Some(RequestRoute::from(&*located));
         if let ListMatch::Blocked(_) = located.list_match {
             return Err(Step::Reject(GatewayProblem::Blocked));
         }
@@ -89,7 +94,10 @@ impl Gateway {
             // forwards it, so it counts.
             return Err(Step::Preflight);
         }
-        own.target = (located.target(context.request_id)).map_err(Step::Reject)?;
+        let mut target = OriginTarget {
+            path: (located.target(context.request_id)).map_err(Step::Reject)?,
+            spread: None,
+        };
         if let ActiveAction::Forward(pool) = &located.route.action
             && context.forward_auth.is_none()
         {
@@ -97,15 +105,16 @@ impl Gateway {
                 return Err(Step::Reject(GatewayProblem::Loop));
             }
             let facts = || located.facts(KnownBody::Unread, context.decided_at);
-            own.spread = pool.spread(facts);
+            target.spread = pool.spread(facts);
         }
-        Ok(())
+        Ok(target)
     }
 
     /// Runs stage 4: evaluates the limits of a request whose route was found.
     fn admit_located(
         &self,
         located: &Located<'_>,
+        target: OriginTarget,
         head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
@@ -118,7 +127,7 @@ impl Gateway {
             };
         }
         if limits.ask_store() {
-            return Step::AskStore;
+            return Step::AskStore(target);
         }
         let body = context.body.as_ref();
         let body = body.map_or(KnownBody::Unread, Prefix::known);
@@ -129,14 +138,14 @@ impl Gateway {
             ChargeTiming::Held => admit_as(ChargeTiming::Held, limits, &facts, seed, now, missing),
         };
         context.known = located.known_client();
-        self.conclude(admission, located.route, head, context)
+        self.conclude(admission, (located.route, target), head, context)
     }
 
     /// Returns the step that follows from an admission.
     fn conclude(
         &self,
         admission: Admission,
-        route: &ActiveRoute,
+        (route, target): (&Arc<ActiveRoute>, OriginTarget),
         head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
@@ -149,30 +158,22 @@ impl Gateway {
                     delay = report.verdict.delay();
                     warn_of_overflow(&route.limits, report, client);
                 }
-                let (result, step) = match &route.action {
-                    ActiveAction::Forward(_) if context.forward_auth.is_some() => {
-                        (DecisionResult::AnsweredHere(admitted), Step::Allow)
-                    }
+                let step = match &route.action {
+                    ActiveAction::Forward(_) if context.forward_auth.is_some() => Step::Allow,
                     ActiveAction::Forward(_)
                         if max_forwards::ends_here(&head.method, &head.headers) =>
                     {
-                        (DecisionResult::AnsweredHere(admitted), Step::EndHere)
+                        Step::EndHere
                     }
-                    ActiveAction::Forward(pool) => {
-                        let pool = Arc::clone(pool);
-                        let request = ForwardedRequest::new(admitted, pool, context.decided_at);
-                        (DecisionResult::Forwarded(request), Step::Forward)
-                    }
-                    ActiveAction::Respond(fixed) => {
-                        let step = Step::Respond(Arc::clone(fixed));
-                        (DecisionResult::AnsweredHere(admitted), step)
-                    }
-                    ActiveAction::Redirect(rules) => {
-                        let step = Step::RespondRedirect(Arc::clone(rules));
-                        (DecisionResult::AnsweredHere(admitted), step)
-                    }
+                    ActiveAction::Forward(pool) => Step::Forward(OriginRoute {
+                        route: Arc::clone(route),
+                        pool: AdmittedPool::new(Arc::clone(pool), &admitted),
+                        target,
+                    }),
+                    ActiveAction::Respond(fixed) => Step::Respond(Arc::clone(fixed)),
+                    ActiveAction::Redirect(rules) => Step::RespondRedirect(Arc::clone(rules)),
                 };
-                (result, report, step)
+                (DecisionResult::Admitted(admitted), report, step)
             }
             Admission::Rejected(mut rejection, report) => {
                 if let Rejection::ByLimit(by) = &mut rejection
@@ -194,7 +195,7 @@ impl Gateway {
                 context.disposition = Some(RequestDisposition::rejected(&rejection));
                 (DecisionResult::Rejected(rejection), report, step)
             }
-            Admission::NeedsStore => return Step::AskStore,
+            Admission::NeedsStore => return Step::AskStore(target),
         };
         context.decision = Some(Box::new(RequestDecision {
             result,
@@ -208,6 +209,7 @@ impl Gateway {
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
     pub(super) async fn decide_with_store(
         &self,
+        target: OriginTarget,
         head: &ReceivedHead,
         context: &mut Context,
     ) -> Step {
@@ -242,11 +244,11 @@ impl Gateway {
             Ok(plan) => (plan.charging(context.charging).decide(context.decided_at)).await,
             Err(admission) => *admission,
         };
-        self.conclude(admission, route, head, context)
+        self.conclude(admission, (route, target), head, context)
     }
 
     /// Waits for the delay of the limits, or until `client_left` returns. A client that leaves, or finds the queue full, gets its charges
-    /// refunded.
+    /// refunded. A request that was not decided has no delay.
     pub(super) async fn wait_for_delay(
         &self,
         step: Step,
@@ -254,8 +256,10 @@ impl Gateway {
         context: &mut Context,
     ) -> Result<Step> {
         let (address, _) = context.client_or_unspecified();
-        let beside =
-            (context.decision_mut()?.report.as_mut()).and_then(|report| report.beside.as_mut());
+        let Some(decision) = &mut context.decision else {
+            return Ok(step);
+        };
+        let beside = (decision.report.as_mut()).and_then(|report| report.beside.as_mut());
         let queues = beside.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
         let client = prefix(address, PrefixBits::default());
         let waited = wait::hold(&self.0.delayed, client, queues, client_left).await;
@@ -263,7 +267,6 @@ impl Gateway {
             WaitEnd::Over => {
                 // The wait is shorter than planned if requests ahead have left.
                 let waited = clock::since(context.decided_at);
-                let decision = context.decision_mut()?;
                 decision.delay = waited.saturating_sub(decision.duration);
                 if let Some((admitted, _)) = decision.admitted_mut() {
                     admitted.start();
@@ -272,7 +275,9 @@ impl Gateway {
             }
             WaitEnd::Crowded => {
                 context.settle_unanswered();
-                context.decision_mut()?.withdraw();
+                if let Some(decision) = &mut context.decision {
+                    decision.withdraw();
+                }
                 Ok(Step::Reject(GatewayProblem::Crowded))
             }
             WaitEnd::ClientGone => Err(ClientFailure::LeftDelay.into()),

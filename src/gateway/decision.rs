@@ -1,7 +1,8 @@
 //! Holds the decision about a request, and everything about its way to the origin, which only an admitted request has.
 //!
-//! Each stage can only be made from the stage before: [`ForwardedRequest`] takes the evidence of admission and the pool, and the
-//! attempts belong to it. So a request that was rejected has no pool, no permit and no attempt.
+//! Each stage can only be made from the stage before: an [`OriginRoute`] has a pool for which the evidence of admission was shown, a
+//! [`ForwardedRequest`] is made of that route, and the attempts belong to it. So a request that was rejected has no pool, no permit and no
+//! attempt, and what follows admission takes the forwarded request beside the context.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,16 +10,19 @@ use std::time::Duration;
 
 use http::StatusCode;
 use sluicegate_base::clock;
+use sluicegate_base::reported_cost::CostReader;
 use sluicegate_limiter::Timestamp;
 
+use super::serve::CacheTransaction;
 use crate::admission::{AdmissionReport, Admitted};
-use crate::budgets::RequestPermit;
+use crate::budgets::{BytesPermit, ClientAccount};
 use crate::failure::ResponseStage;
 use crate::origin::{
-    AttemptFailure, AttemptWait, FailedServers, OriginServer, ServerPermit, ServerPool,
+    AdmittedPool, AttemptFailure, AttemptWait, FailedServers, OriginServer, ServerPermit,
 };
 use crate::record::OriginUse;
 use crate::rejection::Rejection;
+use crate::snapshot::ActiveRoute;
 
 /// The decision about a request whose route was found.
 pub(super) struct RequestDecision {
@@ -33,15 +37,9 @@ pub(super) struct RequestDecision {
 }
 
 /// The result of a decision.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most requests are forwarded, and a box would cost each of them an allocation"
-)]
 pub(super) enum DecisionResult {
-    /// The request is admitted, and goes to an origin.
-    Forwarded(ForwardedRequest),
-    /// The request is admitted, and answered here; the evidence settles the open charges when it is dropped.
-    AnsweredHere(Admitted),
+    /// The request is admitted; the evidence settles the open charges when it is dropped.
+    Admitted(Admitted),
     /// The request is rejected by admission.
     Rejected(Rejection),
     /// The request was admitted, and its charges were refunded, since the queue in which it had to wait was full.
@@ -49,16 +47,6 @@ pub(super) enum DecisionResult {
 }
 
 impl RequestDecision {
-    /// Returns the decision about a request of the gateway's own, which no limit delays.
-    pub(super) fn exempt(request: ForwardedRequest) -> Self {
-        Self {
-            result: DecisionResult::Forwarded(request),
-            report: None,
-            duration: Duration::ZERO,
-            delay: Duration::ZERO,
-        }
-    }
-
     /// Drops the evidence of admission. Nothing is charged then, so there is no decision to report.
     pub(super) fn withdraw(&mut self) {
         self.result = DecisionResult::Withdrawn;
@@ -69,31 +57,51 @@ impl RequestDecision {
     /// Returns the evidence of admission; `None` for a request that was not admitted.
     pub(super) fn admitted(&self) -> Option<&Admitted> {
         match &self.result {
-            DecisionResult::Forwarded(request) => Some(&request.admitted),
-            DecisionResult::AnsweredHere(admitted) => Some(admitted),
+            DecisionResult::Admitted(admitted) => Some(admitted),
             DecisionResult::Rejected(_) | DecisionResult::Withdrawn => None,
         }
     }
 
     /// Returns the evidence of admission with the report of the limits; `None` for a request that was not admitted.
     pub(super) fn admitted_mut(&mut self) -> Option<(&mut Admitted, Option<&mut AdmissionReport>)> {
-        let admitted = match &mut self.result {
-            DecisionResult::Forwarded(request) => &mut request.admitted,
-            DecisionResult::AnsweredHere(admitted) => admitted,
-            DecisionResult::Rejected(_) | DecisionResult::Withdrawn => return None,
-        };
-        Some((admitted, self.report.as_mut()))
+        match &mut self.result {
+            DecisionResult::Admitted(admitted) => Some((admitted, self.report.as_mut())),
+            DecisionResult::Rejected(_) | DecisionResult::Withdrawn => None,
+        }
     }
 }
 
-/// An admitted request on its way to an origin.
-pub(super) struct ForwardedRequest {
-    /// The evidence of admission; dropped with the request, it settles the open charges.
-    pub(super) admitted: Admitted,
+/// The choices of a route for a request to its origin.
+#[derive(Clone, Default)]
+pub(super) struct OriginTarget {
+    /// Path and query that the origin gets; `None` for those that were sent.
+    pub(super) path: Option<String>,
+    /// The hash by which the pool balances; `None` where it balances otherwise.
+    pub(super) spread: Option<u64>,
+}
+
+/// The origin of an admitted request, and the route there. Only admission makes one.
+pub(super) struct OriginRoute {
+    /// The route.
+    pub(super) route: Arc<ActiveRoute>,
     /// The servers of the origin.
-    pub(super) pool: Arc<ServerPool>,
-    /// The permit for a request in flight to an origin, from the first attempt to the end.
-    pub(super) in_flight: Option<RequestPermit>,
+    pub(super) pool: AdmittedPool,
+    /// The choices of the route.
+    pub(super) target: OriginTarget,
+}
+
+/// An admitted request whose answer comes from an origin, or from the cache in its place.
+pub(super) struct ForwardedRequest {
+    /// The route.
+    pub(super) route: Arc<ActiveRoute>,
+    /// The servers of the origin.
+    pub(super) pool: AdmittedPool,
+    /// The choices of the route.
+    pub(super) target: OriginTarget,
+    /// The account of the client.
+    pub(super) account: ClientAccount,
+    /// The course through the cache; `None` where the route has none.
+    pub(super) cached: Option<Box<CacheTransaction>>,
     /// Servers at which an attempt failed.
     pub(super) tried: FailedServers,
     /// Number of attempts.
@@ -108,15 +116,23 @@ pub(super) struct ForwardedRequest {
     pub(super) wait: Option<Duration>,
     /// The last attempt; before the first, one that has nothing.
     pub(super) attempt: OriginAttempt,
+    /// The permit for the unread bytes of the answer; small answers need none.
+    pub(super) unread: Option<BytesPermit>,
+    /// The readers of the costs in the body of the response, once no more of it passes.
+    pub(super) reported: Vec<CostReader>,
+    /// True if that body has passed to its end.
+    pub(super) is_whole: bool,
 }
 
 impl ForwardedRequest {
-    /// Returns the request before its first attempt; `now` is the time of its decision.
-    pub(super) fn new(admitted: Admitted, pool: Arc<ServerPool>, now: Timestamp) -> Self {
+    /// Returns the request of the client with this account before its first attempt; `now` is the time of its decision.
+    pub(super) fn new(origin: OriginRoute, account: ClientAccount, now: Timestamp) -> Self {
         Self {
-            admitted,
-            pool,
-            in_flight: None,
+            route: origin.route,
+            pool: origin.pool,
+            target: origin.target,
+            account,
+            cached: None,
             tried: FailedServers::new(),
             tries: 0,
             stale: None,
@@ -124,6 +140,9 @@ impl ForwardedRequest {
             server: None,
             wait: None,
             attempt: OriginAttempt::new(now),
+            unread: None,
+            reported: Vec::new(),
+            is_whole: false,
         }
     }
 
@@ -172,6 +191,11 @@ impl ForwardedRequest {
         let tries = (self.tries).saturating_sub(u8::from(self.stale.is_some()));
         self.pool
             .grants_retry(failure, tries, || clock::since(decided))
+    }
+
+    /// Releases the permit at the server of the last attempt, if it holds one.
+    pub(super) fn release_server(&mut self) {
+        self.attempt.permit = None;
     }
 
     /// Returns the use of the origin for the record; `None` where no attempt had a server.
@@ -232,6 +256,11 @@ impl OriginAttempt {
             answer: None,
             received: 0,
         }
+    }
+
+    /// Counts bytes of the body that the server sent.
+    pub(super) fn count_received(&mut self, bytes: usize) {
+        self.received = self.received.saturating_add(bytes as u64);
     }
 
     /// Returns the length that the origin's answer announced.

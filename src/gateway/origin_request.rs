@@ -4,9 +4,9 @@
 use sluicegate_base::received::ReceivedHead;
 
 use super::context::Context;
+use super::decision::ForwardedRequest;
 use super::{Gateway, labels, max_forwards, shape};
 use crate::client::ClientAddress;
-use crate::failure::Result;
 use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, set_client_headers};
 
 impl Gateway {
@@ -15,10 +15,9 @@ impl Gateway {
         &self,
         received: &ReceivedHead,
         fields: &mut dyn FieldEdit,
+        forwarded: &ForwardedRequest,
         context: &Context,
-    ) -> Result<()> {
-        let forwarded = context.forwarded()?;
-        let pool = &forwarded.pool;
+    ) {
         let (address, source) = context.client_or_unspecified();
         let peer = context.peer_or_unspecified();
         let client_headers = ClientHeaders {
@@ -27,7 +26,7 @@ impl Gateway {
             scheme: context.scheme(),
             request_id: context.request_id,
             rules: &context.snapshot.rules.client,
-            host: &pool.rules.host,
+            host: &forwarded.pool.rules.host,
             server: forwarded.server,
         };
         set_client_headers(fields, &client_headers);
@@ -37,6 +36,5 @@ impl Gateway {
         // After the operator's edits, and from the received fields, so that no edit removes a hop.
         fields.insert(CDN_LOOP, self.0.hop.behind(&received.headers));
         labels::mark(fields, context);
-        Ok(())
     }
 }

@@ -9,22 +9,23 @@ use sluicegate_base::received::ReceivedHead;
 use super::Gateway;
 use super::body::Prefix;
 use super::context::Context;
-use super::decision::ForwardedRequest;
 use super::locate::{Located, RequestHead, relocate};
 use crate::admission::{KnownBody, key_values, record_keys, record_reserves};
 use crate::client::ConnectionPeer;
 use crate::config::rules::LoggedKeys;
-use crate::record::{CacheUse, Outcome, ReplayFacts, RequestDisposition};
+use crate::record::{CacheUse, OriginUse, Outcome, ReplayFacts, RequestDisposition};
 use crate::rejection::Rejection;
 
 /// The response that the client got, for the record.
-pub(super) struct ClientResponse {
+pub(super) struct ClientResponse<'a> {
     /// Its status; `None` where no final head was written.
     pub(super) status: Option<StatusCode>,
     /// Bytes of its body.
     pub(super) body_bytes: u64,
     /// The use of the cache.
     pub(super) cache: Option<CacheUse>,
+    /// The use of the origin; `None` where no attempt had a server.
+    pub(super) origin: Option<OriginUse<'a>>,
 }
 
 /// The words of a request line that a record has.
@@ -36,7 +37,12 @@ pub(super) struct RequestWords<'a> {
 
 impl Gateway {
     /// Records a request that has ended.
-    pub(super) fn record(&self, head: &ReceivedHead, response: &ClientResponse, context: &Context) {
+    pub(super) fn record(
+        &self,
+        head: &ReceivedHead,
+        response: &ClientResponse<'_>,
+        context: &Context,
+    ) {
         let words = RequestWords {
             method: head.method.as_str().as_bytes(),
             target: RequestHead::from(head).target.as_bytes(),
@@ -49,7 +55,7 @@ impl Gateway {
         &self,
         words: RequestWords<'_>,
         head: &ReceivedHead,
-        response: &ClientResponse,
+        response: &ClientResponse<'_>,
         context: &Context,
     ) {
         let request = RequestHead::from(head);
@@ -101,7 +107,7 @@ impl Gateway {
             decision: (context.decision.as_ref())
                 .map_or(Duration::ZERO, |decision| decision.duration),
             cache: response.cache,
-            origin: (context.forwarded_if_any()).and_then(ForwardedRequest::origin_use),
+            origin: response.origin,
             failure: context.cause.as_ref().and_then(|cause| cause.failure),
             reason: context.cause.as_ref().map(|cause| &*cause.reason),
             ..Outcome::unhandled(context.arrived, context.request_id, protocol(head.version))

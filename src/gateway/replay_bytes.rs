@@ -7,21 +7,19 @@
 
 use super::body::with_read_buffer;
 use super::context::Context;
+use super::decision::ForwardedRequest;
 use crate::budgets::BytesPermit;
-use crate::failure::Result;
 use crate::process::SharedState;
 
 /// Acquires a permit for so many bytes, and the buffer that they are read into; `None` where there is no room.
-///
-/// # Errors
-/// The request is not on its way to an origin: the gateway failed.
 pub(super) fn reserve(
     shared: &SharedState,
     bytes: u64,
+    forwarded: &ForwardedRequest,
     context: &Context,
-) -> Result<Option<BytesPermit>> {
+) -> Option<BytesPermit> {
     let configured = context.snapshot.rules.server.defence.max_replay_bytes;
     // The budget counts what finds no room.
     let held = with_read_buffer(1, bytes);
-    Ok((shared.replays.enter(context.account()?, held, configured)).ok())
+    (shared.replays.enter(&forwarded.account, held, configured)).ok()
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use sluicegate_base::clock;
 
 use super::context::Context;
-use crate::failure::{OriginFailure, OriginTimeout, Result};
+use super::decision::ForwardedRequest;
+use crate::failure::{OriginFailure, OriginTimeout};
 
 /// The side whose next step an upload waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,18 +24,19 @@ pub(super) enum UploadWait {
 pub(super) fn is_to_blame(
     failure: &OriginFailure,
     waits_for: UploadWait,
+    forwarded: &ForwardedRequest,
     context: &Context,
-) -> Result<bool> {
+) -> bool {
     let OriginFailure::Timeout(timeout) = failure else {
-        return Ok(false);
+        return false;
     };
     let Some(patience) = server_time(*timeout).filter(|_| waits_for == UploadWait::Client) else {
-        return Ok(false);
+        return false;
     };
     // Body bytes that were read before the attempt did not delay the server.
-    let started = context.forwarded()?.attempt.started;
+    let started = forwarded.attempt.started;
     let heard = (context.pace.heard_at()).map_or(started, |at| at.max(started));
-    Ok(clock::since(heard) > patience / 2)
+    clock::since(heard) > patience / 2
 }
 
 /// Returns the time that a server had; `None` for one that did not take the request.

@@ -8,6 +8,7 @@ use sluicegate_base::received::ReceivedHead;
 use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
+use super::decision::{OriginRoute, OriginTarget};
 use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::failure::{RequestFailure, Result};
@@ -20,8 +21,10 @@ pub(super) enum Step {
     ReadBody {
         max_body_bytes: u64,
     },
-    AskStore,
-    Forward,
+    /// Ask the store, then go on with these choices of the route.
+    AskStore(OriginTarget),
+    /// Forward the request to this origin.
+    Forward(OriginRoute),
     /// Answer here, since `Max-Forwards` forbids to forward the request (RFC 9110 §7.6.2), or it is a CONNECT.
     EndHere,
     /// Tell a proxy that it may forward the request.
@@ -55,7 +58,7 @@ pub(super) fn answer_to(
             answer::proof(request, context, &proof)
         }
         // The callers execute these steps.
-        Step::ReadBody { .. } | Step::AskStore | Step::Forward => {
+        Step::ReadBody { .. } | Step::AskStore(_) | Step::Forward(_) => {
             return Err(RequestFailure::internal(
                 "the step does not end the request",
             ));

@@ -15,7 +15,8 @@ use sluicegate_base::bounds::{
 };
 
 use super::context::Context;
-use crate::budgets::{BytesPermit, ClientAccount};
+use super::decision::ForwardedRequest;
+use crate::budgets::BytesPermit;
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
 
@@ -23,9 +24,13 @@ use crate::process::SharedState;
 ///
 /// # Errors
 /// No permit is free.
-pub(super) fn announce(shared: &SharedState, context: &mut Context) -> Result<()> {
-    match context.forwarded()?.attempt.announced_length() {
-        Some(bytes) => enter(shared, Some(bytes), context),
+pub(super) fn announce(
+    shared: &SharedState,
+    forwarded: &mut ForwardedRequest,
+    context: &Context,
+) -> Result<()> {
+    match forwarded.attempt.announced_length() {
+        Some(bytes) => enter(shared, Some(bytes), forwarded, context),
         None => Ok(()),
     }
 }
@@ -34,23 +39,27 @@ pub(super) fn announce(shared: &SharedState, context: &mut Context) -> Result<()
 ///
 /// # Errors
 /// No permit is free.
-pub(super) fn wait(shared: &SharedState, piece: usize, context: &mut Context) -> Result<()> {
-    if context.unread.is_some() || piece < UNTAKEN_PIECE {
+pub(super) fn wait(
+    shared: &SharedState,
+    piece: usize,
+    forwarded: &mut ForwardedRequest,
+    context: &Context,
+) -> Result<()> {
+    if forwarded.unread.is_some() || piece < UNTAKEN_PIECE {
         return Ok(());
     }
-    match context.forwarded()?.attempt.announced_length() {
-        None => enter(shared, None, context),
+    match forwarded.attempt.announced_length() {
+        None => enter(shared, None, forwarded, context),
         // A small answer.
-        Some(_) => reserve(shared, piece as u64 + PENDING_ANSWER, context),
+        Some(_) => reserve(shared, piece as u64 + PENDING_ANSWER, forwarded, context),
     }
 }
 
 /// Releases the permit of an answer that needs one only while its client does not take a piece, once the client took it.
-pub(super) fn went_on(context: &mut Context) {
-    let attempt = context.forwarded_if_any().map(|request| &request.attempt);
+pub(super) fn went_on(forwarded: &mut ForwardedRequest) {
     let is_reserved = |bytes| bytes > SMALL_ANSWER;
-    if attempt.is_some_and(|attempt| !attempt.announced_length().is_some_and(is_reserved)) {
-        context.unread = None;
+    if !(forwarded.attempt.announced_length()).is_some_and(is_reserved) {
+        forwarded.unread = None;
     }
 }
 
@@ -78,38 +87,48 @@ pub(super) fn reserve_pending(
     Ok(Some(permit))
 }
 
-/// Acquires a permit for an encoder of so many bytes, from this account; `None` where none is free, which is counted.
+/// Acquires a permit for an encoder of so many bytes; `None` where none is free, which is counted.
 pub(super) fn reserve_encoder(
     shared: &SharedState,
-    account: &ClientAccount,
     bytes: u64,
+    forwarded: &ForwardedRequest,
     context: &Context,
 ) -> Option<BytesPermit> {
     let budget = &shared.unread_answers;
     let most = budget.most(context.snapshot.rules.server.defence.max_unread_bytes);
     // Half of the room is for the answers themselves: without an encoder an answer is sent all the same.
-    let entered = budget.try_enter(account, bytes, Some(most / 2));
+    let entered = budget.try_enter(&forwarded.account, bytes, Some(most / 2));
     entered
         .inspect_err(|cap| shared.uncompressed.count(*cap))
         .ok()
 }
 
-fn enter(shared: &SharedState, body: Option<u64>, context: &mut Context) -> Result<()> {
-    let bytes = held_by(body, context.forwarded()?.attempt.ahead());
+fn enter(
+    shared: &SharedState,
+    body: Option<u64>,
+    forwarded: &mut ForwardedRequest,
+    context: &Context,
+) -> Result<()> {
+    let bytes = held_by(body, forwarded.attempt.ahead());
     if bytes == 0 {
-        context.unread = None;
+        forwarded.unread = None;
         return Ok(());
     }
-    reserve(shared, bytes, context)
+    reserve(shared, bytes, forwarded, context)
 }
 
-fn reserve(shared: &SharedState, bytes: u64, context: &mut Context) -> Result<()> {
+fn reserve(
+    shared: &SharedState,
+    bytes: u64,
+    forwarded: &mut ForwardedRequest,
+    context: &Context,
+) -> Result<()> {
     let defence = &context.snapshot.rules.server.defence;
     let (budget, configured) = (&shared.unread_answers, defence.max_unread_bytes);
     let permit = budget
-        .enter(context.account()?, bytes, configured)
+        .enter(&forwarded.account, bytes, configured)
         .map_err(|cap| GatewayFailure::UnreadAnswers(cap, budget.most(configured)))?;
-    context.unread = Some(permit);
+    forwarded.unread = Some(permit);
     Ok(())
 }
 

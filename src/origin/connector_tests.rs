@@ -9,7 +9,6 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::admission::Admitted;
 use crate::origin::pool::tests::pool;
 use crate::origin::{AttemptWait, PickRequest, PickResult, ServerPermit, ServerPool};
 
@@ -52,7 +51,7 @@ fn permit(pool: &ServerPool) -> ServerPermit {
         now: Timestamp::from_secs(1_800_000_000),
         ..PickRequest::default()
     };
-    match pool.choose(&Admitted::exempt(), &request) {
+    match pool.choose(&request) {
         PickResult::Server(permit) => permit,
         other => panic!("{other:?}"),
     }

@@ -2,6 +2,7 @@
 //! client to it.
 
 mod adaptive_limit;
+mod admitted_pool;
 mod balancer;
 mod channel;
 mod client_counts;
@@ -36,6 +37,7 @@ mod sticky;
 mod waiting_order;
 
 pub use adaptive_limit::LimitRefusal;
+pub use admitted_pool::AdmittedPool;
 pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
 pub use client_counts::ClientTag;
 pub use client_headers::{

@@ -33,7 +33,7 @@ use super::pending_queue::{AttemptWait, OriginQueues, PendingQueue};
 use super::retry_budget::RetryBudget;
 use super::server::{OriginServer, ServerPermit, point};
 use super::server_state::{ServerState, ServerStatus};
-use crate::admission::{Admitted, KeySeed, RequestFacts};
+use crate::admission::{KeySeed, RequestFacts};
 use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Protocol, Role};
 use crate::failure::FailureKind;
 
@@ -376,10 +376,8 @@ impl ServerPool {
         usable.find_map(|server| server.limit_refusal(client))
     }
 
-    /// Picks a server and takes a permit there.
-    ///
-    /// Requires the evidence that the request passed admission.
-    pub fn choose(&self, _: &Admitted, request: &PickRequest) -> PickResult {
+    /// Picks a server for a new attempt, and takes a permit there.
+    pub(super) fn choose(&self, request: &PickRequest) -> PickResult {
         if request.tried.is_empty() && self.rules.retry.is_some() {
             self.budget.earn();
         }
@@ -392,7 +390,7 @@ impl ServerPool {
 
     /// Waits for a permit at a server for a request of `client`; [`PickResult::Full`] where there is none at the end of the wait.
     /// `request` makes a new pick request for each try.
-    pub async fn wait(
+    pub(super) async fn wait(
         &self,
         wait: &mut AttemptWait,
         client: AddressPrefix,
@@ -426,7 +424,7 @@ impl ServerPool {
     }
 
     /// Picks a server as [`choose`](Self::choose) does, for a request that has waited already.
-    pub fn find(&self, request: &PickRequest) -> PickResult {
+    pub(super) fn find(&self, request: &PickRequest) -> PickResult {
         let set = self.servers.load();
         let mut terms = PickContext {
             balance: &self.rules.balance,

@@ -221,7 +221,6 @@ async fn places_that_are_left_go_round_in_order() {
         "circuit_breaker = { max_requests = 1, max_pending = 3, pending_timeout = \"60s\" }";
     let pool = pool(&format!("{}\n{rules}", servers(1)));
     let queue = pool.queue.as_ref().expect("a queue");
-    let admitted = crate::admission::Admitted::exempt();
     let inside = held(pool.find(&request(0)));
     let mut waits: [AttemptWait; 4] = Default::default();
     let [first, second, third, fourth] = &mut waits;
@@ -237,10 +236,7 @@ async fn places_that_are_left_go_round_in_order() {
     ));
     assert_eq!((queue.waiting(), queue.refused()), (3, 1));
     drop(inside);
-    assert!(matches!(
-        pool.choose(&admitted, &request(0)),
-        PickResult::Full
-    ));
+    assert!(matches!(pool.choose(&request(0)), PickResult::Full));
     // It was woken, and its end wakes the next.
     drop(first);
     assert!(poll!(third.as_mut()).is_pending());
@@ -254,10 +250,7 @@ async fn places_that_are_left_go_round_in_order() {
     };
     assert_eq!(port(inside), 1);
     assert_eq!(queue.waiting(), 0);
-    assert!(matches!(
-        pool.choose(&admitted, &request(0)),
-        PickResult::Server(_)
-    ));
+    assert!(matches!(pool.choose(&request(0)), PickResult::Server(_)));
 }
 
 /// Goal: a queued request keeps its slot until it has its connection, and a request that was not queued gets no slot by its

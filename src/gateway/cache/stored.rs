@@ -10,12 +10,13 @@ use pingora::cache::NoCacheReason;
 use pingora::http::ResponseHeader;
 use sluicegate_base::clock;
 
-use super::{max_object, rules};
+use super::max_object;
 use crate::cache::freshness::{self, BodyState, CacheAudience, FreshnessLifetime, OriginResponse};
 use crate::cache::moment;
 use crate::cache::stored_head::StoredHead;
 use crate::failure::Result;
 use crate::gateway::Context;
+use crate::snapshot::ActiveRoute;
 
 /// Fields that are for one client or one connection: RFC 9111 §3.1, and those that the gateway adds for each client.
 const SAID_TO_ONE: [&str; 10] = [
@@ -36,19 +37,19 @@ const SAID_TO_ONE: [&str; 10] = [
 /// # Errors
 /// The reason for which it may not be stored.
 pub(in crate::gateway) fn storable_head(
-    head: ResponseHeader,
-    body: BodyState,
+    (head, body): (ResponseHeader, BodyState),
     asker: CacheAudience,
+    route: &ActiveRoute,
     context: &Context,
 ) -> std::result::Result<StoredHead, NoCacheReason> {
-    let rules = rules(context).ok_or(NoCacheReason::NeverEnabled)?;
+    let rules = (route.cache.as_ref()).ok_or(NoCacheReason::NeverEnabled)?;
     let given = OriginResponse {
         status: head.status,
         fields: &head.headers,
         body,
     };
     let now = moment(clock::wall());
-    let lifetime = freshness::lifetime(&given, asker, (rules, max_object(context)), now)?;
+    let lifetime = freshness::lifetime(&given, asker, (rules, max_object(route, context)), now)?;
     Ok(stored(head, &lifetime, now))
 }
 

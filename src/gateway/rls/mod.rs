@@ -175,9 +175,9 @@ impl Gateway {
             // A descriptor has none.
             step = self.decide_with_body(&head, Ok(Prefix::Whole(Bytes::new())), &mut context);
         }
-        if matches!(step, Step::AskStore) {
+        if let Step::AskStore(target) = step {
             // Boxed: only a route with such limits waits for a store.
-            step = Box::pin(self.decide_with_store(&head, &mut context)).await;
+            step = Box::pin(self.decide_with_store(target, &head, &mut context)).await;
         }
         self.count_ignored_fields(descriptor, &context);
         PendingDescriptor {
@@ -260,6 +260,7 @@ impl Gateway {
             status: Some(status),
             body_bytes: 0,
             cache: None,
+            origin: None,
         };
         self.record(&head, &response, &context);
     }

@@ -11,6 +11,7 @@ use super::leaving;
 use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::{self, AttemptRequest};
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::stalled_upload::UploadWait;
 use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait, UploadPart};
 use crate::thread_buffer::WriteBuffer;
@@ -48,8 +49,7 @@ pub(super) fn facts<'a, C: RequestClient>(exchange: &ClientExchange<'a, C>) -> A
 ///
 /// # Errors
 /// The time for the whole response is over.
-pub(super) fn patience(context: &Context) -> Result<OriginPatience> {
-    let forwarded = context.forwarded()?;
+pub(super) fn patience(forwarded: &ForwardedRequest) -> Result<OriginPatience> {
     let timeouts = &forwarded.pool.rules.timeouts;
     let read = OriginWait {
         most: timeouts.read,
@@ -85,10 +85,10 @@ pub(super) fn patience(context: &Context) -> Result<OriginPatience> {
 pub(super) async fn next_event<C: RequestClient>(
     origin: &mut OriginChannel,
     exchange: &mut ClientExchange<'_, C>,
-    context: &Context,
+    forwarded: &ForwardedRequest,
 ) -> Result<AttemptEvent> {
-    let mut patience = patience(context)?;
-    if context.forwarded()?.attempt.answer.is_none()
+    let mut patience = patience(forwarded)?;
+    if forwarded.attempt.answer.is_none()
         && let Some(rest) = origin.rest_of_head_wait()
     {
         patience.read = patience.read.or_shorter(rest);
@@ -136,6 +136,7 @@ async fn from_client<C: RequestClient>(
 pub(super) async fn take_received<C: RequestClient>(
     origin: &mut OriginChannel,
     exchange: &mut ClientExchange<'_, C>,
+    forwarded: &mut ForwardedRequest,
     context: &mut Context,
 ) -> Result<()> {
     if exchange.body.is_over() || exchange.is_http2() || !origin.is_writable() {
@@ -143,7 +144,7 @@ pub(super) async fn take_received<C: RequestClient>(
     }
     match exchange.client.read_more(None).now_or_never() {
         Some(Some(Ok(bytes @ 1..))) => {
-            take_from_client(Some(Ok(bytes)), origin, exchange, context).await
+            take_from_client(Some(Ok(bytes)), origin, exchange, forwarded, context).await
         }
         _ => Ok(()),
     }
@@ -154,6 +155,7 @@ pub(super) async fn take_from_client<C: RequestClient>(
     read: Option<io::Result<usize>>,
     origin: &mut OriginChannel,
     exchange: &mut ClientExchange<'_, C>,
+    forwarded: &mut ForwardedRequest,
     context: &mut Context,
 ) -> Result<()> {
     let body = &mut exchange.body;
@@ -166,12 +168,12 @@ pub(super) async fn take_from_client<C: RequestClient>(
             // The bytes of a later request.
             return Ok(());
         }
-        body.take(exchange.client.received(), &mut bytes, context)?;
+        body.take(exchange.client.received(), &mut bytes, forwarded, context)?;
     }
     let is_over = body.is_over();
     if is_over {
         exchange.body.note_end();
-        attempts::uploads(context, UploadPart::Last)?;
+        attempts::uploads(forwarded, UploadPart::Last);
     }
     origin.send(&bytes, is_over).await;
     Ok(())

@@ -4,7 +4,6 @@
 //! a later request wait for their turn, and its end ends the attempt.
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use bytes::Buf;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
@@ -25,10 +24,11 @@ use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::{Gateway, attempts, http_versions, replay_bytes, stalled_upload};
 use crate::origin::{
-    FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, OriginServer, ProtocolNeed,
-    UploadPart, remove_hop_by_hop, strip_hop_by_hop,
+    FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, ProtocolNeed, UploadPart,
+    remove_hop_by_hop, strip_hop_by_hop,
 };
 use crate::thread_buffer::WriteBuffer;
 
@@ -43,39 +43,38 @@ impl Gateway {
     pub(super) async fn forward<C: RequestClient>(
         &self,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
-        if context.forwarded()?.in_flight.is_none() {
-            let account = exchange.account(&self.0, context);
-            attempts::enter(&self.0, &account, context)?;
-        }
-        let reserve = |bytes| replay_bytes::reserve(&self.0, bytes, context);
-        exchange.body.reserve_replay(reserve)?;
+        // To the end of the last attempt.
+        let _in_flight = attempts::enter(&self.0, forwarded, context)?;
+        let reserve = |bytes| replay_bytes::reserve(&self.0, bytes, forwarded, context);
+        exchange.body.reserve_replay(reserve);
         loop {
-            {
-                let picked = pin!(attempts::pick(facts(exchange), context));
-                unless_left(exchange.client, picked).await??;
-            }
-            let server = server(context)?;
+            let server = {
+                let picked = pin!(attempts::pick(facts(exchange), forwarded, context));
+                unless_left(exchange.client, picked).await??
+            };
             let need = if exchange.is_upgrade {
                 ProtocolNeed::Upgrade
             } else {
                 ProtocolNeed::Any
             };
-            let stale = context.forwarded()?.stale.as_ref();
+            let stale = forwarded.stale.as_ref();
             let opened_since = stale.map(|stale| stale.noticed);
             let connected = pin!(self.0.origins.connect(&server, need, opened_since));
             let mut origin = match unless_left(exchange.client, connected).await? {
                 Ok(origin) => origin,
                 Err(error) => {
-                    attempts::unconnected(context, error)?;
+                    attempts::unconnected(error, forwarded, context)?;
                     continue;
                 }
             };
-            if !attempts::connected(context, origin.socket())? {
+            if !attempts::connected(forwarded, origin.socket()) {
                 continue;
             }
-            let failure = match self.attempt(&mut origin, exchange, context).await {
+            let attempted = self.attempt(&mut origin, exchange, forwarded, context);
+            let failure = match attempted.await {
                 Ok(AfterAttempt::Keep) => {
                     let timeout = server.idle_timeout();
                     self.0.origins.keep(origin, timeout);
@@ -89,14 +88,13 @@ impl Gateway {
                 return Err(failure);
             };
             let waits_for = waits_for(exchange, &origin);
-            if stalled_upload::is_to_blame(&failure, waits_for, context)? {
+            if stalled_upload::is_to_blame(&failure, waits_for, forwarded, context) {
                 return Err(ClientFailure::Stalled.into());
             }
             if matches!(failure, OriginFailure::Timeout(_)) {
                 origin.retire_if_silent();
             }
             if matches!(failure, OriginFailure::Timeout(_)) && exchange.body.is_over() {
-                let forwarded = context.forwarded()?;
                 let (pool, attempt) = (&forwarded.pool, &forwarded.attempt);
                 if attempt.answer.is_none() {
                     pool.latency
@@ -104,7 +102,7 @@ impl Gateway {
                 }
             }
             let excuse = self.0.origins.excuse(&failure, &origin, &server);
-            attempts::interrupted(facts(exchange), context, failure, excuse)?;
+            attempts::interrupted(facts(exchange), (failure, excuse), forwarded, context)?;
         }
     }
 
@@ -113,11 +111,15 @@ impl Gateway {
         &self,
         origin: &mut OriginChannel,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<AfterAttempt> {
-        self.send_request(origin, exchange, context).await?;
-        let head = self.await_head(origin, exchange, context).await?;
-        self.relay(origin, head, exchange, context).await
+        self.send_request(origin, exchange, forwarded, context)
+            .await?;
+        let head = self
+            .await_head(origin, exchange, forwarded, context)
+            .await?;
+        self.relay(origin, head, exchange, forwarded, context).await
     }
 
     /// Writes the head and the bytes of the body that are here.
@@ -125,22 +127,23 @@ impl Gateway {
         &self,
         origin: &mut OriginChannel,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
         let received = &exchange.head.headers;
         let mut fields = FieldChanges::of(received);
         remove_hop_by_hop(&mut fields, received);
-        cached::ask_for_whole(&mut fields, context);
+        cached::ask_for_whole(&mut fields, forwarded);
         http_versions::name_host(exchange.head, &mut fields)?;
         http_versions::join_cookies(exchange.head, &mut fields)?;
-        self.edit_fields_for_origin(exchange.head, &mut fields, context)?;
-        if context.located()?.route.limits.read_response_body() {
+        self.edit_fields_for_origin(exchange.head, &mut fields, forwarded, context);
+        if forwarded.route.limits.read_response_body() {
             // The cost is read out of the body as it passes.
             fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        let rewritten = context.located()?.target.as_deref();
+        let rewritten = forwarded.target.path.as_deref();
         let parts = RequestParts {
-            method: cached::sent_method(exchange.head, context),
+            method: cached::sent_method(exchange.head, forwarded),
             target: rewritten.map_or_else(|| exchange.head.raw_path(), str::as_bytes),
             fields: &fields,
             is_upgrade: exchange.is_upgrade,
@@ -148,7 +151,7 @@ impl Gateway {
         let framing = exchange.body.origin_framing(origin.is_http2());
         let mut bytes = WriteBuffer::take();
         if origin.is_http2() {
-            let scheme = context.forwarded()?.pool.scheme();
+            let scheme = forwarded.pool.scheme();
             let request = stream_request(parts, received, framing, scheme)?;
             let is_whole = matches!(framing, BodyFraming::None | BodyFraming::Length(0));
             origin.send_head(request, is_whole)?;
@@ -160,10 +163,10 @@ impl Gateway {
         }
         let body = &mut exchange.body;
         body.begin_attempt(framing, &mut bytes);
-        body.take(exchange.client.received(), &mut bytes, context)?;
+        body.take(exchange.client.received(), &mut bytes, forwarded, context)?;
         let is_over = body.is_over();
         if !is_over {
-            attempts::uploads(context, UploadPart::Begun)?;
+            attempts::uploads(forwarded, UploadPart::Begun);
         }
         origin.send(&bytes, is_over).await;
         Ok(())
@@ -174,9 +177,10 @@ impl Gateway {
         &self,
         origin: &mut OriginChannel,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<FinalHead> {
-        let limits = head_limits(context)?;
+        let limits = head_limits(forwarded);
         let mut head = LentHead::take();
         let mut counted = InterimHeads::default();
         loop {
@@ -185,7 +189,7 @@ impl Gateway {
                     if head.status() == SWITCHING_PROTOCOLS {
                         check_switch(&head, &origin.read).map_err(OriginFailure::from)?;
                     }
-                    let method = cached::sent_method(exchange.head, context);
+                    let method = cached::sent_method(exchange.head, forwarded);
                     check_chunks(&head, &origin.read[bytes..], method)
                         .map_err(OriginFailure::MalformedBody)?;
                     return Ok(FinalHead::Http1(head, bytes));
@@ -198,7 +202,7 @@ impl Gateway {
                     origin.read.advance(bytes);
                     head.clear();
                     let interim = (status, &reason[..], fields);
-                    self.pass_interim(interim, origin, exchange, context)
+                    self.pass_interim(interim, origin, exchange, forwarded)
                         .await?;
                     continue;
                 }
@@ -208,7 +212,7 @@ impl Gateway {
                     return Err(OriginFailure::Head(failure).into());
                 }
             }
-            match next_event(origin, exchange, context).await? {
+            match next_event(origin, exchange, forwarded).await? {
                 AttemptEvent::Origin(OriginEvent::Bytes(0)) => {
                     return Err(OriginFailure::Closed(origin.read.len()).into());
                 }
@@ -221,12 +225,12 @@ impl Gateway {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
                     }
                     let interim = (head.status, &b""[..], head.headers);
-                    self.pass_interim(interim, origin, exchange, context)
+                    self.pass_interim(interim, origin, exchange, forwarded)
                         .await?;
                 }
                 AttemptEvent::Origin(OriginEvent::Bytes(_) | OriginEvent::Sent) => {}
                 AttemptEvent::Client(read) => {
-                    take_from_client(read, origin, exchange, context).await?;
+                    take_from_client(read, origin, exchange, forwarded, context).await?;
                 }
             }
         }
@@ -238,7 +242,7 @@ impl Gateway {
         (status, reason, mut fields): (StatusCode, &[u8], HeaderMap),
         origin: &mut OriginChannel,
         exchange: &mut ClientExchange<'_, C>,
-        context: &Context,
+        forwarded: &ForwardedRequest,
     ) -> Result<()> {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(OriginFailure::Head(HeadFailure::UnaskedSwitch).into());
@@ -247,7 +251,7 @@ impl Gateway {
             return Ok(());
         }
         strip_hop_by_hop(&mut fields, status);
-        for name in context.located()?.route.limits.confidential() {
+        for name in forwarded.route.limits.confidential() {
             fields.remove(name);
         }
         let head = ResponseParts {
@@ -265,20 +269,13 @@ fn is_final<C>(head: &ResponseHead, exchange: &ClientExchange<'_, C>) -> bool {
     head.status() >= 200 || (exchange.is_upgrade && head.status() == SWITCHING_PROTOCOLS)
 }
 
-/// Returns the server of the attempt.
-fn server(context: &Context) -> Result<Arc<OriginServer>> {
-    let permit = context.forwarded()?.attempt.permit.as_ref();
-    let permit = permit.ok_or_else(|| RequestFailure::internal("the attempt has no server"))?;
-    Ok(Arc::clone(&permit.server))
-}
-
 /// Returns the bounds of the heads of responses.
-fn head_limits(context: &Context) -> Result<HeadLimits> {
-    Ok(HeadLimits {
+fn head_limits(forwarded: &ForwardedRequest) -> HeadLimits {
+    HeadLimits {
         bytes: bounds::RESPONSE_HEAD,
-        fields: context.forwarded()?.pool.rules.max_response_fields,
+        fields: forwarded.pool.rules.max_response_fields,
         target: usize::MAX,
-    })
+    }
 }
 
 /// Returns the failure of a head that the parser rejects.

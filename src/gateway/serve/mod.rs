@@ -38,6 +38,7 @@ use sluicegate_http1::{BodyFraming, ChunkLimits};
 
 use super::answer::OwnAnswer;
 use super::context::Context;
+use super::decision::ForwardedRequest;
 use super::failed_request::answer_to_failure;
 use super::forward_auth::{self, ForwardAuthAnswer};
 use super::record::ClientResponse;
@@ -95,7 +96,7 @@ impl DecidedRequest {
     #[must_use]
     pub fn is_answered_at_once(&self, received: &[u8]) -> bool {
         let waits = match self.step {
-            Step::ReadBody { .. } | Step::AskStore | Step::Forward => true,
+            Step::ReadBody { .. } | Step::AskStore(_) | Step::Forward(_) => true,
             Step::EndHere
             | Step::Allow
             | Step::Respond(_)
@@ -254,8 +255,8 @@ impl Gateway {
             ClientExchange::new(client, head, wire, (&self.0, shutdown), &request.context);
         exchange.names = request.names;
         let mut served = ServedRequest::new(self, exchange, request.context);
-        let (exchange, context) = (&mut served.exchange, &mut *served.context);
-        if let Err(failure) = self.serve_step(request.step, exchange, context).await {
+        if let Err(failure) = self.serve_step(request.step, &mut served).await {
+            let (exchange, context) = (&mut served.exchange, &mut *served.context);
             self.end_failed(failure, exchange, context).await;
         }
         served.end()
@@ -265,11 +266,15 @@ impl Gateway {
     fn end_request<C: RequestClient>(
         &self,
         exchange: &mut ClientExchange<'_, C>,
+        mut forwarded: Option<&mut ForwardedRequest>,
         context: &mut Context,
     ) -> ConnectionState {
-        context.settle_at_end(exchange.body_bytes);
-        context.release_server();
-        let cached = context.cached.take();
+        context.settle_at_end(exchange.body_bytes, forwarded.as_deref());
+        let mut cached = None;
+        if let Some(request) = &mut forwarded {
+            request.release_server();
+            cached = request.cached.take();
+        }
         let cache = cached.as_ref().map(|transaction| transaction.cache_use());
         if cached.is_some_and(|transaction| transaction.has_waited()) {
             self.note_wait();
@@ -283,6 +288,7 @@ impl Gateway {
             status: exchange.status,
             body_bytes: exchange.body_bytes,
             cache,
+            origin: forwarded.and_then(|request| request.origin_use()),
         };
         self.record(exchange.head, &response, context);
         exchange.end()
@@ -292,9 +298,9 @@ impl Gateway {
     async fn serve_step<C: RequestClient>(
         &self,
         mut step: Step,
-        exchange: &mut ClientExchange<'_, C>,
-        context: &mut Context,
+        served: &mut ServedRequest<'_, C>,
     ) -> Result<()> {
+        let (exchange, context) = (&mut served.exchange, &mut *served.context);
         let account = || exchange.account(&self.0, context);
         let _held = large_head::reserve(&self.0, exchange.head, account, context)?;
         if let Step::ReadBody { max_body_bytes } = step {
@@ -302,21 +308,24 @@ impl Gateway {
             let read = Box::pin(exchange.read_key_body(&self.0, max_body_bytes, context)).await?;
             step = self.decide_with_body(exchange.head, read, context);
         }
-        if matches!(step, Step::AskStore) {
+        if let Step::AskStore(target) = step {
             // Boxed: only a route with such limits waits for a store.
-            step = Box::pin(self.decide_with_store(exchange.head, context)).await;
+            step = Box::pin(self.decide_with_store(target, exchange.head, context)).await;
         }
         if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
             let left = exchange.client.left();
             step = Box::pin(self.wait_for_delay(step, left, context)).await?;
         }
-        if matches!(step, Step::Forward) {
+        if let Step::Forward(route) = step {
+            let account = exchange.account(&self.0, context).into_owned();
+            let forwarded = ForwardedRequest::new(route, account, context.decided_at);
+            let forwarded = served.forwarded.insert(forwarded);
             exchange.ask_for_body().await?;
-            if context.located()?.route.cache.is_some() {
+            if forwarded.route.cache.is_some() {
                 // Boxed: only a route with a cache pays for its size.
-                return Box::pin(self.serve_cached(exchange, context)).await;
+                return Box::pin(self.serve_cached(exchange, forwarded, context)).await;
             }
-            return self.forward(exchange, context).await;
+            return self.forward(exchange, forwarded, context).await;
         }
         let answer = answer_to(step, exchange.head, context, exchange.field_form())?;
         Box::pin(exchange.answer(answer)).await

@@ -25,7 +25,7 @@ use crate::config::rules::HeaderCase;
 use crate::failure::Result;
 use crate::gateway::attempts::AnswerUse;
 use crate::gateway::context::Context;
-use crate::gateway::decision::OriginHead;
+use crate::gateway::decision::{ForwardedRequest, OriginHead};
 use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, BodyEnd, Kind};
 use crate::gateway::{Gateway, answer, attempts, unread};
@@ -91,32 +91,37 @@ impl Gateway {
         origin: &mut OriginChannel,
         head: FinalHead,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<AfterAttempt> {
-        take_received(origin, exchange, context).await?;
-        let mut response = match self.begin_response(origin, head, exchange, context)? {
+        take_received(origin, exchange, forwarded, context).await?;
+        let begun = self.begin_response(origin, head, exchange, forwarded, context)?;
+        let mut response = match begun {
             JudgedResponse::Stored(after) => return Ok(after),
             JudgedResponse::Repeat => return Ok(AfterAttempt::Repeat),
             JudgedResponse::Tunnel(out) => {
                 exchange.write(&out, BodyEnd::NotYet).await?;
                 // Boxed: few requests become tunnels.
-                Box::pin(tunnel::run(origin, exchange, context)).await?;
+                Box::pin(tunnel::run(origin, exchange, forwarded, context)).await?;
                 return Ok(AfterAttempt::Close);
             }
             JudgedResponse::Passed(response) => response,
         };
-        let (body, out) = (&mut response.body, &mut response.out);
         let mut passed = match response.page.take() {
-            Some(page) => write_page(out, *page, exchange).await,
-            None => self.pass_body(origin, body, out, exchange, context).await,
+            Some(page) => write_page(&mut response.out, *page, exchange).await,
+            None => {
+                self.pass_body(origin, &mut response, exchange, forwarded, context)
+                    .await
+            }
         };
+        let body = &mut response.body;
         if passed.is_ok() && !body.is_over() {
             // The client has its part of a body that goes on.
             exchange.end_output().await;
-            passed = Box::pin(drop_rest(origin, body, context)).await;
+            passed = Box::pin(drop_rest(origin, body, forwarded)).await;
         }
-        context.reported = body.take_costs();
-        context.is_whole = passed.is_ok() && body.is_over();
+        forwarded.reported = body.take_costs();
+        forwarded.is_whole = passed.is_ok() && body.is_over();
         passed?;
         if !exchange.body.is_over() {
             // The origin answered before it got the whole request.
@@ -132,18 +137,20 @@ impl Gateway {
         origin: &mut OriginChannel,
         mut head: FinalHead,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<JudgedResponse> {
         let read = &origin.read[..head.bytes()];
         let options = head.options(read);
         let status = head.status()?;
-        let mapped = MappedFields::needed((status, options), exchange.is_http2(), context)?;
-        let method = match *cached::sent_method(exchange.head, context) {
+        let is_http2 = exchange.is_http2();
+        let mapped = MappedFields::needed((status, options), is_http2, forwarded, context);
+        let method = match *cached::sent_method(exchange.head, forwarded) {
             Method::HEAD => AnsweredMethod::Head,
             _ => AnsweredMethod::Other,
         };
         let received = head.framing(method, exchange.head.version);
-        let names = match context.forwarded()?.pool.rules.header_case {
+        let names = match forwarded.pool.rules.header_case {
             HeaderCase::AsSent => head.names(read),
             HeaderCase::Lower => ReceivedNames::default(),
         };
@@ -154,20 +161,27 @@ impl Gateway {
             length: received.length(),
             ahead: origin.ahead(),
         };
-        if self.note_response(answer, exchange, context)? == AnswerUse::Repeat {
+        if note_response(answer, exchange, forwarded, context) == AnswerUse::Repeat {
             return Ok(JudgedResponse::Repeat);
         }
         strip_hop_by_hop(&mut fields, status);
-        if self.sends_stored(status, (&fields, &names), exchange, context)? {
+        if self.sends_stored(status, (&fields, &names), exchange, forwarded, context)? {
             origin.read.advance(head.bytes());
             let keeps = head.keeps_connection(options);
             return Ok(JudgedResponse::Stored(drop_read(origin, received, keeps)?));
         }
         let length = received.length();
-        let part = ClientPart::of_origin(exchange.head, (status, &fields), length, context);
+        let part = ClientPart::of_origin(exchange.head, (status, &fields), length, forwarded);
         let head_end = head_end(received, &part);
-        self.settle_response((status, head_end), &mut fields, exchange, context)?;
-        let costs = cost_readers(&fields, context)?;
+        if head_end == BodyEnd::NotYet {
+            unread::announce(&self.0, forwarded, context)?;
+        }
+        self.invalidate(exchange.head, status, context);
+        context.settle(status, &fields);
+        for name in forwarded.route.limits.confidential() {
+            fields.remove(name);
+        }
+        let costs = cost_readers(&fields, forwarded, context);
         let parts = ResponseParts {
             status,
             reason: head.reason(read),
@@ -178,7 +192,7 @@ impl Gateway {
         } else {
             BodyState::Delimited
         };
-        let fill = self.begin_fill((&parts, &names), body_state, exchange, context)?;
+        let fill = self.begin_fill((&parts, &names), body_state, exchange, forwarded, context)?;
         let settled = SettledResponse {
             head: &head,
             read,
@@ -191,7 +205,7 @@ impl Gateway {
             costs,
             keeps: received != BodyFraming::UntilClose && head.keeps_connection(options),
         };
-        let passed = self.begin_answer(settled, exchange, context)?;
+        let passed = self.begin_answer(settled, exchange, forwarded, context)?;
         origin.read.advance(head.bytes());
         Ok(match status {
             StatusCode::SWITCHING_PROTOCOLS => JudgedResponse::Tunnel(passed.out),
@@ -204,6 +218,7 @@ impl Gateway {
         &self,
         settled: SettledResponse<'_>,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<PassedResponse> {
         let SettledResponse {
@@ -224,7 +239,7 @@ impl Gateway {
             parts.reason = sent.canonical_reason().unwrap_or_default().as_bytes();
         }
         let shaped = (sent, stated_length(received, &parts.fields));
-        let change = self.shape_response(shaped, &mut parts.fields, exchange, context)?;
+        let change = self.shape_response(shaped, &mut parts.fields, exchange, forwarded, context);
         if !writes_own {
             answer::add_own_fields(&mut parts.fields, context);
         }
@@ -259,57 +274,15 @@ impl Gateway {
         })
     }
 
-    /// Notes the final head of an origin, and judges the server by it.
-    fn note_response<C: RequestClient>(
-        &self,
-        answer: OriginHead,
-        exchange: &ClientExchange<'_, C>,
-        context: &mut Context,
-    ) -> Result<AnswerUse> {
-        context.forwarded_mut()?.attempt.answer = Some(answer);
-        // A client that sends its body slowly says nothing of the server.
-        if exchange.body.is_over() {
-            let forwarded = context.forwarded()?;
-            let started = forwarded.attempt.started;
-            (forwarded.pool.latency).record(|| exchange.body.server_time(started));
-        }
-        if attempts::judge(facts(exchange), context, answer.status)? == AnswerUse::Repeat {
-            return Ok(AnswerUse::Repeat);
-        }
-        let forwarded = context.forwarded_mut()?;
-        if forwarded.wait.is_none() {
-            forwarded.wait = Some(clock::since(forwarded.attempt.started));
-        }
-        Ok(AnswerUse::Pass)
-    }
-
-    /// Settles the charges by the origin's response, whose fields lose those that are for the gateway alone.
-    fn settle_response<C: RequestClient>(
-        &self,
-        (status, head_end): (StatusCode, BodyEnd),
-        fields: &mut HeaderMap,
-        exchange: &ClientExchange<'_, C>,
-        context: &mut Context,
-    ) -> Result<()> {
-        if head_end == BodyEnd::NotYet {
-            unread::announce(&self.0, context)?;
-        }
-        self.invalidate(exchange.head, status, context);
-        context.settle(status, fields);
-        for name in context.located()?.route.limits.confidential() {
-            fields.remove(name);
-        }
-        Ok(())
-    }
-
     /// Makes of the fields of a response, of the origin or stored, those for the client. Its body has so many bytes, if that is known.
     pub(super) fn shape_response<C: RequestClient>(
         &self,
         (status, length): (StatusCode, Option<u64>),
         fields: &mut HeaderMap,
         exchange: &ClientExchange<'_, C>,
-        context: &mut Context,
-    ) -> Result<BodyChange> {
+        forwarded: &ForwardedRequest,
+        context: &Context,
+    ) -> BodyChange {
         let request = exchange.head;
         let page = intercept::page(request, status, context).map(Box::new);
         let mut kind = Kind::Content;
@@ -317,14 +290,11 @@ impl Gateway {
             intercept::relabel(fields, page);
             kind = Kind::Intercepted;
         }
-        if let Some(transaction) = &context.cached {
+        if let Some(transaction) = &forwarded.cached {
             transaction.write_status(fields);
         }
         shape::edit_answer(fields, kind, request, context);
-        let reserve = |bytes| {
-            let account = exchange.account(&self.0, context);
-            unread::reserve_encoder(&self.0, &account, bytes, context)
-        };
+        let reserve = |bytes| unread::reserve_encoder(&self.0, bytes, forwarded, context);
         let encoder = match page {
             Some(_) => None,
             None => {
@@ -332,22 +302,22 @@ impl Gateway {
                 shape::begin_compression(fields, answer, request, context, reserve).map(Box::new)
             }
         };
-        attempts::give_cookie(fields, facts(exchange), context)?;
-        Ok(BodyChange { encoder, page })
+        attempts::give_cookie(fields, facts(exchange), forwarded, context);
+        BodyChange { encoder, page }
     }
 
-    /// Passes the body on; `out` has the head, which is written with the first bytes.
+    /// Passes the body on, whose first bytes are written with the head.
     async fn pass_body<C: RequestClient>(
         &self,
         origin: &mut OriginChannel,
-        body: &mut ResponseBody,
-        out: &mut WriteBuffer,
+        PassedResponse { out, body, .. }: &mut PassedResponse,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
         loop {
             let TakenPiece { data, as_read } = body.take(&mut origin.read, out)?;
-            count_received(data, context)?;
+            forwarded.attempt.count_received(data);
             if as_read == 0 && data > JOINED_PIECE {
                 origin.release_read();
             }
@@ -360,7 +330,7 @@ impl Gateway {
                     context.finish_response();
                 }
                 let takes_trailers = exchange.is_http2() && body.keeps_trailers();
-                let confidential = context.located()?.route.limits.confidential();
+                let confidential = forwarded.route.limits.confidential();
                 trailers = (origin.take_trailers().filter(|_| takes_trailers))
                     .and_then(|trailers| trailers::for_client(trailers, confidential));
                 if trailers.is_none() {
@@ -368,7 +338,8 @@ impl Gateway {
                 }
             }
             let pieces = [&out[..], &origin.read[..as_read]];
-            self.pass_pieces(pieces, end, exchange, context).await?;
+            self.pass_pieces(pieces, end, exchange, forwarded, context)
+                .await?;
             origin.read.advance(as_read);
             out.clear();
             out.shrink_to(JOINED_PIECE);
@@ -379,12 +350,12 @@ impl Gateway {
             if body.is_client_served() {
                 return Ok(());
             }
-            match next_event(origin, exchange, context).await? {
+            match next_event(origin, exchange, forwarded).await? {
                 AttemptEvent::Origin(OriginEvent::Bytes(0)) => body.end_of_stream(out)?,
                 // A final head of HTTP/2 is followed by no other.
                 AttemptEvent::Origin(_) => {}
                 AttemptEvent::Client(read) => {
-                    take_from_client(read, origin, exchange, context).await?;
+                    take_from_client(read, origin, exchange, forwarded, context).await?;
                 }
             }
         }
@@ -396,14 +367,35 @@ impl Gateway {
         pieces: [&[u8]; 2],
         end: BodyEnd,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        let reserve = || unread::wait(&self.0, bytes, context);
+        let reserve = || unread::wait(&self.0, bytes, forwarded, context);
         exchange.write_or_wait((pieces, end), reserve).await?;
-        unread::went_on(context);
+        unread::went_on(forwarded);
         Ok(())
     }
+}
+
+/// Notes the final head of an origin, and judges the server by it.
+fn note_response<C: RequestClient>(
+    answer: OriginHead,
+    exchange: &ClientExchange<'_, C>,
+    forwarded: &mut ForwardedRequest,
+    context: &Context,
+) -> AnswerUse {
+    forwarded.attempt.answer = Some(answer);
+    let started = forwarded.attempt.started;
+    // A client that sends its body slowly says nothing of the server.
+    if exchange.body.is_over() {
+        (forwarded.pool.latency).record(|| exchange.body.server_time(started));
+    }
+    let answer_use = attempts::judge(facts(exchange), answer.status, forwarded, context);
+    if answer_use == AnswerUse::Pass && forwarded.wait.is_none() {
+        forwarded.wait = Some(clock::since(started));
+    }
+    answer_use
 }
 
 /// Writes the head and the page in place of the body.
@@ -432,11 +424,15 @@ fn drop_read(
 }
 
 /// Returns the readers of the costs in the body of a response with these fields, for the charges that wait for its end.
-fn cost_readers(fields: &HeaderMap, context: &Context) -> Result<Vec<CostReader>> {
-    if !context.forwarded()?.admitted.is_pending() {
-        return Ok(Vec::new());
+fn cost_readers(
+    fields: &HeaderMap,
+    forwarded: &ForwardedRequest,
+    context: &Context,
+) -> Vec<CostReader> {
+    match context.is_pending() {
+        true => forwarded.route.limits.cost_readers(fields),
+        false => Vec::new(),
     }
-    Ok(context.located()?.route.limits.cost_readers(fields))
 }
 
 /// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored, or that has a cost,
@@ -444,18 +440,19 @@ fn cost_readers(fields: &HeaderMap, context: &Context) -> Result<Vec<CostReader>
 async fn drop_rest(
     origin: &mut OriginChannel,
     body: &mut ResponseBody,
-    context: &mut Context,
+    forwarded: &mut ForwardedRequest,
 ) -> Result<()> {
     // The client has its answer, so a body that breaks costs the connection to the origin alone.
-    context.unread = None;
-    let is_refresh = (context.cached.as_ref()).is_some_and(|transaction| transaction.is_refresh());
+    forwarded.unread = None;
+    let is_refresh =
+        (forwarded.cached.as_ref()).is_some_and(|transaction| transaction.is_refresh());
     let began = clock::now();
     let mut dropped = 0;
     loop {
         let Ok(data) = body.discard(&mut origin.read) else {
             return Ok(());
         };
-        count_received(data, context)?;
+        forwarded.attempt.count_received(data);
         dropped += data;
         if origin.is_ended() && !body.is_over() {
             // Nothing follows the client's answer.
@@ -465,7 +462,7 @@ async fn drop_rest(
         if body.is_over() || dropped > bounds::REPLACED_BYTES && !body.needs_rest() {
             return Ok(());
         }
-        let (most, patience) = match (body.needs_rest(), patience(context)) {
+        let (most, patience) = match (body.needs_rest(), patience(forwarded)) {
             (false, Ok(patience)) => (bounds::DRAIN_TIME, patience),
             (_, Err(_)) => return Ok(()),
             (true, Ok(patience)) if is_refresh => (Duration::MAX, patience),
@@ -505,11 +502,4 @@ fn after_response(origin: &OriginChannel, body: &ResponseBody, keeps: bool) -> A
     } else {
         AfterAttempt::Close
     }
-}
-
-/// Counts bytes of the body that the origin sent.
-fn count_received(data: usize, context: &mut Context) -> Result<()> {
-    let attempt = &mut context.forwarded_mut()?.attempt;
-    attempt.received = attempt.received.saturating_add(data as u64);
-    Ok(())
 }

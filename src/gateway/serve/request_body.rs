@@ -24,6 +24,7 @@ use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::body::with_read_buffer;
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::min_body_rate::MinBodyRate;
 
 /// The body of one request.
@@ -93,15 +94,12 @@ impl RequestBody {
 
     /// Reserves what is kept for another attempt, before the first one, by `reserve`, which returns `None` where there is no room: then
     /// nothing more is kept. A body that is here already has its room.
-    pub(super) fn reserve_replay(
-        &mut self,
-        reserve: impl FnOnce(u64) -> Result<Option<BytesPermit>>,
-    ) -> Result<()> {
+    pub(super) fn reserve_replay(&mut self, reserve: impl FnOnce(u64) -> Option<BytesPermit>) {
         if self.is_over() || self.replay.is_none() {
-            return Ok(());
+            return;
         }
         let room = replay_room(self.framing);
-        let permit = reserve(room as u64)?;
+        let permit = reserve(room as u64);
         self.replay = match (permit, self.replay.take()) {
             (None, Some(replay)) => {
                 self.unsent = replay.content;
@@ -113,7 +111,6 @@ impl RequestBody {
                 ..replay
             }),
         };
-        Ok(())
     }
 
     /// Drops what is kept for another attempt, since none follows.
@@ -141,6 +138,7 @@ impl RequestBody {
         &mut self,
         received: &mut BytesMut,
         into: &mut Vec<u8>,
+        forwarded: &ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
         if self.is_over() || received.is_empty() {
@@ -156,7 +154,7 @@ impl RequestBody {
             self.write_end(into);
             self.replay.iter_mut().for_each(ReplayBuffer::settle);
         }
-        self.count(data, context)
+        self.count(data, forwarded, context)
     }
 
     /// Moves the bytes of the body that were received to `data`, and keeps them for the first attempt.
@@ -215,9 +213,14 @@ impl RequestBody {
     }
 
     /// Counts so many bytes of data.
-    fn count(&mut self, data: usize, context: &mut Context) -> Result<()> {
+    fn count(
+        &mut self,
+        data: usize,
+        forwarded: &ForwardedRequest,
+        context: &mut Context,
+    ) -> Result<()> {
         context.received = context.received.saturating_add(data as u64);
-        if context.received > context.located()?.route.max_body_bytes {
+        if context.received > forwarded.route.max_body_bytes {
             return Err(ClientFailure::BodyTooLarge.into());
         }
         if self.is_over() {

@@ -6,8 +6,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
 
 use super::head_writer::write_field;
-use crate::failure::Result;
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::origin::passes_upgrade;
 
 /// The fields of a response that become a header map.
@@ -27,18 +27,22 @@ impl MappedFields {
     pub(super) fn needed(
         (status, options): (StatusCode, ConnectionOptions),
         is_http2: bool,
+        forwarded: &ForwardedRequest,
         context: &Context,
-    ) -> Result<Self> {
-        let limits = &context.located()?.route.limits;
+    ) -> Self {
+        let limits = &forwarded.route.limits;
         let names_fields = is_http2
             || passes_upgrade(status)
             || options.others() > 0
             || !limits.confidential().is_empty()
             || context.shape().is_some()
-            || context.forwarded()?.pool.rules.sticky.is_some()
-            || context.cached.is_some()
-            || context.forwarded()?.admitted.is_pending();
-        Ok(if names_fields { Self::All } else { Self::Few })
+            || forwarded.pool.rules.sticky.is_some()
+            || forwarded.cached.is_some()
+            || context.is_pending();
+        match names_fields {
+            true => Self::All,
+            false => Self::Few,
+        }
     }
 
     /// Returns the fields that are mapped of a response of which `found` of these are in the map.

@@ -8,12 +8,15 @@ use super::exchange::ClientExchange;
 use super::{ConnectionState, Gateway};
 use crate::failure::{GatewayFailure, RequestFailure};
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 
 /// A request that is served. It is recorded at [`end`](Self::end), or where it is dropped before.
 pub(super) struct ServedRequest<'a, C: RequestClient> {
     gateway: &'a Gateway,
     pub(super) exchange: ClientExchange<'a, C>,
     pub(super) context: Box<Context>,
+    /// The request on its way to an origin, once it is forwarded.
+    pub(super) forwarded: Option<ForwardedRequest>,
     is_recorded: bool,
 }
 
@@ -28,6 +31,7 @@ impl<'a, C: RequestClient> ServedRequest<'a, C> {
             gateway,
             exchange,
             context,
+            forwarded: None,
             is_recorded: false,
         }
     }
@@ -35,7 +39,8 @@ impl<'a, C: RequestClient> ServedRequest<'a, C> {
     /// Records the request. Returns the state of the connection.
     pub(super) fn end(&mut self) -> ConnectionState {
         self.is_recorded = true;
-        (self.gateway).end_request(&mut self.exchange, &mut self.context)
+        let forwarded = self.forwarded.as_mut();
+        (self.gateway).end_request(&mut self.exchange, forwarded, &mut self.context)
     }
 
     /// Records a request that no step ended.

@@ -19,6 +19,7 @@ use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::origin::OriginChannel;
 use crate::thread_buffer::read_through;
 
@@ -38,9 +39,10 @@ enum DirectionError {
 pub(super) async fn run<C: RequestClient>(
     origin: &mut OriginChannel,
     exchange: &mut ClientExchange<'_, C>,
+    forwarded: &mut ForwardedRequest,
     context: &mut Context,
 ) -> Result<()> {
-    let silence = context.forwarded()?.pool.rules.timeouts.read;
+    let silence = forwarded.pool.rules.timeouts.read;
     let to_origin = exchange.client.received().split();
     let to_client = origin.read.split();
     // Relaxed: one task reads and writes both.
@@ -76,7 +78,7 @@ pub(super) async fn run<C: RequestClient>(
     let (sent, received) = (sent.into_inner(), received.into_inner());
     context.received = context.received.saturating_add(sent);
     exchange.body_bytes = exchange.body_bytes.saturating_add(received);
-    let attempt = &mut context.forwarded_mut()?.attempt;
+    let attempt = &mut forwarded.attempt;
     attempt.received = attempt.received.saturating_add(received);
     ended
 }

@@ -60,6 +60,7 @@ impl Gateway {
             status: exchange.status,
             body_bytes: exchange.body_bytes,
             cache: None,
+            origin: None,
         };
         let words = RequestWords { method, target };
         self.record_as(words, &head, &response, &context);

@@ -11,14 +11,16 @@ use super::super::client::RequestClient;
 use super::super::exchange::ClientExchange;
 use super::super::head_writer::ResponseParts;
 use super::tap::BodyFill;
-use super::transaction::CacheProgress;
+use super::transaction::{CacheProgress, CacheTransaction};
 use crate::cache::freshness::BodyState;
 use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
-use crate::failure::{RequestFailure, Result};
+use crate::failure::Result;
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::{Gateway, cache};
 use crate::name_case::ReceivedNames;
+use crate::snapshot::ActiveRoute;
 
 impl Gateway {
     /// Decides whether the stored response is sent instead of the origin's, whose status, fields and names these are: after a 304, or
@@ -28,17 +30,17 @@ impl Gateway {
         status: StatusCode,
         (fields, names): (&HeaderMap, &ReceivedNames),
         exchange: &ClientExchange<'_, C>,
-        context: &mut Context,
+        forwarded: &mut ForwardedRequest,
+        context: &Context,
     ) -> Result<bool> {
-        let Some(transaction) = &mut context.cached else {
+        let Some(transaction) = &mut forwarded.cached else {
             return Ok(false);
         };
         let Some(stored) = transaction.revalidated() else {
             return Ok(false);
         };
         if status == StatusCode::NOT_MODIFIED {
-            self.confirm(fields, names, context)?;
-            return Ok(true);
+            return self.confirm((fields, names), transaction, &forwarded.route, context);
         }
         let now = moment(clock::wall());
         let is_replaced = cache::is_failure(status.as_u16())
@@ -51,29 +53,28 @@ impl Gateway {
         Ok(is_replaced)
     }
 
-    /// Updates the stored response by the fields of a 304, RFC 9111 §4.3.4.
+    /// Updates the stored response by the fields of a 304, RFC 9111 §4.3.4. Returns whether there is one.
     fn confirm(
         &self,
-        fields: &HeaderMap,
-        names: &ReceivedNames,
-        context: &mut Context,
-    ) -> Result<()> {
+        (fields, names): (&HeaderMap, &ReceivedNames),
+        transaction: &mut CacheTransaction,
+        route: &ActiveRoute,
+        context: &Context,
+    ) -> Result<bool> {
+        let asker = transaction.asker;
+        let (Some(stored), Some(key)) = (&mut transaction.stored, &transaction.key) else {
+            return Ok(false);
+        };
         let mut fields = fields.clone();
-        for name in context.located()?.route.limits.confidential() {
+        for name in route.limits.confidential() {
             fields.remove(name);
         }
-        let internal = || RequestFailure::internal("no stored response was asked about");
-        let transaction = context.cached.as_deref().ok_or_else(internal)?;
-        let (asker, stored) = (transaction.asker, transaction.stored.as_ref());
-        let old = Arc::clone(&stored.ok_or_else(internal)?.head);
+        let old = Arc::clone(&stored.head);
         let mut header = old.header().clone();
         cache::update(&mut header, &fields)?;
         let names = old.names().updated(names, &header.headers);
-        let judged = cache::storable_head(header.clone(), BodyState::Stored, asker, context);
-        let transaction = context.cached.as_deref_mut().ok_or_else(internal)?;
-        let (Some(stored), Some(key)) = (&mut transaction.stored, &transaction.key) else {
-            return Err(internal());
-        };
+        let (updated, body) = (header.clone(), BodyState::Stored);
+        let judged = cache::storable_head((updated, body), asker, route, context);
         let permit = transaction.permit.take();
         match judged {
             Ok(mut head) => {
@@ -98,7 +99,7 @@ impl Gateway {
             }
         }
         transaction.progress = CacheProgress::Confirmed;
-        Ok(())
+        Ok(true)
     }
 
     /// Decides whether the origin's response is stored, and begins to store it.
@@ -107,9 +108,10 @@ impl Gateway {
         (head, names): (&ResponseParts<'_>, &ReceivedNames),
         body: BodyState,
         exchange: &ClientExchange<'_, C>,
-        context: &mut Context,
+        forwarded: &mut ForwardedRequest,
+        context: &Context,
     ) -> Result<Option<Box<BodyFill>>> {
-        let Some(transaction) = &context.cached else {
+        let Some(transaction) = &mut forwarded.cached else {
             return Ok(None);
         };
         let (asker, progress) = (transaction.asker, transaction.progress);
@@ -118,12 +120,10 @@ impl Gateway {
             CacheProgress::Skipped => ForwardReason::Bypass,
             _ => return Ok(None),
         };
-        let judged = cache::storable_head(header_of(head)?, body, asker, context);
-        let room = cache::max_object(context);
+        let route = &forwarded.route;
+        let judged = cache::storable_head((header_of(head)?, body), asker, route, context);
+        let room = cache::max_object(route, context);
         let predictor = self.0.cache.predictor(asker);
-        let Some(transaction) = &mut context.cached else {
-            return Ok(None);
-        };
         let Some(key) = &transaction.key else {
             return Ok(None);
         };

@@ -23,6 +23,7 @@ use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::{Gateway, cache};
 
 /// Lookups of one request: the first one, and one after each of two waits.
@@ -48,9 +49,10 @@ impl Gateway {
     pub(super) async fn look_up<C: RequestClient>(
         &self,
         exchange: &mut ClientExchange<'_, C>,
-        context: &mut Context,
+        forwarded: &mut ForwardedRequest,
+        context: &Context,
     ) -> Result<LookupResult> {
-        let Some(rules) = cache::rules(context) else {
+        let Some(rules) = &forwarded.route.cache else {
             return Ok(LookupResult::AskOrigin);
         };
         let fields = &exchange.head.headers;
@@ -65,17 +67,18 @@ impl Gateway {
             !has_body && cache::is_storable(exchange.head) && !wish.forbids_storing();
         let mut result = LookupResult::AskOrigin;
         if is_looked_up {
-            let key = cache::key_of(exchange.head, context)?;
+            let key = cache::key_of(exchange.head, (&forwarded.route, rules), context);
             if self.0.cache.predictor(asker).cacheable_prediction(&key) {
+                let forwarded = &*forwarded;
                 result = self
-                    .look_until_decided(key, &mut transaction, exchange, context)
+                    .look_until_decided(key, &mut transaction, exchange, forwarded, context)
                     .await?;
             } else {
                 transaction.progress = CacheProgress::Skipped;
                 transaction.key = Some(key);
             }
         }
-        context.cached = Some(transaction);
+        forwarded.cached = Some(transaction);
         Ok(result)
     }
 
@@ -85,6 +88,7 @@ impl Gateway {
         mut key: CacheKey,
         transaction: &mut CacheTransaction,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &ForwardedRequest,
         context: &Context,
     ) -> Result<LookupResult> {
         let cache = self.0.cache;
@@ -110,7 +114,8 @@ impl Gateway {
                 transaction.progress = CacheProgress::Stale;
                 transaction.stored = Some(stored.clone());
                 if let FillTurn::Fetch(permit) = turn {
-                    self.refresh_in_background(key, permit, transaction, exchange, context);
+                    let asked = (key, permit, &*transaction);
+                    self.refresh_in_background(asked, exchange, forwarded, context);
                 }
                 return Ok(LookupResult::Stored);
             }

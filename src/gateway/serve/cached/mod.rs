@@ -30,6 +30,7 @@ use crate::admission::ResponseSource;
 use crate::cache::moment;
 use crate::failure::{RequestFailure, Result};
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::{Gateway, cache};
 
 pub(super) use part::ClientPart;
@@ -53,10 +54,11 @@ impl Gateway {
     pub(super) async fn serve_cached<C: RequestClient>(
         &self,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
-        let served = self.serve_or_fetch(exchange, context).await;
-        if let Some(transaction) = &mut context.cached {
+        let served = self.serve_or_fetch(exchange, forwarded, context).await;
+        if let Some(transaction) = &mut forwarded.cached {
             // Nobody waits while a failure is answered.
             transaction.permit = None;
         }
@@ -66,32 +68,33 @@ impl Gateway {
     async fn serve_or_fetch<C: RequestClient>(
         &self,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
-        if self.look_up(exchange, context).await? == LookupResult::Stored {
+        if self.look_up(exchange, forwarded, context).await? == LookupResult::Stored {
             return self
-                .send_stored(ResponseSource::Cache, exchange, context)
+                .send_stored(ResponseSource::Cache, exchange, forwarded, context)
                 .await;
         }
-        if let Some(transaction) = &mut context.cached
+        if let Some(transaction) = &mut forwarded.cached
             && transaction.forbids_asking()
         {
             transaction.progress = CacheProgress::Refused;
             let answer = cache::not_stored(exchange.head, context);
             return exchange.answer(answer).await;
         }
-        let asked = self.forward(exchange, context).await;
+        let asked = self.forward(exchange, forwarded, context).await;
         if let Err(failure) = asked
-            && !turns_stale(&failure, exchange, context)
+            && !turns_stale(&failure, exchange, forwarded)
         {
             return Err(failure);
         }
-        if context
+        if forwarded
             .cached
             .as_deref()
             .is_some_and(CacheTransaction::sends_stored)
         {
-            self.send_stored(ResponseSource::Origin, exchange, context)
+            self.send_stored(ResponseSource::Origin, exchange, forwarded, context)
                 .await?;
         }
         Ok(())
@@ -102,9 +105,9 @@ impl Gateway {
 fn turns_stale<C: RequestClient>(
     failure: &RequestFailure,
     exchange: &ClientExchange<'_, C>,
-    context: &mut Context,
+    forwarded: &mut ForwardedRequest,
 ) -> bool {
-    let Some(transaction) = &mut context.cached else {
+    let Some(transaction) = &mut forwarded.cached else {
         return false;
     };
     let stored = transaction.revalidated().map(|stored| &stored.head);

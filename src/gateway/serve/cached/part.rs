@@ -9,7 +9,7 @@ use super::transaction::OriginQuestion;
 use crate::cache::conditions::{NOT_IN_304, is_unchanged};
 use crate::cache::ranges::{BodyRanges, RequestedRanges, relabel_unsatisfiable, requested};
 use crate::failure::Result;
-use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 
 /// The part of a response that the client gets.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ impl ClientPart {
         request: &ReceivedHead,
         response: (StatusCode, &HeaderMap),
         length: Option<u64>,
-        context: &Context,
+        forwarded: &ForwardedRequest,
     ) -> Self {
-        match context.cached.as_deref() {
+        match forwarded.cached.as_deref() {
             Some(transaction) if transaction.is_refresh() => Self::Head,
             Some(transaction) if transaction.question == OriginQuestion::Whole => {
                 Self::of_whole(request, response, length)

@@ -6,13 +6,16 @@ use sluicegate_base::received::ReceivedHead;
 
 use super::transaction::OriginQuestion;
 use crate::gateway::cache::CONDITIONS;
-use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::origin::FieldEdit;
 
 /// Returns the method with which the origin gets the request.
-pub(in super::super) fn sent_method<'a>(head: &'a ReceivedHead, context: &Context) -> &'a Method {
+pub(in super::super) fn sent_method<'a>(
+    head: &'a ReceivedHead,
+    forwarded: &ForwardedRequest,
+) -> &'a Method {
     const GET: &Method = &Method::GET;
-    if asks_for_whole(context) {
+    if asks_for_whole(forwarded) {
         GET
     } else {
         &head.method
@@ -20,14 +23,14 @@ pub(in super::super) fn sent_method<'a>(head: &'a ReceivedHead, context: &Contex
 }
 
 /// Removes conditions and ranges of the client, where the whole response is stored, and adds the validators of the stored one.
-pub(in super::super) fn ask_for_whole(fields: &mut dyn FieldEdit, context: &Context) {
-    if !asks_for_whole(context) {
+pub(in super::super) fn ask_for_whole(fields: &mut dyn FieldEdit, forwarded: &ForwardedRequest) {
+    if !asks_for_whole(forwarded) {
         return;
     }
     for name in &CONDITIONS {
         fields.remove(name);
     }
-    let stored = context
+    let stored = forwarded
         .cached
         .as_ref()
         .and_then(|transaction| transaction.revalidated());
@@ -41,8 +44,8 @@ pub(in super::super) fn ask_for_whole(fields: &mut dyn FieldEdit, context: &Cont
     }
 }
 
-fn asks_for_whole(context: &Context) -> bool {
-    let question = context
+fn asks_for_whole(forwarded: &ForwardedRequest) -> bool {
+    let question = forwarded
         .cached
         .as_ref()
         .map(|transaction| transaction.question);

@@ -31,8 +31,9 @@ use crate::cache::request_directives::RequestCacheControl;
 use crate::failure::ClientFailure;
 use crate::gateway::Gateway;
 use crate::gateway::context::Context;
-use crate::gateway::decision::{ForwardedRequest, RequestDecision};
+use crate::gateway::decision::{ForwardedRequest, OriginRoute};
 use crate::gateway::shape::BodyEnd;
+use crate::origin::AdmittedPool;
 
 /// The client of a refresh, which gets nothing.
 struct DiscardingClient {
@@ -44,46 +45,46 @@ impl Gateway {
     /// Begins to fetch the stale response of the transaction again, in a task of its own.
     pub(super) fn refresh_in_background<C: RequestClient>(
         &self,
-        key: CacheKey,
-        permit: FillPermit,
-        transaction: &CacheTransaction,
+        (key, permit, transaction): (CacheKey, FillPermit, &CacheTransaction),
         exchange: &ClientExchange<'_, C>,
+        forwarded: &ForwardedRequest,
         context: &Context,
     ) {
-        let (Some(located), Some(forwarded)) = (&context.located, context.forwarded_if_any())
-        else {
-            return;
-        };
         let in_flight = self.0.recorder.metrics.in_flight();
         let mut own = Box::new(Context::new(Arc::clone(&context.snapshot), in_flight));
         own.peer.clone_from(&context.peer);
         own.secured.clone_from(&context.secured);
         own.client = context.client;
-        own.located = Some(located.clone());
-        let pool = Arc::clone(&forwarded.pool);
-        let request = ForwardedRequest::new(Admitted::exempt(), pool, own.decided_at);
-        own.decision = Some(Box::new(RequestDecision::exempt(request)));
+        own.located.clone_from(&context.located);
+        let origin = OriginRoute {
+            route: Arc::clone(&forwarded.route),
+            pool: AdmittedPool::new(Arc::clone(&forwarded.pool), &Admitted::exempt()),
+            target: forwarded.target.clone(),
+        };
+        let account = forwarded.account.clone();
+        let mut request = ForwardedRequest::new(origin, account.clone(), own.decided_at);
         let wish = RequestCacheControl::default();
         let mut refresh = CacheTransaction::new(transaction.asker, wish);
         refresh.sender = RequestSender::Gateway;
         refresh.permit = Some(permit);
         refresh.ask(key, transaction.stored.clone());
-        own.cached = Some(Box::new(refresh));
+        request.cached = Some(Box::new(refresh));
         let head = exchange.head.clone();
         let client = DiscardingClient {
-            account: exchange.client.account().clone(),
+            account,
             received: BytesMut::new(),
         };
         let shutdown = exchange.shutdown().clone();
         let gateway = Self(Arc::clone(&self.0), self.1);
-        tokio::spawn(async move { gateway.refresh_stored(client, head, own, shutdown).await });
+        let refreshed = gateway.refresh_stored(client, head, (request, own), shutdown);
+        tokio::spawn(refreshed);
     }
 
     async fn refresh_stored(
         self,
         mut client: DiscardingClient,
         head: ReceivedHead,
-        mut context: Box<Context>,
+        (mut forwarded, mut context): (ForwardedRequest, Box<Context>),
         shutdown: ShutdownWatch,
     ) {
         let wire = RequestWire {
@@ -96,9 +97,10 @@ impl Gateway {
         let mut exchange =
             ClientExchange::new(&mut client, &head, &wire, (&self.0, &shutdown), &context);
         // A failure is in the failure log of its server; the stored response stays as it is.
-        let _ = self.forward(&mut exchange, &mut context).await;
+        let forwarding = self.forward(&mut exchange, &mut forwarded, &mut context);
+        let _ = forwarding.await;
         // The permit first: a request that comes now looks the new response up.
-        drop(context);
+        drop(forwarded);
         self.note_refresh();
     }
 }

@@ -19,6 +19,7 @@ use crate::admission::ResponseSource;
 use crate::cache::moment;
 use crate::failure::{RequestFailure, Result};
 use crate::gateway::context::Context;
+use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::shape::BodyEnd;
 use crate::gateway::{Gateway, answer};
 use crate::thread_buffer::WriteBuffer;
@@ -29,9 +30,10 @@ impl Gateway {
         &self,
         by: ResponseSource,
         exchange: &mut ClientExchange<'_, C>,
+        forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
-        let transaction = context.cached.as_ref();
+        let transaction = forwarded.cached.as_ref();
         let sent = transaction.and_then(|transaction| {
             let is_unconfirmed = transaction.progress != CacheProgress::Confirmed;
             Some((transaction.stored.clone()?, is_unconfirmed))
@@ -50,13 +52,14 @@ impl Gateway {
         let length = Some(stored.body.len() as u64);
         let part = ClientPart::of_whole(exchange.head, (status, &fields), length);
         part.relabel(&mut status, &mut fields);
-        let change = self.shape_response((status, length), &mut fields, exchange, context)?;
+        let change =
+            self.shape_response((status, length), &mut fields, exchange, forwarded, context);
         if part.is_over() || stored.body.is_empty() || change.page.is_some() {
             context.finish_response();
         }
         answer::add_own_fields(&mut fields, context);
         // The origin has answered, or was not asked.
-        context.release_server();
+        forwarded.release_server();
         let reason = match status == stored.head.status() {
             true => stored.head.header().get_reason_phrase(),
             false => status.canonical_reason(),
@@ -73,7 +76,7 @@ impl Gateway {
             fields,
         };
         exchange.begin_answer(&mut out, head, framing, NO_OTHERS)?;
-        if context.located()?.route.action.keeps_case() {
+        if forwarded.route.action.keeps_case() {
             stored.head.names().restore(&mut out);
         }
         let (body, part) = match change.page {
