@@ -273,12 +273,12 @@ impl Gateway {
                 }
                 Ok(step)
             }
-            WaitEnd::Crowded => {
+            WaitEnd::QueueFull => {
                 context.settle_unanswered();
                 if let Some(decision) = &mut context.decision {
                     decision.withdraw();
                 }
-                Ok(Step::Reject(GatewayProblem::Crowded))
+                Ok(Step::Reject(GatewayProblem::DelayQueueFull))
             }
             WaitEnd::ClientGone => Err(ClientFailure::LeftDelay.into()),
         }

@@ -41,7 +41,7 @@ pub(super) enum WaitEnd {
     /// The client left.
     ClientGone,
     /// The queue was full, so the request was not queued.
-    Crowded,
+    QueueFull,
 }
 
 /// Delays a request of `client` until its turn has come in all of these queues, or `client_left` returns.
@@ -53,7 +53,7 @@ pub(super) async fn hold(
 ) -> WaitEnd {
     let now = clock::deadline(Duration::ZERO);
     let Some(request) = delayed.queues().enter(client, places, now) else {
-        return WaitEnd::Crowded;
+        return WaitEnd::QueueFull;
     };
     let mut waiter = QueueWaiter {
         delayed,

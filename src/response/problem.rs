@@ -58,7 +58,7 @@ pub enum GatewayProblem {
     /// The request was forwarded in a loop.
     Loop,
     /// Too many requests are delayed already.
-    Crowded,
+    DelayQueueFull,
     /// The bound on requests in flight to origins is reached, in all or for the client.
     Overloaded,
     /// The bound on unread bytes of responses is reached, in all or for the client.
@@ -104,7 +104,7 @@ impl GatewayProblem {
             Self::OriginTimeout | Self::NotStored => StatusCode::GATEWAY_TIMEOUT,
             Self::NoServer
             | Self::OriginFull
-            | Self::Crowded
+            | Self::DelayQueueFull
             | Self::Overloaded
             | Self::Unread
             | Self::KeyBodies
@@ -136,7 +136,7 @@ impl GatewayProblem {
     #[must_use]
     pub fn failure(self) -> Option<&'static str> {
         let kind = match self {
-            Self::Crowded => OwnFailure::DelayQueueFull,
+            Self::DelayQueueFull => OwnFailure::DelayQueueFull,
             Self::Overloaded => OwnFailure::OriginRequestsFull,
             Self::KeyBodies => OwnFailure::KeyBodiesFull,
             Self::PartialHeads => OwnFailure::PartialHeadsFull,
@@ -193,7 +193,7 @@ impl GatewayProblem {
             Self::Loop => {
                 "this request came through this gateway before: an origin leads back to it"
             }
-            Self::Crowded => "too many requests wait for their turn already",
+            Self::DelayQueueFull => "too many requests wait for their turn already",
             Self::Overloaded => "too many requests are on their way to origins; try again soon",
             Self::Unread => "too many answers wait to be read; try again soon",
             Self::KeyBodies => "too many request bodies are being read; try again soon",
