@@ -161,19 +161,19 @@ pub fn strip_hop_by_hop(fields: &mut HeaderMap, status: StatusCode) {
         return;
     }
     // Most responses have none, so one pass looks for them before anything is hashed.
-    let mut doomed: Vec<HeaderName> = Vec::new();
+    let mut removed: Vec<HeaderName> = Vec::new();
     for (name, value) in &*fields {
         if !is_hop_by_hop(name.as_str().as_bytes()) {
             continue;
         }
         if *name == CONNECTION {
-            doomed.extend(named_by(value.as_bytes()));
+            removed.extend(named_by(value.as_bytes()));
         }
         if *name != UPGRADE || !passes_upgrade(status) {
-            doomed.push(name.clone());
+            removed.push(name.clone());
         }
     }
-    for name in &doomed {
+    for name in &removed {
         fields.remove(name);
     }
 }

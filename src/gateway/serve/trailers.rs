@@ -13,10 +13,10 @@ pub(super) fn for_client(
     mut trailers: HeaderMap,
     confidential: &[HeaderName],
 ) -> Option<HeaderMap> {
-    let doomed = trailers
+    let removed = trailers
         .keys()
         .filter(|name| !may_follow(name) || confidential.contains(name));
-    for name in doomed.cloned().collect::<Vec<_>>() {
+    for name in removed.cloned().collect::<Vec<_>>() {
         trailers.remove(name);
     }
     (!trailers.is_empty()).then_some(trailers)

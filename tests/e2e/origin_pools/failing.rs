@@ -115,17 +115,17 @@ async fn a_server_that_is_killed_under_load_costs_no_get() {
     );
     let gateway = setup.rules(PASS).start().await;
     let mut origins = origins;
-    let doomed = origins.remove(1);
+    let failing = origins.remove(1);
     let address = gateway.address();
     let flood = tokio::spawn(async move {
         let flood = Flood::gets(20_000, "/").connections(16);
         flood.run(address).await
     });
     eventually("the load is under way", async || {
-        (doomed.count() > 1000).then_some(())
+        (failing.count() > 1000).then_some(())
     })
     .await;
-    drop(doomed);
+    drop(failing);
     let report = flood.await.unwrap();
     assert_eq!((report.count(200), report.broken()), (20_000, 0));
 }
