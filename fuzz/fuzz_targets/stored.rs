@@ -31,7 +31,7 @@ fuzz_target!(|case: &str| {
     };
     let (answer, request) = (fields(answer), fields(request));
     let asked = ReceivedFields::from(request.clone());
-    let asker = CacheAudience::of(&asked, CookieMeaning::Personal);
+    let audience = CacheAudience::of(&asked, CookieMeaning::Personal);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
     let given = OriginResponse {
         status,
@@ -40,7 +40,7 @@ fuzz_target!(|case: &str| {
     };
     let said = directives(&answer);
     let says = |name: &str| said.iter().any(|directive| directive == name);
-    if let Ok(lifetime) = lifetime(&given, asker, (&rules(), LARGEST), now) {
+    if let Ok(lifetime) = lifetime(&given, audience, (&rules(), LARGEST), now) {
         assert!(!says("private"), "{said:?}");
         // The parser takes a blank for a comma, so this word may stand behind another.
         let excused = said.iter().any(|said| said.contains("must-understand"));
@@ -49,9 +49,9 @@ fuzz_target!(|case: &str| {
         if says("no-cache") {
             assert!(lifetime.fresh_until < now, "{said:?}");
         }
-        if asker != CacheAudience::Anybody && says_nothing_of_all(&answer) {
+        if audience != CacheAudience::Anybody && says_nothing_of_all(&answer) {
             let by_cookie = vary::names(&answer).any(|name| name == "cookie");
-            assert!(asker == CacheAudience::WithCookie && by_cookie, "{asker:?}");
+            assert!(audience == CacheAudience::WithCookie && by_cookie, "{audience:?}");
         }
         if answer.contains_key(SET_COOKIE) {
             assert!(set_aside(&answer).contains(&SET_COOKIE));
@@ -75,14 +75,14 @@ fuzz_target!(|case: &str| {
         assert_ne!(variance, vary::variance(&answer, &other.into()));
     }
 
-    let wish = RequestCacheControl::of(&asked, ClientNoCache::Granted);
+    let control = RequestCacheControl::of(&asked, ClientNoCache::Granted);
     let stored = StoredAge {
         age: Duration::from_secs(100),
         freshness: FreshnessLeft::Over(Duration::from_secs(40)),
         may_be_stale: false,
     };
     assert_ne!(
-        wish.fit(stored),
+        control.fit(stored),
         StoredUse::Enough,
         "a client overrules the origin"
     );

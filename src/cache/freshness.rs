@@ -103,21 +103,21 @@ pub struct FreshnessLifetime {
     pub stale_if_error: u32,
 }
 
-/// Returns the lifetime of the response `given` to the audience `asker`.
+/// Returns the lifetime of the response `given` to `audience`.
 ///
 /// # Errors
 /// The reason for which it may not be stored. A reason in the answer is remembered for its URL; one in the request is
 /// [`NoCacheReason::Custom`], and is not.
 pub fn lifetime(
     given: &OriginResponse<'_>,
-    asker: CacheAudience,
+    audience: CacheAudience,
     (rules, max_object): (&RouteCacheRules, usize),
     now: SystemTime,
 ) -> std::result::Result<FreshnessLifetime, NoCacheReason> {
     let fields = given.fields;
     let control = control(fields);
     let control = control.as_ref();
-    storable(given, control, asker, rules)?;
+    storable(given, control, audience, rules)?;
     if given.body != BodyState::Stored {
         framed(given, max_object)?;
     }
@@ -146,7 +146,7 @@ pub fn lifetime(
 fn storable(
     given: &OriginResponse<'_>,
     control: Option<&CacheControl>,
-    asker: CacheAudience,
+    audience: CacheAudience,
     rules: &RouteCacheRules,
 ) -> std::result::Result<(), NoCacheReason> {
     let status = given.status;
@@ -167,7 +167,7 @@ fn storable(
             return Err(NoCacheReason::OriginNotCache);
         }
     }
-    if !asker.shares_under(control, given.fields) {
+    if !audience.shares_under(control, given.fields) {
         return Err(NoCacheReason::Custom("personal"));
     }
     // A client that gets the cookie of another can act as that other. The forms no-cache="set-cookie" and private="set-cookie"

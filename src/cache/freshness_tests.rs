@@ -33,7 +33,7 @@ fn fields(all: &[(&'static str, &'static str)]) -> HeaderMap {
 fn judged(
     status: u16,
     all: &[(&'static str, &'static str)],
-    asker: CacheAudience,
+    audience: CacheAudience,
     rules: &RouteCacheRules,
 ) -> std::result::Result<FreshnessLifetime, NoCacheReason> {
     let fields = fields(all);
@@ -42,7 +42,7 @@ fn judged(
         fields: &fields,
         body: BodyState::Stored,
     };
-    lifetime(&given, asker, (rules, 1_000), UNIX_EPOCH + NOW)
+    lifetime(&given, audience, (rules, 1_000), UNIX_EPOCH + NOW)
 }
 
 /// Returns the seconds for which an answer is fresh from now on; negative when it is stale from the start.
@@ -157,13 +157,13 @@ fn answers_are_shared_as_far_as_they_say() {
         ("max-age=60, no-store", false, false, false),
         ("max-age=60, no-store, must-understand", true, false, false),
     ] {
-        for (asker, expected) in [
+        for (audience, expected) in [
             (CacheAudience::Anybody, anybody),
             (CacheAudience::WithCookie, with_cookie),
             (CacheAudience::Authorised, authorised),
         ] {
-            let stored = judged(200, &[("cache-control", control)], asker, &rules()).is_ok();
-            assert_eq!(stored, expected, "{control}: {asker:?}");
+            let stored = judged(200, &[("cache-control", control)], audience, &rules()).is_ok();
+            assert_eq!(stored, expected, "{control}: {audience:?}");
         }
     }
     // A cache that does not know the status does not understand it, RFC 9111 §5.2.2.3.
@@ -178,8 +178,10 @@ fn answers_are_shared_as_far_as_they_say() {
 #[test]
 fn reasons_in_the_request_differ_from_those_in_the_answer() {
     let max_age = ("cache-control", "max-age=60");
-    let reason = |all: &[(&'static str, &'static str)], asker| {
-        judged(200, all, asker, &rules()).map(|_| ()).unwrap_err()
+    let reason = |all: &[(&'static str, &'static str)], audience| {
+        judged(200, all, audience, &rules())
+            .map(|_| ())
+            .unwrap_err()
     };
     let custom = |reason| matches!(reason, NoCacheReason::Custom(_));
     assert!(custom(reason(&[max_age], CacheAudience::Authorised)));

@@ -79,9 +79,9 @@ impl ResponseCache {
     #[must_use]
     pub fn predictor(
         &'static self,
-        asker: CacheAudience,
+        audience: CacheAudience,
     ) -> &'static (dyn CacheablePredictor + Sync) {
-        match asker {
+        match audience {
             CacheAudience::Anybody => &self.unstorable,
             CacheAudience::WithCookie | CacheAudience::Authorised => &self.unstorable_for_somebody,
         }

@@ -75,7 +75,7 @@ pub enum StoredUse {
 impl RequestCacheControl {
     /// Reads the directives of a request, if the route honors them. `only-if-cached` is always honored: it costs the origin nothing.
     #[must_use]
-    pub fn of(fields: &ReceivedFields, wishes: ClientNoCache) -> Self {
+    pub fn of(fields: &ReceivedFields, no_cache: ClientNoCache) -> Self {
         let lines = fields.map_of(&CACHE_CONTROL);
         let control = CacheControl::from_headers_named(CACHE_CONTROL.as_str(), &lines);
         let Some(control) = control else {
@@ -85,7 +85,7 @@ impl RequestCacheControl {
                 let mut words = words.map(<[u8]>::trim_ascii);
                 words.any(|word| word.eq_ignore_ascii_case(b"no-cache"))
             });
-            let demands = pragma && wishes == ClientNoCache::Granted;
+            let demands = pragma && no_cache == ClientNoCache::Granted;
             return Self {
                 asking: if demands {
                     OriginPolicy::Demanded
@@ -96,7 +96,7 @@ impl RequestCacheControl {
             };
         };
         let forbidden = control.only_if_cached();
-        if wishes == ClientNoCache::Ignored {
+        if no_cache == ClientNoCache::Ignored {
             return Self {
                 asking: if forbidden {
                     OriginPolicy::Forbidden
@@ -173,14 +173,14 @@ mod tests {
     use super::*;
     use http::HeaderValue;
 
-    fn wish(control: &'static str) -> RequestCacheControl {
+    fn directives(control: &'static str) -> RequestCacheControl {
         let mut fields = ReceivedFields::new();
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(control));
         RequestCacheControl::of(&fields, ClientNoCache::Granted)
     }
 
     fn fit(control: &'static str, freshness: FreshnessLeft) -> StoredUse {
-        wish(control).fit(StoredAge {
+        directives(control).fit(StoredAge {
             age: Duration::from_secs(10),
             freshness,
             may_be_stale: true,
@@ -213,13 +213,13 @@ mod tests {
             assert_eq!(fit(control, fresh), when_fresh, "{control}, fresh");
             assert_eq!(fit(control, stale), when_stale, "{control}, stale");
         }
-        assert!(wish("no-store").forbids_storing());
-        assert!(wish("only-if-cached").forbids_asking());
+        assert!(directives("no-store").forbids_storing());
+        assert!(directives("only-if-cached").forbids_asking());
     }
 
     /// Goal: clients cannot use directives that the operator ignores, and `only-if-cached` costs nothing. Method: the strictest
     /// directives under both settings.
-    /// wishes under both settings.
+    /// directives under both settings.
     #[test]
     fn directives_can_be_ignored() {
         let mut fields = ReceivedFields::new();

@@ -32,13 +32,13 @@ const SAID_TO_ONE: [&str; 10] = [
     "x-request-id",
 ];
 
-/// Returns the head under which an answer of the origin to the audience `asker` is stored.
+/// Returns the head under which an answer of the origin to `audience` is stored.
 ///
 /// # Errors
 /// The reason for which it may not be stored.
 pub(in crate::gateway) fn storable_head(
     (head, body): (ResponseHeader, BodyState),
-    asker: CacheAudience,
+    audience: CacheAudience,
     route: &ActiveRoute,
     context: &Context,
 ) -> std::result::Result<StoredHead, NoCacheReason> {
@@ -49,7 +49,7 @@ pub(in crate::gateway) fn storable_head(
         body,
     };
     let now = moment(clock::wall());
-    let lifetime = freshness::lifetime(&given, asker, (rules, max_object(route, context)), now)?;
+    let lifetime = freshness::lifetime(&given, audience, (rules, max_object(route, context)), now)?;
     Ok(stored(head, &lifetime, now))
 }
 

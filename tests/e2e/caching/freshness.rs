@@ -181,7 +181,7 @@ async fn what_is_too_large_passes_and_is_not_stored(by: Version) {
 async fn clients_may_ask_for_what_is_newer_unless_they_may_not(by: Version) {
     // Goal: Cache-Control of requests is heard, or ignored where the route says so. Method: each directive against a fresh answer of
     // fifty seconds.
-    for (ignore, wish, hits) in [
+    for (ignore, directives, hits) in [
         ("false", "no-cache", false),
         ("false", "max-age=10", false),
         ("false", "max-age=1000", true),
@@ -194,12 +194,14 @@ async fn clients_may_ask_for_what_is_newer_unless_they_may_not(by: Version) {
         let lines = format!("ignore_client_no_cache = {ignore}");
         let gateway = before(by, &origin, &storing(&lines)).await;
         gateway.get("/").await;
-        let answer = gateway.send(get("/").header("Cache-Control", wish)).await;
-        assert_eq!(is_hit(&answer), hits, "{wish}, ignored: {ignore}");
+        let answer = gateway
+            .send(get("/").header("Cache-Control", directives))
+            .await;
+        assert_eq!(is_hit(&answer), hits, "{directives}, ignored: {ignore}");
         assert_eq!(
             answer.text() == "answer 1",
             hits,
-            "{wish}, ignored: {ignore}"
+            "{directives}, ignored: {ignore}"
         );
     }
 }
@@ -208,11 +210,11 @@ async fn only_if_cached_never_asks_the_origin(by: Version) {
     // Goal: RFC 9111 §5.2.1.7. Method: the directive before and after something is stored.
     let origin = numbered(&[("Cache-Control", "max-age=100")]);
     let gateway = before(by, &origin, &storing("")).await;
-    let wish = || get("/").header("Cache-Control", "only-if-cached");
-    gateway.send(wish()).await.assert_problem(504);
+    let only_if_cached = || get("/").header("Cache-Control", "only-if-cached");
+    gateway.send(only_if_cached()).await.assert_problem(504);
     assert_eq!(origin.count(), 0);
     gateway.get("/").await;
-    assert_eq!(gateway.send(wish()).await.text(), "answer 1");
+    assert_eq!(gateway.send(only_if_cached()).await.text(), "answer 1");
     assert_eq!(origin.count(), 1);
 }
 

@@ -200,7 +200,7 @@ async fn writing_to_a_url_takes_away_what_is_stored_of_it(by: Version) {
 
 async fn clients_may_put_up_with_what_is_stale(by: Version) {
     // Goal: max-stale, RFC 9111 §5.2.1.2, where the answer allows it. Method: an answer that has been stale for forty seconds.
-    for (words, wish, status) in [
+    for (words, directives, status) in [
         ("x=y", "max-stale", 200),
         ("x=y", "max-stale=1000", 200),
         ("x=y", "max-stale=10", 502),
@@ -211,8 +211,10 @@ async fn clients_may_put_up_with_what_is_stale(by: Version) {
         let gateway = before(by, &origin, &storing("")).await;
         gateway.get("/").await;
         origin.stop();
-        let answer = gateway.send(get("/").header("Cache-Control", wish)).await;
-        assert_eq!(answer.status, status, "{words}, {wish}");
+        let answer = gateway
+            .send(get("/").header("Cache-Control", directives))
+            .await;
+        assert_eq!(answer.status, status, "{words}, {directives}");
     }
 }
 

@@ -61,7 +61,7 @@ impl Gateway {
         route: &ActiveRoute,
         context: &Context,
     ) -> Result<bool> {
-        let asker = transaction.asker;
+        let audience = transaction.audience;
         let (Some(stored), Some(key)) = (&mut transaction.stored, &transaction.key) else {
             return Ok(false);
         };
@@ -74,7 +74,7 @@ impl Gateway {
         cache::update(&mut header, &fields)?;
         let names = old.names().updated(names, &header.headers);
         let (updated, body) = (header.clone(), BodyState::Stored);
-        let judged = cache::storable_head((updated, body), asker, route, context);
+        let judged = cache::storable_head((updated, body), audience, route, context);
         let permit = transaction.permit.take();
         match judged {
             Ok(mut head) => {
@@ -92,7 +92,11 @@ impl Gateway {
                 let mut head = old.with_header(header);
                 head.set_names(names);
                 stored.head = Arc::new(head);
-                let _ = self.0.cache.predictor(asker).mark_uncacheable(key, reason);
+                let _ = self
+                    .0
+                    .cache
+                    .predictor(audience)
+                    .mark_uncacheable(key, reason);
                 if let Some(permit) = permit {
                     permit.not_storable();
                 }
@@ -114,16 +118,16 @@ impl Gateway {
         let Some(transaction) = &mut forwarded.cached else {
             return Ok(None);
         };
-        let (asker, progress) = (transaction.asker, transaction.progress);
+        let (audience, progress) = (transaction.audience, transaction.progress);
         let reason = match progress {
             CacheProgress::Asking(reason) => reason,
             CacheProgress::Skipped => ForwardReason::Bypass,
             _ => return Ok(None),
         };
         let route = &forwarded.route;
-        let judged = cache::storable_head((header_of(head)?, body), asker, route, context);
+        let judged = cache::storable_head((header_of(head)?, body), audience, route, context);
         let room = cache::max_object(route, context);
-        let predictor = self.0.cache.predictor(asker);
+        let predictor = self.0.cache.predictor(audience);
         let Some(key) = &transaction.key else {
             return Ok(None);
         };

@@ -56,19 +56,19 @@ impl Gateway {
             return Ok(LookupResult::AskOrigin);
         };
         let fields = &exchange.head.headers;
-        let asker = CacheAudience::of(fields, rules.cookies);
-        let wish = RequestCacheControl::of(fields, rules.ignore_client_no_cache);
-        let mut transaction = Box::new(CacheTransaction::new(asker, wish));
+        let audience = CacheAudience::of(fields, rules.cookies);
+        let directives = RequestCacheControl::of(fields, rules.ignore_client_no_cache);
+        let mut transaction = Box::new(CacheTransaction::new(audience, directives));
         let has_body = !matches!(
             exchange.body.framing,
             BodyFraming::None | BodyFraming::Length(0)
         );
         let is_looked_up =
-            !has_body && cache::is_storable(exchange.head) && !wish.forbids_storing();
+            !has_body && cache::is_storable(exchange.head) && !directives.forbids_storing();
         let mut result = LookupResult::AskOrigin;
         if is_looked_up {
             let key = cache::key_of(exchange.head, (&forwarded.route, rules), context);
-            if self.0.cache.predictor(asker).cacheable_prediction(&key) {
+            if self.0.cache.predictor(audience).cacheable_prediction(&key) {
                 let forwarded = &*forwarded;
                 result = self
                     .look_until_decided(key, &mut transaction, exchange, forwarded, context)
@@ -160,7 +160,7 @@ impl CacheTransaction {
     /// Returns whether a stale response may be sent while the origin is asked again.
     fn may_send_stale(&self, stored: &StoredResponse) -> bool {
         let now = moment(clock::wall());
-        stored.head.serves_while_revalidated(now) && !self.wish.is_strict()
+        stored.head.serves_while_revalidated(now) && !self.directives.is_strict()
     }
 }
 
@@ -211,11 +211,11 @@ fn use_of(found: Option<StoredResponse>, transaction: &CacheTransaction) -> Foun
         return FoundUse::Fetch;
     };
     let head = &stored.head;
-    if !transaction.asker.shares(head.fields()) {
+    if !transaction.audience.shares(head.fields()) {
         return FoundUse::FetchAlone;
     }
     let age = cache::age_of((head.born(), head.fresh_until()), head.fields());
-    match transaction.wish.fit(age) {
+    match transaction.directives.fit(age) {
         StoredUse::Enough => FoundUse::Send(stored),
         StoredUse::AsStored if matches!(age.freshness, FreshnessLeft::Left(_)) => {
             FoundUse::Send(stored)

@@ -63,8 +63,8 @@ impl Gateway {
         };
         let account = forwarded.account.clone();
         let mut request = ForwardedRequest::new(origin, account.clone(), own.decided_at);
-        let wish = RequestCacheControl::default();
-        let mut refresh = CacheTransaction::new(transaction.asker, wish);
+        let directives = RequestCacheControl::default();
+        let mut refresh = CacheTransaction::new(transaction.audience, directives);
         refresh.sender = RequestSender::Gateway;
         refresh.permit = Some(permit);
         refresh.ask(key, transaction.stored.clone());

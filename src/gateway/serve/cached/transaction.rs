@@ -17,9 +17,9 @@ use crate::record::CacheUse;
 /// The course of one request through the cache.
 pub(in crate::gateway) struct CacheTransaction {
     /// The audience of the response.
-    pub(super) asker: CacheAudience,
+    pub(super) audience: CacheAudience,
     /// The directives of the request.
-    pub(super) wish: RequestCacheControl,
+    pub(super) directives: RequestCacheControl,
     /// The sender of the request.
     pub(super) sender: RequestSender,
     /// The key, with the variant that was looked up; `None` where nothing is looked up or stored.
@@ -81,10 +81,10 @@ pub(super) enum OriginQuestion {
 
 impl CacheTransaction {
     /// Returns the transaction of a request that is not looked up yet.
-    pub(super) fn new(asker: CacheAudience, wish: RequestCacheControl) -> Self {
+    pub(super) fn new(audience: CacheAudience, directives: RequestCacheControl) -> Self {
         Self {
-            asker,
-            wish,
+            audience,
+            directives,
             sender: RequestSender::Client,
             key: None,
             stored: None,
@@ -97,7 +97,7 @@ impl CacheTransaction {
 
     /// Returns whether the origin must not be asked: RFC 9111 §5.2.1.7.
     pub(super) fn forbids_asking(&self) -> bool {
-        self.progress != CacheProgress::Unused && self.wish.forbids_asking()
+        self.progress != CacheProgress::Unused && self.directives.forbids_asking()
     }
 
     /// Returns whether the stored response is sent after the origin was asked.
