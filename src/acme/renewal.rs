@@ -133,11 +133,11 @@ mod tests {
         #[test]
         fn a_renewal_lies_in_the_second_half_of_the_lifetime(
             lifetime in 1u64..1 << 56,
-            wish in proptest::option::of(any::<u64>()),
+            setting in proptest::option::of(any::<u64>()),
             chance: u32,
         ) {
             let validity = good_for(Duration::from_nanos(lifetime));
-            let due = due(validity, wish.map(Duration::from_nanos), JitterFraction(chance));
+            let due = due(validity, setting.map(Duration::from_nanos), JitterFraction(chance));
             let after = due.saturating_since(validity.begins);
             prop_assert!(after >= Duration::from_nanos(lifetime / 2) && due <= validity.ends);
         }

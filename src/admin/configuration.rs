@@ -148,7 +148,7 @@ impl ReloadOrder {
     /// Reloads and returns the page with the result.
     pub(super) fn page(&self, process: &GatewayProcess) -> AdminPage {
         let reloader = &process.reloader;
-        let ended = reloader.requests.wish(RELOAD_PATIENCE);
+        let ended = reloader.requests.request_and_wait(RELOAD_PATIENCE);
         let Some(report) = reloader.last_reload().filter(|_| ended) else {
             let error = &br#"{"error":"the reload has not ended yet; look at /status"}"#[..];
             return AdminPage::new(StatusCode::SERVICE_UNAVAILABLE, JSON, error);

@@ -20,16 +20,16 @@ pub struct ReloadRequests {
 /// The number of requests, and how many of them are fulfilled.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    wished: u64,
+    requested: u64,
     fulfilled: u64,
 }
 
 impl ReloadRequests {
     /// Requests a reload and blocks until it has ended. Returns false when that takes longer than `patience`.
-    pub fn wish(&self, patience: Duration) -> bool {
+    pub fn request_and_wait(&self, patience: Duration) -> bool {
         let mut counts = self.lock();
-        counts.wished += 1;
-        let mine = counts.wished;
+        counts.requested += 1;
+        let mine = counts.requested;
         self.bell.notify_one();
         let waited = self
             .ended
@@ -39,15 +39,15 @@ impl ReloadRequests {
     }
 
     /// Completes when there is a request.
-    pub async fn wished(&self) {
+    pub async fn requested(&self) {
         self.bell.notified().await;
     }
 
     /// Runs `reload`, which fulfills every request that was counted before.
     pub fn fulfill(&self, reload: impl FnOnce()) {
-        let wished = self.lock().wished;
+        let requested = self.lock().requested;
         reload();
-        self.lock().fulfilled = wished;
+        self.lock().fulfilled = requested;
         self.ended.notify_all();
     }
 
@@ -67,15 +67,15 @@ mod tests {
     /// the next reload.
     #[test]
     fn a_reload_fulfills_earlier_requests() {
-        let wishes = Arc::new(ReloadRequests::default());
-        let during = Arc::clone(&wishes);
-        wishes.fulfill(move || assert!(!during.wish(Duration::ZERO)));
-        let waiting = Arc::clone(&wishes);
-        let waiter = std::thread::spawn(move || waiting.wish(Duration::from_secs(60)));
-        while wishes.lock().wished < 2 {
+        let requests = Arc::new(ReloadRequests::default());
+        let during = Arc::clone(&requests);
+        requests.fulfill(move || assert!(!during.request_and_wait(Duration::ZERO)));
+        let waiting = Arc::clone(&requests);
+        let waiter = std::thread::spawn(move || waiting.request_and_wait(Duration::from_secs(60)));
+        while requests.lock().requested < 2 {
             std::thread::yield_now();
         }
-        wishes.fulfill(|| {});
+        requests.fulfill(|| {});
         assert!(waiter.join().unwrap());
     }
 }

@@ -68,7 +68,7 @@ impl BackgroundService for Reloads {
                     watch.seen = FilesVersion::of(&self.process.files());
                     self.process.reload();
                 }
-                () = self.process.reloader.requests.wished() => {
+                () = self.process.reloader.requests.requested() => {
                     info!("reloading, as asked for by the admin listener");
                     watch.seen = FilesVersion::of(&self.process.files());
                     self.process.reloader.requests.fulfill(|| self.process.reload());

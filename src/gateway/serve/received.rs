@@ -33,7 +33,7 @@ pub(super) struct RequestWire {
     pub(super) method: Method,
     /// The framing of its body.
     pub(super) framing: BodyFraming,
-    /// The wish of its client for the connection.
+    /// The persistence of the connection that its client asks for.
     pub(super) persistence: ConnectionPersistence,
     /// True if the client sends the body after `100 Continue`, RFC 9110 §10.1.1.
     pub(super) expects_continue: bool,
@@ -143,7 +143,7 @@ impl ReceivedRequest {
     }
 }
 
-/// Returns whether the client asks for an upgrade to WebSocket, and removes the fields of any other wish.
+/// Returns whether the client asks for an upgrade to WebSocket, and removes the fields of any other upgrade.
 fn keeps_upgrade(
     parsed: &RequestHead,
     options: ConnectionOptions,

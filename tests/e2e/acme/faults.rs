@@ -1,10 +1,10 @@
 //! What fails is said once, is not hammered, and leaves what there is.
 
-use super::{Secured, Wish};
+use super::{AcmeRules, Secured};
 use crate::harness::{AcmeServer, Fault, eventually, free_address};
 
-fn wish() -> Wish<'static> {
-    Wish {
+fn rules() -> AcmeRules<'static> {
+    AcmeRules {
         names: &["example.com"],
         acme: "",
     }
@@ -21,7 +21,7 @@ async fn a_bad_nonce_is_retried() {
     let server = AcmeServer::start();
     server.fault(Fault::BadNonce);
     server.fault(Fault::BadNonce);
-    let secured = Secured::start(server, wish()).await;
+    let secured = Secured::start(server, rules()).await;
     secured.names_lead_to_tls();
     secured.serves("example.com").await;
     assert_eq!(
@@ -35,11 +35,11 @@ async fn a_bad_nonce_is_retried() {
 /// Method: a certificate, then another name that the server refuses; then an edit.
 #[tokio::test]
 async fn a_rejected_order_waits_and_the_old_certificate_stays() {
-    let mut secured = Secured::start(AcmeServer::start(), wish()).await;
+    let mut secured = Secured::start(AcmeServer::start(), rules()).await;
     secured.names_lead_to_tls();
     let old = secured.serves("example.com").await;
     secured.server().fault(Fault::Rejected);
-    let more = |acme| Wish {
+    let more = |acme| AcmeRules {
         names: &["example.com", "api.example.com"],
         acme,
     };
@@ -72,7 +72,7 @@ async fn a_rejected_order_waits_and_the_old_certificate_stays() {
 async fn a_rate_limit_is_not_hammered() {
     let server = AcmeServer::start();
     server.fault(Fault::RateLimited(7_200));
-    let mut secured = Secured::start(server, wish()).await;
+    let mut secured = Secured::start(server, rules()).await;
     secured.names_lead_to_tls();
     let why = secured.failed("example.com", 1).await;
     assert!(why.contains("rateLimited"), "{why}");
@@ -84,9 +84,9 @@ async fn a_rate_limit_is_not_hammered() {
         .unwrap();
     let wait = next - now.as_secs_f64();
     assert!((7_100.0..=7_201.0).contains(&wait), "{wait}");
-    let edit = Wish {
+    let edit = AcmeRules {
         acme: "contact = [\"mailto:ops@example.com\"]",
-        ..wish()
+        ..rules()
     };
     secured.reload(edit).await;
     let status = secured.standing("example.com").await;
@@ -99,7 +99,7 @@ async fn a_rate_limit_is_not_hammered() {
 /// Goal: a failed validation is logged with the server's text. Method: names that lead to a closed port.
 #[tokio::test]
 async fn a_failed_validation_is_logged_with_the_servers_text() {
-    let secured = Secured::start(AcmeServer::start(), wish()).await;
+    let secured = Secured::start(AcmeServer::start(), rules()).await;
     secured.server().names_lead_to(free_address());
     let why = secured.failed("example.com", 1).await;
     assert!(
@@ -116,8 +116,8 @@ async fn a_failed_validation_is_logged_with_the_servers_text() {
 async fn the_wrong_authority_is_a_clear_error() {
     let (server, other) = (AcmeServer::start(), AcmeServer::start());
     let acme = "";
-    let wish = Wish { acme, ..wish() };
-    let secured = Secured::start_with_file(server, wish, ("ca.pem", &other.ca())).await;
+    let rules = AcmeRules { acme, ..rules() };
+    let secured = Secured::start_with_file(server, rules, ("ca.pem", &other.ca())).await;
     let why = secured.failed("example.com", 1).await;
     assert!(
         why.contains("nobody whom the gateway believes has signed its certificate"),
@@ -138,11 +138,11 @@ async fn the_wrong_authority_is_a_clear_error() {
 /// for; the account is put aside, and the next try, which an edit brings on, opens a new one.
 #[tokio::test]
 async fn an_account_that_the_server_lost_is_made_anew() {
-    let mut secured = Secured::start(AcmeServer::start(), wish()).await;
+    let mut secured = Secured::start(AcmeServer::start(), rules()).await;
     secured.names_lead_to_tls();
     secured.serves("example.com").await;
     secured.server().forget_accounts();
-    let more = |acme| Wish {
+    let more = |acme| AcmeRules {
         names: &["example.com", "api.example.com"],
         acme,
     };
@@ -159,11 +159,11 @@ async fn an_account_that_the_server_lost_is_made_anew() {
 #[tokio::test]
 async fn nothing_is_ordered_that_cannot_be_kept() {
     let server = AcmeServer::start();
-    let wish = Wish {
+    let rules = AcmeRules {
         acme: "dir = \"../full\"",
-        ..wish()
+        ..rules()
     };
-    let secured = Secured::start_with_file(server, wish, ("full", "")).await;
+    let secured = Secured::start_with_file(server, rules, ("full", "")).await;
     let why = secured.failed("example.com", 1).await;
     assert!(why.contains("cannot be"), "{why}");
     assert_eq!(

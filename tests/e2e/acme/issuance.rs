@@ -5,18 +5,18 @@ use std::os::unix::fs::PermissionsExt;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Secured, Wish};
+use super::{AcmeRules, Secured};
 use crate::harness::{AcmeServer, eventually, head};
 
 /// Goal: HTTP-01 from nothing. Method: an empty directory, two names that lead to the listener in clear text; a handshake of each, with a
 /// client that believes the authority alone, and a request over it.
 #[tokio::test]
 async fn two_names_are_proved_by_http_and_served_with_one_certificate() {
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["www.example.com", "example.com"],
         acme: "challenge = \"http-01\"\ncontact = [\"mailto:ops@example.com\"]",
     };
-    let secured = Secured::start(AcmeServer::start(), wish).await;
+    let secured = Secured::start(AcmeServer::start(), rules).await;
     assert!(
         secured.handshake("example.com").await.is_err(),
         "nothing is shown before"
@@ -51,11 +51,11 @@ async fn two_names_are_proved_by_http_and_served_with_one_certificate() {
 /// Goal: TLS-ALPN-01 from nothing. Method: as above, with names that lead to the listener with TLS, where nothing else could answer.
 #[tokio::test]
 async fn two_names_are_proved_by_tls() {
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["example.com", "www.example.com"],
         acme: "",
     };
-    let secured = Secured::start(AcmeServer::start(), wish).await;
+    let secured = Secured::start(AcmeServer::start(), rules).await;
     secured.names_lead_to_tls();
     let serial = secured.serves("www.example.com").await;
     assert_eq!(secured.serves("example.com").await, serial);
@@ -66,11 +66,11 @@ async fn two_names_are_proved_by_tls() {
 /// directory; the same certificate is there before anything was asked of the server. Then look at the files.
 #[tokio::test]
 async fn a_restart_orders_nothing() {
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["example.com"],
         acme: "",
     };
-    let mut secured = Secured::start(AcmeServer::start(), wish).await;
+    let mut secured = Secured::start(AcmeServer::start(), rules).await;
     secured.names_lead_to_tls();
     let before = secured.serves("example.com").await;
     let asked = secured.server().requests();
@@ -102,14 +102,14 @@ async fn a_restart_orders_nothing() {
 /// reload without it orders nothing, and the file of it stays.
 #[tokio::test]
 async fn names_follow_the_configuration() {
-    let one = || Wish {
+    let one = || AcmeRules {
         names: &["example.com"],
         acme: "",
     };
     let mut secured = Secured::start(AcmeServer::start(), one()).await;
     secured.names_lead_to_tls();
     let first = secured.serves("example.com").await;
-    let two = Wish {
+    let two = AcmeRules {
         names: &["example.com", "api.example.com"],
         acme: "",
     };
@@ -139,14 +139,14 @@ async fn names_follow_the_configuration() {
 #[tokio::test]
 async fn an_external_account_is_bound() {
     let key = b"0123456789abcdef0123456789abcdef";
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["example.com"],
         acme: "eab = { kid = \"customer-7\", hmac_file = \"../eab\" }",
     };
     let server = AcmeServer::for_customers("customer-7", key);
     let secured = Secured::start_with_file(
         server,
-        wish,
+        rules,
         ("eab", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"),
     )
     .await;
@@ -160,11 +160,11 @@ async fn an_external_account_is_bound() {
 /// to prove go to their route, whatever the method.
 #[tokio::test]
 async fn a_proof_that_is_not_pending_is_a_request_like_any_other() {
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["example.com"],
         acme: "challenge = \"http-01\"",
     };
-    let secured = Secured::start(AcmeServer::start(), wish).await;
+    let secured = Secured::start(AcmeServer::start(), rules).await;
     secured.names_lead_to_clear_text();
     secured.serves("example.com").await;
     for path in ["token-0", "token-1", "", "../token-0"] {

@@ -26,16 +26,16 @@ pub struct Secured {
     tls: SocketAddr,
 }
 
-/// What a test says about the gateway.
-pub struct Wish<'a> {
+/// The part of a configuration that a test chooses.
+pub struct AcmeRules<'a> {
     /// The names that the listener with TLS asks for.
     pub names: &'a [&'a str],
     /// Further lines of `[acme]`.
     pub acme: &'a str,
 }
 
-fn setup(server: &AcmeServer, tls: SocketAddr, wish: &Wish<'_>) -> Setup {
-    let names = serde_json::to_string(wish.names).unwrap();
+fn setup(server: &AcmeServer, tls: SocketAddr, rules: &AcmeRules<'_>) -> Setup {
+    let names = serde_json::to_string(rules.names).unwrap();
     Setup::new().file("ca.pem", &server.ca()).whole(&format!(
         "[server]\nstate_dir = \"{{directory}}/state\"\n\
          [[listener]]\naddress = \"{{listener}}\"\n\
@@ -45,21 +45,25 @@ fn setup(server: &AcmeServer, tls: SocketAddr, wish: &Wish<'_>) -> Setup {
          [acme]\naccept_terms = true\ndirectory = \"{directory}\"\nca_file = \"{{directory}}/ca.pem\"\n{acme}\n\
          [[route]]\npath = \"/*\"\nrespond = {{ status = 200, body = \"served\" }}\n",
         directory = server.directory(),
-        acme = wish.acme,
+        acme = rules.acme,
     ))
 }
 
 impl Secured {
     /// Starts a gateway that orders from `server`, in an empty directory. Where names lead is the test's to say.
-    pub async fn start(server: AcmeServer, wish: Wish<'_>) -> Self {
+    pub async fn start(server: AcmeServer, rules: AcmeRules<'_>) -> Self {
         let ca = server.ca();
-        Self::start_with_file(server, wish, ("ca.pem", &ca)).await
+        Self::start_with_file(server, rules, ("ca.pem", &ca)).await
     }
 
     /// As [`Self::start`], with a further file, or another in the place of `ca.pem`.
-    pub async fn start_with_file(server: AcmeServer, wish: Wish<'_>, file: (&str, &str)) -> Self {
+    pub async fn start_with_file(
+        server: AcmeServer,
+        rules: AcmeRules<'_>,
+        file: (&str, &str),
+    ) -> Self {
         let tls = free_address();
-        let setup = setup(&server, tls, &wish).file(file.0, file.1);
+        let setup = setup(&server, tls, &rules).file(file.0, file.1);
         let gateway = setup.clone().start().await;
         Self {
             gateway,
@@ -90,9 +94,9 @@ impl Secured {
     }
 
     /// Rewrites the configuration and waits until it serves.
-    pub async fn reload(&mut self, wish: Wish<'_>) {
+    pub async fn reload(&mut self, rules: AcmeRules<'_>) {
         let before = self.gateway.generation().await;
-        self.setup = setup(&self.server, self.tls, &wish);
+        self.setup = setup(&self.server, self.tls, &rules);
         self.gateway
             .write_setup(self.setup.clone(), crate::harness::Writing::Rename);
         self.gateway.serves_after(before).await;

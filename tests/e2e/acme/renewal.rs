@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Secured, Wish, serial};
+use super::{AcmeRules, Secured, serial};
 use crate::harness::{AcmeServer, Fault, eventually};
 
 /// Goal: renewals come ahead, one after the other, and no connection is dropped for them. Method: certificates of twelve seconds; a
@@ -13,11 +13,11 @@ use crate::harness::{AcmeServer, Fault, eventually};
 async fn short_lived_certificates_are_renewed_without_a_dropped_connection() {
     let server = AcmeServer::start();
     server.lifetime(Duration::from_secs(12));
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["example.com"],
         acme: "",
     };
-    let secured = Secured::start(server, wish).await;
+    let secured = Secured::start(server, rules).await;
     secured.names_lead_to_tls();
     let first = secured.serves("example.com").await;
     let mut kept = secured.handshake("example.com").await.unwrap();
@@ -52,11 +52,11 @@ async fn short_lived_certificates_are_renewed_without_a_dropped_connection() {
 async fn renew_before_sets_the_time() {
     let server = AcmeServer::start();
     server.lifetime(Duration::from_secs(3_600));
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["example.com"],
         acme: "renew_before = \"40m\"",
     };
-    let secured = Secured::start(server, wish).await;
+    let secured = Secured::start(server, rules).await;
     secured.names_lead_to_tls();
     secured.serves("example.com").await;
     let ahead = secured.ahead("example.com").await;
@@ -69,11 +69,11 @@ async fn renew_before_sets_the_time() {
 async fn a_renewal_that_fails_leaves_the_old_certificate() {
     let server = AcmeServer::start();
     server.lifetime(Duration::from_secs(12));
-    let wish = Wish {
+    let rules = AcmeRules {
         names: &["example.com"],
         acme: "",
     };
-    let secured = Secured::start(server, wish).await;
+    let secured = Secured::start(server, rules).await;
     secured.names_lead_to_tls();
     let old = secured.serves("example.com").await;
     secured.server().fault(Fault::Rejected);
