@@ -70,7 +70,7 @@ fn server_families(origins: &[OriginView]) -> [SampledFamily; 11] {
             ),
             |server| Some(server.limit?.baseline?.as_secs_f64()),
         ),
-        tries(origins),
+        attempts(origins),
         failures(origins),
         of_servers(
             origins,
@@ -175,7 +175,7 @@ fn of_origins(
 }
 
 /// Adds series for outcomes; those that never occurred have none.
-fn tries(origins: &[OriginView]) -> SampledFamily {
+fn attempts(origins: &[OriginView]) -> SampledFamily {
     let mut family = SampledFamily::counter(
         "sluicegate_origin_attempts_total",
         "Tries at a server, by what came of them.",

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use http::header::HeaderValue;
 use http::{StatusCode, header::SET_COOKIE};
 use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
-use sluicegate_base::bounds::MAX_TRIES;
+use sluicegate_base::bounds::MAX_ATTEMPTS;
 use sluicegate_base::clock;
 use sluicegate_base::received::ReceivedHead;
 use sluicegate_limiter::Timestamp;
@@ -197,7 +197,7 @@ async fn begin(
 ) -> PickResult {
     context.cause = None;
     // The first attempt follows the decision at once; a clock is read for the others only.
-    let now = match forwarded.tries {
+    let now = match forwarded.attempt_count {
         0 => context.decision_end(),
         _ => clock::now(),
     };
@@ -269,7 +269,7 @@ fn pick_request(
     let (address, _) = context.client_or_unspecified();
     PickRequest {
         now: forwarded.attempt.started,
-        tried: forwarded.tried.clone(),
+        failed: forwarded.failed_servers.clone(),
         client: forwarded.pool.client_tag(address),
         spread: forwarded.target.spread,
         sticky: request.tag(&forwarded.pool),
@@ -351,13 +351,13 @@ pub(super) fn interrupted(
         failure,
         OriginFailure::Stream(StreamFailure::Unprocessed, _)
     );
-    let may_repeat = forwarded.tries < MAX_TRIES
+    let may_repeat = forwarded.attempt_count < MAX_ATTEMPTS
         && (request.is_repeatable() || is_unprocessed && request.is_at_hand());
     // Only what is repeated is excused: a request that its client loses is a failure.
     match excuse.filter(|_| may_repeat) {
         Some(AttemptExcuse::StaleConnection) if forwarded.repeat_stale() => return Ok(()),
         Some(AttemptExcuse::Unprocessed) => {
-            forwarded.note_tried();
+            forwarded.exclude_server();
             return Ok(());
         }
         Some(AttemptExcuse::StaleConnection) | None => {}
@@ -387,7 +387,7 @@ pub(super) fn judge(
     {
         return AnswerUse::Pass;
     }
-    forwarded.note_tried();
+    forwarded.exclude_server();
     AnswerUse::Repeat
 }
 

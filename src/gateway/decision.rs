@@ -103,9 +103,9 @@ pub(super) struct ForwardedRequest {
     /// The course through the cache; `None` where the route has none.
     pub(super) cached: Option<Box<CacheTransaction>>,
     /// Servers at which an attempt failed.
-    pub(super) tried: FailedServers,
+    pub(super) failed_servers: FailedServers,
     /// Number of attempts.
-    pub(super) tries: u8,
+    pub(super) attempt_count: u8,
     /// The connection that its server had closed while it was idle, if an attempt met one. Boxed, since few do.
     pub(super) stale: Option<Box<StaleConnection>>,
     /// True once an attempt had a connection, over which a part of the request may have reached an origin.
@@ -133,8 +133,8 @@ impl ForwardedRequest {
             target: origin.target,
             account,
             cached: None,
-            tried: FailedServers::new(),
-            tries: 0,
+            failed_servers: FailedServers::new(),
+            attempt_count: 0,
             stale: None,
             is_sent: false,
             server: None,
@@ -148,17 +148,17 @@ impl ForwardedRequest {
 
     /// Begins an attempt at `now`, which ends the one before.
     pub(super) fn begin_attempt(&mut self, now: Timestamp) {
-        self.tries = self.tries.saturating_add(1);
+        self.attempt_count = self.attempt_count.saturating_add(1);
         self.attempt = OriginAttempt::new(now);
     }
 
     /// Excludes the server from the next attempt.
-    pub(super) fn note_tried(&mut self) {
+    pub(super) fn exclude_server(&mut self) {
         if let Some(server) = self.server
-            && !self.tried.contains(&server)
+            && !self.failed_servers.contains(&server)
         {
             // At most one for each attempt.
-            self.tried.push(server);
+            self.failed_servers.push(server);
         }
     }
 
@@ -177,7 +177,7 @@ impl ForwardedRequest {
 
     /// Records a failure of the attempt's server. Returns whether there was one.
     pub(super) fn fail(&mut self, failure: AttemptFailure) -> bool {
-        self.note_tried();
+        self.exclude_server();
         let Some(permit) = &mut self.attempt.permit else {
             return false;
         };
@@ -188,9 +188,9 @@ impl ForwardedRequest {
     /// Returns whether a request that was decided at `decided` gets another attempt, which the retry budget then pays for.
     pub(super) fn grants_retry(&self, failure: AttemptFailure, decided: Timestamp) -> bool {
         // The repetition after a stale connection is none of the retries.
-        let tries = (self.tries).saturating_sub(u8::from(self.stale.is_some()));
+        let attempts = (self.attempt_count).saturating_sub(u8::from(self.stale.is_some()));
         self.pool
-            .grants_retry(failure, tries, || clock::since(decided))
+            .grants_retry(failure, attempts, || clock::since(decided))
     }
 
     /// Releases the permit at the server of the last attempt, if it holds one.
@@ -203,7 +203,7 @@ impl ForwardedRequest {
         Some(OriginUse {
             name: &self.pool.name,
             server: self.server?,
-            tries: self.tries,
+            attempts: self.attempt_count,
             began: self.attempt.started,
             status: (self.attempt.answer).map(|answer| answer.status.as_u16()),
             wait: self.wait,

@@ -29,7 +29,7 @@ pub(super) struct PickContext<'a> {
     pub(super) balance: &'a Balance,
     pub(super) now: Timestamp,
     /// Servers that failed this request already.
-    pub(super) tried: &'a [SocketAddr],
+    pub(super) failed: &'a [SocketAddr],
     /// The client of the request.
     pub(super) client: ClientTag,
     /// The value of the request's `hash_key`, hashed.
@@ -157,7 +157,7 @@ impl PickContext<'_> {
     pub(super) fn takes(&self, server: &OriginServer) -> bool {
         server.is_usable(self.now)
             && server.has_room(self.client)
-            && !self.tried.contains(&server.address)
+            && !self.failed.contains(&server.address)
     }
 
     fn share(&self, server: &OriginServer) -> ShareMille {

@@ -28,7 +28,7 @@ fn terms<'a>(balance: &'a Balance, turn: &'a AtomicU64, spread: Option<u64>) -> 
     PickContext {
         balance,
         now: Timestamp::from_secs(1_800_000_000),
-        tried: &[],
+        failed: &[],
         client: ClientTag::default(),
         spread,
         turn,

@@ -84,7 +84,7 @@ pub struct PickRequest {
     /// The time of the pick.
     pub now: Timestamp,
     /// Servers that failed the request already.
-    pub tried: FailedServers,
+    pub failed: FailedServers,
     /// The result of [`ServerPool::client_tag`] for the request.
     pub client: ClientTag,
     /// The result of [`ServerPool::spread`] for the request.
@@ -378,7 +378,7 @@ impl ServerPool {
 
     /// Picks a server for a new attempt, and takes a permit there.
     pub(super) fn choose(&self, request: &PickRequest) -> PickResult {
-        if request.tried.is_empty() && self.rules.retry.is_some() {
+        if request.failed.is_empty() && self.rules.retry.is_some() {
             self.budget.earn();
         }
         match &self.queue {
@@ -429,7 +429,7 @@ impl ServerPool {
         let mut terms = PickContext {
             balance: &self.rules.balance,
             now: request.now,
-            tried: &request.tried,
+            failed: &request.failed,
             client: request.client,
             spread: request.spread,
             turn: &self.turn,
@@ -438,8 +438,8 @@ impl ServerPool {
             return PickResult::Server(held);
         }
         // A server that failed the request before is better than none: the network may have broken the connection.
-        for tried in [&request.tried[..], &[]] {
-            terms.tried = tried;
+        for failed in [&request.failed[..], &[]] {
+            terms.failed = failed;
             for tier in [&set.primaries, &set.backups] {
                 // A place that another request took leaves one server fewer to find, unless it is released meanwhile.
                 for _ in 0..=tier.servers().len() {
@@ -451,7 +451,7 @@ impl ServerPool {
                     }
                 }
             }
-            if request.tried.is_empty() {
+            if request.failed.is_empty() {
                 break;
             }
         }

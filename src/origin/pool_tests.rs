@@ -144,14 +144,14 @@ fn a_server_that_failed_a_request_is_its_last_choice() {
     let pool = pool(
         "servers = [\"127.0.0.1:1\", \"127.0.0.1:2\", { address = \"127.0.0.1:3\", backup = true }]",
     );
-    let tried = |ports: &[u16]| PickRequest {
-        tried: ports.iter().copied().map(address).collect(),
+    let failed = |ports: &[u16]| PickRequest {
+        failed: ports.iter().copied().map(address).collect(),
         ..request(0)
     };
     for _ in 0..4 {
-        assert_eq!(port(pool.find(&tried(&[1]))), 2);
-        assert_eq!(port(pool.find(&tried(&[1, 2]))), 3);
-        assert_ne!(port(pool.find(&tried(&[1, 2, 3]))), 3);
+        assert_eq!(port(pool.find(&failed(&[1]))), 2);
+        assert_eq!(port(pool.find(&failed(&[1, 2]))), 3);
+        assert_ne!(port(pool.find(&failed(&[1, 2, 3]))), 3);
     }
 }
 
@@ -165,7 +165,7 @@ fn a_retry_returns_only_where_no_other_server_has_room() {
     );
     let retry = || {
         pool.find(&PickRequest {
-            tried: vec![address(1)],
+            failed: vec![address(1)],
             ..request(0)
         })
     };
@@ -362,8 +362,8 @@ fn a_place_given_back_is_no_try() {
     held(pool.find(&request(0))).give_back();
     assert_eq!(server.server_state.in_flight(), 1);
     drop(other);
-    let tried = |outcome: &AttemptOutcome| server.server_state.count(*outcome);
-    assert_eq!(AttemptOutcome::ALL.iter().map(tried).sum::<u64>(), 1);
+    let attempts = |outcome: &AttemptOutcome| server.server_state.count(*outcome);
+    assert_eq!(AttemptOutcome::ALL.iter().map(attempts).sum::<u64>(), 1);
     assert_eq!(server.server_state.in_flight(), 0);
 }
 

@@ -388,7 +388,7 @@ fn forwarded(into: &mut Vec<u8>, origin: &OriginUse<'_>, fields: &RenamedFields)
     into.extend_from_slice(fields.origin_addr);
     bare_address(into, origin.server.ip());
     number(into, b":", origin.server.port().into());
-    number(into, fields.attempts, origin.tries.into());
+    number(into, fields.attempts, origin.attempts.into());
     if let Some(wait) = origin.wait {
         thousandths(into, fields.origin_ttfb_ms, micros(wait));
     }

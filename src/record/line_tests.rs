@@ -268,7 +268,7 @@ fn a_forwarded_request_names_its_origin() {
         server,
         began: NOW,
         status: Some(200),
-        tries: 2,
+        attempts: 2,
         wait: Some(Duration::from_micros(1_050)),
     };
     let example = Example {
@@ -336,7 +336,7 @@ fn former_names_are_written_on_request() {
             server: ([127, 0, 0, 1], 3000).into(),
             began: NOW,
             status: Some(200),
-            tries: 2,
+            attempts: 2,
             wait: Some(Duration::from_micros(1_050)),
         }),
         ..Example::default()
@@ -490,7 +490,7 @@ fn every_field_is_in_the_operators_guide() {
         server: ([127, 0, 0, 1], 3000).into(),
         began: NOW,
         status: Some(200),
-        tries: 1,
+        attempts: 1,
         wait: Some(Duration::ZERO),
     };
     let long = [b'a'; MAX_TARGET + 1];

@@ -398,7 +398,7 @@ pub struct OriginUse<'a> {
     /// The server of the last attempt.
     pub server: SocketAddr,
     /// Attempts made, at least 1.
-    pub tries: u8,
+    pub attempts: u8,
     /// The time at which the last attempt began.
     pub began: Timestamp,
     /// The status of its response; `None` when none came.

@@ -132,8 +132,8 @@ fn client(
         attributes.string("server.address", &address_text(origin.server.ip()));
         attributes.number("server.port", origin.server.port().into());
         attributes.string("sluicegate.origin", origin.name);
-        if origin.tries > 1 {
-            let retries = u64::from(origin.tries) - 1;
+        if origin.attempts > 1 {
+            let retries = u64::from(origin.attempts) - 1;
             attributes.number("http.request.resend_count", retries);
         }
         if let Some(wait) = origin.wait {

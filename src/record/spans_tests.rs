@@ -70,7 +70,7 @@ fn a_forwarded_request_is_two_spans() {
         origin: Some(OriginUse {
             name: "app",
             server: server_at,
-            tries: 2,
+            attempts: 2,
             began: NOW.saturating_add(Duration::from_micros(500)),
             status: Some(503),
             wait: Some(Duration::from_micros(1_050)),

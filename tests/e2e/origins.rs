@@ -130,13 +130,13 @@ async fn a_connection_that_fails_is_retried_on_another_server() {
     for _ in 0..10 {
         assert_eq!(client.get("/").await.status, 200);
     }
-    let tries: Vec<_> = gateway
+    let attempts: Vec<_> = gateway
         .access_lines(10)
         .await
         .iter()
         .map(|line| line["attempts"].as_u64())
         .collect();
-    assert!(tries.contains(&Some(2)), "{tries:?}");
+    assert!(attempts.contains(&Some(2)), "{attempts:?}");
 }
 
 #[tokio::test]

@@ -148,17 +148,19 @@ fn next(word: u64) -> u64 {
 /// keeps the processes of a fleet from reconnecting together.
 #[derive(Debug, Default)]
 pub(crate) struct ReconnectBackoff {
-    tries: u32,
+    attempts: u32,
 }
 
 impl ReconnectBackoff {
     /// Returns the pause before the next attempt; `random` is any number.
     pub(crate) fn pause(&mut self, random: u64) -> Duration {
-        let tries = self.tries;
-        self.tries = tries.saturating_add(1);
-        let middle = match tries {
+        let attempts = self.attempts;
+        self.attempts = attempts.saturating_add(1);
+        let middle = match attempts {
             0 => FIRST / 10,
-            _ => FIRST.saturating_mul(1 << (tries - 1).min(16)).min(LONGEST),
+            _ => FIRST
+                .saturating_mul(1 << (attempts - 1).min(16))
+                .min(LONGEST),
         };
         jittered(middle, random)
     }
@@ -166,7 +168,7 @@ impl ReconnectBackoff {
     /// Resets the pauses if the connection that was lost had lasted long enough.
     pub(crate) fn lost_after(&mut self, lasted: Duration) {
         if lasted >= STEADY {
-            self.tries = 0;
+            self.attempts = 0;
         }
     }
 }
@@ -272,7 +274,7 @@ mod tests {
         assert_eq!(opened, 1);
     }
 
-    /// Goal: tries are far enough apart, and not for all nodes at once. Method: the pauses at both ends of chance.
+    /// Goal: attempts are far enough apart, and not for all nodes at once. Method: the pauses at both ends of chance.
     #[test]
     fn pauses_grow_to_five_seconds_and_begin_anew_after_a_steady_time() {
         let mut backoff = ReconnectBackoff::default();
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!(backoff.pause(0), LONGEST / 2);
         backoff.lost_after(STEADY);
         assert_eq!(backoff.pause(1_000), FIRST / 10 * 3 / 2);
-        let mut endless = ReconnectBackoff { tries: u32::MAX };
+        let mut endless = ReconnectBackoff { attempts: u32::MAX };
         assert_eq!(endless.pause(500), LONGEST);
     }
 }

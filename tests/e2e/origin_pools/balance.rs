@@ -23,10 +23,10 @@ async fn weights_are_shares() {
         assert_eq!(client.get("/").await.status, 200);
     }
     assert_eq!((heavy.count(), light.count()), (30, 10));
-    let tries = "sluicegate_origin_attempts_total";
+    let attempts = "sluicegate_origin_attempts_total";
     let address = heavy.address().to_string();
     let labels = [("server", &*address), ("outcome", "2xx")];
-    assert_eq!(gateway.metrics().await.sum(tries, &labels), 30.0);
+    assert_eq!(gateway.metrics().await.sum(attempts, &labels), 30.0);
 }
 
 #[tokio::test]

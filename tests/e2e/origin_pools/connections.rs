@@ -69,14 +69,14 @@ async fn a_crowd_shares_the_connections_of_http1() {
     })
     .await;
     // Who was refused a connection is neither a try nor a failure.
-    let tries = "sluicegate_origin_attempts_total";
+    let attempts = "sluicegate_origin_attempts_total";
     let answered = [("outcome", "2xx")];
     let metrics = eventually("all have ended", async || {
         let metrics = gateway.metrics().await;
-        (metrics.sum(tries, &answered) == 1200.0).then_some(metrics)
+        (metrics.sum(attempts, &answered) == 1200.0).then_some(metrics)
     })
     .await;
-    assert_eq!(metrics.sum(tries, &[]), 1200.0);
+    assert_eq!(metrics.sum(attempts, &[]), 1200.0);
     assert!(metrics.sum("sluicegate_origin_server_connections", &[]) <= 4.0);
     let refused = "sluicegate_origin_circuit_refused_total";
     assert_eq!(metrics.sum(refused, &[]), 0.0);

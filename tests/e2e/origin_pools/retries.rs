@@ -35,11 +35,11 @@ async fn a_retryable_answer_is_retried_and_charged_once() {
     let retried = ill.count();
     assert!(retried >= 4, "{retried}");
     let lines = gateway.access_lines(10).await;
-    let tries: u64 = lines
+    let attempts: u64 = lines
         .iter()
         .map(|line| line["attempts"].as_u64().unwrap())
         .sum();
-    assert_eq!(tries, 10 + retried as u64);
+    assert_eq!(attempts, 10 + retried as u64);
     // What counts by the answer was given back: the final ones were 200.
     let mut statuses: Vec<u16> = Vec::new();
     for _ in 0..2 {
@@ -100,7 +100,7 @@ async fn a_silent_server_costs_a_try_and_not_the_request() {
 #[tokio::test]
 async fn retries_to_a_failed_origin_stay_within_the_budget() {
     // Goal: the budget bounds what retries add to an origin that fails. Method: all servers answer 503, five retries each are asked for;
-    // the tries beyond the requests are at most five a second, whatever comes.
+    // the attempts beyond the requests are at most five a second, whatever comes.
     let (one, other) = (answering(503), answering(503));
     let lines = "retries = 5\nretry = { on = [503], budget = \"0%\", min_per_second = 5 }";
     let gateway = before(&[&one, &other], lines).await;
@@ -282,7 +282,7 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
     // Goal: a stream that is refused, or that a GOAWAY leaves out, was not acted on (RFC 9113 §8.7, §6.8), so even a POST goes out again,
     // whole, without rules for retries and at no cost to the server; one that broke in another way does not. Method: one server, which
     // turns its first request down and counts the body of the next.
-    for (down, status, tries, first) in [
+    for (down, status, attempts, first) in [
         (Down::Reset(REFUSED_STREAM), 200, 2, "abandoned"),
         (Down::GoAway(NO_ERROR), 200, 2, "abandoned"),
         (Down::GoAway(INTERNAL_ERROR), 200, 2, "abandoned"),
@@ -296,11 +296,11 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
                 assert_eq!(answer.text(), bytes.to_string());
             }
             let line = gateway.access_lines(1).await.remove(0);
-            assert_eq!(line["attempts"], tries, "{line}");
+            assert_eq!(line["attempts"], attempts, "{line}");
             let metrics = eventually("all have ended", async || {
                 let metrics = gateway.metrics().await;
                 let ended = metrics.sum("sluicegate_origin_attempts_total", &[]);
-                (ended == f64::from(tries)).then_some(metrics)
+                (ended == f64::from(attempts)).then_some(metrics)
             })
             .await;
             let first = metrics.sum("sluicegate_origin_attempts_total", &[("outcome", first)]);

@@ -177,13 +177,13 @@ async fn a_request_that_waits_for_a_connection_has_no_permit_and_no_attempt() {
     .await;
     origin.answer(2);
     assert_eq!((first.await.unwrap(), second.await.unwrap()), (200, 200));
-    let tries = "sluicegate_origin_attempts_total";
+    let attempts = "sluicegate_origin_attempts_total";
     let metrics = eventually("all have ended", async || {
         let metrics = gateway.metrics().await;
-        (metrics.sum(tries, &[("outcome", "2xx")]) == 3.0).then_some(metrics)
+        (metrics.sum(attempts, &[("outcome", "2xx")]) == 3.0).then_some(metrics)
     })
     .await;
-    assert_eq!(metrics.sum(tries, &[]), 3.0);
+    assert_eq!(metrics.sum(attempts, &[]), 3.0);
 }
 
 #[tokio::test]

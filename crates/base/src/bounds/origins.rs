@@ -30,8 +30,8 @@ pub const REPLAY_BYTES: usize = 64 * 1024;
 /// what a name says later, what is over is left out, with a warning.
 pub const POOL_SERVERS: usize = 512;
 
-/// Tries of one request at its origin, the first included: the most that an origin's `retries` can ask for.
-pub const MAX_TRIES: u8 = 6;
+/// Attempts of one request at its origin, the first included: the most that an origin's `retries` can ask for.
+pub const MAX_ATTEMPTS: u8 = 6;
 
 /// Requests of one client on their way to origins where `max_origin_requests_per_client` is not set, as far as a quarter of all is more.
 ///
