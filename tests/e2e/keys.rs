@@ -195,7 +195,7 @@ async fn a_telephone_number_is_one_however_it_is_written() {
 #[tokio::test]
 async fn a_request_without_the_key_gets_400_with_what_to_send() {
     // Goal: `refuse` names what is missing and no value, charges no limit of the route, and is seen by the operator. Method: a route with
-    // a second limit; the problem body, the log, the metric, and the second limit's standing afterwards.
+    // a second limit; the problem body, the log, the metric, and the second limit's status afterwards.
     let gateway = Gateway::start(
         r#"
         [limit.all]

@@ -10,7 +10,7 @@ const policy = (name, statuses) =>
   statuses.map((rate) => `"${itemName(name, rate, statuses.length)}";q=${rate.count};w=${rate.period}`).join(', ');
 
 /** The value of `RateLimit`, and of the field for the origin where a limit marks. */
-export const standing = (name, { statuses }) =>
+export const rateStatus = (name, { statuses }) =>
   statuses
     .map((rate) => {
       const wait = Math.min(wholeSeconds(rate.nextFree), rate.period);
@@ -22,7 +22,7 @@ export const standing = (name, { statuses }) =>
 export function responseFields(name, decision) {
   const fields = [
     ['RateLimit-Policy', policy(name, decision.statuses)],
-    ['RateLimit', standing(name, decision)],
+    ['RateLimit', rateStatus(name, decision)],
   ];
   if (decision.admitted) return fields;
   const retryAfter = Math.max(1, wholeSeconds(decision.retryAfter));

@@ -1,6 +1,6 @@
 // One lane on the page: its picture, what its limit stores, and what the next request would get.
 
-import { responseFields, standing } from './fields.js';
+import { responseFields, rateStatus } from './fields.js';
 import { delayOf, rateText, ratesOf } from './lanes.js';
 import { draw, makePicture } from './picture.js';
 import { START_MILLIS, mostInAnyPeriod, nextOutcome, stateAt } from './run.js';
@@ -52,7 +52,7 @@ function fieldLines({ decision, exceeded, limit }) {
   // A limit that marks is not shown to clients.
   const fields = limit === 'fast' ? [] : responseFields(limit, decision);
   const lines = fields.map(([name, value]) => `${name}: ${value}`);
-  if (exceeded && decision.admitted) lines.push(`to the origin: X-Sluicegate-Limit: ${standing('fast', exceeded)}`);
+  if (exceeded && decision.admitted) lines.push(`to the origin: X-Sluicegate-Limit: ${rateStatus('fast', exceeded)}`);
   return lines.length > 0 ? lines.join('\n') : 'no fields: a limit that marks is not shown';
 }
 

@@ -1,4 +1,4 @@
-// Keys: type a value and see its standing under every limit; or one key of one limit by its hash. Clear, ban and grant with the token.
+// Keys: type a value and see its status under every limit; or one key of one limit by its hash. Clear, ban and grant with the token.
 
 import { WHY_READ_ONLY, change, mayAct, part, read } from '../access.js';
 import { announce, clock, count, failed, fill, h, link, plural, span, table } from '../dom.js';
@@ -7,7 +7,7 @@ import { announce, clock, count, failed, fill, h, link, plural, span, table } fr
 const FEW = 8;
 
 export default function keys({ series, query }) {
-  const found = h('div', { tabindex: '-1', role: 'region', 'aria-label': 'Standing' });
+  const found = h('div', { tabindex: '-1', role: 'region', 'aria-label': 'Status' });
   const field = h('textarea', { rows: 1, name: 'value', spellcheck: 'false', autocomplete: 'off', placeholder: '203.0.113.7' }, query.getAll('value').join('\n'));
   const limit = query.get('limit');
   const hash = query.get('key');
@@ -20,7 +20,7 @@ export default function keys({ series, query }) {
   }
 
   function showOne(page, path) {
-    fill(found, standing(series, page, path, again));
+    fill(found, status(series, page, path, again));
     announce(`Limit ${page.limit}: ${verdictOf(series, page)}`);
   }
 
@@ -51,7 +51,7 @@ export default function keys({ series, query }) {
       announce(verdict);
       fill(found,
         h('p', { class: rejecting ? 'verdict bad' : 'verdict good' }, verdict),
-        page.limits.filter(isShown).sort((a, b) => a.admits - b.admits).map((one) => standing(series, one, `limits/${part(one.limit)}/keys?${asked}`, again)),
+        page.limits.filter(isShown).sort((a, b) => a.admits - b.admits).map((one) => status(series, one, `limits/${part(one.limit)}/keys?${asked}`, again)),
         page.omitted > 0 && h('p.quiet', {}, `${count(page.omitted)} more limits were not asked.`),
         unused.length > 0 && h('details.card', {}, h('summary', {}, `${plural(unused.length, 'limit')} counted nothing for this value`),
           table('Limits without a count', [{ label: 'Limit' }, { label: 'Rates' }], unused.map((one) => [link(`keys?limit=${part(one.limit)}&${asked}`, one.limit),
@@ -95,7 +95,7 @@ function verdictOf(series, page) {
 }
 
 /** One key at one limit, with its actions. */
-function standing(series, page, path, again) {
+function status(series, page, path, again) {
   const said = h('div', { role: 'status' });
   const bans = series.limit(page.limit)?.ban !== null;
   const act = (label, question, method, body, kind = '', why = mayAct() ? '' : WHY_READ_ONLY) => h(`button${kind}`, {

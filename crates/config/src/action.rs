@@ -27,7 +27,7 @@ pub enum Action {
     Reject,
     /// It waits for its turn, as far as the queue reaches, and is refused beyond: a leaky bucket.
     Delay,
-    /// It is forwarded with a field that names the limit and its standing.
+    /// It is forwarded with a field that names the limit and its status.
     Mark {
         /// The field.
         field: HeaderName,

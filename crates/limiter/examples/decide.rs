@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Outcome::Admitted => write!(out, "admitted")?,
             Outcome::Refused { rate, .. } => write!(out, "refused by rate {rate}")?,
         }
-        for standing in verdict
+        for status in verdict
             .decisions()
             .iter()
             .flat_map(|decision| decision.statuses())
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             write!(
                 out,
                 "; {}: {} left, more in {:?}",
-                standing.rate, standing.remaining, standing.next_free
+                status.rate, status.remaining, status.next_free
             )?;
         }
         writeln!(out)?;

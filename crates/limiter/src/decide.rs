@@ -94,7 +94,7 @@ fn charge_all(asks: &[Ask<'_>], now: Timestamp, joint: &mut JointDecisions) -> V
     Verdict::over(std::mem::take(&mut joint.decisions))
 }
 
-/// The verdict that [`decide`] would give now. Charges nothing, so every standing is before the charge.
+/// The verdict that [`decide`] would give now. Charges nothing, so every status is before the charge.
 #[must_use]
 pub fn peek(asks: &[Ask<'_>], now: Timestamp) -> Verdict {
     match asks {

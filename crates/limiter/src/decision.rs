@@ -113,7 +113,7 @@ impl Decision {
     pub fn statuses(&self) -> RateStatuses {
         match &self.0 {
             DecisionSource::Words(words) => {
-                RateStatuses::of(words.rates().map(|rate| words.standing(rate)))
+                RateStatuses::of(words.rates().map(|rate| words.status(rate)))
             }
             DecisionSource::Computed(answer) => answer.statuses(),
         }
@@ -194,29 +194,27 @@ impl WordEvidence {
         0..self.compiled_rates.len()
     }
 
-    fn standing(&self, rate: usize) -> RateStatus {
+    fn status(&self, rate: usize) -> RateStatus {
         let refused = match self.finding.asked {
             AskOutcome::NotCharged(cost) if self.finding.refusing.has(rate) => Some(cost),
             _ => None,
         };
         self.compiled_rates[rate]
             .at(self.now)
-            .standing(self.finding.words[rate], refused)
+            .status(self.finding.words[rate], refused)
     }
 
     /// The answer of these words, which were not charged.
     fn answer(&self) -> ComputedAnswer {
         let refuses = |rate| self.finding.refusing.has(rate);
-        let statuses = self
-            .rates()
-            .map(|rate| (self.standing(rate), refuses(rate)));
+        let statuses = self.rates().map(|rate| (self.status(rate), refuses(rate)));
         ComputedAnswer::of(statuses).with_placement(self.finding.placement)
     }
 
     /// The rate that refuses with the longest wait, of equal ones the first, and the wait.
     fn refusal(&self) -> Option<(usize, Duration)> {
         let refusing = self.rates().filter(|rate| self.finding.refusing.has(*rate));
-        let waits = refusing.map(|rate| (rate, self.standing(rate).next_free));
+        let waits = refusing.map(|rate| (rate, self.status(rate).next_free));
         waits.reduce(|longest, next| if next.1 > longest.1 { next } else { longest })
     }
 

@@ -235,10 +235,10 @@ fn compare(
     now: Timestamp,
 ) -> Result<(), TestCaseError> {
     let expected = oracle.statuses(number, asked, now);
-    for (standing, expected) in decision.statuses().iter().zip(&expected) {
-        prop_assert_eq!(standing.remaining, expected.remaining);
-        prop_assert_eq!(standing.next_free, expected.next_free);
-        prop_assert_eq!(standing.reset, expected.reset);
+    for (status, expected) in decision.statuses().iter().zip(&expected) {
+        prop_assert_eq!(status.remaining, expected.remaining);
+        prop_assert_eq!(status.next_free, expected.next_free);
+        prop_assert_eq!(status.reset, expected.reset);
     }
     let longest = expected
         .iter()
@@ -286,7 +286,7 @@ fn any_start() -> impl Strategy<Value = Timestamp> {
 }
 
 proptest! {
-    /// Goal: C1 and C2, sequentially. Method: random requests, waits of all sizes and edits; every verdict and standing
+    /// Goal: C1 and C2, sequentially. Method: random requests, waits of all sizes and edits; every verdict and status
     /// against the oracle.
     #[test]
     fn decisions_are_those_of_the_oracle(

@@ -198,8 +198,8 @@ fn logs_go_on_under_other_rates_as_long_as_the_longest_period_is_the_same() {
         let (limit, adopted) = open(&state, &exact(numbers));
         assert_eq!(adopted, OpenOutcome::Continued, "{numbers:?}");
         let statuses = peek(&limit, 1, START).statuses();
-        for (standing, (count, _)) in statuses.iter().zip(numbers) {
-            assert_eq!(standing.remaining, count - used, "{numbers:?}");
+        for (status, (count, _)) in statuses.iter().zip(numbers) {
+            assert_eq!(status.remaining, count - used, "{numbers:?}");
         }
         assert!(admits(&limit, 1, START) && admits(&limit, 2, START));
     }

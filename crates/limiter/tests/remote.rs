@@ -74,7 +74,7 @@ fn any_state() -> impl Strategy<Value = RateState> {
 /// What is left of each rate.
 fn left(decision: &Decision) -> Vec<u32> {
     let statuses = decision.statuses();
-    statuses.iter().map(|standing| standing.remaining).collect()
+    statuses.iter().map(|status| status.remaining).collect()
 }
 
 proptest! {

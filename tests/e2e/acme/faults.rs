@@ -62,7 +62,7 @@ async fn a_rejected_order_waits_and_the_old_certificate_stays() {
         .reload(more("contact = [\"mailto:ops@example.com\"]"))
         .await;
     secured.serves("api.example.com").await;
-    assert_eq!(secured.standing("api.example.com").await["failures"], 0);
+    assert_eq!(secured.status("api.example.com").await["failures"], 0);
     assert_eq!(secured.server().accounts(), [["mailto:ops@example.com"]]);
 }
 
@@ -89,7 +89,7 @@ async fn a_rate_limit_is_not_hammered() {
         ..rules()
     };
     secured.reload(edit).await;
-    let status = secured.standing("example.com").await;
+    let status = secured.status("example.com").await;
     assert_eq!(
         (&status["failures"], secured.server().orders()),
         (&1.into(), 1)

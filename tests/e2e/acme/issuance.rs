@@ -77,7 +77,7 @@ async fn a_restart_orders_nothing() {
     secured.restart().await;
     let shown = secured.handshake("example.com").await.unwrap();
     assert_eq!(super::serial(&shown), before);
-    assert_eq!(secured.standing("example.com").await["failures"], 0);
+    assert_eq!(secured.status("example.com").await["failures"], 0);
     assert_eq!(secured.server().requests(), asked);
 
     let kept = secured.gateway.directory().join("state/acme");

@@ -132,12 +132,12 @@ impl Secured {
     }
 
     /// How `/status` has the certificate of this name, once it is asked for.
-    pub async fn standing(&self, name: &str) -> Value {
+    pub async fn status(&self, name: &str) -> Value {
         eventually(&format!("{name} is asked for"), async || {
             let status = self.gateway.status().await;
             let all = status["acme"]["certificates"].as_array().cloned();
-            let known = |standing: &Value| {
-                let names = standing["names"].as_array().unwrap();
+            let known = |status: &Value| {
+                let names = status["names"].as_array().unwrap();
                 names.iter().any(|known| known == name)
             };
             all.unwrap_or_default().into_iter().find(known)
@@ -147,9 +147,9 @@ impl Secured {
 
     /// How many seconds before the end of the certificate of this name the next is ordered.
     pub async fn ahead(&self, name: &str) -> f64 {
-        let standing = self.standing(name).await;
+        let status = self.status(name).await;
         let moment = |key: &str| {
-            let moment: jiff::Timestamp = standing[key].as_str().unwrap().parse().unwrap();
+            let moment: jiff::Timestamp = status[key].as_str().unwrap().parse().unwrap();
             moment.as_millisecond() as f64 / 1_000.0
         };
         moment("not_after") - moment("next_order")
@@ -158,8 +158,8 @@ impl Secured {
     /// Waits until an order of this name has failed so often; why the last did.
     pub async fn failed(&self, name: &str, times: u64) -> String {
         eventually(&format!("{times} orders of {name} failed"), async || {
-            let standing = self.standing(name).await;
-            (standing["failures"] == times).then(|| standing["error"].as_str().unwrap().to_owned())
+            let status = self.status(name).await;
+            (status["failures"] == times).then(|| status["error"].as_str().unwrap().to_owned())
         })
         .await
     }

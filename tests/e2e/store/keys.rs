@@ -449,11 +449,8 @@ fn a_new_period_goes_on_from_the_next_longer_one() {
     let new = Policy::new(SLIDING, rates(&[(10, 10), (20, 60), (30, 3_600)])).unwrap();
     let ask = ask(&new, &name, 1);
     let decided = server.decide_at(&[ask], after(30_000));
-    let standings = decided.results[0].decision.statuses();
-    let left: Vec<u32> = standings
-        .iter()
-        .map(|standing| standing.remaining)
-        .collect();
+    let statuses = decided.results[0].decision.statuses();
+    let left: Vec<u32> = statuses.iter().map(|status| status.remaining).collect();
     assert_eq!(left, [4, 9, 19]);
 }
 

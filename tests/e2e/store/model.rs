@@ -291,11 +291,8 @@ impl<'s> Bench<'s> {
                 );
                 prop_assert_eq!(seen.retry_after(), told.decision.retry_after());
             }
-            let remaining = |standings: &[limiter::RateStatus]| -> Vec<u32> {
-                standings
-                    .iter()
-                    .map(|standing| standing.remaining)
-                    .collect()
+            let remaining = |statuses: &[limiter::RateStatus]| -> Vec<u32> {
+                statuses.iter().map(|status| status.remaining).collect()
             };
             prop_assert_eq!(
                 remaining(&seen.statuses()),
@@ -409,7 +406,7 @@ proptest! {
     #![proptest_config(many())]
 
     /// Goal: C2, the same rules locally and in the store. Method: random policies of all algorithms, requests over several
-    /// limits, pushes told once or twice, settlements and clocks that step back; every verdict and standing of the script is
+    /// limits, pushes told once or twice, settlements and clocks that step back; every verdict and status of the script is
     /// the local core's, and a view that adopts what the script says refuses as it does.
     #[test]
     fn the_script_agrees_with_the_local_core(

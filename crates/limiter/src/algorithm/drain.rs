@@ -301,7 +301,7 @@ impl DrainAt {
         (self.debt(word) as u64).div_ceil(self.unit() as u64)
     }
 
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
+    pub(crate) fn status(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let debt = self.debt(word);
         let remaining = self.room(debt);
         let wanted = refused.or_else(|| Cost::new(remaining.saturating_add(1)));

@@ -232,7 +232,7 @@ impl FixedWindowAt {
             .flatten()
     }
 
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
+    pub(crate) fn status(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let BegunWindow { start, count } = self.begun(word);
         let end = match count {
             0 => Duration::ZERO,

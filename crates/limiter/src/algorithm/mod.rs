@@ -276,7 +276,7 @@ impl RateAt {
     /// Returns the word that admits `cost` sooner, of two that do not admit it now.
     #[must_use]
     pub(crate) fn sooner(&self, words: [Word; 2], cost: Cost) -> Word {
-        let wait = |word| self.standing(word, Some(cost)).next_free;
+        let wait = |word| self.status(word, Some(cost)).next_free;
         if wait(words[0]) <= wait(words[1]) {
             words[0]
         } else {
@@ -285,11 +285,11 @@ impl RateAt {
     }
 
     /// Computes the status of the rate; `refused` is the cost that it did not admit.
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
-        with_rate_at!(self, rate_at => rate_at.standing(word, refused))
+    pub(crate) fn status(&self, word: Word, refused: Option<Cost>) -> RateStatus {
+        with_rate_at!(self, rate_at => rate_at.status(word, refused))
     }
 
-    /// Whole units that fit now: what [`standing`](Self::standing) says of them, without the rest.
+    /// Whole units that fit now: what [`status`](Self::status) says of them, without the rest.
     pub(crate) fn remaining(&self, word: Word) -> u32 {
         with_rate_at!(self, rate_at => rate_at.remaining(word))
     }

@@ -408,7 +408,7 @@ impl SlidingAt {
     }
 
     /// Computes the status of the rate; `refused` is the cost that it did not admit.
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
+    pub(crate) fn status(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let window = self.window(word);
         let remaining = self.room(&window);
         let next_free = match refused {

@@ -147,7 +147,7 @@ impl TokenBucketAt {
         (!full).then(|| self.undo(word, charge)).flatten()
     }
 
-    pub(crate) fn standing(&self, word: Word, refused: Option<Cost>) -> RateStatus {
+    pub(crate) fn status(&self, word: Word, refused: Option<Cost>) -> RateStatus {
         let BegunWindow {
             start,
             count: missing,

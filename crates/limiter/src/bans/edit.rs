@@ -129,8 +129,8 @@ impl Bans {
                     continue;
                 };
                 let ban_state = BanState::of(word, mark(self.ban_table.table.address(key)));
-                let standing = ban_state.active(&self.rules, now);
-                let found = if standing.is_some() {
+                let active = ban_state.active(&self.rules, now);
+                let found = if active.is_some() {
                     BanForce::Now
                 } else {
                     BanForce::Before

@@ -109,11 +109,11 @@ impl ComputedAnswer {
     pub(crate) fn of(statuses: impl Iterator<Item = (RateStatus, bool)>) -> Self {
         let mut told = ArrayVec::new();
         let mut longest: Option<(usize, Duration)> = None;
-        for (standing, refuses) in statuses.take(MAX_RATES) {
-            if refuses && longest.is_none_or(|(_, wait)| standing.next_free > wait) {
-                longest = Some((told.len(), standing.next_free));
+        for (status, refuses) in statuses.take(MAX_RATES) {
+            if refuses && longest.is_none_or(|(_, wait)| status.next_free > wait) {
+                longest = Some((told.len(), status.next_free));
             }
-            told.push(RateSummary::of(&standing));
+            told.push(RateSummary::of(&status));
         }
         Self {
             told,
@@ -125,23 +125,23 @@ impl ComputedAnswer {
     /// The refusal of a new key whose payer has taken its share: when others make room is not known, so each rate stands as if all of it
     /// had just been used.
     pub(super) fn over_share(rates: &Rates) -> Self {
-        let standing = |rate: &Rate| {
+        let status = |rate: &Rate| {
             let period = Duration::from_secs(rate.period().as_secs().into());
-            let standing = RateStatus {
+            let status = RateStatus {
                 rate: *rate,
                 remaining: 0,
                 next_free: period,
                 reset: period,
             };
-            (standing, true)
+            (status, true)
         };
-        Self::of(rates.iter().map(standing)).with_placement(KeyPlacement::OverShare)
+        Self::of(rates.iter().map(status)).with_placement(KeyPlacement::OverShare)
     }
 
     /// The status of every rate, after the charge where one was made.
     #[must_use]
     pub fn statuses(&self) -> RateStatuses {
-        RateStatuses::of(self.told.iter().map(RateSummary::standing))
+        RateStatuses::of(self.told.iter().map(RateSummary::status))
     }
 
     /// The least that any rate has left.
@@ -182,7 +182,7 @@ impl ComputedAnswer {
     }
 }
 
-/// A standing in fewer bytes: an answer is no larger than a decision that is told from words.
+/// A status in fewer bytes: an answer is no larger than a decision that is told from words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RateSummary {
     rate: Rate,
@@ -193,17 +193,17 @@ struct RateSummary {
 }
 
 impl RateSummary {
-    fn of(standing: &RateStatus) -> Self {
+    fn of(status: &RateStatus) -> Self {
         let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Self {
-            rate: standing.rate,
-            remaining: standing.remaining,
-            next_free: nanos(standing.next_free),
-            reset: nanos(standing.reset),
+            rate: status.rate,
+            remaining: status.remaining,
+            next_free: nanos(status.next_free),
+            reset: nanos(status.reset),
         }
     }
 
-    fn standing(&self) -> RateStatus {
+    fn status(&self) -> RateStatus {
         RateStatus {
             rate: self.rate,
             remaining: self.remaining,
@@ -277,14 +277,14 @@ impl LogView<'_> {
         asked: LogOutcome,
         moment: LogTime,
     ) -> ComputedAnswer {
-        ComputedAnswer::of(rates.iter().map(|rate| self.standing(rate, asked, moment)))
+        ComputedAnswer::of(rates.iter().map(|rate| self.status(rate, asked, moment)))
     }
 
     /// Computes the status of one rate, and whether it refuses.
-    fn standing(&self, rate: &Rate, asked: LogOutcome, moment: LogTime) -> (RateStatus, bool) {
+    fn status(&self, rate: &Rate, asked: LogOutcome, moment: LogTime) -> (RateStatus, bool) {
         let (count, period) = (self.count(rate), rate.period());
         let frees = |entry: u64| moment.until(entry + millis(period));
-        let standing = |used: u32, next_free, reset| RateStatus {
+        let status = |used: u32, next_free, reset| RateStatus {
             rate: *rate,
             remaining: count.saturating_sub(used),
             next_free,
@@ -299,7 +299,7 @@ impl LogView<'_> {
                     Some(age) => frees(self.entry(age)),
                     None => frees(at),
                 };
-                (standing(used, next_free, frees(at)), false)
+                (status(used, next_free, frees(at)), false)
             }
             LogOutcome::NotCharged(cost) => {
                 let refuses = !self.has_room(rate, cost, moment);
@@ -319,7 +319,7 @@ impl LogView<'_> {
                 } else {
                     frees(self.entry(0))
                 };
-                (standing(used, next_free, reset), refuses)
+                (status(used, next_free, reset), refuses)
             }
         }
     }

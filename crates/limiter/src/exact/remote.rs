@@ -61,13 +61,13 @@ impl ComputedAnswer {
                 AskOutcome::NotCharged(cost) if refuses => Some(cost),
                 _ => None,
             };
-            let standing = stand(rate, &state.rate(index), refused, moment);
-            (standing, refuses)
+            let status = stand(rate, &state.rate(index), refused, moment);
+            (status, refuses)
         }))
     }
 }
 
-/// Computes the status of a rate like `LogView::standing` in `evaluate`, from the entries that the store returned.
+/// Computes the status of a rate like `LogView::status` in `evaluate`, from the entries that the store returned.
 fn stand(rate: &Rate, state: &RateState, refused: Option<Cost>, moment: LogTime) -> RateStatus {
     let frees = |entry: u64| moment.until(entry.saturating_add(millis(rate.period())));
     let RateState::Logged {

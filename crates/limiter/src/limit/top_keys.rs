@@ -74,7 +74,7 @@ impl Iterator for ActiveKeys<'_> {
                 let mut fullness = 0;
                 for (rate_at, word) in rates_at.iter().zip(&words) {
                     let used = rate_at.used_units(*word);
-                    let of = used + u64::from(rate_at.standing(*word, None).remaining);
+                    let of = used + u64::from(rate_at.status(*word, None).remaining);
                     fullness = fullness.max((1000 * used).checked_div(of).unwrap_or(0));
                 }
                 let decision = limit.decision(in_slot(AskOutcome::Peeked, RefusingRates::default(), &words), now);

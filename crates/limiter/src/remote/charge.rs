@@ -27,8 +27,8 @@ impl Limit {
     pub fn used(&self, key: KeyHash, now: Timestamp) -> u64 {
         self.used_in_words(key, now).unwrap_or_else(|| {
             let decision = self.peek(key, Cost::ONE, now);
-            let used = |standing: &RateStatus| {
-                u64::from(standing.rate.count()).saturating_sub(standing.remaining.into())
+            let used = |status: &RateStatus| {
+                u64::from(status.rate.count()).saturating_sub(status.remaining.into())
             };
             decision.statuses().iter().map(used).max().unwrap_or(0)
         })

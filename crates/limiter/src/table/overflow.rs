@@ -71,8 +71,8 @@ impl<const K: usize> Table<K> {
     fn last_of(&self, rates_at: &[RateAt; K], words: &[Word]) -> Option<Timestamp> {
         let each = words.len() / K;
         let owing = words.iter().enumerate().map(|(index, word)| {
-            let standing = rates_at[index / each].standing(*word, None);
-            standing.reset
+            let status = rates_at[index / each].status(*word, None);
+            status.reset
         });
         Some(rates_at[0].now().saturating_add(owing.max()?))
     }

@@ -171,7 +171,7 @@ mod tests {
                 unreachable!("it was seated");
             };
             assert_eq!(
-                rates_at::<K>()[0].standing(words[0], None).remaining,
+                rates_at::<K>()[0].status(words[0], None).remaining,
                 COUNT - 1
             );
         }

@@ -27,7 +27,7 @@ fn left(table: &LogTable, rates: &Rates, number: u64, now: Timestamp) -> u32 {
         .peek(key(number), rates, Cost::ONE, now)
         .statuses()
         .first()
-        .map_or(0, |standing| standing.remaining)
+        .map_or(0, |status| status.remaining)
 }
 
 /// Plain numbers that look random: xorshift.

@@ -196,7 +196,7 @@ impl Bench {
         for (index, rate) in self.rates.iter().enumerate() {
             let refused =
                 refused.filter(|units| !self.oracle.has_room(number, rate, *units, self.now));
-            let expected = self.oracle.standing(number, rate, refused, self.now);
+            let expected = self.oracle.status(number, rate, refused, self.now);
             prop_assert_eq!(answer.statuses()[index], expected);
             if refused.is_some() && longest.is_none_or(|(_, wait)| expected.next_free > wait) {
                 longest = Some((index, expected.next_free));

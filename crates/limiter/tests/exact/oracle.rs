@@ -81,7 +81,7 @@ impl Oracle {
     }
 
     /// How a rate stands; `refused` is the cost that it has no room for.
-    pub(crate) fn standing(
+    pub(crate) fn status(
         &self,
         key: u64,
         rate: &Rate,

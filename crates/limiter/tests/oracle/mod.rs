@@ -150,7 +150,7 @@ impl SlidingWindow {
     /// How every rate stands; `asked` is the cost that was not taken, if any.
     pub(crate) fn statuses(&self, key: u64, asked: Option<u32>, now: Timestamp) -> Vec<Expected> {
         let history = self.history(key, now);
-        let standing = |rate: &Rate| {
+        let status = |rate: &Rate| {
             let fits = |cost: u32, now| history.fits(rate, u64::from(cost), now);
             // Room is monotonic in cost: the largest cost that fits, by halving.
             let (mut remaining, mut too_much) = (0, rate.count() + 1);
@@ -178,7 +178,7 @@ impl SlidingWindow {
                 reset,
             }
         };
-        self.rates.iter().map(standing).collect()
+        self.rates.iter().map(status).collect()
     }
 }
 

@@ -64,8 +64,8 @@ proptest! {
                     }
                 }
                 Operation::Lift(number) => {
-                    let standing = bans.active(key(number), after(secs));
-                    prop_assert_eq!(bans.lift(key(number), after(secs)), standing);
+                    let active = bans.active(key(number), after(secs));
+                    prop_assert_eq!(bans.lift(key(number), after(secs)), active);
                     listed.remove(&number);
                 }
                 Operation::Wait(more) => secs += more,
@@ -74,8 +74,8 @@ proptest! {
             let mut remembered = 0;
             for number in 0..6 {
                 let (end, level) = listed.get(&number).copied().unwrap_or_default();
-                let standing = (secs < end).then(|| banned(end - secs, level as u8));
-                prop_assert_eq!(bans.active(key(number), after(secs)), standing);
+                let active = (secs < end).then(|| banned(end - secs, level as u8));
+                prop_assert_eq!(bans.active(key(number), after(secs)), active);
                 let level = u64::from(level).saturating_sub(secs.saturating_sub(end) / MAX);
                 prop_assert_eq!(u64::from(bans.level(key(number), after(secs))), level);
                 remembered += u64::from(level > 0);
@@ -142,9 +142,9 @@ fn a_flood_of_strikes_makes_nobody_forgotten() {
     }
     assert!(kept.len() >= 200 && not_kept.len() > 10_000);
     // Remembered, though not banned any more: they are not forgotten either.
-    for (secs, standing) in [(59, Some(banned(1, 1))), (60, None), (659, None)] {
+    for (secs, active) in [(59, Some(banned(1, 1))), (60, None), (659, None)] {
         for number in &kept {
-            assert_eq!(bans.active(key(*number), after(secs)), standing);
+            assert_eq!(bans.active(key(*number), after(secs)), active);
             assert_eq!(bans.level(key(*number), after(secs)), 1);
         }
         for number in &not_kept {

@@ -69,8 +69,8 @@ pub(crate) fn said(decision: &Decision) -> String {
         true => "admitted, left".to_owned(),
         false => "refused, left".to_owned(),
     };
-    for standing in decision.statuses() {
-        let _ = write!(says, " {}", standing.remaining);
+    for status in decision.statuses() {
+        let _ = write!(says, " {}", status.remaining);
     }
     let time = |time: Duration| match time {
         NEVER => "never".to_owned(),

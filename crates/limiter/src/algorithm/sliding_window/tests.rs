@@ -42,7 +42,7 @@ fn charged(rate_at: SlidingAt, units: u32) -> Word {
 #[test]
 fn the_previous_window_fades_out() {
     let word = charged(rate_at(9_000), 8);
-    let left = |millis| rate_at(millis).standing(word, None).remaining;
+    let left = |millis| rate_at(millis).status(word, None).remaining;
     assert_eq!(
         [
             left(9_000),
@@ -61,7 +61,7 @@ fn the_previous_window_fades_out() {
 #[test]
 fn a_wait_ends_at_the_first_moment_that_admits() {
     let word = charged(rate_at(1_000), 10);
-    let wait = |units| rate_at(1_000).standing(word, Some(cost(units))).next_free;
+    let wait = |units| rate_at(1_000).status(word, Some(cost(units))).next_free;
     // The window ends in 9 s; with the first millisecond of the next one less than ten count, after a tenth less than nine.
     assert_eq!(wait(1), Duration::from_millis(9_001));
     assert_eq!(wait(2), Duration::from_millis(10_001));
@@ -70,7 +70,7 @@ fn a_wait_ends_at_the_first_moment_that_admits() {
     assert!(!rate_at(10_000).fits(word, cost(1)) && rate_at(10_001).fits(word, cost(1)));
     assert!(!rate_at(11_000).fits(word, cost(2)) && rate_at(11_001).fits(word, cost(2)));
     assert_eq!(
-        rate_at(1_000).standing(word, None).reset,
+        rate_at(1_000).status(word, None).reset,
         Duration::from_millis(18_001)
     );
 }
@@ -143,13 +143,13 @@ fn an_undo_subtracts_where_the_charge_was_counted() {
     let undone = |millis: u64, word| rate_at(millis).undo(word, charge);
     assert_eq!(
         first
-            .standing(undone(0, one).expect("it counts"), None)
+            .status(undone(0, one).expect("it counts"), None)
             .remaining,
         10
     );
     let later = rate_at(10_000).charge_unchecked(one, cost(2));
     let rest = undone(10_000, later).expect("it still counts as previous");
-    assert_eq!(rate_at(10_000).standing(rest, None).remaining, 8);
+    assert_eq!(rate_at(10_000).status(rest, None).remaining, 8);
     assert_eq!(
         undone(20_000, charged(rate_at(20_000), 2)),
         None,
@@ -188,7 +188,7 @@ fn a_clock_that_steps_back_by_up_to_a_day_forgets_nothing() {
     let seen = |back: u64| judge_of(10, 10, Timestamp::from_secs(START - back));
     for back in [1, 60, DAY] {
         assert!(!seen(back).fits(word, Cost::ONE) && seen(back).owes(word));
-        let wait = seen(back).standing(word, Some(Cost::ONE)).next_free;
+        let wait = seen(back).status(word, Some(Cost::ONE)).next_free;
         assert_eq!(
             wait,
             Duration::from_secs(back + 10) + Duration::from_millis(1),
@@ -214,7 +214,7 @@ fn the_turn_of_the_stamps_is_no_event() {
     for second in turn - 12..turn + 12 {
         let word = charged(at(second), 3);
         assert_ne!(word, Word::UNUSED, "no charge reads as never used");
-        assert_eq!(at(second).standing(word, None).remaining, 7);
+        assert_eq!(at(second).status(word, None).remaining, 7);
         assert!(at(second + 9).owes(word) && !at(second + 20).owes(word));
         assert!(!at(second + (STAMPS - MOST_AHEAD) as u64 - 1).owes(word));
         assert!(
@@ -250,8 +250,8 @@ fn the_ends_of_every_range_are_judged() {
                         now.charge(word, cost(units)).is_some(),
                         now.fits(word, cost(units))
                     );
-                    let standing = now.standing(word, Some(cost(units)));
-                    assert!(standing.next_free <= NEVER && standing.remaining <= count);
+                    let status = now.status(word, Some(cost(units)));
+                    assert!(status.next_free <= NEVER && status.remaining <= count);
                     let _ = now.undo(word, charge(word, cost(units)));
                 }
             }

@@ -86,19 +86,19 @@ proptest! {
     ) {
         let mark = KeyMark::of(if ours { bits } else { mark });
         let (ban_state, now) = (BanState::of(Word::from_bits(bits), mark), Timestamp::from_nanos(now));
-        let standing = ban_state.active(&rules, now);
-        if let Some(banned) = standing {
+        let active = ban_state.active(&rules, now);
+        if let Some(banned) = active {
             prop_assert!(banned.left > Duration::ZERO && banned.left <= rules.length(banned.level));
             let clamped = ban_state.clamped(&rules, now).unwrap_or(ban_state);
-            prop_assert_eq!(clamped.active(&rules, now), standing);
+            prop_assert_eq!(clamped.active(&rules, now), active);
             prop_assert_eq!(clamped.clamped(&rules, now), None);
             let over = now.saturating_add(banned.left);
             prop_assert!(over == Timestamp::from_nanos(u64::MAX) || clamped.active(&rules, over).is_none());
         }
         match ban_state.after_strike(&rules, now) {
-            None => prop_assert!(standing.is_some()),
+            None => prop_assert!(active.is_some()),
             Some(next) => {
-                prop_assert!(standing.is_none());
+                prop_assert!(active.is_none());
                 prop_assert!(next.level >= 1 && next.level >= ban_state.level(&rules, now));
                 prop_assert!(next.active(&rules, now).is_some());
                 prop_assert_eq!(BanState::of(next.word(), mark), next);
