@@ -11,6 +11,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use sluicegate_base::bounds;
 use sluicegate_config_derive::Table;
+use sluicegate_http1::is_hop_by_hop;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -43,17 +44,6 @@ const OWN: [HeaderName; 6] = [
     header::RETRY_AFTER,
     header::VARY,
     HeaderName::from_static("x-request-id"),
-];
-
-/// Fields of one hop, RFC 9110 §7.6.1: they would speak of a connection that the writer of a file does not know.
-pub(super) const OF_ONE_HOP: [HeaderName; 7] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
 ];
 
 /// The `refusal` of a limit or route: `None` inside when it is not written, outside when it is wrong.
@@ -321,7 +311,8 @@ fn header_name(key: &str) -> Result<HeaderName, ParseError> {
             "write content_type beside the body",
         ));
     }
-    if OF_ONE_HOP.contains(&name) {
+    // The writer of a file does not know the connection.
+    if is_hop_by_hop(text.as_bytes()) {
         let message = format!("{name} speaks of a connection, which is the gateway's affair");
         return Err(ParseError::with_advice(message, "leave it out"));
     }

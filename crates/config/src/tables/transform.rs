@@ -8,13 +8,13 @@ use http::StatusCode;
 use http::header::{self, HeaderName};
 use sluicegate_base::bounds::FIELD_EDITS;
 use sluicegate_base::path::{NormalPath, PathGroups, PathRegex};
+use sluicegate_http1::is_hop_by_hop;
 
 use super::error_pages::{self, PageScope};
 use super::{compress, cors};
 use crate::field::{KeyField, all, quoted};
 use crate::pattern;
 use crate::problem::ParseError;
-use crate::refusal::OF_ONE_HOP;
 use crate::report::KeyPlace;
 use crate::rules::{
     FieldEdits, PathPattern, RedirectPlace, RedirectQuery, RedirectRules, Segment, ShapeRules,
@@ -261,7 +261,7 @@ fn name(text: &str, message: MessageKind, edit: EditKind) -> Result<HeaderName, 
     })?;
     let wrong =
         |why: &str, advice: &str| Err(ParseError::with_advice(format!("{name} {why}"), advice));
-    if OF_ONE_HOP.contains(&name) || FRAMING.contains(&name) {
+    if is_hop_by_hop(name.as_str().as_bytes()) || FRAMING.contains(&name) {
         return wrong(
             "speaks of a connection or frames a message, which is the gateway's affair",
             "leave it out",
