@@ -11,6 +11,7 @@ use http::{HeaderMap, StatusCode};
 use sluicegate_base::bounds;
 use sluicegate_http1::{BodyFraming, HeadError, HeadLimits, HeadProgress, ResponseHead};
 
+use super::after_response::AfterAttempt;
 use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client, waits_for};
 use super::cached;
 use super::client::RequestClient;
@@ -18,7 +19,6 @@ use super::exchange::ClientExchange;
 use super::head_check::{check_chunks, check_switch};
 use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::leaving::unless_left;
-use super::relay::AfterAttempt;
 use super::response_head::{FinalHead, LentHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;

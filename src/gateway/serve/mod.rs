@@ -3,6 +3,7 @@
 //!
 //! Heads of HTTP/1 are parsed by [`sluicegate_http1`] alone; a framing field is never copied, but written by what the parser decided.
 
+mod after_response;
 mod attempt_io;
 mod body_change;
 mod cached;
@@ -18,6 +19,7 @@ mod request_body;
 mod response_body;
 mod response_head;
 mod response_split;
+mod response_start;
 mod served;
 mod stream_request;
 mod stream_rules;

@@ -1,88 +1,25 @@
-//! Passes the response of an origin on: judges its head, settles the charges by it, and writes head and body to the client.
-
-use std::time::Duration;
+//! Passes the response of an origin on: its body, or another protocol, follows the head that [`response_start`](super::response_start)
+//! wrote.
 
 use bytes::Buf;
-use http::{HeaderMap, Method, StatusCode};
-use sluicegate_base::reported_cost::CostReader;
-use sluicegate_base::{bounds, clock};
-use sluicegate_http1::{AnsweredMethod, BodyFraming};
+use http::Method;
 
-use super::attempt_io::{
-    AttemptEvent, facts, next_event, patience, take_from_client, take_received,
-};
-use super::body_change::{BodyChange, answer_framing};
-use super::cached::{self, BodyFill, BodyTap, ClientPart};
+use super::after_response::{AfterAttempt, after_response, drop_rest};
+use super::attempt_io::{AttemptEvent, next_event, take_from_client, take_received};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
-use super::head_writer::{ResponseParts, passes_length};
-use super::response_body::{ContentWriter, JOINED_PIECE, ResponseBody, TakenPiece};
-use super::response_head::{FinalHead, stated_length};
-use super::response_split::MappedFields;
+use super::response_body::{JOINED_PIECE, TakenPiece};
+use super::response_head::FinalHead;
+use super::response_start::{JudgedResponse, PassedResponse};
 use super::{trailers, tunnel};
-use crate::cache::freshness::BodyState;
-use crate::config::rules::HeaderCase;
 use crate::failure::Result;
-use crate::gateway::attempts::AnswerUse;
 use crate::gateway::context::Context;
-use crate::gateway::decision::{ForwardedRequest, OriginHead};
-use crate::gateway::intercept::{self, ReplacementPage};
-use crate::gateway::shape::{self, BodyEnd, Kind};
-use crate::gateway::{Gateway, answer, attempts, unread};
-use crate::name_case::ReceivedNames;
-use crate::origin::{OriginChannel, OriginEvent, OriginPatience, strip_hop_by_hop};
+use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::intercept::ReplacementPage;
+use crate::gateway::shape::BodyEnd;
+use crate::gateway::{Gateway, unread};
+use crate::origin::{OriginChannel, OriginEvent};
 use crate::thread_buffer::WriteBuffer;
-
-/// The decision over a connection to an origin after an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AfterAttempt {
-    /// The message ended exactly, and nothing followed.
-    Keep,
-    /// It carries no further request.
-    Close,
-    /// It carries no further request, and the request is sent again instead of passing the response on.
-    Repeat,
-}
-
-/// A response whose head was judged.
-enum JudgedResponse {
-    /// The client gets the stored response instead; the origin's has ended, or its connection is closed.
-    Stored(AfterAttempt),
-    /// The request is sent again.
-    Repeat,
-    /// The connection carries another protocol behind this head.
-    Tunnel(WriteBuffer),
-    /// The client gets the response.
-    Passed(PassedResponse),
-}
-
-/// A response of the origin by which the charges were settled. The client gets all of it, a part, or a page in its place.
-struct SettledResponse<'a> {
-    head: &'a FinalHead,
-    /// The bytes of the head.
-    read: &'a [u8],
-    /// The fields of the head that are in `parts`.
-    mapped: MappedFields,
-    names: ReceivedNames,
-    parts: ResponseParts<'a>,
-    received: BodyFraming,
-    part: ClientPart,
-    fill: Option<Box<BodyFill>>,
-    costs: Vec<CostReader>,
-    /// True if the connection carries another request once the body has ended exactly.
-    keeps: bool,
-}
-
-/// A response on its way to the client.
-struct PassedResponse {
-    /// The head, which is written with the first bytes of the body.
-    out: WriteBuffer,
-    body: ResponseBody,
-    /// The page that stands in for the body.
-    page: Option<Box<ReplacementPage>>,
-    /// True if the connection carries another request once the body has ended exactly.
-    keeps: bool,
-}
 
 impl Gateway {
     /// Judges the head, whose bytes were read, and passes the response on.
@@ -129,181 +66,6 @@ impl Gateway {
             return Ok(AfterAttempt::Close);
         }
         Ok(after_response(origin, body, response.keeps))
-    }
-
-    /// Judges the head, whose bytes were read, settles the charges by it, and writes the head for the client.
-    fn begin_response<C: RequestClient>(
-        &self,
-        origin: &mut OriginChannel,
-        mut head: FinalHead,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<JudgedResponse> {
-        let read = &origin.read[..head.bytes()];
-        let options = head.options(read);
-        let status = head.status()?;
-        let is_http2 = exchange.is_http2();
-        let mapped = MappedFields::needed((status, options), is_http2, forwarded, context);
-        let method = match *cached::sent_method(exchange.head, forwarded) {
-            Method::HEAD => AnsweredMethod::Head,
-            _ => AnsweredMethod::Other,
-        };
-        let received = head.framing(method, exchange.head.version);
-        let names = match forwarded.pool.rules.header_case {
-            HeaderCase::AsSent => head.names(read),
-            HeaderCase::Lower => ReceivedNames::default(),
-        };
-        let mut fields = head.mapped_fields(read, mapped);
-        let mapped = mapped.found(fields.len());
-        let answer = OriginHead {
-            status,
-            length: received.length(),
-            ahead: origin.ahead(),
-        };
-        if note_response(answer, exchange, forwarded, context) == AnswerUse::Repeat {
-            return Ok(JudgedResponse::Repeat);
-        }
-        strip_hop_by_hop(&mut fields, status);
-        if self.sends_stored(status, (&fields, &names), exchange, forwarded, context)? {
-            origin.read.advance(head.bytes());
-            let keeps = head.keeps_connection(options);
-            return Ok(JudgedResponse::Stored(drop_read(origin, received, keeps)?));
-        }
-        let length = received.length();
-        let part = ClientPart::of_origin(exchange.head, (status, &fields), length, forwarded);
-        let head_end = head_end(received, &part);
-        if head_end == BodyEnd::NotYet {
-            unread::announce(&self.0, forwarded, context)?;
-        }
-        self.invalidate(exchange.head, status, context);
-        context.settle(status, &fields);
-        for name in forwarded.route.limits.confidential() {
-            fields.remove(name);
-        }
-        let costs = cost_readers(&fields, forwarded, context);
-        let parts = ResponseParts {
-            status,
-            reason: head.reason(read),
-            fields,
-        };
-        let body_state = if received == BodyFraming::UntilClose && !origin.is_http2() {
-            BodyState::UntilClose
-        } else {
-            BodyState::Delimited
-        };
-        let fill = self.begin_fill((&parts, &names), body_state, exchange, forwarded, context)?;
-        let settled = SettledResponse {
-            head: &head,
-            read,
-            mapped,
-            names,
-            parts,
-            received,
-            part,
-            fill,
-            costs,
-            keeps: received != BodyFraming::UntilClose && head.keeps_connection(options),
-        };
-        let passed = self.begin_answer(settled, exchange, forwarded, context)?;
-        origin.read.advance(head.bytes());
-        Ok(match status {
-            StatusCode::SWITCHING_PROTOCOLS => JudgedResponse::Tunnel(passed.out),
-            _ => JudgedResponse::Passed(passed),
-        })
-    }
-
-    /// Makes of a settled response the answer to the client: writes its head, and begins its body.
-    fn begin_answer<C: RequestClient>(
-        &self,
-        settled: SettledResponse<'_>,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<PassedResponse> {
-        let SettledResponse {
-            head,
-            read,
-            mapped,
-            mut parts,
-            received,
-            part,
-            ..
-        } = settled;
-        // Fields of the gateway's own that are merged with none of the origin's are written as bytes.
-        let writes_own = mapped == MappedFields::None;
-        let status = parts.status;
-        part.relabel(&mut parts.status, &mut parts.fields);
-        let sent = parts.status;
-        if sent != status {
-            parts.reason = sent.canonical_reason().unwrap_or_default().as_bytes();
-        }
-        let shaped = (sent, stated_length(received, &parts.fields));
-        let change = self.shape_response(shaped, &mut parts.fields, exchange, forwarded, context);
-        if !writes_own {
-            answer::add_own_fields(&mut parts.fields, context);
-        }
-        let framing = answer_framing(&change, &part, received, exchange);
-        let encoder = (change.encoder).filter(|_| part.framing().is_none());
-        let encoder = ContentWriter::new(framing, encoder);
-        let ends_here = is_empty(framing) || change.page.is_some();
-        let tap = BodyTap::new(settled.fill, part, settled.costs);
-        let is_fetched_on =
-            !is_empty(received) && tap.as_ref().is_some_and(|tap| tap.needs_whole());
-        if ends_here && !is_fetched_on && status != StatusCode::SWITCHING_PROTOCOLS {
-            context.finish_response();
-        }
-        let mut out = WriteBuffer::take();
-        let with_length = passes_length(sent, framing);
-        let write_others = |into: &mut Vec<u8>| {
-            let has_date = head.write_others(into, read, mapped, with_length);
-            if writes_own {
-                answer::write_own_fields(into, context);
-            }
-            has_date
-        };
-        exchange.begin_answer(&mut out, parts, framing, &write_others)?;
-        settled.names.restore(&mut out);
-        let received = head.received_framing(received);
-        let body = ResponseBody::begin(received, encoder, tap, &mut out)?;
-        Ok(PassedResponse {
-            out,
-            body,
-            page: change.page,
-            keeps: settled.keeps,
-        })
-    }
-
-    /// Makes of the fields of a response, of the origin or stored, those for the client. Its body has so many bytes, if that is known.
-    pub(super) fn shape_response<C: RequestClient>(
-        &self,
-        (status, length): (StatusCode, Option<u64>),
-        fields: &mut HeaderMap,
-        exchange: &ClientExchange<'_, C>,
-        forwarded: &ForwardedRequest,
-        context: &Context,
-    ) -> BodyChange {
-        let request = exchange.head;
-        let page = intercept::page(request, status, context).map(Box::new);
-        let mut kind = Kind::Content;
-        if let Some(page) = &page {
-            intercept::relabel(fields, page);
-            kind = Kind::Intercepted;
-        }
-        if let Some(transaction) = &forwarded.cached {
-            transaction.write_status(fields);
-        }
-        shape::edit_answer(fields, kind, request, context);
-        let reserve = |bytes| unread::reserve_encoder(&self.0, bytes, forwarded, context);
-        let encoder = match page {
-            Some(_) => None,
-            None => {
-                let answer = (status, length);
-                shape::begin_compression(fields, answer, request, context, reserve).map(Box::new)
-            }
-        };
-        attempts::give_cookie(fields, facts(exchange), forwarded, context);
-        BodyChange { encoder, page }
     }
 
     /// Passes the body on, whose first bytes are written with the head.
@@ -378,26 +140,6 @@ impl Gateway {
     }
 }
 
-/// Notes the final head of an origin, and judges the server by it.
-fn note_response<C: RequestClient>(
-    answer: OriginHead,
-    exchange: &ClientExchange<'_, C>,
-    forwarded: &mut ForwardedRequest,
-    context: &Context,
-) -> AnswerUse {
-    forwarded.attempt.answer = Some(answer);
-    let started = forwarded.attempt.started;
-    // A client that sends its body slowly says nothing of the server.
-    if exchange.body.is_over() {
-        (forwarded.pool.latency).record(|| exchange.body.server_time(started));
-    }
-    let answer_use = attempts::judge(facts(exchange), answer.status, forwarded, context);
-    if answer_use == AnswerUse::Pass && forwarded.wait.is_none() {
-        forwarded.wait = Some(clock::since(started));
-    }
-    answer_use
-}
-
 /// Writes the head and the page in place of the body.
 async fn write_page<C: RequestClient>(
     out: &mut WriteBuffer,
@@ -409,97 +151,4 @@ async fn write_page<C: RequestClient>(
         exchange.body_bytes = page.body.len() as u64;
     }
     exchange.write(out, BodyEnd::Here).await
-}
-
-/// Drops what is here of a body with this framing; the connection of a longer one is closed.
-fn drop_read(
-    origin: &mut OriginChannel,
-    received: BodyFraming,
-    keeps: bool,
-) -> Result<AfterAttempt> {
-    let unsent = ContentWriter::new(BodyFraming::None, None);
-    let mut body = ResponseBody::begin(received, unsent, None, &mut Vec::new())?;
-    let is_read = body.discard(&mut origin.read).is_ok();
-    Ok(after_response(origin, &body, keeps && is_read))
-}
-
-/// Returns the readers of the costs in the body of a response with these fields, for the charges that wait for its end.
-fn cost_readers(
-    fields: &HeaderMap,
-    forwarded: &ForwardedRequest,
-    context: &Context,
-) -> Vec<CostReader> {
-    match context.is_pending() {
-        true => forwarded.route.limits.cost_readers(fields),
-        false => Vec::new(),
-    }
-}
-
-/// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored, or that has a cost,
-/// is read to its end, unless that takes longer than other requests wait for it.
-async fn drop_rest(
-    origin: &mut OriginChannel,
-    body: &mut ResponseBody,
-    forwarded: &mut ForwardedRequest,
-) -> Result<()> {
-    // The client has its answer, so a body that breaks costs the connection to the origin alone.
-    forwarded.unread = None;
-    let is_refresh =
-        (forwarded.cached.as_ref()).is_some_and(|transaction| transaction.is_refresh());
-    let began = clock::now();
-    let mut dropped = 0;
-    loop {
-        let Ok(data) = body.discard(&mut origin.read) else {
-            return Ok(());
-        };
-        forwarded.attempt.count_received(data);
-        dropped += data;
-        if origin.is_ended() && !body.is_over() {
-            // Nothing follows the client's answer.
-            let _ = body.end_of_stream(&mut Vec::new());
-            return Ok(());
-        }
-        if body.is_over() || dropped > bounds::REPLACED_BYTES && !body.needs_rest() {
-            return Ok(());
-        }
-        let (most, patience) = match (body.needs_rest(), patience(forwarded)) {
-            (false, Ok(patience)) => (bounds::DRAIN_TIME, patience),
-            (_, Err(_)) => return Ok(()),
-            (true, Ok(patience)) if is_refresh => (Duration::MAX, patience),
-            (true, Ok(patience)) => {
-                let left = bounds::FILL_PATIENCE.saturating_sub(clock::since(began));
-                (left, patience)
-            }
-        };
-        let patience = OriginPatience {
-            read: patience.read.within(most),
-            write: patience.write.within(most),
-        };
-        match origin.next(patience).await {
-            Ok(OriginEvent::Bytes(1..) | OriginEvent::Sent) => {}
-            Ok(OriginEvent::Bytes(0)) if origin.is_ended() => {}
-            _ => return Ok(()),
-        }
-    }
-}
-
-/// Returns whether the head ends the answer that the client gets of a response with this framing.
-fn head_end(framing: BodyFraming, part: &ClientPart) -> BodyEnd {
-    match is_empty(part.framing().unwrap_or(framing)) {
-        true => BodyEnd::Here,
-        false => BodyEnd::NotYet,
-    }
-}
-
-fn is_empty(framing: BodyFraming) -> bool {
-    matches!(framing, BodyFraming::None | BodyFraming::Length(0))
-}
-
-/// Decides over the connection after a response whose head `keeps` it.
-fn after_response(origin: &OriginChannel, body: &ResponseBody, keeps: bool) -> AfterAttempt {
-    if keeps && body.is_over() && origin.read.is_empty() && !origin.has_unsent() {
-        AfterAttempt::Keep
-    } else {
-        AfterAttempt::Close
-    }
 }

@@ -1,0 +1,96 @@
+//! Decides over the connection to an origin after a response, and drops what its client does not get.
+
+use std::time::Duration;
+
+use sluicegate_base::{bounds, clock};
+use sluicegate_http1::BodyFraming;
+
+use super::attempt_io::patience;
+use super::response_body::{ContentWriter, ResponseBody};
+use crate::failure::Result;
+use crate::gateway::decision::ForwardedRequest;
+use crate::origin::{OriginChannel, OriginEvent, OriginPatience};
+
+/// The decision over a connection to an origin after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterAttempt {
+    /// The message ended exactly, and nothing followed.
+    Keep,
+    /// It carries no further request.
+    Close,
+    /// It carries no further request, and the request is sent again instead of passing the response on.
+    Repeat,
+}
+
+/// Decides over the connection after a response whose head `keeps` it.
+pub(super) fn after_response(
+    origin: &OriginChannel,
+    body: &ResponseBody,
+    keeps: bool,
+) -> AfterAttempt {
+    if keeps && body.is_over() && origin.read.is_empty() && !origin.has_unsent() {
+        AfterAttempt::Keep
+    } else {
+        AfterAttempt::Close
+    }
+}
+
+/// Drops what is here of a body with this framing; the connection of a longer one is closed.
+pub(super) fn drop_read(
+    origin: &mut OriginChannel,
+    received: BodyFraming,
+    keeps: bool,
+) -> Result<AfterAttempt> {
+    let unsent = ContentWriter::new(BodyFraming::None, None);
+    let mut body = ResponseBody::begin(received, unsent, None, &mut Vec::new())?;
+    let is_read = body.discard(&mut origin.read).is_ok();
+    Ok(after_response(origin, &body, keeps && is_read))
+}
+
+/// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored, or that has a cost,
+/// is read to its end, unless that takes longer than other requests wait for it.
+pub(super) async fn drop_rest(
+    origin: &mut OriginChannel,
+    body: &mut ResponseBody,
+    forwarded: &mut ForwardedRequest,
+) -> Result<()> {
+    // The client has its answer, so a body that breaks costs the connection to the origin alone.
+    forwarded.unread = None;
+    let is_refresh =
+        (forwarded.cached.as_ref()).is_some_and(|transaction| transaction.is_refresh());
+    let began = clock::now();
+    let mut dropped = 0;
+    loop {
+        let Ok(data) = body.discard(&mut origin.read) else {
+            return Ok(());
+        };
+        forwarded.attempt.count_received(data);
+        dropped += data;
+        if origin.is_ended() && !body.is_over() {
+            // Nothing follows the client's answer.
+            let _ = body.end_of_stream(&mut Vec::new());
+            return Ok(());
+        }
+        if body.is_over() || dropped > bounds::REPLACED_BYTES && !body.needs_rest() {
+            return Ok(());
+        }
+        let (most, patience) = match (body.needs_rest(), patience(forwarded)) {
+            (false, Ok(patience)) => (bounds::DRAIN_TIME, patience),
+            (_, Err(_)) => return Ok(()),
+            (true, Ok(patience)) if is_refresh => (Duration::MAX, patience),
+            (true, Ok(patience)) => {
+                let left = bounds::FILL_PATIENCE.saturating_sub(clock::since(began));
+                (left, patience)
+            }
+        };
+        let patience = OriginPatience {
+            read: patience.read.within(most),
+            write: patience.write.within(most),
+        };
+        match origin.next(patience).await {
+            Ok(OriginEvent::Bytes(1..) | OriginEvent::Sent) => {}
+            Ok(OriginEvent::Bytes(0)) if origin.is_ended() => {}
+            _ => return Ok(()),
+        }
+    }
+}
