@@ -66,3 +66,7 @@ impl<C: RequestClient> Drop for ServedRequest<'_, C> {
         let _ = catch_unwind(AssertUnwindSafe(panicked));
     }
 }
+
+#[cfg(test)]
+#[path = "served_tests.rs"]
+mod tests;
