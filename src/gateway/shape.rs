@@ -137,6 +137,13 @@ pub(super) fn begin_compression(
     reserve: impl FnOnce(u64) -> Option<BytesPermit>,
 ) -> Option<ChargedEncoder> {
     let rules = context.shape()?.compress.as_ref()?;
+    if status == StatusCode::NOT_MODIFIED {
+        if let Some(weak) = encoding::validator_of_compressed(rules, &request.headers, fields) {
+            fields.insert(header::ETAG, weak);
+            vary_by_coding(fields);
+        }
+        return None;
+    }
     let asked = EncodingRequest {
         version: request.version,
         headers: &request.headers,
@@ -145,9 +152,7 @@ pub(super) fn begin_compression(
     if plan == EncodingPlan::LeaveAlone {
         return None;
     }
-    if let Some((name, value)) = encoding::vary(fields, "accept-encoding") {
-        fields.append(name, value);
-    }
+    vary_by_coding(fields);
     let EncodingPlan::Compress(coding) = plan else {
         return None;
     };
@@ -177,6 +182,12 @@ pub(super) fn begin_compression(
         fields.insert(name, value);
     }
     encoder
+}
+
+fn vary_by_coding(fields: &mut HeaderMap) {
+    if let Some((name, value)) = encoding::vary(fields, "accept-encoding") {
+        fields.append(name, value);
+    }
 }
 
 /// The position of a piece in its body.

@@ -1,16 +1,16 @@
 //! Decides which answers are compressed, and by which coding (RFC 9110 §8.4, §12.5.3).
 //!
 //! A response that may be compressed has `Vary` for every client, since a cache in between would serve the one form to a client
-//! that accepts only the other. A compressed response consists of other bytes: its strong validator becomes a weak one, and
-//! fields about bytes (length, ranges, digests) are removed. Not compressed are responses that have a coding already, parts of a
-//! representation, those with `no-transform` (RFC 9111 §5.2.2.6), and those that would hardly become shorter.
+//! that accepts only the other. A compressed response consists of other bytes: its strong validator becomes a weak one, also in a
+//! 304 to a client that has it, and fields about bytes (length, ranges, digests) are removed. Not compressed are responses that have a
+//! coding already, parts of a representation, those with `no-transform` (RFC 9111 §5.2.2.6), and those that would hardly become shorter.
 //!
 //! # Limits
 //! At most [`ACCEPT_RANGES`](bounds::ACCEPT_RANGES) codings of `Accept-Encoding` are read.
 
 use http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY,
+    CONTENT_TYPE, ETAG, IF_NONE_MATCH, TRANSFER_ENCODING, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sluicegate_base::bounds;
@@ -185,16 +185,51 @@ pub fn rewrite(coding: ContentCoding, headers: &HeaderMap) -> EncodedHead {
         // Removed again for HTTP/2.
         (TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
     ];
-    if let Some(etag) = headers.get(ETAG)
-        && etag.as_bytes().starts_with(b"\"")
-        && let Ok(weak) = HeaderValue::from_bytes(&[b"W/", etag.as_bytes()].concat())
-    {
-        insert.push((ETAG, weak));
-    }
+    insert.extend(weak_form(headers).map(|weak| (ETAG, weak)));
     EncodedHead {
         insert,
         remove: &OF_BYTES,
     }
+}
+
+/// Returns the validator of a 304 for a client that has the compressed form, which is the one of the origin made weak; `None` where the
+/// origin's stays. RFC 9110 §15.4.5: it is that of the 200 that the client has, and `If-None-Match` names the one that the client got.
+#[must_use]
+pub fn validator_of_compressed(
+    rules: &CompressRules,
+    asked: &ReceivedFields,
+    headers: &HeaderMap,
+) -> Option<HeaderValue> {
+    if rules.encodings.is_empty() || !asked.contains_key(IF_NONE_MATCH) {
+        return None;
+    }
+    let (strong, weak) = (headers.get(ETAG)?, weak_form(headers)?);
+    let names = |tag: &HeaderValue| {
+        let mut lines = asked.get_all(IF_NONE_MATCH);
+        lines.any(|line| entity_tags(line.as_bytes()).any(|named| named == tag.as_bytes()))
+    };
+    (names(&weak) && !names(strong)).then_some(weak)
+}
+
+/// Returns the weak form of a strong validator, RFC 9110 §8.8.3; `None` without one.
+fn weak_form(headers: &HeaderMap) -> Option<HeaderValue> {
+    let strong = headers.get(ETAG)?.as_bytes();
+    if !strong.starts_with(b"\"") {
+        return None;
+    }
+    HeaderValue::from_bytes(&[b"W/", strong].concat()).ok()
+}
+
+/// Returns the entity tags of a list, which may have commas in them but no quotes, RFC 9110 §8.8.3.
+fn entity_tags(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let start = list.iter().position(|byte| b"W\"".contains(byte))?;
+        let open = start + list[start..].iter().position(|byte| *byte == b'"')?;
+        let close = open + 1 + list[open + 1..].iter().position(|byte| *byte == b'"')?;
+        let tag = &list[start..=close];
+        list = &list[close + 1..];
+        Some(tag)
+    })
 }
 
 /// Returns the line of `Vary` to append for an answer that differs by the field `on`; `None` where it is there already.
@@ -350,6 +385,39 @@ mod tests {
         assert!(vary(&of(&[(VARY, "origin, Accept-Encoding")]), "accept-encoding").is_none());
         assert!(vary(&of(&[(VARY, "*")]), "accept-encoding").is_none());
         assert!(vary(&of(&[(VARY, "origin")]), "accept-encoding").is_some());
+    }
+
+    /// Goal: a 304 has the validator of the form that its client has. Method: what the client names, beside the origin's validators.
+    #[test]
+    fn a_304_has_the_validator_that_the_client_got() {
+        let validator = |named: &[&'static str], etag, rules: &CompressRules| {
+            let named = (named.iter()).map(|line| (IF_NONE_MATCH, HeaderValue::from_static(line)));
+            let asked = ReceivedFields::from_iter(named);
+            validator_of_compressed(rules, &asked, &of(&[(ETAG, etag)]))
+        };
+        for (named, is_weak) in [
+            (&["W/\"a\""][..], true),
+            (&["\"b\", W/\"a\""], true),
+            (&["\"b\"", " W/\"a\" ,\"c\""], true),
+            (&["\"a\""], false),
+            (&["W/\"a\", \"a\""], false),
+            (&["\"a\"", "W/\"a\""], false),
+            (&["\"x,W/\"a\""], false),
+            (&["W/\"a"], false),
+            (&["*"], false),
+            (&[], false),
+        ] {
+            let found = validator(named, "\"a\"", &rules());
+            assert_eq!(
+                found,
+                is_weak.then(|| HeaderValue::from_static("W/\"a\"")),
+                "{named:?}"
+            );
+        }
+        assert_eq!(validator(&["W/\"a\""], "W/\"a\"", &rules()), None);
+        let mut none = rules();
+        none.encodings.clear();
+        assert_eq!(validator(&["W/\"a\""], "\"a\"", &none), None);
     }
 
     proptest! {

@@ -129,6 +129,54 @@ async fn what_is_encoded_a_part_short_or_not_to_be_touched_passes_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_304_has_the_validator_that_the_client_got() {
+    // Goal: a client that revalidates what it got, compressed or not, is told about that, RFC 9110 §15.4.5. Method: an origin that compares
+    // weakly, and clients that name the validator of their response; from the origin and from the cache, and where nothing is compressed.
+    let origin = Origin::answering(|request| {
+        let named = request.header("if-none-match").unwrap_or_default();
+        let answer = match named.contains("\"1\"") {
+            true => Answer::new(304),
+            false => Answer::new(200)
+                .header("content-type", "text/html")
+                .body(text()),
+        };
+        Reply::Answer(
+            answer
+                .header("etag", "\"1\"")
+                .header("cache-control", "max-age=600"),
+        )
+    });
+    let stored = "[[route]]\npath = \"/stored/*\"\norigin = \"app\"\ncompress = {}\ncache = {}\n";
+    let gateway = Gateway::before(&origin, &format!("{stored}{RULES}")).await;
+    let h2 = gateway.h2c().await;
+    for (path, coding, etag) in [
+        ("/x", "gzip", "W/\"1\""),
+        ("/x", "identity", "\"1\""),
+        ("/stored/x", "gzip", "W/\"1\""),
+        ("/stored/x", "identity", "\"1\""),
+        ("/plain/x", "gzip", "\"1\""),
+    ] {
+        let request = || get(path).header("Accept-Encoding", coding);
+        let whole = gateway.send(request()).await;
+        assert_eq!(
+            (whole.status, whole.header("etag")),
+            (200, Some(etag)),
+            "{path} {coding}"
+        );
+        let again = || request().header("If-None-Match", etag);
+        for confirmed in [gateway.send(again()).await, h2.send(again()).await] {
+            assert_eq!(confirmed.status, 304, "{path} {coding}");
+            assert_eq!(confirmed.header("etag"), Some(etag), "{path} {coding}");
+            let varies = etag.starts_with('W').then_some("accept-encoding");
+            assert_eq!(confirmed.header("vary"), varies, "{path} {coding}");
+        }
+    }
+    // What the gateway compresses nowhere passes as the origin sent it, whatever the client names.
+    let request = get("/plain/x").header("If-None-Match", "W/\"1\"");
+    assert_eq!(gateway.send(request).await.header("etag"), Some("\"1\""));
+}
+
+#[tokio::test]
 async fn an_event_is_sent_when_it_comes() {
     // Goal: a stream of events stays one. Method: an origin that sends a piece and then waits for longer than the test; what the
     // client has
