@@ -13,6 +13,7 @@ mod floods;
 mod grpc;
 mod h2_advisories;
 mod h2_conformance;
+mod header_compression;
 mod hop_by_hop;
 mod http1;
 mod http2_origins;
