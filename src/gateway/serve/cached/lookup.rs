@@ -13,7 +13,6 @@ use sluicegate_http1::BodyFraming;
 
 use super::super::client::RequestClient;
 use super::super::exchange::ClientExchange;
-use super::LookupResult;
 use super::transaction::{CacheProgress, CacheTransaction, OriginQuestion};
 use crate::cache::fill_lock::{FillTurn, FillWaitEnd};
 use crate::cache::freshness::CacheAudience;
@@ -51,9 +50,9 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         forwarded: &mut ForwardedRequest,
         context: &Context,
-    ) -> Result<LookupResult> {
+    ) -> Result<()> {
         let Some(rules) = &forwarded.route.cache else {
-            return Ok(LookupResult::AskOrigin);
+            return Ok(());
         };
         let fields = &exchange.head.headers;
         let audience = CacheAudience::of(fields, rules.cookies);
@@ -65,13 +64,11 @@ impl Gateway {
         );
         let is_looked_up =
             !has_body && cache::is_storable(exchange.head) && !directives.forbids_storing();
-        let mut result = LookupResult::AskOrigin;
         if is_looked_up {
             let key = cache::key_of(exchange.head, (&forwarded.route, rules), context);
             if self.0.cache.predictor(audience).cacheable_prediction(&key) {
                 let forwarded = &*forwarded;
-                result = self
-                    .look_until_decided(key, &mut transaction, exchange, forwarded, context)
+                self.look_until_decided(key, &mut transaction, exchange, forwarded, context)
                     .await?;
             } else {
                 transaction.progress = CacheProgress::Skipped;
@@ -79,7 +76,7 @@ impl Gateway {
             }
         }
         forwarded.cached = Some(transaction);
-        Ok(result)
+        Ok(())
     }
 
     /// Looks up, and waits for other requests that fetch the same response, until the course of the request is decided.
@@ -90,19 +87,19 @@ impl Gateway {
         exchange: &mut ClientExchange<'_, C>,
         forwarded: &ForwardedRequest,
         context: &Context,
-    ) -> Result<LookupResult> {
+    ) -> Result<()> {
         let cache = self.0.cache;
         let mut patience = bounds::FILL_PATIENCE;
         for _ in 0..LOOKS {
             let stale = match look(&cache.storage, &mut key, transaction, exchange) {
-                ControlFlow::Break(result) => return Ok(result),
+                ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(stale) => stale,
             };
             let turn = cache.take_turn(&key, stale.is_some());
             let stale = match &turn {
                 // The request that had the turn before may have stored the response since the lookup.
                 FillTurn::Fetch(_) => match look(&cache.storage, &mut key, transaction, exchange) {
-                    ControlFlow::Break(result) => return Ok(result),
+                    ControlFlow::Break(()) => return Ok(()),
                     ControlFlow::Continue(stale) => stale,
                 },
                 FillTurn::Wait(_) => stale,
@@ -117,13 +114,13 @@ impl Gateway {
                     let asked = (key, permit, &*transaction);
                     self.refresh_in_background(asked, exchange, forwarded, context);
                 }
-                return Ok(LookupResult::Stored);
+                return Ok(());
             }
             match turn {
                 FillTurn::Fetch(permit) => {
                     transaction.permit = Some(permit);
                     transaction.ask(key, stale);
-                    return Ok(LookupResult::AskOrigin);
+                    return Ok(());
                 }
                 FillTurn::Wait(wait) => {
                     transaction.has_waited = true;
@@ -140,7 +137,7 @@ impl Gateway {
             }
         }
         transaction.progress = CacheProgress::GaveUp;
-        Ok(LookupResult::AskOrigin)
+        Ok(())
     }
 }
 
@@ -164,24 +161,24 @@ impl CacheTransaction {
     }
 }
 
-/// Looks once. Breaks with the result where the request needs no turn, else continues with the stored response that is to be confirmed, if
+/// Looks once. Breaks where the request needs no turn, else continues with the stored response that is to be confirmed, if
 /// there is one.
 fn look<C: RequestClient>(
     storage: &MemoryStorage,
     key: &mut CacheKey,
     transaction: &mut CacheTransaction,
     exchange: &ClientExchange<'_, C>,
-) -> ControlFlow<LookupResult, Option<StoredResponse>> {
+) -> ControlFlow<(), Option<StoredResponse>> {
     let found = find(storage, key, &exchange.head.headers);
     match use_of(found, transaction) {
         FoundUse::Send(stored) => {
             transaction.progress = CacheProgress::Hit;
             transaction.stored = Some(stored);
-            ControlFlow::Break(LookupResult::Stored)
+            ControlFlow::Break(())
         }
         FoundUse::FetchAlone => {
             transaction.ask(key.clone(), None);
-            ControlFlow::Break(LookupResult::AskOrigin)
+            ControlFlow::Break(())
         }
         FoundUse::Confirm(stored) => ControlFlow::Continue(Some(stored)),
         FoundUse::Fetch => ControlFlow::Continue(None),

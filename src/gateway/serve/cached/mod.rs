@@ -27,6 +27,7 @@ use sluicegate_base::clock;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use crate::admission::ResponseSource;
+use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::{RequestFailure, Result};
 use crate::gateway::context::Context;
@@ -38,16 +39,7 @@ pub(super) use question::{ask_for_whole, sent_method};
 pub(super) use tap::{BodyFill, BodyTap};
 pub(in crate::gateway) use transaction::CacheTransaction;
 
-use transaction::CacheProgress;
-
-/// The result of a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LookupResult {
-    /// A stored response is sent.
-    Stored,
-    /// The origin is asked.
-    AskOrigin,
-}
+use transaction::{CacheProgress, StoredValidation};
 
 impl Gateway {
     /// Serves an admitted request of a route with a cache.
@@ -71,9 +63,10 @@ impl Gateway {
         forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
-        if self.look_up(exchange, forwarded, context).await? == LookupResult::Stored {
+        self.look_up(exchange, forwarded, context).await?;
+        if let Some(sent) = stored_to_send(forwarded) {
             return self
-                .send_stored(ResponseSource::Cache, exchange, forwarded, context)
+                .send_stored((ResponseSource::Cache, sent), exchange, forwarded, context)
                 .await;
         }
         if let Some(transaction) = &mut forwarded.cached
@@ -89,16 +82,19 @@ impl Gateway {
         {
             return Err(failure);
         }
-        if forwarded
-            .cached
-            .as_deref()
-            .is_some_and(CacheTransaction::sends_stored)
-        {
-            self.send_stored(ResponseSource::Origin, exchange, forwarded, context)
-                .await?;
+        match stored_to_send(forwarded) {
+            Some(sent) => {
+                self.send_stored((ResponseSource::Origin, sent), exchange, forwarded, context)
+                    .await
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Returns the stored response that the client gets, and how it was validated; `None` where the client gets that of the origin.
+fn stored_to_send(forwarded: &ForwardedRequest) -> Option<(StoredResponse, StoredValidation)> {
+    forwarded.cached.as_deref()?.stored_to_send()
 }
 
 /// Decides whether a stale response is sent instead of this failure: RFC 5861 §4.

@@ -14,10 +14,11 @@ use super::super::exchange::ClientExchange;
 use super::super::head_writer::{NO_OTHERS, ResponseParts};
 use super::super::response_body::{ContentWriter, JOINED_PIECE};
 use super::ClientPart;
-use super::transaction::CacheProgress;
+use super::transaction::StoredValidation;
 use crate::admission::ResponseSource;
+use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
-use crate::failure::{RequestFailure, Result};
+use crate::failure::Result;
 use crate::gateway::context::Context;
 use crate::gateway::decision::ForwardedRequest;
 use crate::gateway::shape::BodyEnd;
@@ -25,25 +26,18 @@ use crate::gateway::{Gateway, answer};
 use crate::thread_buffer::WriteBuffer;
 
 impl Gateway {
-    /// Sends the stored response of the transaction, and settles the charges by it.
+    /// Sends a stored response, and settles the charges by it.
     pub(super) async fn send_stored<C: RequestClient>(
         &self,
-        by: ResponseSource,
+        (by, (stored, validation)): (ResponseSource, (StoredResponse, StoredValidation)),
         exchange: &mut ClientExchange<'_, C>,
         forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
-        let transaction = forwarded.cached.as_ref();
-        let sent = transaction.and_then(|transaction| {
-            let is_unconfirmed = transaction.progress != CacheProgress::Confirmed;
-            Some((transaction.stored.clone()?, is_unconfirmed))
-        });
-        let (stored, is_unconfirmed) =
-            sent.ok_or_else(|| RequestFailure::internal("no response is stored"))?;
         let mut status = stored.head.status();
         context.settle_as(by, status, stored.head.fields());
         let mut fields = stored.head.fields().clone();
-        if is_unconfirmed {
+        if validation == StoredValidation::None {
             // RFC 9111 §4: a response that is served without validation has its age.
             let now = moment(clock::wall());
             let age = now.duration_since(stored.head.born()).unwrap_or_default();

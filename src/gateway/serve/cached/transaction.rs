@@ -61,6 +61,15 @@ pub(super) enum CacheProgress {
     Refused,
 }
 
+/// The validation of a stored response before it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoredValidation {
+    /// The origin was not asked, or did not answer properly.
+    None,
+    /// The origin has confirmed it.
+    ByOrigin,
+}
+
 /// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestSender {
@@ -100,12 +109,20 @@ impl CacheTransaction {
         self.progress != CacheProgress::Unused && self.directives.forbids_asking()
     }
 
-    /// Returns whether the stored response is sent after the origin was asked.
-    pub(super) fn sends_stored(&self) -> bool {
-        matches!(
-            self.progress,
-            CacheProgress::Stale | CacheProgress::Confirmed
-        )
+    /// Returns the stored response that the client gets, and how it was validated; `None` where the client gets that of the origin.
+    pub(super) fn stored_to_send(&self) -> Option<(StoredResponse, StoredValidation)> {
+        let validation = match self.progress {
+            CacheProgress::Hit | CacheProgress::Stale => StoredValidation::None,
+            CacheProgress::Confirmed => StoredValidation::ByOrigin,
+            CacheProgress::Unused
+            | CacheProgress::Skipped
+            | CacheProgress::GaveUp
+            | CacheProgress::Asking(_)
+            | CacheProgress::Storing(_)
+            | CacheProgress::NotStored(_)
+            | CacheProgress::Refused => return None,
+        };
+        Some((self.stored.clone()?, validation))
     }
 
     /// Returns the stored response that the origin is asked to confirm.
