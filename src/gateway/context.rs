@@ -182,6 +182,11 @@ impl Context {
         }
     }
 
+    /// Returns the delay that the limits impose.
+    pub(super) fn delay(&self) -> Duration {
+        (self.decision.as_ref()).map_or(Duration::ZERO, |decision| decision.delay)
+    }
+
     /// Returns the end of the decision and of its delay.
     pub(super) fn decision_end(&self) -> Timestamp {
         let spent = |decision: &RequestDecision| decision.duration.saturating_add(decision.delay);

@@ -14,7 +14,7 @@ use super::decision::{DecisionResult, OriginRoute, OriginTarget, RequestDecision
 use super::locate::{Located, RequestHead, locate, relocate};
 use super::max_forwards;
 use super::redirect;
-use super::step::Step;
+use super::step::{AnswerStep, DecidedStep, Step};
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
@@ -48,7 +48,9 @@ impl Gateway {
         }
         context.client = Some((peer, AddressSource::Connection));
         if let Some(redirect) = redirect::of(self.1, head, peer, snapshot) {
-            return redirect.map_or_else(Step::Reject, Step::Redirect);
+            return redirect
+                .map_or_else(AnswerStep::Reject, AnswerStep::Redirect)
+                .into();
         }
         if context.trace.is_none() {
             let (rules, id) = (&snapshot.rules, context.request_id);
@@ -67,9 +69,9 @@ impl Gateway {
         ) {
             Ok(located) => match self.enter_route(located, context) {
                 Ok(target) => self.admit_located(located, target, head, context),
-                Err(step) => step,
+                Err(step) => step.into(),
             },
-            Err(problem) => Step::Reject(*problem),
+            Err(problem) => AnswerStep::Reject(*problem).into(),
         }
     }
 
@@ -81,28 +83,28 @@ impl Gateway {
         &self,
         located: &mut Located<'_>,
         context: &mut Context,
-    ) -> Result<OriginTarget, Step> {
+    ) -> Result<OriginTarget, AnswerStep> {
         located.hits = context.judged_hits();
         context.client = Some((located.client.address, located.client.source));
         context.known = located.known_client();
         context.located = Some(RequestRoute::from(&*located));
         if let ListMatch::Blocked(_) = located.list_match {
-            return Err(Step::Reject(GatewayProblem::Blocked));
+            return Err(AnswerStep::Reject(GatewayProblem::Blocked));
         }
         if located.preflight.is_some() && context.forward_auth.is_none() {
             // Before the limits, and uncounted: only the request that a preflight asks about counts. A proxy that asks about a preflight
             // forwards it, so it counts.
-            return Err(Step::Preflight);
+            return Err(AnswerStep::Preflight);
         }
         let mut target = OriginTarget {
-            path: (located.target(context.request_id)).map_err(Step::Reject)?,
+            path: (located.target(context.request_id)).map_err(AnswerStep::Reject)?,
             spread: None,
         };
         if let ActiveAction::Forward(pool) = &located.route.action
             && context.forward_auth.is_none()
         {
             if self.0.hop.is_loop(located.headers()) {
-                return Err(Step::Reject(GatewayProblem::Loop));
+                return Err(AnswerStep::Reject(GatewayProblem::Loop));
             }
             let facts = || located.facts(KnownBody::Unread, context.decided_at);
             target.spread = pool.spread(facts);
@@ -159,19 +161,23 @@ impl Gateway {
                     warn_of_overflow(&route.limits, report, client);
                 }
                 let step = match &route.action {
-                    ActiveAction::Forward(_) if context.forward_auth.is_some() => Step::Allow,
+                    ActiveAction::Forward(_) if context.forward_auth.is_some() => {
+                        AnswerStep::Allow.into()
+                    }
                     ActiveAction::Forward(_)
                         if max_forwards::ends_here(&head.method, &head.headers) =>
                     {
-                        Step::EndHere
+                        AnswerStep::EndHere.into()
                     }
-                    ActiveAction::Forward(pool) => Step::Forward(OriginRoute {
+                    ActiveAction::Forward(pool) => DecidedStep::Forward(OriginRoute {
                         route: Arc::clone(route),
                         pool: AdmittedPool::new(Arc::clone(pool), &admitted),
                         target,
                     }),
-                    ActiveAction::Respond(fixed) => Step::Respond(Arc::clone(fixed)),
-                    ActiveAction::Redirect(rules) => Step::RespondRedirect(Arc::clone(rules)),
+                    ActiveAction::Respond(fixed) => AnswerStep::Respond(Arc::clone(fixed)).into(),
+                    ActiveAction::Redirect(rules) => {
+                        AnswerStep::RespondRedirect(Arc::clone(rules)).into()
+                    }
                 };
                 (DecisionResult::Admitted(admitted), report, step)
             }
@@ -183,17 +189,17 @@ impl Gateway {
                     by.wait = by.wait.saturating_add(jitter);
                 }
                 let step = match &rejection {
-                    Rejection::KeyMissing => Step::Incomplete,
-                    Rejection::KeyBlocked => Step::Reject(GatewayProblem::KeyBlocked),
+                    Rejection::KeyMissing => AnswerStep::Incomplete,
+                    Rejection::KeyBlocked => AnswerStep::Reject(GatewayProblem::KeyBlocked),
                     Rejection::ByLimit(_) => {
                         if let Some(report) = &report {
                             warn_of_overflow(&route.limits, report, client);
                         }
-                        Step::Refuse
+                        AnswerStep::Refuse
                     }
                 };
                 context.disposition = Some(RequestDisposition::rejected(&rejection));
-                (DecisionResult::Rejected(rejection), report, step)
+                (DecisionResult::Rejected(rejection), report, step.into())
             }
             Admission::NeedsStore => return Step::AskStore(target),
         };
@@ -203,7 +209,7 @@ impl Gateway {
             duration,
             delay,
         }));
-        step
+        Step::Decided(step)
     }
 
     /// Decides a request on a route with a limit that is decided in a store, which takes a round trip.
@@ -238,7 +244,7 @@ impl Gateway {
                 (located.route, plan)
             }
             // The first call for this request succeeded.
-            Err(problem) => return Step::Reject(problem),
+            Err(problem) => return AnswerStep::Reject(problem).into(),
         };
         let admission = match plan {
             Ok(plan) => (plan.charging(context.charging).decide(context.decided_at)).await,
@@ -248,16 +254,15 @@ impl Gateway {
     }
 
     /// Waits for the delay of the limits, or until `client_left` returns. A client that leaves, or finds the queue full, gets its charges
-    /// refunded. A request that was not decided has no delay.
+    /// refunded. Returns the step that ends the request, if the queue is full. A request that was not decided has no delay.
     pub(super) async fn wait_for_delay(
         &self,
-        step: Step,
         client_left: impl Future<Output = ()>,
         context: &mut Context,
-    ) -> Result<Step> {
+    ) -> Result<Option<AnswerStep>> {
         let (address, _) = context.client_or_unspecified();
         let Some(decision) = &mut context.decision else {
-            return Ok(step);
+            return Ok(None);
         };
         let beside = (decision.report.as_mut()).and_then(|report| report.beside.as_mut());
         let queues = beside.map_or_else(Vec::new, |beside| std::mem::take(&mut beside.queues));
@@ -271,14 +276,14 @@ impl Gateway {
                 if let Some((admitted, _)) = decision.admitted_mut() {
                     admitted.start();
                 }
-                Ok(step)
+                Ok(None)
             }
             WaitEnd::QueueFull => {
                 context.settle_unanswered();
                 if let Some(decision) = &mut context.decision {
                     decision.withdraw();
                 }
-                Ok(Step::Reject(GatewayProblem::DelayQueueFull))
+                Ok(Some(AnswerStep::Reject(GatewayProblem::DelayQueueFull)))
             }
             WaitEnd::ClientGone => Err(ClientFailure::LeftDelay.into()),
         }
@@ -293,7 +298,7 @@ impl Gateway {
     ) -> Step {
         match read {
             Ok(prefix) => context.body = Some(prefix),
-            Err(problem) => return Step::Reject(problem),
+            Err(problem) => return AnswerStep::Reject(problem).into(),
         }
         context.decided_at = clock::now();
         self.decide(head, context)
@@ -301,7 +306,7 @@ impl Gateway {
 }
 
 /// Rejects a request by its connection alone, without a look at its head.
-pub(super) fn reject_unread(problem: GatewayProblem, context: &mut Context) -> Step {
+pub(super) fn reject_unread(problem: GatewayProblem, context: &mut Context) -> AnswerStep {
     context.client = Some((context.peer_address(), AddressSource::Connection));
-    Step::Reject(problem)
+    AnswerStep::Reject(problem)
 }

@@ -46,7 +46,10 @@ pub use locate::{KnownClient, Located, RequestHead, locate, relocate};
 pub(crate) use min_body_rate::worth;
 pub use rls::CallFault;
 pub(crate) use serve::CHUNK_LIMITS;
-pub use serve::{AnswerHead, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient};
+pub use serve::{
+    AnswerHead, AnsweredRequest, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient,
+    ServingCourse,
+};
 pub use shape::BodyEnd;
 pub(crate) use wait::closed as connection_closed;
 

@@ -1,4 +1,4 @@
-//! Names the steps that can follow a decision, and executes those that end a request.
+//! Names the steps of a request until it is decided, and those that follow; executes the ones that answer it here.
 
 use std::sync::Arc;
 
@@ -11,20 +11,30 @@ use super::context::Context;
 use super::decision::{OriginRoute, OriginTarget};
 use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::failure::{RequestFailure, Result};
+use crate::failure::Result;
 use crate::record::RequestDisposition;
 use crate::response::GatewayProblem;
 
-/// The next step of a request after the decision.
+/// The next step of a request.
 pub(super) enum Step {
-    /// Read the beginning of a body of at most so many bytes.
+    /// Read the beginning of a body of at most so many bytes, and decide by it.
     ReadBody {
         max_body_bytes: u64,
     },
     /// Ask the store, then go on with these choices of the route.
     AskStore(OriginTarget),
+    Decided(DecidedStep),
+}
+
+/// The step that follows a decision.
+pub(super) enum DecidedStep {
     /// Forward the request to this origin.
     Forward(OriginRoute),
+    Answer(AnswerStep),
+}
+
+/// A step that ends a request with an answer of the gateway's own.
+pub(super) enum AnswerStep {
     /// Answer here, since `Max-Forwards` forbids to forward the request (RFC 9110 §7.6.2), or it is a CONNECT.
     EndHere,
     /// Tell a proxy that it may forward the request.
@@ -44,53 +54,59 @@ pub(super) enum Step {
     Prove(Arc<str>),
 }
 
+impl From<AnswerStep> for Step {
+    fn from(step: AnswerStep) -> Self {
+        Self::Decided(step.into())
+    }
+}
+
+impl From<AnswerStep> for DecidedStep {
+    fn from(step: AnswerStep) -> Self {
+        Self::Answer(step)
+    }
+}
+
 /// Settles a request that ends with `step`, and returns its answer, with fields of this form.
 pub(super) fn answer_to(
-    step: Step,
+    step: AnswerStep,
     request: &ReceivedHead,
     context: &mut Context,
     form: FieldForm,
 ) -> Result<OwnAnswer> {
     Ok(match step {
-        Step::Prove(proof) => {
+        AnswerStep::Prove(proof) => {
             context.client = Some((context.peer_address(), AddressSource::Connection));
             context.disposition = Some(RequestDisposition::Responded);
             answer::proof(request, context, &proof)
         }
-        // The callers execute these steps.
-        Step::ReadBody { .. } | Step::AskStore(_) | Step::Forward(_) => {
-            return Err(RequestFailure::internal(
-                "the step does not end the request",
-            ));
-        }
-        Step::Allow => {
+        AnswerStep::Allow => {
             context.end_admitted(StatusCode::NO_CONTENT);
             answer::allowed(request, context)
         }
-        Step::Respond(fixed) => {
+        AnswerStep::Respond(fixed) => {
             context.end_admitted(fixed.status);
             answer::fixed(request, context, &fixed)
         }
-        Step::RespondRedirect(rules) => {
+        AnswerStep::RespondRedirect(rules) => {
             context.end_admitted(rules.status);
             answer::redirect(request, context, &rules)
         }
-        Step::EndHere => {
+        AnswerStep::EndHere => {
             context.disposition = Some(RequestDisposition::Responded);
             answer::end_here(request, context)
         }
-        Step::Redirect(location) => {
+        AnswerStep::Redirect(location) => {
             context.disposition = Some(RequestDisposition::Responded);
             answer::permanent_redirect(request, context, location)
         }
-        Step::Preflight => {
+        AnswerStep::Preflight => {
             context.disposition = Some(RequestDisposition::Responded);
             answer::preflight(request, context)
         }
         // Admission has set the disposition of what it rejects.
-        Step::Refuse => answer::refusal(request, context, form)?,
-        Step::Incomplete => answer::missing_key(request, context),
-        Step::Reject(problem) => {
+        AnswerStep::Refuse => answer::refusal(request, context, form)?,
+        AnswerStep::Incomplete => answer::missing_key(request, context),
+        AnswerStep::Reject(problem) => {
             (context.disposition).get_or_insert_with(|| disposition_of(problem));
             context.cause = Some(Cause::of_problem(problem));
             answer::problem(request, context, problem)

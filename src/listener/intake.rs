@@ -19,7 +19,7 @@ use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
 use crate::config::rules::{Http2, ListenerProtocol};
-use crate::gateway::{ConnectionFacts, ConnectionState, Gateway};
+use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse};
 use crate::process::SharedState;
 use crate::record::HandshakeFailure;
 use crate::response::{GatewayProblem, HttpViolation};
@@ -282,20 +282,23 @@ impl Intake {
                 return reject(HttpViolation::Other);
             };
             connection.begin_body(decided.server_rules());
-            let state = if decided.is_answered_at_once(&connection.read) {
-                let mut answers = connection.take_answers();
-                let state =
-                    (self.gateway).answer_at_once(decided, connection, shutdown, &mut answers);
-                connection.queue_answers(answers);
-                if connection.is_queue_full() {
-                    connection.send_answers().await.ok()?;
+            let state = match decided.course(&connection.read) {
+                ServingCourse::AtOnce(request) => {
+                    let mut answers = connection.take_answers();
+                    let gateway = &self.gateway;
+                    let state = gateway.answer_at_once(request, connection, shutdown, &mut answers);
+                    connection.queue_answers(answers);
+                    if connection.is_queue_full() {
+                        connection.send_answers().await.ok()?;
+                    }
+                    state
                 }
-                state
-            } else {
-                connection.send_answers().await.ok()?;
-                (self.gateway)
-                    .serve_request(decided, connection, shutdown)
-                    .await
+                ServingCourse::Waits(request) => {
+                    connection.send_answers().await.ok()?;
+                    (self.gateway)
+                        .serve_request(request, connection, shutdown)
+                        .await
+                }
             };
             match state {
                 ConnectionState::Reusable => {}

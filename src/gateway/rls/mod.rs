@@ -26,7 +26,7 @@ use super::context::Context;
 use super::forward_auth::ForwardAuthAnswer;
 use super::record::ClientResponse;
 use super::serve::ConnectionFacts;
-use super::step::{Step, answer_to};
+use super::step::{AnswerStep, DecidedStep, Step, answer_to};
 use crate::admission::ChargeTiming;
 use crate::client::{PeerTrust, hop};
 use crate::failure::Result;
@@ -78,7 +78,7 @@ impl CallFault {
 struct PendingDescriptor {
     head: ReceivedHead,
     context: Box<Context>,
-    step: Step,
+    step: AnswerStep,
 }
 
 /// The result for a descriptor.
@@ -168,17 +168,26 @@ impl Gateway {
             }
             None => (
                 ReceivedHead::default(),
-                Step::Reject(GatewayProblem::UriTooLong),
+                AnswerStep::Reject(GatewayProblem::UriTooLong).into(),
             ),
         };
-        if let Step::ReadBody { .. } = step {
-            // A descriptor has none.
-            step = self.decide_with_body(&head, Ok(Prefix::Whole(Bytes::new())), &mut context);
-        }
-        if let Step::AskStore(target) = step {
-            // Boxed: only a route with such limits waits for a store.
-            step = Box::pin(self.decide_with_store(target, &head, &mut context)).await;
-        }
+        // At most twice: a body is read once, and the store decides.
+        let step = loop {
+            step = match step {
+                Step::ReadBody { .. } => {
+                    // A descriptor has none.
+                    let body = Prefix::Whole(Bytes::new());
+                    self.decide_with_body(&head, Ok(body), &mut context)
+                }
+                // Boxed: only a route with such limits waits for a store.
+                Step::AskStore(target) => {
+                    Box::pin(self.decide_with_store(target, &head, &mut context)).await
+                }
+                Step::Decided(DecidedStep::Answer(step)) => break step,
+                // The caller forwards.
+                Step::Decided(DecidedStep::Forward(_)) => break AnswerStep::Allow,
+            };
+        };
         self.count_ignored_fields(descriptor, &context);
         PendingDescriptor {
             head,
@@ -211,14 +220,16 @@ impl Gateway {
 
     /// Waits as the limits of an admitted descriptor say.
     async fn wait(&self, question: &mut PendingDescriptor) {
-        let decision = question.context.decision.as_ref();
-        if question.context.hits == 0 || decision.is_none_or(|decision| decision.delay.is_zero()) {
+        if question.context.hits == 0 || question.context.delay().is_zero() {
             return;
         }
         // A call that Envoy gives up by its timeout waits to the end, at most `max_wait`, and stays charged.
-        let step = std::mem::replace(&mut question.step, Step::Allow);
-        let waited = self.wait_for_delay(step, std::future::pending(), &mut question.context);
-        question.step = (waited.await).unwrap_or(Step::Reject(GatewayProblem::Internal));
+        let waited = self.wait_for_delay(std::future::pending(), &mut question.context);
+        match waited.await {
+            Ok(None) => {}
+            Ok(Some(rejection)) => question.step = rejection,
+            Err(_) => question.step = AnswerStep::Reject(GatewayProblem::Internal),
+        }
     }
 
     /// Lets the charges of a descriptor stand or refunds them, by the result of its call; records it, and adds it to the answer.
@@ -248,7 +259,7 @@ impl Gateway {
                 admitted.start();
             }
         }
-        let is_unlimited = matches!(step, Step::Reject(GatewayProblem::NoRoute));
+        let is_unlimited = matches!(step, AnswerStep::Reject(GatewayProblem::NoRoute));
         let own = answer_to(step, &head, &mut context, FieldForm::Map);
         let status = own
             .as_ref()
@@ -269,9 +280,9 @@ impl Gateway {
 impl PendingDescriptor {
     fn result(&self) -> DescriptorResult {
         let is_within = match &self.step {
-            Step::Allow | Step::Reject(GatewayProblem::NoRoute) => true,
-            Step::Respond(fixed) => is_leave(fixed.status),
-            Step::RespondRedirect(rules) => is_leave(rules.status),
+            AnswerStep::Allow | AnswerStep::Reject(GatewayProblem::NoRoute) => true,
+            AnswerStep::Respond(fixed) => is_leave(fixed.status),
+            AnswerStep::RespondRedirect(rules) => is_leave(rules.status),
             _ => false,
         };
         match is_within {

@@ -44,7 +44,7 @@ use super::decision::ForwardedRequest;
 use super::failed_request::answer_to_failure;
 use super::forward_auth::{self, ForwardAuthAnswer};
 use super::record::ClientResponse;
-use super::step::{Step, answer_to};
+use super::step::{AnswerStep, DecidedStep, Step, answer_to};
 use super::strip;
 use super::{Gateway, decide, large_head, proof};
 use crate::config::rules::ServerRules;
@@ -93,25 +93,9 @@ impl DecidedRequest {
         self.received.wire.framing.length()
     }
 
-    /// Returns whether the gateway answers it without a wait: for its body, of which these bytes were received, for a store, a delay or an
-    /// origin.
+    /// Returns how it is served, of whose body these bytes were received.
     #[must_use]
-    pub fn is_answered_at_once(&self, received: &[u8]) -> bool {
-        let waits = match self.step {
-            Step::ReadBody { .. } | Step::AskStore(_) | Step::Forward(_) => true,
-            Step::EndHere
-            | Step::Allow
-            | Step::Respond(_)
-            | Step::RespondRedirect(_)
-            | Step::Redirect(_)
-            | Step::Preflight
-            | Step::Refuse
-            | Step::Incomplete
-            | Step::Reject(_)
-            | Step::Prove(_) => {
-                (self.context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero())
-            }
-        };
+    pub fn course(self, received: &[u8]) -> ServingCourse {
         let is_received = match self.received.wire.framing {
             BodyFraming::None => true,
             BodyFraming::Length(bytes) => {
@@ -119,8 +103,34 @@ impl DecidedRequest {
             }
             BodyFraming::Chunked | BodyFraming::UntilClose => false,
         };
-        !waits && is_received
+        match self.step {
+            Step::Decided(DecidedStep::Answer(step))
+                if is_received && self.context.delay().is_zero() =>
+            {
+                ServingCourse::AtOnce(AnsweredRequest {
+                    received: self.received,
+                    context: self.context,
+                    step,
+                })
+            }
+            _ => ServingCourse::Waits(self),
+        }
     }
+}
+
+/// A request that is answered here, without a wait.
+pub struct AnsweredRequest {
+    received: Box<ReceivedRequest>,
+    context: Box<Context>,
+    step: AnswerStep,
+}
+
+/// The course of a decided request.
+pub enum ServingCourse {
+    /// The gateway answers it at once.
+    AtOnce(AnsweredRequest),
+    /// It may wait: for its body, a store, a delay or an origin.
+    Waits(DecidedRequest),
 }
 
 /// The state of a client's connection after a request.
@@ -181,7 +191,10 @@ impl Gateway {
         let checked = check(&mut received, peer, &mut context);
         strip::untrusted_fields(&mut received.head, peer, &snapshot).count(peer, &self.0);
         let (step, keeps_case) = match checked {
-            Err(problem) => (decide::reject_unread(problem, &mut context), false),
+            Err(problem) => {
+                let step = decide::reject_unread(problem, &mut context);
+                (step.into(), false)
+            }
             Ok(()) => self.first_step(&received.head, &snapshot, facts, &mut context),
         };
         DecidedRequest {
@@ -202,12 +215,12 @@ impl Gateway {
     ) -> (Step, bool) {
         if head.method == Method::CONNECT {
             // The parser has rejected that of HTTP/1.
-            return (Step::EndHere, false);
+            return (AnswerStep::EndHere.into(), false);
         }
         if context.forward_auth.is_none()
             && let Some(proof) = proof::wanted(&self.0, head)
         {
-            return (Step::Prove(proof), false);
+            return (AnswerStep::Prove(proof).into(), false);
         }
         let secured = facts.client_secured().map(|secured| &**secured);
         let step = self.decide_by(snapshot, secured, head, context);
@@ -218,11 +231,11 @@ impl Gateway {
         )
     }
 
-    /// Answers a request that [is answered at once](DecidedRequest::is_answered_at_once), and records it: appends the answer to `into`. A
-    /// rejection costs no more than this (contract C7). Returns the state of the connection.
+    /// Answers a request that waits for nothing, and records it: appends the answer to `into`. A rejection costs no more than this
+    /// (contract C7). Returns the state of the connection.
     pub fn answer_at_once<C: RequestClient>(
         &self,
-        request: DecidedRequest,
+        request: AnsweredRequest,
         client: &mut C,
         shutdown: &ShutdownWatch,
         into: &mut Vec<u8>,
@@ -305,32 +318,44 @@ impl Gateway {
         let (exchange, context) = (&mut served.exchange, &mut *served.context);
         let account = || exchange.account(&self.0, context);
         let _held = large_head::reserve(&self.0, exchange.head, account, context)?;
-        if let Step::ReadBody { max_body_bytes } = step {
-            // Boxed: only a route with keys in bodies pays for its size.
-            let read = Box::pin(exchange.read_key_body(&self.0, max_body_bytes, context)).await?;
-            step = self.decide_with_body(exchange.head, read, context);
-        }
-        if let Step::AskStore(target) = step {
-            // Boxed: only a route with such limits waits for a store.
-            step = Box::pin(self.decide_with_store(target, exchange.head, context)).await;
-        }
-        if (context.decision.as_ref()).is_some_and(|decision| !decision.delay.is_zero()) {
+        // At most twice: a body is read once, and the store decides.
+        let mut decided = loop {
+            step = match step {
+                Step::ReadBody { max_body_bytes } => {
+                    // Boxed: only a route with keys in bodies pays for its size.
+                    let read = exchange.read_key_body(&self.0, max_body_bytes, context);
+                    let read = Box::pin(read).await?;
+                    self.decide_with_body(exchange.head, read, context)
+                }
+                // Boxed: only a route with such limits waits for a store.
+                Step::AskStore(target) => {
+                    Box::pin(self.decide_with_store(target, exchange.head, context)).await
+                }
+                Step::Decided(decided) => break decided,
+            };
+        };
+        if !context.delay().is_zero() {
             let left = exchange.client.left();
-            step = Box::pin(self.wait_for_delay(step, left, context)).await?;
-        }
-        if let Step::Forward(route) = step {
-            let account = exchange.account(&self.0, context).into_owned();
-            let forwarded = ForwardedRequest::new(route, account, context.decided_at);
-            let forwarded = served.forwarded.insert(forwarded);
-            exchange.ask_for_body().await?;
-            if forwarded.route.cache.is_some() {
-                // Boxed: only a route with a cache pays for its size.
-                return Box::pin(self.serve_cached(exchange, forwarded, context)).await;
+            if let Some(rejection) = Box::pin(self.wait_for_delay(left, context)).await? {
+                decided = rejection.into();
             }
-            return self.forward(exchange, forwarded, context).await;
         }
-        let answer = answer_to(step, exchange.head, context, exchange.field_form())?;
-        Box::pin(exchange.answer(answer)).await
+        let route = match decided {
+            DecidedStep::Forward(route) => route,
+            DecidedStep::Answer(step) => {
+                let answer = answer_to(step, exchange.head, context, exchange.field_form())?;
+                return Box::pin(exchange.answer(answer)).await;
+            }
+        };
+        let account = exchange.account(&self.0, context).into_owned();
+        let forwarded = ForwardedRequest::new(route, account, context.decided_at);
+        let forwarded = served.forwarded.insert(forwarded);
+        exchange.ask_for_body().await?;
+        if forwarded.route.cache.is_some() {
+            // Boxed: only a route with a cache pays for its size.
+            return Box::pin(self.serve_cached(exchange, forwarded, context)).await;
+        }
+        self.forward(exchange, forwarded, context).await
     }
 
     /// Notes the failure of a request, and answers it if the client is there and has got no part of an answer.
