@@ -20,7 +20,7 @@ use sluicegate_limiter::Timestamp;
 
 use super::cause::Cause;
 use super::context::Context;
-use super::decision::ForwardedRequest;
+use super::forwarded::ForwardedRequest;
 use crate::budgets::RequestPermit;
 use crate::failure::{
     FailureKind, GatewayFailure, OriginFailure, RequestFailure, ResponseStage, Result,

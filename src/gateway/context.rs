@@ -15,8 +15,9 @@ use sluicegate_limiter::Timestamp;
 
 use super::body::Prefix;
 use super::cause::Cause;
-use super::decision::{DecisionResult, ForwardedRequest, RequestDecision};
+use super::decision::{DecisionResult, RequestDecision};
 use super::forward_auth::ForwardAuthAnswer;
+use super::forwarded::ForwardedRequest;
 use super::locate::{KnownClient, Located};
 use super::min_body_rate::Pace;
 use crate::admission::{

@@ -12,6 +12,7 @@ mod decide;
 mod decision;
 mod failed_request;
 mod forward_auth;
+mod forwarded;
 mod http_versions;
 mod intercept;
 mod key_body;

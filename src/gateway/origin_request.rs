@@ -4,7 +4,7 @@
 use sluicegate_base::received::ReceivedHead;
 
 use super::context::Context;
-use super::decision::ForwardedRequest;
+use super::forwarded::ForwardedRequest;
 use super::{Gateway, labels, max_forwards, shape};
 use crate::client::ClientAddress;
 use crate::origin::{CDN_LOOP, ClientHeaders, FieldEdit, set_client_headers};

@@ -7,7 +7,7 @@
 
 use super::body::with_read_buffer;
 use super::context::Context;
-use super::decision::ForwardedRequest;
+use super::forwarded::ForwardedRequest;
 use crate::budgets::BytesPermit;
 use crate::process::SharedState;
 

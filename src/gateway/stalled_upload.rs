@@ -8,7 +8,7 @@ use std::time::Duration;
 use sluicegate_base::clock;
 
 use super::context::Context;
-use super::decision::ForwardedRequest;
+use super::forwarded::ForwardedRequest;
 use crate::failure::{OriginFailure, OriginTimeout};
 
 /// The side whose next step an upload waits for.

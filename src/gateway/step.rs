@@ -8,7 +8,7 @@ use sluicegate_base::received::ReceivedHead;
 use super::answer::{self, FieldForm, OwnAnswer};
 use super::cause::Cause;
 use super::context::Context;
-use super::decision::{OriginRoute, OriginTarget};
+use super::forwarded::{OriginRoute, OriginTarget};
 use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
 use crate::failure::Result;

@@ -15,7 +15,7 @@ use sluicegate_base::bounds::{
 };
 
 use super::context::Context;
-use super::decision::ForwardedRequest;
+use super::forwarded::ForwardedRequest;
 use crate::budgets::BytesPermit;
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;

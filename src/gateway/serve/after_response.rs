@@ -8,7 +8,7 @@ use sluicegate_http1::BodyFraming;
 use super::attempt_io::patience;
 use super::response_body::{ContentWriter, ResponseBody};
 use crate::failure::Result;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::origin::{OriginChannel, OriginEvent, OriginPatience};
 
 /// The decision over a connection to an origin after an attempt.

@@ -11,7 +11,7 @@ use super::leaving;
 use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::{self, AttemptRequest};
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::stalled_upload::UploadWait;
 use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait, UploadPart};
 use crate::thread_buffer::WriteBuffer;

@@ -24,7 +24,7 @@ use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::{Gateway, attempts, http_versions, replay_bytes, stalled_upload};
 use crate::origin::{
     FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, ProtocolNeed, UploadPart,

@@ -40,9 +40,9 @@ use sluicegate_http1::{BodyFraming, ChunkLimits};
 
 use super::answer::OwnAnswer;
 use super::context::Context;
-use super::decision::ForwardedRequest;
 use super::failed_request::answer_to_failure;
 use super::forward_auth::{self, ForwardAuthAnswer};
+use super::forwarded::ForwardedRequest;
 use super::record::ClientResponse;
 use super::step::{AnswerStep, DecidedStep, Step, answer_to};
 use super::strip;

@@ -14,7 +14,7 @@ use super::response_start::{JudgedResponse, PassedResponse};
 use super::{trailers, tunnel};
 use crate::failure::Result;
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::intercept::ReplacementPage;
 use crate::gateway::shape::BodyEnd;
 use crate::gateway::{Gateway, unread};

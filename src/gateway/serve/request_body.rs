@@ -24,7 +24,7 @@ use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::body::with_read_buffer;
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::min_body_rate::MinBodyRate;
 
 /// The body of one request.

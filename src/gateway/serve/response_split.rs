@@ -7,7 +7,7 @@ use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead}
 
 use super::head_writer::write_field;
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::origin::passes_upgrade;
 
 /// The fields of a response that become a header map.

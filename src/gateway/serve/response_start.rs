@@ -22,7 +22,7 @@ use crate::config::rules::HeaderCase;
 use crate::failure::Result;
 use crate::gateway::attempts::AnswerUse;
 use crate::gateway::context::Context;
-use crate::gateway::decision::{ForwardedRequest, OriginHead};
+use crate::gateway::forwarded::{ForwardedRequest, OriginHead};
 use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, BodyEnd, Kind};
 use crate::gateway::{Gateway, answer, attempts, unread};

@@ -8,7 +8,7 @@ use super::exchange::ClientExchange;
 use super::{ConnectionState, Gateway};
 use crate::failure::{GatewayFailure, RequestFailure};
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 
 /// A request that is served. It is recorded at [`end`](Self::end), or where it is dropped before.
 pub(super) struct ServedRequest<'a, C: RequestClient> {

@@ -19,7 +19,7 @@ use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::origin::OriginChannel;
 use crate::thread_buffer::read_through;
 

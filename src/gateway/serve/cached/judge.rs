@@ -17,7 +17,7 @@ use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
 use crate::failure::Result;
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::{Gateway, cache};
 use crate::name_case::ReceivedNames;
 use crate::snapshot::ActiveRoute;

@@ -22,7 +22,7 @@ use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::{Gateway, cache};
 
 /// Lookups of one request: the first one, and one after each of two waits.

@@ -31,7 +31,7 @@ use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::{RequestFailure, Result};
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::{Gateway, cache};
 
 pub(super) use part::ClientPart;

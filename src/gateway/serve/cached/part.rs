@@ -9,7 +9,7 @@ use super::transaction::OriginQuestion;
 use crate::cache::conditions::{NOT_IN_304, is_unchanged};
 use crate::cache::ranges::{BodyRanges, RequestedRanges, relabel_unsatisfiable, requested};
 use crate::failure::Result;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 
 /// The part of a response that the client gets.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use sluicegate_base::received::ReceivedHead;
 
 use super::transaction::OriginQuestion;
 use crate::gateway::cache::CONDITIONS;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::origin::FieldEdit;
 
 /// Returns the method with which the origin gets the request.

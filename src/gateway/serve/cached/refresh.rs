@@ -31,7 +31,7 @@ use crate::cache::request_directives::RequestCacheControl;
 use crate::failure::ClientFailure;
 use crate::gateway::Gateway;
 use crate::gateway::context::Context;
-use crate::gateway::decision::{ForwardedRequest, OriginRoute};
+use crate::gateway::forwarded::{ForwardedRequest, OriginRoute};
 use crate::gateway::shape::BodyEnd;
 use crate::origin::AdmittedPool;
 

@@ -20,7 +20,7 @@ use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::Result;
 use crate::gateway::context::Context;
-use crate::gateway::decision::ForwardedRequest;
+use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::shape::BodyEnd;
 use crate::gateway::{Gateway, answer};
 use crate::thread_buffer::WriteBuffer;
