@@ -51,7 +51,10 @@ fuzz_target!(|case: &str| {
         }
         if audience != CacheAudience::Anybody && says_nothing_of_all(&answer) {
             let by_cookie = vary::names(&answer).any(|name| name == "cookie");
-            assert!(audience == CacheAudience::WithCookie && by_cookie, "{audience:?}");
+            assert!(
+                audience == CacheAudience::WithCookie && by_cookie,
+                "{audience:?}"
+            );
         }
         if answer.contains_key(SET_COOKIE) {
             assert!(set_aside(&answer).contains(&SET_COOKIE));
