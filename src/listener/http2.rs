@@ -99,8 +99,8 @@ pub(super) async fn serve(
     });
     let served = async {
         // The error of a handshake is the client's, and ends the connection.
-        if let Ok(connection) = options.handshake(stream).await {
-            accept(connection, &streams, &report.flooded).await;
+        if let Ok(mut connection) = options.handshake(stream).await {
+            accept(&mut connection, &streams, &report.flooded).await;
         }
     };
     tokio::select! {
@@ -118,7 +118,7 @@ pub(super) async fn serve(
 /// ends after `keepalive_timeout`, which is read when its last stream has ended.
 /// One that is `flooded` ends with `ENHANCE_YOUR_CALM`.
 async fn accept(
-    mut connection: Connection<Stream, Bytes>,
+    connection: &mut Connection<Stream, Bytes>,
     streams: &Arc<ConnectionStreams>,
     flooded: &Notify,
 ) {
@@ -167,7 +167,8 @@ async fn accept(
             }
         };
         tokio::spawn(async move {
-            let served = shared.cut_off.stream(served);
+            let mut served = served;
+            let served = shared.cut_off.stream(served.as_mut());
             CancelledStreams::scope(&cancelled, served).await;
             drop((serving, permit));
         });

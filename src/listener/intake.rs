@@ -5,6 +5,7 @@
 //! ([`sluicegate_http1`]). The answers of the gateway's own to pipelined requests leave in one write.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -214,7 +215,7 @@ impl Intake {
                 RequestsEnd::Idle => {
                     let timeout = self.shared.snapshot().rules.server.keepalive_timeout;
                     if !connection.await_request(timeout).await {
-                        connection.end().await;
+                        Box::pin(connection.end()).await;
                         return None;
                     }
                 }
@@ -237,7 +238,7 @@ impl Intake {
                 }
                 RequestsEnd::Ended => {
                     connection.send_answers().await.ok()?;
-                    connection.end().await;
+                    Box::pin(connection.end()).await;
                     return None;
                 }
                 RequestsEnd::Lingering => {
@@ -333,7 +334,7 @@ impl ServerApp for Intake {
         // idle connection needs takes over.
         let (intake, shutdown) = (Arc::clone(self), shutdown.clone());
         tokio::spawn(async move {
-            let served = Arc::clone(&intake).serve(stream, shutdown);
+            let served = pin!(Arc::clone(&intake).serve(stream, shutdown));
             intake.shared.cut_off.connection(served).await;
         });
         None

@@ -3,7 +3,7 @@
 //! The tasks of their connections are woken and dropped, so that each request is recorded and settled before the process ends.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
@@ -23,8 +23,9 @@ impl CutOff {
         self.due.notify_waiters();
     }
 
-    /// Serves a connection until it ends, or until it is cut off.
-    pub async fn connection(&self, served: impl Future) {
+    /// Serves a connection until it ends, or until it is cut off. It stays where it is pinned: each future that takes another one has room
+    /// for it twice.
+    pub async fn connection(&self, served: Pin<&mut (impl Future + ?Sized)>) {
         let mut due = pin!(self.due.notified());
         // Registers this task, whose waker stays the same, once instead of at each wake-up.
         poll_fn(|context| Poll::Ready(due.as_mut().poll(context).is_ready())).await;
@@ -32,8 +33,7 @@ impl CutOff {
     }
 
     /// Serves a stream until it ends, or until the end of its connection, which is cut off, wakes it.
-    pub async fn stream(&self, served: impl Future) {
-        let mut served = pin!(served);
+    pub async fn stream(&self, mut served: Pin<&mut (impl Future + ?Sized)>) {
         poll_fn(|context| {
             if self.is_due.load(Ordering::Acquire) {
                 return Poll::Ready(());
@@ -61,7 +61,7 @@ mod tests {
             }
         }
         let cut_off = Arc::new(CutOff::default());
-        cut_off.connection(async {}).await;
+        cut_off.connection(pin!(async {})).await;
         let is_dropped = Arc::new(AtomicBool::new(false));
         let waits = {
             let (cut_off, held) = (Arc::clone(&cut_off), Dropped(Arc::clone(&is_dropped)));
@@ -70,7 +70,7 @@ mod tests {
                     let _held = held;
                     pending::<()>().await;
                 };
-                cut_off.connection(waits).await;
+                cut_off.connection(pin!(waits)).await;
             })
         };
         // The other task runs on the same thread.
@@ -79,6 +79,6 @@ mod tests {
         cut_off.end_connections();
         waits.await.unwrap();
         assert!(is_dropped.load(Ordering::Relaxed));
-        cut_off.connection(pending::<()>()).await;
+        cut_off.connection(pin!(pending::<()>())).await;
     }
 }
