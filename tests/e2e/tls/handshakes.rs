@@ -1,7 +1,5 @@
 //! Versions, names, protocols, sessions, and what is no handshake.
 
-use std::process::Command;
-
 use rustls::HandshakeKind::{Full, Resumed};
 use rustls::ProtocolVersion;
 use rustls::version::{TLS12, TLS13};
@@ -137,7 +135,8 @@ async fn http_2_is_spoken_where_both_sides_want_it() {
     let strange = clients.clone().offering(&["imap"]);
     assert!(strange.try_connect(one.address(), "a.test").await.is_err());
 
-    let report = h2load(&gateway, 400).await;
+    let url = format!("https://{}/", gateway.address());
+    let report = h2load(&["-n", "400", "-c", "4", "-m", "10", &url]).await;
     assert!(report.contains("Application protocol: h2"), "{report}");
     assert!(report.contains("400 succeeded, 0 failed"), "{report}");
     let lines = gateway.access_lines(400).await;
@@ -232,21 +231,6 @@ async fn what_is_no_handshake_ends_soon_and_is_counted() {
     assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
     let told = "client 127.0.0.1: its TLS handshake failed: what it sent is not TLS";
     assert_eq!(log.matches(told).count(), 2, "{log}");
-}
-
-/// What h2load reports of so many requests.
-async fn h2load(gateway: &Gateway, requests: u32) -> String {
-    let url = format!("https://{}/", gateway.address());
-    let run = move || {
-        Command::new("h2load")
-            .args(["-n", &requests.to_string(), "-c", "4", "-m", "10", &url])
-            .output()
-            .unwrap_or_else(|error| {
-                panic!("h2load does not start ({error}); `./dev test` installs it")
-            })
-    };
-    let output = tokio::task::spawn_blocking(run).await.unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[tokio::test]

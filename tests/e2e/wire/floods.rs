@@ -1,6 +1,5 @@
 //! Floods of HTTP/2: a client that only makes work costs little memory, holds up nobody else, and is shown out.
 
-use std::process::Command;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -11,7 +10,7 @@ use crate::harness::frames::{
     PADDED, PING, PRIORITY, PRIORITY_UPDATE, RST_STREAM, SETTINGS, WINDOW_UPDATE, fields, frame,
     get, head, soon,
 };
-use crate::harness::{Answer, Gateway, Origin, Reply, Setup};
+use crate::harness::{Answer, Gateway, Origin, Reply, Setup, h2load};
 
 /// The memory that a flood may take: far more than one connection holds, far less than the flood sends or asks for.
 const MOST: u64 = 16 * 1024 * 1024;
@@ -288,16 +287,10 @@ async fn clients_that_need_many_control_frames_are_served() {
         frames.write(&after.concat()).await;
     }
     let to = format!("http://{}/large", gateway.address());
-    let load = tokio::task::spawn_blocking(move || {
-        Command::new("h2load")
-            .args([
-                "-n", "400", "-c", "2", "-m", "4", "-w", "10", "-W", "10", &to,
-            ])
-            .output()
-            .unwrap_or_else(|error| panic!("h2load ({error}); `./dev test` installs it"))
-    });
-    let output = load.await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = h2load(&[
+        "-n", "400", "-c", "2", "-m", "4", "-w", "10", "-W", "10", &to,
+    ])
+    .await;
     assert!(
         said.contains("400 succeeded, 0 failed, 0 errored"),
         "{said}"

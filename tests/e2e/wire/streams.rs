@@ -1,6 +1,5 @@
 //! What one client may hold by HTTP/2, and for how long.
 
-use std::process::Command;
 use std::time::Duration;
 
 use super::echo::EchoOrigin;
@@ -8,7 +7,7 @@ use crate::harness::frames::{
     DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, REFUSED_STREAM, SETTINGS,
     WINDOW_UPDATE, frame, get, head,
 };
-use crate::harness::{Answer, Gateway, Origin, Reply, Setup, at_a_pace, within};
+use crate::harness::{Answer, Gateway, Origin, Reply, Setup, at_a_pace, h2load, within};
 
 const ROUTE: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
 
@@ -242,14 +241,7 @@ async fn a_load_of_http2_passes() {
     let origin = Origin::answering(|_| Reply::Answer(crate::harness::Answer::new(200).body("x")));
     let gateway = Gateway::passing(&origin).await;
     let to = format!("http://{}/", gateway.address());
-    let load = tokio::task::spawn_blocking(move || {
-        Command::new("h2load")
-            .args(["-n", "4000", "-c", "8", "-m", "32", &to])
-            .output()
-            .unwrap_or_else(|error| panic!("h2load ({error}); `./dev test` installs it"))
-    });
-    let output = load.await.unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = h2load(&["-n", "4000", "-c", "8", "-m", "32", &to]).await;
     assert!(
         said.contains("4000 succeeded, 0 failed, 0 errored"),
         "{said}"
