@@ -19,7 +19,7 @@ use sluicegate_base::clock;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::idle::{ConnectionHome, IdleConnection};
+use super::idle::{ConnectionHome, IdleCheck, IdleConnection};
 use super::origin_stream::{OriginStream, Received};
 use crate::failure::{OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::reusable_timeout::ReusableTimeout;
@@ -47,6 +47,10 @@ pub struct OriginChannel {
     head_deadline: Option<(Instant, OriginTimeout)>,
     /// True once bytes of a response came.
     is_answered: bool,
+    /// True if the request was sent whole before the latest bytes of the response were read.
+    is_answer_to_whole: bool,
+    /// The way in which bytes are found that come once its connection is idle.
+    pub idle_check: IdleCheck,
     is_reused: bool,
 }
 
@@ -113,6 +117,8 @@ impl OriginChannel {
             timeout,
             head_deadline: None,
             is_answered: false,
+            is_answer_to_whole: false,
+            idle_check: IdleCheck::Readiness,
             is_reused,
         }
     }
@@ -135,7 +141,7 @@ impl OriginChannel {
         give_read_buffer(self.read);
         match self.wire {
             OriginWire::Http1 { stream, home } => Some(IdleConnection::new(
-                stream,
+                (stream, self.idle_check),
                 self.timeout,
                 home,
                 idle_timeout,
@@ -154,6 +160,13 @@ impl OriginChannel {
     #[must_use]
     pub fn may_be_stale(&self) -> bool {
         self.is_reused && !self.is_answered
+    }
+
+    /// Returns whether the whole request was sent before the last bytes of the response were read. A server that answers earlier may take
+    /// the rest for another request, or answer again once it has read it: RFC 9112 §9.5 and §9.6.
+    #[must_use]
+    pub fn is_answer_to_whole(&self) -> bool {
+        self.is_answer_to_whole
     }
 
     /// Returns whether it is a stream of HTTP/2.
@@ -364,6 +377,7 @@ impl OriginChannel {
                     RESPONSE_READ
                 ));
                 let read = read.map_err(OriginFailure::Broken)?;
+                self.is_answer_to_whole = self.is_complete && self.is_writable();
                 Poll::Ready(Ok(OriginEvent::Bytes(read)))
             }
             OriginWire::Http2(stream) => {

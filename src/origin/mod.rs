@@ -53,6 +53,7 @@ pub use field_changes::FieldChanges;
 pub use header_edit::FieldEdit;
 pub use health::HealthChecks;
 pub use hops::{CDN_LOOP, HopName};
+pub use idle::IdleCheck;
 pub use interim::InterimHeads;
 pub use latency::{LatencyCounts, OriginLatency};
 pub use pending_queue::AttemptWait;

@@ -14,7 +14,7 @@ use crate::origin::{OriginChannel, OriginEvent, OriginPatience};
 /// The decision over a connection to an origin after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterAttempt {
-    /// The message ended exactly, and nothing followed.
+    /// The message ended exactly, behind the request, and nothing followed.
     Keep,
     /// It carries no further request.
     Close,
@@ -28,7 +28,7 @@ pub(super) fn after_response(
     body: &ResponseBody,
     keeps: bool,
 ) -> AfterAttempt {
-    if keeps && body.is_over() && origin.read.is_empty() && !origin.has_unsent() {
+    if keeps && body.is_over() && origin.read.is_empty() && origin.is_answer_to_whole() {
         AfterAttempt::Keep
     } else {
         AfterAttempt::Close

@@ -27,7 +27,7 @@ use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, BodyEnd, Kind};
 use crate::gateway::{Gateway, answer, attempts, unread};
 use crate::name_case::ReceivedNames;
-use crate::origin::{OriginChannel, strip_hop_by_hop};
+use crate::origin::{IdleCheck, OriginChannel, strip_hop_by_hop};
 use crate::thread_buffer::WriteBuffer;
 
 /// A response whose head was judged.
@@ -90,6 +90,10 @@ impl Gateway {
             _ => AnsweredMethod::Other,
         };
         let received = head.framing(method, exchange.head.version);
+        if received == BodyFraming::None || !is_empty(exchange.body.framing) {
+            // A server that misreads the end of a body, or sends one that nobody expects, sends bytes behind its response.
+            origin.idle_check = IdleCheck::Socket;
+        }
         let names = match forwarded.pool.rules.header_case {
             HeaderCase::AsSent => head.names(read),
             HeaderCase::Lower => ReceivedNames::default(),

@@ -20,6 +20,11 @@
 //! When the runtime of the home thread ends, reads and writes fail: an idle connection looks closed and is dropped, and a request on it
 //! fails like one whose server closed a kept connection. Runtimes end only with the process, all at the same time, after the drain.
 //!
+//! # Bytes without a request
+//! A server that has read more than one request, or that writes more than its response, sends bytes which the next request on the
+//! connection would take for its response. A connection with such bytes is closed before it is used ([`IdleConnection::is_silent`]).
+//! Nothing in HTTP/1.1 distinguishes those that come after the request was written.
+//!
 //! # Limits
 //! Once a second, the connections that the server closed, that received bytes, or whose `idle` timeout has passed are closed, and the
 //! others release the tasks that used them. A server that leaves its origin, or gets another `reuse_hash` by a reload, closes its list at
@@ -27,9 +32,11 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Weak;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv};
 use pingora::protocols::Stream;
 use sluicegate_base::clock;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -53,12 +60,22 @@ const BUSY_USES: u32 = 100;
 /// A connection without a request.
 pub(super) struct IdleConnection {
     pub(super) stream: Stream,
+    check: IdleCheck,
     /// Its timer is in the home thread, or there is none yet.
     pub(super) timeout: ReusableTimeout,
     pub(super) home: ConnectionHome,
     since: Instant,
     /// The time at which it is closed.
     until: Option<Instant>,
+}
+
+/// The way in which a request finds bytes that came on an idle connection, which could be taken for the response to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleCheck {
+    /// By the readiness that the runtime has: bytes that came since it last asked the kernel, a moment ago, are not found. No system call.
+    Readiness,
+    /// In the socket, up to the moment before the request is written.
+    Socket,
 }
 
 /// The server and the thread that a connection belongs to.
@@ -107,7 +124,7 @@ pub(super) enum TakeFrom {
 impl IdleConnection {
     /// Returns a connection that is idle from now on, for at most `idle_timeout`.
     pub(super) fn new(
-        stream: Stream,
+        (stream, check): (Stream, IdleCheck),
         timeout: ReusableTimeout,
         home: ConnectionHome,
         idle_timeout: Option<Duration>,
@@ -115,6 +132,7 @@ impl IdleConnection {
         let since = clock::deadline(Duration::ZERO);
         Self {
             stream,
+            check,
             timeout,
             home,
             since,
@@ -138,7 +156,14 @@ impl IdleConnection {
             Pin::new(&mut self.stream).poll_read(context, &mut into)
         }));
         let read = pin!(read);
-        matches!(read.poll(&mut context), Poll::Pending)
+        read.poll(&mut context).is_pending()
+            && (self.check == IdleCheck::Readiness || self.has_empty_socket())
+    }
+
+    /// Returns whether the kernel has no bytes of the connection, and no end of it.
+    fn has_empty_socket(&self) -> bool {
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        recv(self.stream.id(), &mut [0], flags) == Err(Errno::EAGAIN)
     }
 
     /// Drops the timer, whose waker keeps the memory of the task that used the connection last. A sweep does so, not each request: mostly

@@ -57,7 +57,8 @@ impl Bench {
             place: KeepPlace::Thread,
         };
         let socket = Socket::from(socket.expect("a listener"));
-        IdleConnection::new(Box::new(socket), ReusableTimeout::default(), home, timeout)
+        let stream = (Box::new(socket) as _, IdleCheck::Readiness);
+        IdleConnection::new(stream, ReusableTimeout::default(), home, timeout)
     }
 
     /// Takes a connection as a request does.
@@ -307,4 +308,34 @@ async fn an_idle_connection_releases_its_task() {
     for task in [&of_listed, &of_kept] {
         assert_eq!(Arc::strong_count(task), 1);
     }
+}
+
+/// Goal: where a second response is likely, one that came since the runtime last asked the kernel is found, too. Method: two connections
+/// whose server sends bytes while the runtime does not run; the check by readiness alone does not see them.
+#[tokio::test]
+async fn bytes_that_the_runtime_has_not_seen_are_found() {
+    let mut bench = Bench::new(10).await;
+    let mut by_readiness = bench.connection().await;
+    let mut by_socket = bench.connection().await;
+    by_socket.check = IdleCheck::Socket;
+    for end in &bench.ends {
+        end.writable().await.expect("an open connection");
+    }
+    assert!(by_readiness.is_silent() && by_socket.is_silent());
+    for end in &bench.ends {
+        let sent = end.try_write(b"HTTP/1.1 200 OK\r\n\r\n");
+        assert!(sent.is_ok_and(|bytes| bytes > 0));
+    }
+    assert!(by_readiness.is_silent() && !by_socket.is_silent());
+}
+
+/// Goal: the check of the socket finds the end of a connection, and disturbs none that goes on. Method: a server that ends one.
+#[tokio::test]
+async fn a_checked_socket_that_ended_is_not_silent() {
+    let mut bench = Bench::new(10).await;
+    let mut idle = bench.connection().await;
+    idle.check = IdleCheck::Socket;
+    assert!(idle.is_silent() && idle.is_silent());
+    bench.ends.clear();
+    assert!(!idle.is_silent());
 }

@@ -3,6 +3,9 @@
 use std::fs;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
+use super::eventually::eventually;
 use super::gateway::Gateway;
 
 impl Gateway {
@@ -62,6 +65,21 @@ impl Gateway {
             (!name.starts_with("access-log")).then_some(writes)
         });
         calls.sum()
+    }
+
+    /// Stops it from running, up to a SIGCONT; connections stay. Returns once each of its threads has stopped.
+    pub async fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+        eventually("its threads stop", async || {
+            let mut tasks = fs::read_dir(format!("/proc/{}/task", self.id())).unwrap();
+            let are_stopped = tasks.all(|task| {
+                let stat = fs::read_to_string(task.unwrap().path().join("stat"));
+                // The state follows the name (proc(5)).
+                stat.is_ok_and(|stat| stat.rsplit_once(") ").unwrap().1.starts_with('T'))
+            });
+            are_stopped.then_some(())
+        })
+        .await;
     }
 
     /// The number of times that its threads went to sleep.

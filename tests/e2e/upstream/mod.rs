@@ -3,6 +3,7 @@
 mod answers;
 mod interim;
 mod leaving;
+mod reuse;
 mod stale;
 mod stalls;
 mod streams;
