@@ -328,7 +328,8 @@ impl OriginChannel {
         })
     }
 
-    /// Waits for `work`, a write to the client, and takes the interim heads that come meanwhile: HTTP/2 has no window for them.
+    /// Waits for `work`, a write to the client, and takes the interim heads that come meanwhile: HTTP/2 has no window for them. Too many of
+    /// them reset the stream at once, but end no write: another head behind a part of one would be taken for a field of it.
     ///
     /// # Errors
     /// The work failed, or the heads are too many.
@@ -337,16 +338,19 @@ impl OriginChannel {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let mut work = pin!(work);
-        poll_fn(|context| {
-            if let Poll::Ready(done) = work.as_mut().poll(context) {
-                return Poll::Ready(done);
+        let mut failed = Ok(());
+        let done = poll_fn(|context| {
+            let done = work.as_mut().poll(context);
+            if let (Poll::Pending, OriginWire::Http2(stream)) = (&done, &mut self.wire)
+                && let Err(failure) = stream.poll_interim(context)
+            {
+                stream.cancel();
+                failed = Err(failure);
             }
-            if let OriginWire::Http2(stream) = &mut self.wire {
-                stream.poll_interim(context)?;
-            }
-            Poll::Pending
+            done
         })
-        .await
+        .await?;
+        failed.map(|()| done)
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<OriginEvent>> {

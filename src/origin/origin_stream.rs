@@ -179,6 +179,13 @@ impl OriginStream {
         Ok(())
     }
 
+    /// Gives up the response, of which nothing more is received: the stream is reset.
+    pub(super) fn cancel(&mut self) {
+        self.request = None;
+        self.response = ResponseState::Unasked;
+        self.interim.clear();
+    }
+
     fn poll_content(
         &mut self,
         context: &mut Context<'_>,

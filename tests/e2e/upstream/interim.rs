@@ -1,12 +1,16 @@
 //! Interim heads without end, and heads that come byte by byte.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Notify;
 
 use super::*;
-use crate::harness::RawConnection;
-use crate::harness::frames::{END_HEADERS, END_STREAM, HEADERS, fields, frame, get as get_head};
+use crate::harness::frames::{
+    END_HEADERS, END_STREAM, HEADERS, RST_STREAM, fields, frame, get as get_head,
+};
+use crate::harness::{RawConnection, eventually, settled};
 
 /// The interim heads that pass before the final one.
 const MOST: usize = 32;
@@ -175,4 +179,68 @@ async fn a_response_head_has_one_deadline() {
             "{way}: {line}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_client_whose_socket_is_full_lets_no_interim_heads_pile_up() {
+    // Goal: while an interim head waits for a client of HTTP/1 that does not read, those that an origin of HTTP/2 sends are counted as they
+    // come, and its stream is reset at the bound. Method: answers of the gateway that fill the socket of the client but for some bytes,
+    // then heads of more bytes than that; once one of them waits, as many as are too many. The client reads last, and gets whole heads.
+    const FILL: usize = 16_000;
+    const FULL: u64 = 128 * 1024;
+    const HINT: usize = 1900;
+    let (goes_on, is_reset) = (Arc::<Notify>::default(), Arc::<Notify>::default());
+    let (waits, tells) = (Arc::clone(&goes_on), Arc::clone(&is_reset));
+    let origin = listening(move |stream, _| {
+        let (waits, tells) = (Arc::clone(&waits), Arc::clone(&tells));
+        async move {
+            let mut frames = Frames::accept(stream).await;
+            let Some(stream) = next_head(&mut frames).await else {
+                return;
+            };
+            let hint = stream_hint(stream, HINT);
+            frames.write(&hint.repeat(MOST / 2)).await;
+            waits.notified().await;
+            frames.write(&hint.repeat(MOST)).await;
+            while let Some(frame) = frames.next().await {
+                if frame.kind == RST_STREAM {
+                    tells.notify_one();
+                }
+            }
+        }
+    })
+    .await;
+    let fill = "f".repeat(FILL);
+    let gateway = Setup::new()
+        .servers("app", &[origin])
+        .origin_line(Spoken::Http2.line())
+        .rules(&format!(
+            "[[route]]\npath = \"/fill\"\nrespond = {{ status = 200, body = \"{fill}\" }}\n\
+             [[route]]\npath = \"/*\"\norigin = \"app\""
+        ))
+        .start()
+        .await;
+    let mut raw = RawConnection::connect_unread(gateway.address()).await;
+    raw.write("GET /fill HTTP/1.1\r\nHost: a\r\n\r\n".repeat(7))
+        .await;
+    let unsent = settled(async || gateway.unsent_bytes()).await;
+    let hints = (MOST / 2 * HINT) as u64;
+    assert!(unsent < FULL && FULL < unsent + hints, "{unsent}");
+    raw.write("GET /hints HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    eventually("a head waits", async || {
+        (gateway.unsent_bytes() >= FULL).then_some(())
+    })
+    .await;
+    goes_on.notify_one();
+    let reset = tokio::time::timeout(Duration::from_secs(20), is_reset.notified()).await;
+    assert!(reset.is_ok(), "the heads pile up");
+    loop {
+        match raw.read_response().await.status {
+            200 | 103 => {}
+            status => break assert_eq!(status, 502),
+        }
+    }
+    let lines = gateway.access_lines(8).await;
+    let line = lines.iter().find(|line| line["target"] == "/hints");
+    assert_eq!(line.unwrap()["failure"], "too-many-interim-heads");
 }
