@@ -5,7 +5,8 @@
 //! connections have a bound, [`super::dialer`] opens only those that have a permit.
 //!
 //! With `protocol = "auto"`, the TLS handshake decides the protocol of each connection. A request with an upgrade needs HTTP/1.1 (RFC 9113
-//! §8.6), so its connection offers that alone; so do the later ones to a server that has asked for it.
+//! §8.6), so its connection offers that alone; so do the later ones to a server that has asked for it. While a connection is opened, other
+//! requests to its server wait for the version that it chooses, unless the latest choice was HTTP/1.1.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,21 +112,17 @@ impl OriginConnector {
         server: &OriginServer,
         opened_since: Option<Timestamp>,
     ) -> Result<OriginChannel, ConnectError> {
-        let connections = &server.server_state.http2;
-        let key = server.reuse_key;
-        if let Some(stream) = connections.take(key, &self.idle, opened_since).await {
-            return Ok(of_stream(stream));
+        if let Some(open) = self.take_open(server, opened_since).await {
+            return Ok(open);
         }
+        let connections = &server.server_state.http2;
         let opening = |turn| Opening {
             need: ProtocolNeed::Any,
             opened_since,
             turn,
         };
-        if server.protocol == Protocol::Auto {
-            return match self.take_idle(server, opened_since) {
-                Some(idle) => Ok(idle.into()),
-                None => self.open(server, opening(None)).await,
-            };
+        if connections.chose_http1(server.reuse_key) {
+            return self.open(server, opening(None)).await;
         }
         // Requests that come while a connection is opened, and its server says how many it takes, share it. They wait no longer than for
         // one of their own.
@@ -133,10 +130,29 @@ impl OriginConnector {
         let Ok(turn) = timeout(patience, connections.turn_to_open()).await else {
             return Err(ConnectFailure::Timeout(ConnectStep::Tcp, patience).into());
         };
-        match connections.take(key, &self.idle, opened_since).await {
-            Some(stream) => Ok(of_stream(stream)),
-            None => self.open(server, opening(Some(turn))).await,
+        if let Some(open) = self.take_open(server, opened_since).await {
+            return Ok(open);
         }
+        let is_turn_needed = !connections.chose_http1(server.reuse_key);
+        let turn = Some(turn).filter(|_| is_turn_needed);
+        self.open(server, opening(turn)).await
+    }
+
+    /// Takes a stream, or from a server that may choose HTTP/1.1 an idle connection.
+    async fn take_open(
+        &self,
+        server: &OriginServer,
+        opened_since: Option<Timestamp>,
+    ) -> Option<OriginChannel> {
+        let http2 = &server.server_state.http2;
+        let stream = http2.take(server.reuse_key, &self.idle, opened_since).await;
+        if let Some(stream) = stream {
+            return Some(of_stream(stream));
+        }
+        if server.protocol != Protocol::Auto {
+            return None;
+        }
+        self.take_idle(server, opened_since).map(Into::into)
     }
 
     fn take_idle(
@@ -175,7 +191,7 @@ impl OriginConnector {
             self.transport.new_stream(&server.peer).await
         };
         match opened.map_err(|error| ConnectError::of(&error, server)) {
-            Ok(stream) => Ok(self.begin((stream, turn), server).await?),
+            Ok(stream) => Ok(self.begin((stream, turn), need, server).await?),
             Err(error @ ConnectError::AtBound) => {
                 // A connection may have become idle meanwhile. If not, idle ones are of no use to this request, and make room.
                 if opened_since.is_none()
@@ -201,6 +217,7 @@ impl OriginConnector {
     async fn begin(
         &self,
         (stream, turn): (Stream, Option<OpeningTurn>),
+        need: ProtocolNeed,
         server: &OriginServer,
     ) -> Result<OriginChannel, ConnectFailure> {
         let is_http2 = match (server.protocol, stream.selected_alpn_proto()) {
@@ -211,6 +228,10 @@ impl OriginConnector {
             (Protocol::Http1 | Protocol::Auto, _) => false,
         };
         if !is_http2 {
+            if server.protocol == Protocol::Auto && need == ProtocolNeed::Any {
+                // Before the turn ends, so that the requests behind it need none.
+                server.server_state.http2.note_http1(server.reuse_key);
+            }
             let home = ConnectionHome {
                 key: server.reuse_key,
                 list: Arc::downgrade(&server.server_state.idle),

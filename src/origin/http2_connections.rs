@@ -50,6 +50,8 @@ struct ConnectionsState {
     connections: Vec<OpenConnection>,
     /// The streams that the server lets a connection have, as its latest settings say; `None` before the first.
     streams: Option<usize>,
+    /// True if the server may choose the version, and the latest choice was HTTP/1.1.
+    chose_http1: bool,
     /// The number of connections that were added.
     added: u64,
 }
@@ -106,10 +108,23 @@ impl Http2Connections {
         if state.key != key {
             state.key = key;
             state.streams = None;
+            state.chose_http1 = false;
             let ended = std::mem::take(&mut state.connections);
             drop(state);
             drop(ended);
         }
+    }
+
+    /// Records that the server of connections with this key chose HTTP/1.1.
+    pub(super) fn note_http1(&self, key: u64) {
+        let mut state = self.state();
+        state.chose_http1 |= state.key == Some(key);
+    }
+
+    /// Returns whether a new connection with this key will hardly speak HTTP/2, so that no request need wait for it.
+    pub(super) fn chose_http1(&self, key: u64) -> bool {
+        let state = self.state();
+        state.chose_http1 && state.key == Some(key)
     }
 
     /// Waits until no other request opens a connection.
@@ -199,6 +214,7 @@ impl Http2Connections {
         state.added += 1;
         // A connection for an earlier configuration carries its first request alone.
         if state.key == Some(key) {
+            state.chose_http1 = false;
             state.connections.push(OpenConnection {
                 number,
                 sender: sender.clone(),

@@ -48,7 +48,7 @@ struct Unwilling {
 
 impl Unwilling {
     async fn start(authority: &Authority, refusal: Refusal) -> Self {
-        let acceptor = TlsAcceptor::from(Arc::new(server_config(authority)));
+        let acceptor = TlsAcceptor::from(Arc::new(server_config(authority, &["h2", "http/1.1"])));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let accepted = Arc::<Accepted>::default();
@@ -70,7 +70,8 @@ impl Unwilling {
     }
 }
 
-fn server_config(authority: &Authority) -> ServerConfig {
+/// The configuration of a server that takes these protocols.
+pub fn server_config(authority: &Authority, protocols: &[&str]) -> ServerConfig {
     let pair = authority.server(&[NAME]);
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
     let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
@@ -81,7 +82,10 @@ fn server_config(authority: &Authority) -> ServerConfig {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
     config
 }
 
@@ -119,9 +123,10 @@ async fn answer(mut tls: TlsStream<TcpStream>) {
     }
 }
 
-async fn before(origin: &Unwilling, authority: &Authority, protocol: &str) -> Gateway {
+/// A gateway before a server with TLS.
+pub async fn before(server: SocketAddr, authority: &Authority, protocol: &str) -> Gateway {
     Setup::new()
-        .servers("app", &[origin.address])
+        .servers("app", &[server])
         .origin_line(&format!(
             "tls = {{ ca_file = \"../ca.pem\", server_name = \"{NAME}\" }}\nprotocol = \"{protocol}\""
         ))
@@ -145,7 +150,7 @@ async fn a_server_that_refuses_http2_is_asked_by_http1() {
     ] {
         for (first, status, attempts) in [(get("/"), 200, 2), (post("/"), 502, 1)] {
             let origin = Unwilling::start(&authority, refusal).await;
-            let gateway = before(&origin, &authority, "auto").await;
+            let gateway = before(origin.address, &authority, "auto").await;
             let expected = [(status, attempts), (200, 1), (200, 1)];
             for (request, expected) in [first, post("/"), get("/")].into_iter().zip(expected) {
                 let answer = gateway.send(request).await;
@@ -161,7 +166,7 @@ async fn a_server_that_refuses_http2_is_asked_by_http1() {
         }
 
         let origin = Unwilling::start(&authority, refusal).await;
-        let gateway = before(&origin, &authority, "h2").await;
+        let gateway = before(origin.address, &authority, "h2").await;
         for request in [post("/"), get("/")] {
             let answer = gateway.send(request).await;
             answer.assert_problem(502);

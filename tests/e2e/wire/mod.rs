@@ -18,6 +18,7 @@ mod hop_by_hop;
 mod http1;
 mod http2_origins;
 mod loops;
+mod negotiated;
 mod request_line;
 mod resource_advisories;
 mod response_fields;
