@@ -1,6 +1,7 @@
 //! Origins and clients that stop, stall or flood in the middle of a request: who is to blame, who learns of it, and what it may cost.
 
 mod answers;
+mod dead_servers;
 mod interim;
 mod leaving;
 mod reuse;
