@@ -193,7 +193,7 @@ pub(super) struct OriginHead {
     pub(super) status: StatusCode,
     /// The length that it announces.
     pub(super) length: Option<u64>,
-    /// Bytes of the body that the server may send before they are read.
+    /// Bytes of memory that the body may take of which the client has taken nothing.
     pub(super) ahead: u32,
 }
 

@@ -10,8 +10,10 @@
 
 use std::net::IpAddr;
 
+use http::Version;
 use sluicegate_base::bounds::{
-    ANSWER_OVERHEAD, ANSWER_PIPE, PENDING_ANSWER, SMALL_ANSWER, UNTAKEN_PIECE,
+    ANSWER_OVERHEAD, ANSWER_STREAM, CLIENT_TLS, ORIGIN_TLS, PENDING_ANSWER, SMALL_ANSWER,
+    UNTAKEN_PIECE,
 };
 
 use super::context::Context;
@@ -20,28 +22,30 @@ use crate::budgets::BytesPermit;
 use crate::failure::{GatewayFailure, Result};
 use crate::process::SharedState;
 
-/// Acquires the permit of an origin's answer that has content, if it announces its length.
+/// Acquires the permit of an origin's answer that has content, for a client of this version, if it announces its length.
 ///
 /// # Errors
 /// No permit is free.
 pub(super) fn announce(
     shared: &SharedState,
+    client: Version,
     forwarded: &mut ForwardedRequest,
     context: &Context,
 ) -> Result<()> {
     match forwarded.attempt.announced_length() {
-        Some(bytes) => enter(shared, Some(bytes), forwarded, context),
+        Some(bytes) => enter(shared, (client, Some(bytes)), forwarded, context),
         None => Ok(()),
     }
 }
 
-/// Acquires a permit for an answer that has none, whose client does not take a piece of so many bytes at once. A small piece needs none.
+/// Acquires a permit for an answer that has none, whose client, of this version, does not take a piece of so many bytes at once. A small
+/// piece needs none.
 ///
 /// # Errors
 /// No permit is free.
 pub(super) fn wait(
     shared: &SharedState,
-    piece: usize,
+    (client, piece): (Version, usize),
     forwarded: &mut ForwardedRequest,
     context: &Context,
 ) -> Result<()> {
@@ -49,7 +53,7 @@ pub(super) fn wait(
         return Ok(());
     }
     match forwarded.attempt.announced_length() {
-        None => enter(shared, None, forwarded, context),
+        None => enter(shared, (client, None), forwarded, context),
         // A small answer.
         Some(_) => reserve(shared, piece as u64 + PENDING_ANSWER, forwarded, context),
     }
@@ -105,11 +109,17 @@ pub(super) fn reserve_encoder(
 
 fn enter(
     shared: &SharedState,
-    body: Option<u64>,
+    (client, body): (Version, Option<u64>),
     forwarded: &mut ForwardedRequest,
     context: &Context,
 ) -> Result<()> {
-    let bytes = held_by(body, forwarded.attempt.ahead());
+    let way = AnswerWay {
+        ahead: forwarded.attempt.ahead(),
+        stream: client == Version::HTTP_2,
+        client_tls: context.secured.is_some(),
+        origin_tls: forwarded.pool.rules.transport.tls.is_some(),
+    };
+    let bytes = held_by(body, &way);
     if bytes == 0 {
         forwarded.unread = None;
         return Ok(());
@@ -132,10 +142,34 @@ fn reserve(
     Ok(())
 }
 
-/// Returns how many bytes an answer with such a body may come to hold, of which its server may send `ahead` bytes before they are read;
-/// `None` for a body of unknown length. A small answer holds none.
-fn held_by(body: Option<u64>, ahead: u64) -> u64 {
-    let most = ANSWER_PIPE + ahead;
+/// The parts of the way of an answer in which bytes of it are while its client does not read.
+#[derive(Clone, Copy)]
+struct AnswerWay {
+    /// Bytes of memory for what comes before the client has taken it.
+    ahead: u64,
+    /// True if it waits in a stream to the client.
+    stream: bool,
+    /// True if the client has TLS.
+    client_tls: bool,
+    /// True if the origin has TLS.
+    origin_tls: bool,
+}
+
+impl AnswerWay {
+    /// Returns how many bytes of the answer they hold at most.
+    fn most(&self) -> u64 {
+        let part = |is_there, bytes| if is_there { bytes } else { 0 };
+        self.ahead
+            + part(self.stream, ANSWER_STREAM)
+            + part(self.client_tls, CLIENT_TLS)
+            + part(self.origin_tls, ORIGIN_TLS)
+    }
+}
+
+/// Returns how many bytes an answer with such a body may come to hold on its way; `None` for a body of unknown length. A small answer holds
+/// none. An encoder has a permit of its own.
+fn held_by(body: Option<u64>, way: &AnswerWay) -> u64 {
+    let most = way.most();
     match body {
         Some(body) if body <= SMALL_ANSWER => 0,
         Some(body) => body.min(most) + ANSWER_OVERHEAD,
@@ -147,15 +181,31 @@ fn held_by(body: Option<u64>, ahead: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Goal: an answer reserves its maximum. Method: lengths around the bounds, of origins of both versions.
+    /// Goal: an answer reserves its maximum, in clear text over HTTP/1.1 less than 128 KiB. Method: lengths around the bounds, and ways of
+    /// all kinds.
     #[test]
     fn an_answer_takes_what_it_may_hold() {
-        for ahead in [0, 1000] {
-            let most = ANSWER_PIPE + ANSWER_OVERHEAD + ahead;
-            assert_eq!(held_by(Some(SMALL_ANSWER), ahead), 0);
-            assert_eq!(held_by(Some(100_000), ahead), 100_000 + ANSWER_OVERHEAD);
-            assert_eq!(held_by(Some(u64::MAX), ahead), most);
-            assert_eq!(held_by(None, ahead), most);
+        let plain = AnswerWay {
+            ahead: 64 * 1024,
+            stream: false,
+            client_tls: false,
+            origin_tls: false,
+        };
+        let stream = AnswerWay {
+            stream: true,
+            ..plain
+        };
+        let secured = AnswerWay {
+            client_tls: true,
+            origin_tls: true,
+            ..stream
+        };
+        for (way, most) in [(plain, 110), (stream, 142), (secured, 240)] {
+            let most = most * 1024;
+            assert_eq!(held_by(Some(SMALL_ANSWER), &way), 0);
+            assert_eq!(held_by(Some(30_000), &way), 30_000 + ANSWER_OVERHEAD);
+            assert_eq!(held_by(Some(u64::MAX), &way), most);
+            assert_eq!(held_by(None, &way), most);
         }
     }
 }

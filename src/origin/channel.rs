@@ -14,7 +14,6 @@ use bytes::{Buf, BytesMut};
 use http::header::HeaderMap;
 use http::{Request, response};
 use pingora::protocols::{Stream, UniqueIDType};
-use sluicegate_base::bounds::ORIGIN_STREAM_WINDOW;
 use sluicegate_base::clock;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
@@ -268,14 +267,23 @@ impl OriginChannel {
         }
     }
 
-    /// Returns how many bytes of the response the server may send before they are read. What comes early over HTTP/1.1 is in the kernel.
+    /// Returns how many bytes of memory the content may take that comes before [`Self::next`] is called again: one read of HTTP/1.1, and
+    /// the window of a stream, in frames that the h2 crate has, or has had a moment ago, and in buffers for the client.
     #[must_use]
     pub fn ahead(&self) -> u32 {
-        if self.is_http2() {
-            ORIGIN_STREAM_WINDOW
-        } else {
-            0
+        match &self.wire {
+            OriginWire::Http1 { .. } => RESPONSE_READ as u32,
+            OriginWire::Http2(stream) => 2 * stream.place().window,
         }
+    }
+
+    /// Returns the bytes that were read, and a collector of those that come while they are written.
+    pub fn read_and_rest(&mut self) -> (&[u8], ContentCollector<'_>) {
+        let stream = match &mut self.wire {
+            OriginWire::Http1 { .. } => None,
+            OriginWire::Http2(stream) => Some(&mut **stream),
+        };
+        (&self.read, ContentCollector { stream })
     }
 
     /// Gives the memory of the bytes that were read back to the thread, once they are consumed: those of a large read wait for the client
@@ -294,7 +302,8 @@ impl OriginChannel {
         }
     }
 
-    /// Waits for the next event. Dropping the future loses nothing.
+    /// Waits for the next event. Of HTTP/2 it lets the server send as much as was received before, so that has to be used by then. Dropping
+    /// the future loses nothing.
     ///
     /// # Errors
     /// The connection or the stream failed, or the wait took too long.
@@ -410,6 +419,27 @@ impl OriginChannel {
             self.write_error = Some(error);
         }
         Poll::Ready(())
+    }
+}
+
+/// Keeps the content of a response that comes while the client does not take what was read before.
+pub struct ContentCollector<'c> {
+    /// `None` for HTTP/1.1, whose content waits in the kernel.
+    stream: Option<&'c mut OriginStream>,
+}
+
+impl ContentCollector<'_> {
+    /// Waits for `work`, a write to the client, and keeps what comes meanwhile.
+    pub async fn during<T>(mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let done = work.as_mut().poll(context);
+            if let (Poll::Pending, Some(stream)) = (&done, &mut self.stream) {
+                stream.collect(context);
+            }
+            done
+        })
+        .await
     }
 }
 

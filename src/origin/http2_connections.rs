@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use super::counted_stream::{CountedStream, ReadCount};
 use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
+use super::stream_window;
 use crate::failure::ConnectFailure;
 
 /// The connections to one server.
@@ -60,6 +61,7 @@ struct OpenConnection {
     number: ConnectionNumber,
     sender: SendRequest<Bytes>,
     socket: UniqueIDType,
+    window: u32,
     count: Arc<ReadCount>,
     opened: Timestamp,
     /// Requests that it carries.
@@ -79,6 +81,8 @@ pub(super) struct StreamPlace {
     number: ConnectionNumber,
     /// The socket of the connection.
     pub(super) socket: UniqueIDType,
+    /// Bytes that the server may send ahead on the stream.
+    pub(super) window: u32,
     count: Arc<ReadCount>,
     /// The number of its reads when the request was sent.
     reads: u64,
@@ -175,6 +179,7 @@ impl Http2Connections {
                 idle: Arc::clone(idle),
                 number: open.number,
                 socket: open.socket,
+                window: open.window,
                 count: Arc::clone(&open.count),
                 reads: open.count.reads(),
                 is_reused: true,
@@ -197,6 +202,7 @@ impl Http2Connections {
     ) -> Result<NewStream, ConnectFailure> {
         let socket = stream.id();
         let (stream, count) = CountedStream::new(stream);
+        let window = stream_window::of_socket(socket);
         let known = self.state().streams;
         let (sender, connection) = Builder::new()
             .enable_push(false)
@@ -204,8 +210,9 @@ impl Http2Connections {
             // Frames have at most 16 KiB, the default: the h2 crate takes a number of CONTINUATION frames that follows from the largest
             // frame and the largest head, and servers send 16 KiB whatever they may.
             .max_header_list_size(bounds::RESPONSE_HEAD as u32)
-            .initial_window_size(bounds::ORIGIN_STREAM_WINDOW)
-            .initial_connection_window_size(bounds::ORIGIN_CONNECTION_WINDOW)
+            .initial_window_size(window)
+            // Enough for all streams, so that clients that do not read delay no others.
+            .initial_connection_window_size(bounds::ORIGIN_STREAMS as u32 * window)
             .handshake(stream)
             .await
             .map_err(|error| ConnectFailure::Protocol(error.to_string()))?;
@@ -219,6 +226,7 @@ impl Http2Connections {
                 number,
                 sender: sender.clone(),
                 socket,
+                window,
                 count: Arc::clone(&count),
                 opened: clock::now(),
                 streams: 1,
@@ -243,6 +251,7 @@ impl Http2Connections {
             idle: Arc::clone(idle),
             number,
             socket,
+            window,
             count,
             reads: 0,
             is_reused: false,

@@ -34,11 +34,12 @@ mod retry_budget;
 mod server;
 mod server_state;
 mod sticky;
+mod stream_window;
 mod waiting_order;
 
 pub use adaptive_limit::LimitRefusal;
 pub use admitted_pool::AdmittedPool;
-pub use channel::{OriginChannel, OriginEvent, OriginPatience, OriginWait};
+pub use channel::{ContentCollector, OriginChannel, OriginEvent, OriginPatience, OriginWait};
 pub use client_counts::ClientTag;
 pub use client_headers::{
     ClientHeaders, named_by_connection, passes_upgrade, remove_hop_by_hop, set_client_headers,

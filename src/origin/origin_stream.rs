@@ -5,14 +5,16 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Request, response};
+use sluicegate_base::bounds::LARGEST_FRAME;
 
 use super::http2_connections::{NewStream, StreamPlace};
 use super::interim::InterimHeads;
@@ -27,6 +29,10 @@ pub(super) struct OriginStream {
     /// True once the end of the request was sent.
     is_sent: bool,
     trailers: Option<HeaderMap>,
+    /// Bytes of content that the caller has, and that the server may not send again yet: the client has to take them first.
+    unreleased: usize,
+    /// Content that came meanwhile.
+    collected: BytesMut,
     /// Interim heads that were received and not passed on.
     interim: VecDeque<Box<response::Parts>>,
     counted: InterimHeads,
@@ -60,6 +66,8 @@ impl OriginStream {
             response: ResponseState::Unasked,
             is_sent: false,
             trailers: None,
+            unreleased: 0,
+            collected: BytesMut::new(),
             interim: VecDeque::new(),
             counted: InterimHeads::default(),
             place: stream.place,
@@ -125,7 +133,8 @@ impl OriginStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Receives the next step of the response; about `most` bytes of content are appended to `into`.
+    /// Receives the next step of the response; at most `most` bytes of content, which is a frame at least, are appended to `into`. Then the
+    /// server may send as much as the step before had.
     ///
     /// # Errors
     /// The server reset the stream, or the connection failed.
@@ -179,13 +188,6 @@ impl OriginStream {
         Ok(())
     }
 
-    /// Gives up the response, of which nothing more is received: the stream is reset.
-    pub(super) fn cancel(&mut self) {
-        self.request = None;
-        self.response = ResponseState::Unasked;
-        self.interim.clear();
-    }
-
     fn poll_content(
         &mut self,
         context: &mut Context<'_>,
@@ -195,14 +197,37 @@ impl OriginStream {
         let ResponseState::Body(body) = &mut self.response else {
             return Poll::Ready(Ok(0));
         };
+        let released = mem::take(&mut self.unreleased);
+        if released > 0 {
+            // A stream that has ended since then has nothing to release; what it receives says why.
+            let _ = body.flow_control().release_capacity(released);
+        }
+        if !self.collected.is_empty() {
+            let bytes = self.collected.len().min(most);
+            if into.is_empty() && bytes == self.collected.len() {
+                *into = mem::take(&mut self.collected);
+            } else {
+                into.extend_from_slice(&self.collected[..bytes]);
+                self.collected.advance(bytes);
+            }
+            self.unreleased = bytes;
+            return Poll::Ready(Ok(bytes));
+        }
         let before = into.len();
+        let here = body.flow_control().used_capacity().min(most);
+        if into.is_empty() && into.try_reclaim(here + LARGEST_FRAME) {
+            // The content may wait for its client: a larger buffer would wait with it.
+            *into = BytesMut::with_capacity(here);
+        } else {
+            // At once: what grows by doubling has room for more than it gets.
+            into.reserve(here);
+        }
         // Of the frames that are here, those that are read together.
-        while into.len() - before < most {
+        while into.len() - before + LARGEST_FRAME <= most {
             match body.poll_data(context) {
                 Poll::Ready(Some(Ok(data))) => {
                     into.extend_from_slice(&data);
-                    let released = body.flow_control().release_capacity(data.len());
-                    released.map_err(RequestFailure::internal)?;
+                    self.unreleased += data.len();
                 }
                 Poll::Ready(Some(Err(error))) if into.len() == before => {
                     return Poll::Ready(Err(broken(error).into()));
@@ -229,6 +254,29 @@ impl OriginStream {
             }
         }
         Poll::Ready(Ok(into.len() - before))
+    }
+
+    /// Takes the content that came from the h2 crate, where a frame may hold twice its bytes, for the next call of
+    /// [`Self::poll_receive`], which gets the end of the content and errors. The window bounds it.
+    pub(super) fn collect(&mut self, context: &mut Context<'_>) {
+        let ResponseState::Body(body) = &mut self.response else {
+            return;
+        };
+        while let Poll::Ready(Some(Ok(data))) = body.poll_data(context) {
+            if self.collected.is_empty() {
+                // What the window allows beside the bytes that the client has not taken.
+                let window = self.place.window as usize;
+                self.collected = BytesMut::with_capacity(window.saturating_sub(self.unreleased));
+            }
+            self.collected.extend_from_slice(&data);
+        }
+    }
+
+    /// Gives up the response, of which nothing more is received: the stream is reset.
+    pub(super) fn cancel(&mut self) {
+        self.request = None;
+        self.response = ResponseState::Unasked;
+        self.interim.clear();
     }
 
     /// Returns whether the response has ended; its last bytes may have been received with its end.

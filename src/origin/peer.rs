@@ -83,8 +83,6 @@ fn speak(peer: &mut HttpPeer, protocol: Protocol) {
         Protocol::Auto => ALPN::H2H1,
     };
     peer.options.max_h2_streams = bounds::ORIGIN_STREAMS;
-    peer.options.h2_stream_window_size = Some(bounds::ORIGIN_STREAM_WINDOW);
-    peer.options.h2_connection_window_size = Some(bounds::ORIGIN_CONNECTION_WINDOW);
 }
 
 fn believe(peer: &mut HttpPeer, tls: &OriginTls) {

@@ -18,7 +18,7 @@ use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::intercept::ReplacementPage;
 use crate::gateway::shape::BodyEnd;
 use crate::gateway::{Gateway, unread};
-use crate::origin::{OriginChannel, OriginEvent};
+use crate::origin::{ContentCollector, OriginChannel, OriginEvent};
 use crate::thread_buffer::WriteBuffer;
 
 impl Gateway {
@@ -99,8 +99,9 @@ impl Gateway {
                     end = BodyEnd::Here;
                 }
             }
-            let pieces = [&out[..], &origin.read[..as_read]];
-            self.pass_pieces(pieces, end, exchange, forwarded, context)
+            let (read, rest) = origin.read_and_rest();
+            let pieces = [&out[..], &read[..as_read]];
+            self.pass_pieces((pieces, end), rest, exchange, forwarded, context)
                 .await?;
             origin.read.advance(as_read);
             out.clear();
@@ -126,15 +127,17 @@ impl Gateway {
     /// Writes two pieces of the answer; what the client does not take at once takes room among unread answers.
     async fn pass_pieces<C: RequestClient>(
         &self,
-        pieces: [&[u8]; 2],
-        end: BodyEnd,
+        (pieces, end): ([&[u8]; 2], BodyEnd),
+        rest: ContentCollector<'_>,
         exchange: &mut ClientExchange<'_, C>,
         forwarded: &mut ForwardedRequest,
         context: &mut Context,
     ) -> Result<()> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        let reserve = || unread::wait(&self.0, bytes, forwarded, context);
-        exchange.write_or_wait((pieces, end), reserve).await?;
+        let version = exchange.head.version;
+        let reserve = || unread::wait(&self.0, (version, bytes), forwarded, context);
+        let written = exchange.write_or_wait((pieces, end), reserve);
+        rest.during(written).await?;
         unread::went_on(forwarded);
         Ok(())
     }

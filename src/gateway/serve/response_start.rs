@@ -118,7 +118,7 @@ impl Gateway {
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, forwarded);
         let head_end = head_end(received, &part);
         if head_end == BodyEnd::NotYet {
-            unread::announce(&self.0, forwarded, context)?;
+            unread::announce(&self.0, exchange.head.version, forwarded, context)?;
         }
         self.invalidate(exchange.head, status, context);
         context.settle(status, &fields);

@@ -42,24 +42,19 @@ pub const FEWEST_FILES: u64 = 72;
 pub const LARGEST_READ: usize = 64 * 1024;
 
 /// Bytes of the largest frame of HTTP/2 that the gateway takes, RFC 9113 §4.2.
-const LARGEST_FRAME: usize = 16 * 1024;
+pub const LARGEST_FRAME: usize = 16 * 1024;
 
 /// Bytes that rustls holds for one connection towards a client: what is written and not sent yet, the default of its `set_buffer_limit`.
-const CLIENT_TLS: usize = 64 * 1024;
+pub const CLIENT_TLS: u64 = 64 * 1024;
 
 /// Bytes that rustls holds for one connection from an origin: a record that is not whole, and the text of one.
-const ORIGIN_TLS: usize = 34 * 1024;
-
-/// Bytes of an answer that are in memory at most while its client does not read, the window of an origin of HTTP/2 apart: one piece, since
-/// the next one is read once this one is written; what TLS holds on either side; and one frame that waits in a stream of HTTP/2.
-///
-/// A piece is one read, or the frames of HTTP/2 that begin within that many bytes. It is in memory once: as it was read, or framed for the
-/// client. A compressor has its own memory.
-pub const ANSWER_PIPE: u64 =
-    (LARGEST_READ + LARGEST_FRAME + CLIENT_TLS + ORIGIN_TLS + CLIENT_SEND_BUFFER) as u64;
+pub const ORIGIN_TLS: u64 = 34 * 1024;
 
 /// Bytes that an answer holds whatever its length: the state of its request, and of its connection to the origin.
 pub const ANSWER_OVERHEAD: u64 = 46 * 1024;
+
+/// Bytes that an answer holds beside them in a stream of HTTP/2 to its client: one frame that waits, and the stream, measured.
+pub const ANSWER_STREAM: u64 = CLIENT_SEND_BUFFER as u64 + 16 * 1024;
 
 /// Bytes of an announced body that take no room among unread answers: the kernel takes them mostly at once.
 pub const SMALL_ANSWER: u64 = 16 * 1024;

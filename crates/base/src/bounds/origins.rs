@@ -49,13 +49,16 @@ pub const SERVER_REQUESTS: u32 = 16 * 1024;
 /// another connection. What most servers take by default.
 pub const ORIGIN_STREAMS: usize = 100;
 
-/// Bytes that an origin may send ahead on one stream of HTTP/2, which is the memory that a client that does not read takes. It
-/// allows 25 MB a second at a round-trip time of 10 ms.
-pub const ORIGIN_STREAM_WINDOW: u32 = 256 * 1024;
+/// Bytes that an origin may at least send ahead on one stream of HTTP/2. A client that does not read takes twice as much memory, as much as
+/// one read from an origin of HTTP/1.1 has: the frames as they came, and the content of which a part is on its way to the client.
+pub const LEAST_STREAM_WINDOW: u32 = 32 * 1024;
 
-/// Bytes that an origin may send ahead on one connection: enough for all its streams, so that clients that do not read delay no
-/// others.
-pub const ORIGIN_CONNECTION_WINDOW: u32 = ORIGIN_STREAMS as u32 * ORIGIN_STREAM_WINDOW;
+/// Bytes that a remote origin may send ahead on one stream: 5 MB a second at a round-trip time of 50 ms.
+pub const MOST_STREAM_WINDOW: u32 = 256 * 1024;
+
+/// Bytes a second that the windows between these two allow a stream, a fifth of a gigabit: from 32 KiB at a round-trip time of 1.3 ms to
+/// 256 KiB at 10.5 ms.
+pub const ORIGIN_STREAM_RATE: u32 = 25_000_000;
 
 /// Maximum time of all look-ups of a configuration's names while it is read. Names without an answer by then are looked up again
 /// in the background.
