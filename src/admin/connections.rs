@@ -3,7 +3,7 @@
 use sluicegate_telemetry::exposition::SampledFamily;
 
 use crate::budgets::{
-    BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, OriginRequests,
+    BudgetCap, BudgetTallies, ClientStreams, ConnectionCaps, ConnectionLimiter, RequestCap,
     RequestCaps, StreamCaps, TlsHandshakes,
 };
 use crate::config::rules::Rules;
@@ -24,8 +24,10 @@ pub(super) struct ConnectionsView {
     pub streams: BudgetTallies,
     /// The caps on streams of HTTP/2.
     pub stream_caps: StreamCaps,
-    /// The counts of requests on their way to origins.
-    pub requests: BudgetTallies,
+    /// The descriptors that requests on their way to origins may need.
+    pub requests: u64,
+    /// The requests that a cap on them refused, by cap.
+    pub refused_requests: [u64; RequestCap::ALL.len()],
     /// The caps on requests on their way to origins.
     pub request_caps: RequestCaps,
     /// The counts of response bytes that wait for clients.
@@ -58,7 +60,8 @@ impl ConnectionsView {
             most_handshakes: TlsHandshakes::most(&rules.server.defence),
             streams: shared.client_streams.tallies(),
             stream_caps: StreamCaps::of(&rules.server),
-            requests: shared.origin_requests.tallies(),
+            requests: shared.origin_requests.held(),
+            refused_requests: shared.origin_requests.refused(),
             request_caps: shared.origin_requests.caps(rules),
             unread: shared.unread_answers.tallies(),
             most_unread: (shared.unread_answers).most(rules.server.defence.max_unread_bytes),
@@ -111,17 +114,14 @@ fn of_connections(view: &ConnectionsView) -> [SampledFamily; 3] {
 }
 
 fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {
-    let caps = OriginRequests::KEYS;
-    let max = [
-        view.request_caps.all,
-        view.request_caps.of_client.get().into(),
-    ];
+    let caps = RequestCap::ALL.map(RequestCap::key);
+    let max = RequestCap::ALL.map(|cap| view.request_caps.of(cap));
     [
         SampledFamily::gauge(
             "sluicegate_origin_requests",
             "Files that requests on their way to origins may need.",
         )
-        .series(&[], view.requests.held),
+        .series(&[], view.requests),
         by_cap(
             SampledFamily::gauge(
                 "sluicegate_origin_requests_max",
@@ -136,7 +136,7 @@ fn of_requests(view: &ConnectionsView) -> [SampledFamily; 3] {
                 "Requests that were answered with 503 since as many were on their way to origins as may be, by the cap that they met.",
             ),
             caps,
-            view.requests.refused,
+            view.refused_requests,
         ),
     ]
 }

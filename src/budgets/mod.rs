@@ -22,6 +22,8 @@ pub use client_streams::{ClientStreams, StreamCaps, StreamPermit};
 pub use connections::{ClientConnectionPermit, ConnectionCaps, ConnectionLimiter};
 pub use delay_queue::DelayedRequests;
 pub use open_files::{OpenFiles, OwnFiles};
-pub use origin_requests::{FileShares, OriginRequests, RequestCaps, RequestPermit};
+pub use origin_requests::{
+    FileShares, OriginRequests, OriginShare, RequestCap, RequestCaps, RequestPermit,
+};
 pub use tally::{BudgetCap, BudgetTallies, CapCounts};
 pub use tls_handshakes::{HandshakePermit, RefusedHandshake, TlsHandshakes};

@@ -3,14 +3,14 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::budgets::{BudgetCap, OriginRequests};
+use crate::budgets::{BudgetCap, RequestCap};
 use crate::response::GatewayProblem;
 
 /// A failure of the gateway.
 #[derive(Debug)]
 pub enum GatewayFailure {
     /// A cap on requests in flight to origins, of this value, is reached.
-    Requests(BudgetCap, u64),
+    Requests(RequestCap, u64),
     /// A cap on the unread bytes of answers, of this value, is reached.
     UnreadAnswers(BudgetCap, u64),
     /// A cap on the bytes of bodies that are read for keys, of this value, is reached.
@@ -45,9 +45,7 @@ impl GatewayFailure {
 impl fmt::Display for GatewayFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Requests(cap, most) => {
-                write!(f, "{} = {most}", OriginRequests::KEYS[*cap as usize])
-            }
+            Self::Requests(cap, most) => write!(f, "{} = {most}", cap.key()),
             Self::UnreadAnswers(cap, most) => {
                 let whose = cap.clients();
                 write!(

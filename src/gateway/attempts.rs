@@ -183,9 +183,10 @@ pub(super) fn enter(
     forwarded: &ForwardedRequest,
     context: &Context,
 ) -> Result<RequestPermit> {
-    let files = forwarded.pool.files_of_connection();
+    let pool = &forwarded.pool;
+    let needed = (&pool.share, pool.files_of_connection());
     let (requests, rules) = (&shared.origin_requests, &context.snapshot.rules);
-    let entered = requests.enter(&forwarded.account, files, rules);
+    let entered = requests.enter(&forwarded.account, needed, rules);
     Ok(entered.map_err(|cap| GatewayFailure::Requests(cap, requests.caps(rules).of(cap)))?)
 }
 

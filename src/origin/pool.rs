@@ -34,6 +34,7 @@ use super::retry_budget::RetryBudget;
 use super::server::{OriginServer, ServerPermit, point};
 use super::server_state::{ServerState, ServerStatus};
 use crate::admission::{KeySeed, RequestFacts};
+use crate::budgets::OriginShare;
 use crate::config::rules::{Balance, Name, OriginRules, OutlierDetectionRules, Protocol, Role};
 use crate::failure::FailureKind;
 
@@ -62,6 +63,8 @@ pub struct ServerPool {
     ejecting: Mutex<()>,
     /// The times of its servers' answers.
     pub latency: Arc<OriginLatency>,
+    /// The part of the requests in flight that are on their way to it.
+    pub share: Arc<OriginShare>,
     /// Failures of requests that are not a server's.
     pub failures: FailureLog,
     /// Number of names whose latest look-up failed.
@@ -153,6 +156,7 @@ impl ServerPool {
             turn: AtomicU64::new(0),
             ejecting: Mutex::new(()),
             latency: before.map_or_else(Arc::default, |before| Arc::clone(&before.latency)),
+            share: before.map_or_else(Arc::default, |before| Arc::clone(&before.share)),
             failures: FailureLog::default(),
             check_due: DueTime::default(),
             unresolved: AtomicUsize::new(unresolved),

@@ -16,6 +16,7 @@ mod failing;
 mod idle;
 mod on_demand;
 mod retries;
+mod shares;
 mod waiting;
 
 const PASS: &str = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";

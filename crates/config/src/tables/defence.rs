@@ -40,6 +40,10 @@ pub struct DefenceRules {
     /// max_origin_requests, at most 1024.
     #[key(example = "1000", reader = ReadBy(concurrency, NUMBER))]
     pub max_origin_requests_per_client: Option<Concurrency>,
+    /// Maximum number of requests in flight to one origin, counted as those of max_origin_requests: an origin that is slow leaves room for
+    /// the others. Default: three quarters of max_origin_requests; with one origin all of them.
+    #[key(example = "75000", reader = ReadBy(concurrency, NUMBER))]
+    pub max_origin_requests_per_origin: Option<Concurrency>,
     /// Maximum number of open HTTP/2 streams of all clients, 1 to 1048575; a further one is reset with REFUSED_STREAM, and its client may
     /// send the request again. A new number applies to new connections. Default: 65536.
     #[key(example = "100000", reader = ReadBy(concurrency, NUMBER))]
