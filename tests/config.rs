@@ -417,6 +417,14 @@ proptest! {
     }
 }
 
+/// Goal: a problem at the end of a text is on a line that the text has. Method: strings and a key without an end, and no line feed behind.
+#[test]
+fn problems_at_the_end_are_in_the_text() {
+    for text in ["'''", "''''", "a = '''b", "'''\nx = 1", "a"] {
+        judge(text).unwrap();
+    }
+}
+
 /// Whatever is written is read or refused with places inside the file.
 fn judge(text: &str) -> Result<(), TestCaseError> {
     let problems = match read(text) {

@@ -68,10 +68,8 @@ fuzz_target!(|text: &str| {
 
 /// Every problem names a place that the text has, and says something.
 fn placed(problems: &Problems, text: &str) {
-    // Behind the last line feed, which is added where it is missing, is a line too, and behind the last character a column.
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    let whole = format!("{text}{end}");
-    let lines: Vec<&str> = whole.split('\n').collect();
+    // Behind the last line feed is a line too, and behind the last character a column.
+    let lines: Vec<&str> = text.split('\n').collect();
     let drawn = problems.to_string();
     for problem in problems {
         let line = problem.line.checked_sub(1).and_then(|at| lines.get(at));

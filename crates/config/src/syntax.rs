@@ -56,7 +56,10 @@ fn is_unclosed_header(error: &Error) -> bool {
 }
 
 fn fault(source: &SourceText<'_>, error: &Error) -> SyntaxFault {
+    // What lacks its end is wrong on the last line, not behind the line feed there, which may have been added.
+    let end = source.text.trim_end_matches('\n').len();
     let span = error.span().unwrap_or_default();
+    let span = span.start.min(end)..span.end.min(end);
     let text = source.slice(&span);
     let message = error.message();
     let (message, expected) = message.split_once(", expected ").unwrap_or((message, ""));
