@@ -346,17 +346,14 @@ impl OriginChannel {
         &mut self,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let mut work = pin!(work);
         let mut failed = Ok(());
-        let done = poll_fn(|context| {
-            let done = work.as_mut().poll(context);
-            if let (Poll::Pending, OriginWire::Http2(stream)) = (&done, &mut self.wire)
+        let done = beside(work, |context| {
+            if let OriginWire::Http2(stream) = &mut self.wire
                 && let Err(failure) = stream.poll_interim(context)
             {
                 stream.cancel();
                 failed = Err(failure);
             }
-            done
         })
         .await?;
         failed.map(|()| done)
@@ -431,16 +428,29 @@ pub struct ContentCollector<'c> {
 impl ContentCollector<'_> {
     /// Waits for `work`, a write to the client, and keeps what comes meanwhile.
     pub async fn during<T>(mut self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        poll_fn(|context| {
-            let done = work.as_mut().poll(context);
-            if let (Poll::Pending, Some(stream)) = (&done, &mut self.stream) {
+        beside(work, |context| {
+            if let Some(stream) = &mut self.stream {
                 stream.collect(context);
             }
-            done
         })
         .await
     }
+}
+
+/// Waits for `work`. Calls `meanwhile` each time that it has to wait on.
+async fn beside<T>(
+    work: impl Future<Output = T>,
+    mut meanwhile: impl FnMut(&mut Context<'_>),
+) -> T {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let done = work.as_mut().poll(context);
+        if done.is_pending() {
+            meanwhile(context);
+        }
+        done
+    })
+    .await
 }
 
 impl From<IdleConnection> for OriginChannel {
