@@ -27,6 +27,7 @@ use sluicegate::record::{AccessLog, RequestMetrics, RequestRecorder};
 use sluicegate::state::{CounterStorage, PersistenceMode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 const CONFIGURATION: &str = "
@@ -109,6 +110,7 @@ impl Listener {
         for _ in 0..CONNECTIONS {
             connections.push(self.ask(fields).await);
         }
+        // Time is paused, and passes once nothing is left to do.
         sleep(Duration::from_secs(10)).await;
         let held = (ALLOCATED.load(Ordering::Relaxed) - before) / CONNECTIONS;
         // They still serve.
@@ -116,8 +118,10 @@ impl Listener {
             request(connection, 3).await;
         }
         drop(connections);
-        // The next count begins once they have ended.
-        sleep(Duration::from_secs(10)).await;
+        // The next count begins once they have ended, and only this listener has the intake.
+        while Arc::strong_count(&self.intake) > 1 {
+            yield_now().await;
+        }
         held
     }
 }

@@ -66,10 +66,11 @@ async fn a_client_that_is_spread_evenly_for_thirty_seconds_gets_one_limit() {
     let watched = async {
         let (began, mut seen) = (Instant::now(), Vec::new());
         // A log holds the latest hundred, and no more than that come in 10 s.
-        while began.elapsed() < RUN {
+        at_a_pace(Duration::from_millis(500), async || {
             seen.push(moments(&redis));
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
+            (began.elapsed() >= RUN).then_some(())
+        })
+        .await;
         seen
     };
     let began = Instant::now();

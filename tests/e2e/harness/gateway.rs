@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::client::{Client, Request, Response, Version, get, post};
 use super::driven_clock::DrivenClock;
-use super::eventually::{clear_of_the_hours_end, eventually, within};
+use super::eventually::{at_a_pace, clear_of_the_hours_end, eventually, within};
 use super::h2c::H2cClient;
 use super::metrics::Metrics;
 use super::origin::Origin;
@@ -435,17 +435,14 @@ impl Gateway {
     /// hold one in flight all the while.
     pub async fn metrics(&self) -> Metrics {
         let started = Instant::now();
-        loop {
+        at_a_pace(Duration::from_millis(10), async || {
             let answer = self.admin(get("/metrics")).await;
             assert_eq!(answer.status, 200, "{answer:?}");
             let metrics = Metrics::parse(answer.text());
-            if metrics.sum("sluicegate_requests_in_flight", &[]) == 0.0
-                || started.elapsed() > MOMENT
-            {
-                return metrics;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            let is_settled = metrics.sum("sluicegate_requests_in_flight", &[]) == 0.0;
+            (is_settled || started.elapsed() > MOMENT).then_some(metrics)
+        })
+        .await
     }
 
     /// Which configuration serves: it grows with every reload that succeeds.
