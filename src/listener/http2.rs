@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -100,13 +100,11 @@ pub(super) async fn serve(
     let served = async {
         // The error of a handshake is the client's, and ends the connection.
         if let Ok(mut connection) = options.handshake(stream).await {
-            accept(&mut connection, &streams, &report.flooded).await;
+            accept(&mut connection, &streams, &report).await;
         }
     };
     tokio::select! {
-        // Dropping the other branch closes the connection, and with it every stream.
-        () = cancelled.exceeded() => report.close_as_abusive("it gave up most of its requests"),
-        // The first frames have no bound of their own.
+        // The first frames have no bound of their own. Dropping the other branch closes the connection.
         () = cancelled.silence(patience) => {}
         () = served => {}
     }
@@ -116,13 +114,14 @@ pub(super) async fn serve(
 ///
 /// A drain tells the client to open no more (RFC 9113 §6.8), and ends the connection with its last stream. A connection without a stream
 /// ends after `keepalive_timeout`, which is read when its last stream has ended.
-/// One that is `flooded` ends with `ENHANCE_YOUR_CALM`.
+/// One whose client only causes work ends with `ENHANCE_YOUR_CALM`.
 async fn accept(
     connection: &mut Connection<Stream, Bytes>,
     streams: &Arc<ConnectionStreams>,
-    flooded: &Notify,
+    report: &ConnectionReport,
 ) {
     let mut shutdown = streams.shutdown.clone();
+    let mut abused = pin!(report.abused(&streams.cancelled));
     let mut is_draining = false;
     loop {
         let accepted = tokio::select! {
@@ -132,14 +131,15 @@ async fn accept(
                 connection.graceful_shutdown();
                 continue;
             }
-            accepted = connection.accept() => accepted,
-            () = flooded.notified() => {
+            // Before the streams, which such a client opens without a pause.
+            () = &mut abused => {
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
                 // A client that reads nothing any more gets no reason.
                 let closed = poll_fn(|context| connection.poll_closed(context));
                 let _ = timeout(bounds::LINGER_TIME, closed).await;
                 return;
             }
+            accepted = connection.accept() => accepted,
             () = streams.cancelled.idle(|| streams.keepalive_timeout()), if !is_draining => return,
         };
         let Some(Ok((request, mut respond))) = accepted else {
@@ -187,7 +187,15 @@ struct ConnectionReport {
 }
 
 impl ConnectionReport {
-    /// Closes the connection because its client only causes work.
+    /// Completes when the client has only caused work, and reports that: it has sent too many frames, or cancelled most requests.
+    async fn abused(&self, cancelled: &CancelledStreams) {
+        tokio::select! {
+            () = self.flooded.notified() => {}
+            () = cancelled.exceeded() => self.close_as_abusive("it cancelled most of its requests"),
+        }
+    }
+
+    /// Reports that the connection is closed because its client only causes work.
     fn close_as_abusive(&self, why: &str) {
         if self.report_once(why) {
             self.shared.recorder.metrics.abuse.ended();

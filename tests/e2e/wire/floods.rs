@@ -101,7 +101,7 @@ async fn a_client_that_cancels_every_request_is_disconnected() {
 #[tokio::test]
 async fn requests_given_up_one_by_one_are_counted_too() {
     // Goal: the same at a pace that no buffer notices. Method: each stream is reset once the origin has its request; the connection ends
-    // at the bound, and the metric tells.
+    // at the bound, the client gets the reason, and the metric and the log tell.
     let origin = EchoOrigin::start().await;
     let gateway = Setup::new()
         .servers("app", &[origin.address])
@@ -133,6 +133,9 @@ async fn requests_given_up_one_by_one_are_counted_too() {
         }
     }
     assert!((200..400).contains(&given_up), "{given_up}");
+    assert_eq!(frames.goaway().await, Some(ENHANCE_YOUR_CALM));
+    let told = "its HTTP/2 connection is ended: it cancelled most of its requests";
+    assert!(gateway.stderr().contains(told));
     let metrics = gateway.metrics().await;
     assert_eq!(metrics.sum("sluicegate_http2_abuse_total", &[]), 1.0);
 }
