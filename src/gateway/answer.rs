@@ -15,9 +15,8 @@ use super::context::Context;
 use super::labels;
 use super::serve::write_field;
 use super::shape::{self, Kind};
+use super::step::RefusedRequest;
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::failure::{RequestFailure, Result};
-use crate::rejection::Rejection;
 use crate::response::pages::NegotiatedPage;
 use crate::response::{
     GatewayProblem, GrpcDialect, GrpcStatus, LimitFields, MergeRule, PROBLEM_JSON, RATE_LIMIT,
@@ -102,19 +101,13 @@ impl OwnAnswer {
 }
 
 /// Returns the answer to a request that a limit rejects.
-///
-/// # Errors
-/// No limit rejects it: the gateway failed.
 pub(super) fn refusal(
+    refused: &RefusedRequest,
     request: &ReceivedHead,
     context: &Context,
     form: FieldForm,
-) -> Result<OwnAnswer> {
-    let (Some(Rejection::ByLimit(by)), Some(located)) = (context.rejection(), &context.located)
-    else {
-        return Err(RequestFailure::internal("no limit rejects the request"));
-    };
-    let route = &located.route;
+) -> OwnAnswer {
+    let RefusedRequest { route, by } = refused;
     let (report, id, scheme) = (context.report(), context.request_id, context.scheme());
     let refusal = route.refusal(by, report, &request.headers, id, scheme);
     let is_unedited = context.shape().is_none() && context.forward_auth.is_none();
@@ -126,7 +119,7 @@ pub(super) fn refusal(
             write_limit_fields(&mut lines, context);
         }
         refusal.each_field(|name, value| write_field(&mut lines, name.as_str().as_bytes(), value));
-        return Ok(OwnAnswer::of_lines(refusal.status, lines, refusal.body));
+        return OwnAnswer::of_lines(refusal.status, lines, refusal.body);
     }
     let mut answer = OwnAnswer::with_status(refusal.status, context);
     let retry_after = HeaderValue::from(refusal.retry_after);
@@ -145,7 +138,7 @@ pub(super) fn refusal(
     refusal.each_protected_field(|name, value| {
         answer.fields.insert(name, value);
     });
-    Ok(answer)
+    answer
 }
 
 /// Returns an answer with a problem body of the gateway.

@@ -15,7 +15,7 @@ use super::forwarded::{OriginRoute, OriginTarget};
 use super::locate::{Located, RequestHead, locate, relocate};
 use super::max_forwards;
 use super::redirect;
-use super::step::{AnswerStep, DecidedStep, Step};
+use super::step::{AnswerStep, DecidedStep, RefusedRequest, Step};
 use super::wait::{self, WaitEnd};
 use crate::admission::{Admission, ChargeTiming, KnownBody, admit, admit_as, plan};
 use crate::client::{AddressSource, ConnectionPeer, ListMatch, TlsFacts, given_request_id};
@@ -192,11 +192,14 @@ impl Gateway {
                 let step = match &rejection {
                     Rejection::KeyMissing => AnswerStep::Incomplete,
                     Rejection::KeyBlocked => AnswerStep::Reject(GatewayProblem::KeyBlocked),
-                    Rejection::ByLimit(_) => {
+                    Rejection::ByLimit(by) => {
                         if let Some(report) = &report {
                             warn_of_overflow(&route.limits, report, client);
                         }
-                        AnswerStep::Refuse
+                        AnswerStep::Refuse(RefusedRequest {
+                            route: Arc::clone(route),
+                            by: *by,
+                        })
                     }
                 };
                 context.disposition = Some(RequestDisposition::rejected(&rejection));

@@ -11,9 +11,10 @@ use super::context::Context;
 use super::forwarded::{OriginRoute, OriginTarget};
 use crate::client::AddressSource;
 use crate::config::rules::{FixedResponse, RedirectRules};
-use crate::failure::Result;
 use crate::record::RequestDisposition;
+use crate::rejection::LimitRejection;
 use crate::response::GatewayProblem;
+use crate::snapshot::ActiveRoute;
 
 /// The next step of a request.
 pub(super) enum Step {
@@ -47,11 +48,19 @@ pub(super) enum AnswerStep {
     Redirect(HeaderValue),
     Preflight,
     /// Answer that a limit rejects the request.
-    Refuse,
+    Refuse(RefusedRequest),
     Incomplete,
     Reject(GatewayProblem),
     /// Answer the challenge of an ACME server with this proof.
     Prove(Arc<str>),
+}
+
+/// A request that a limit of its route rejects.
+pub(super) struct RefusedRequest {
+    /// The route.
+    pub(super) route: Arc<ActiveRoute>,
+    /// The rejection.
+    pub(super) by: LimitRejection,
 }
 
 impl From<AnswerStep> for Step {
@@ -72,8 +81,8 @@ pub(super) fn answer_to(
     request: &ReceivedHead,
     context: &mut Context,
     form: FieldForm,
-) -> Result<OwnAnswer> {
-    Ok(match step {
+) -> OwnAnswer {
+    match step {
         AnswerStep::Prove(proof) => {
             context.client = Some((context.peer_address(), AddressSource::Connection));
             context.disposition = Some(RequestDisposition::Responded);
@@ -104,14 +113,14 @@ pub(super) fn answer_to(
             answer::preflight(request, context)
         }
         // Admission has set the disposition of what it rejects.
-        AnswerStep::Refuse => answer::refusal(request, context, form)?,
+        AnswerStep::Refuse(refused) => answer::refusal(&refused, request, context, form),
         AnswerStep::Incomplete => answer::missing_key(request, context),
         AnswerStep::Reject(problem) => {
             (context.disposition).get_or_insert_with(|| disposition_of(problem));
             context.cause = Some(Cause::of_problem(problem));
             answer::problem(request, context, problem)
         }
-    })
+    }
 }
 
 /// Returns the disposition of a request that a stage other than admission rejects.

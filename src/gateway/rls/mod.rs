@@ -261,14 +261,11 @@ impl Gateway {
         }
         let is_unlimited = matches!(step, AnswerStep::Reject(GatewayProblem::NoRoute));
         let own = answer_to(step, &head, &mut context, FieldForm::Map);
-        let status = own
-            .as_ref()
-            .map_or(StatusCode::INTERNAL_SERVER_ERROR, |own| own.status);
-        if !is_unlimited && let Ok(own) = &own {
-            answer.add_fields(result, call, own, &context);
+        if !is_unlimited {
+            answer.add_fields(result, call, &own, &context);
         }
         let response = ClientResponse {
-            status: Some(status),
+            status: Some(own.status),
             body_bytes: 0,
             cache: None,
             origin: None,

@@ -246,7 +246,7 @@ impl Gateway {
         let mut served = ServedRequest::new(self, exchange, request.context);
         let (exchange, context) = (&mut served.exchange, &mut *served.context);
         let answered = exchange.discard_received().and_then(|()| {
-            let answer = answer_to(request.step, head, context, exchange.field_form())?;
+            let answer = answer_to(request.step, head, context, exchange.field_form());
             exchange.append_answer(into, answer)
         });
         if let Err(failure) = answered
@@ -343,7 +343,7 @@ impl Gateway {
         let route = match decided {
             DecidedStep::Forward(route) => route,
             DecidedStep::Answer(step) => {
-                let answer = answer_to(step, exchange.head, context, exchange.field_form())?;
+                let answer = answer_to(step, exchange.head, context, exchange.field_form());
                 return Box::pin(exchange.answer(answer)).await;
             }
         };

@@ -51,9 +51,8 @@ impl Gateway {
         context.forward_auth = ForwardAuthAnswer::of(facts.protocol);
         let step = decide::reject_unread(problem, &mut context);
         let mut exchange = ClientExchange::new(client, &head, &wire, (&self.0, shutdown), &context);
-        let answered = answer_to(step, &head, &mut context, exchange.field_form());
-        let appended = answered.and_then(|answer| exchange.append_answer(into, answer));
-        if let Err(failure) = appended {
+        let answer = answer_to(step, &head, &mut context, exchange.field_form());
+        if let Err(failure) = exchange.append_answer(into, answer) {
             self.note_failure(&failure, &mut context);
         }
         let response = ClientResponse {
