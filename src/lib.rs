@@ -37,6 +37,7 @@ pub mod cache;
 pub use sluicegate_config as config;
 pub mod explain;
 pub mod failure;
+mod http2_frames;
 mod http_date;
 mod in_force;
 pub mod load;

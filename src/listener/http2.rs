@@ -4,7 +4,7 @@
 //! on, counts CONTINUATION frames and empty DATA, and closes a connection whose client resets streams faster than they are
 //! accepted, which [`super::outgoing`] detects in the frames that it sends. It does not detect a client whose every stream is
 //! accepted, sent to an origin and cancelled (CVE-2023-44487, "rapid reset"): [`CancelledStreams`] counts those by the outcome
-//! of the requests. Nor does it bound how many frames come that carry nothing: [`super::control_frames`] counts those.
+//! of the requests. Nor does it bound how many frames come that carry nothing: [`crate::http2_frames`] counts those.
 //!
 //! # Limits
 //! A connection holds at most `max_streams` requests, and all connections of a client as many as [`ClientStreams`] admits, each with a

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use sluicegate_base::bounds::UNCHARGED_BODY;
 use sluicegate_base::clock;
 
-use super::control_frames::{ControlFrameBudget, IncomingFrame};
 use super::table_size::{SettingsReader, SizeChange, TableSize};
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
+use crate::http2_frames::{ControlFrameBudget, IncomingFrame};
 
 /// Frame types, RFC 9113 §6.
 const DATA: u8 = 0;

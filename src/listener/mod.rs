@@ -2,7 +2,6 @@
 
 mod admin;
 mod connection;
-mod control_frames;
 mod grpc;
 mod guarded_stream;
 mod http2;

@@ -24,16 +24,16 @@ const HEADERS: u8 = 1;
 
 /// A frame of the client whose head has arrived.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IncomingFrame {
-    pub(super) kind: u8,
-    pub(super) stream: u32,
+pub(crate) struct IncomingFrame {
+    pub(crate) kind: u8,
+    pub(crate) stream: u32,
     /// Bytes of its payload without padding; those of a padded frame of another type than DATA include the padding.
-    pub(super) payload: usize,
+    pub(crate) payload: usize,
 }
 
 /// The bucket of one connection.
 #[derive(Debug)]
-pub(super) struct ControlFrameBudget {
+pub(crate) struct ControlFrameBudget {
     /// Frames that may follow.
     left: u32,
     /// The time up to which the bucket was filled.
@@ -45,7 +45,7 @@ pub(super) struct ControlFrameBudget {
 
 impl ControlFrameBudget {
     /// Returns the full bucket of a connection that begins at `now`.
-    pub(super) fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Timestamp) -> Self {
         Self {
             left: CONTROL_FRAMES,
             filled: now,
@@ -55,7 +55,7 @@ impl ControlFrameBudget {
     }
 
     /// Counts a frame of the client. `now` is called where the bucket is empty, so that most frames read no clock.
-    pub(super) fn receive(&mut self, frame: IncomingFrame, now: impl FnOnce() -> Timestamp) {
+    pub(crate) fn receive(&mut self, frame: IncomingFrame, now: impl FnOnce() -> Timestamp) {
         match frame.kind {
             DATA if frame.payload > 0 => {}
             // RFC 9113 §5.1.1: each new stream has a greater number. HEADERS of an older one are a trailer, or are ignored.
@@ -68,12 +68,12 @@ impl ControlFrameBudget {
     }
 
     /// Adds the frames with which the client may answer so many DATA frames that were sent.
-    pub(super) fn sent(&mut self, data_frames: u32) {
+    pub(crate) fn sent(&mut self, data_frames: u32) {
         self.add(data_frames.saturating_mul(CONTROL_FRAMES_PER_DATA_FRAME));
     }
 
     /// Returns whether the client has sent more than it may.
-    pub(super) fn is_exceeded(&self) -> bool {
+    pub(crate) fn is_exceeded(&self) -> bool {
         self.is_exceeded
     }
 
