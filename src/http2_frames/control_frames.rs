@@ -18,18 +18,11 @@ use sluicegate_base::bounds::{
 };
 use sluicegate_limiter::Timestamp;
 
+use super::frame_reader::IncomingFrame;
+
 /// Frame types, RFC 9113 §6.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-
-/// A frame of the client whose head has arrived.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IncomingFrame {
-    pub(crate) kind: u8,
-    pub(crate) stream: u32,
-    /// Bytes of its payload without padding; those of a padded frame of another type than DATA include the padding.
-    pub(crate) payload: usize,
-}
 
 /// The bucket of one connection.
 #[derive(Debug)]
