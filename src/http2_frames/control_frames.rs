@@ -3,14 +3,16 @@
 //! PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM, CONTINUATION, DATA without a byte, and frames of unknown types, such as
 //! PRIORITY_UPDATE, make work and ask for nothing: RFC 9113 §10.5, CVE-2019-9511 to CVE-2019-9518. The h2 crate bounds the empty DATA
 //! frames of a connection, and the CONTINUATION frames of a head; it answers or ignores each of the others, without a bound on their
-//! number. An honest client sends some for each request, some for each piece of an answer, and some from time to time. So each takes one
-//! from a bucket, which requests, sent DATA frames and time fill.
+//! number. An honest client sends some for each request, some for each piece of an answer, and some from time to time; an honest origin
+//! some for each response, some for each piece of a request, and some from time to time. So each takes one from a bucket, which requests,
+//! sent DATA frames and time fill.
 //!
 //! The bucket has the size and the rate of the one by which nghttp2 counts suspicious frames (`nghttp2_option_set_glitch_rate_limit`:
 //! 10,000 and 330 a second). The additions follow Envoy's `ProtocolConstraints::checkInboundFrameLimits`, which bounds PRIORITY by
 //! `100 * (1 + streams)`, WINDOW_UPDATE by `5 + 2 * (streams + 10 * sent DATA frames)`, and allows one empty frame; they are smaller
 //! here, since Envoy has no bucket. nginx ends a connection by bytes, where `total_bytes / 8 > payload_bytes + 1048576`; HAProxy counts
-//! protocol errors only (`tune.h2.fe.glitches-threshold`), and without a bound by default; hyper relies on the h2 crate.
+//! protocol errors only (`tune.h2.fe.glitches-threshold`), and without a bound by default; hyper relies on the h2 crate. Towards origins
+//! Envoy has the same constraints as towards clients.
 
 use sluicegate_base::bounds::{
     CONTROL_FRAMES, CONTROL_FRAMES_PER_DATA_FRAME, CONTROL_FRAMES_PER_REQUEST,
@@ -20,9 +22,8 @@ use sluicegate_limiter::Timestamp;
 
 use super::frame_reader::IncomingFrame;
 
-/// Frame types, RFC 9113 §6.
+/// The type of the frames that carry data, RFC 9113 §6.1.
 const DATA: u8 = 0;
-const HEADERS: u8 = 1;
 
 /// The bucket of one connection.
 #[derive(Debug)]
@@ -31,8 +32,6 @@ pub(crate) struct ControlFrameBudget {
     left: u32,
     /// The time up to which the bucket was filled.
     filled: Timestamp,
-    /// The greatest stream that carried a request.
-    newest: u32,
     is_exceeded: bool,
 }
 
@@ -42,30 +41,29 @@ impl ControlFrameBudget {
         Self {
             left: CONTROL_FRAMES,
             filled: now,
-            newest: 0,
             is_exceeded: false,
         }
     }
 
-    /// Counts a frame of the client. `now` is called where the bucket is empty, so that most frames read no clock.
+    /// Counts a frame of the other side that begins no request. `now` is called where the bucket is empty, so that most frames read no
+    /// clock.
     pub(crate) fn receive(&mut self, frame: IncomingFrame, now: impl FnOnce() -> Timestamp) {
-        match frame.kind {
-            DATA if frame.payload > 0 => {}
-            // RFC 9113 §5.1.1: each new stream has a greater number. HEADERS of an older one are a trailer, or are ignored.
-            HEADERS if frame.stream > self.newest => {
-                self.newest = frame.stream;
-                self.add(CONTROL_FRAMES_PER_REQUEST);
-            }
-            _ => self.take(now),
+        if frame.kind != DATA || frame.payload == 0 {
+            self.take(now);
         }
     }
 
-    /// Adds the frames with which the client may answer so many DATA frames that were sent.
+    /// Adds the frames that belong to one more request.
+    pub(crate) fn begin_request(&mut self) {
+        self.add(CONTROL_FRAMES_PER_REQUEST);
+    }
+
+    /// Adds the frames with which the other side may answer so many DATA frames that were sent.
     pub(crate) fn sent(&mut self, data_frames: u32) {
         self.add(data_frames.saturating_mul(CONTROL_FRAMES_PER_DATA_FRAME));
     }
 
-    /// Returns whether the client has sent more than it may.
+    /// Returns whether the other side has sent more than it may.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.is_exceeded
     }
@@ -108,6 +106,7 @@ mod tests {
     fn frame(kind: u8, stream: u32, payload: usize) -> IncomingFrame {
         IncomingFrame {
             kind,
+            flags: 0,
             stream,
             payload,
         }
@@ -148,9 +147,9 @@ mod tests {
         }
     }
 
-    /// Goal: requests and answers make room, and neither a trailer nor an empty frame does. Method: an empty bucket, filled by each.
+    /// Goal: requests and sent data make room, and received data does not. Method: an empty bucket, filled by each.
     #[test]
-    fn requests_and_answers_make_room() {
+    fn requests_and_sent_data_make_room() {
         let start = at(Duration::ZERO);
         let ping = frame(PING, 0, 8);
         let mut budget = ControlFrameBudget::new(start);
@@ -159,16 +158,8 @@ mod tests {
             fill(&mut budget);
             burst(&mut budget, ping, start)
         };
-        let request = |budget: &mut ControlFrameBudget| {
-            budget.receive(frame(HEADERS, 5, 10), || start);
-        };
+        let request = |budget: &mut ControlFrameBudget| budget.begin_request();
         assert_eq!(room_after(&request), CONTROL_FRAMES_PER_REQUEST);
-        // The same stream again, and an older one.
-        assert_eq!(room_after(&request), 0);
-        let older = |budget: &mut ControlFrameBudget| {
-            budget.receive(frame(HEADERS, 3, 10), || start);
-        };
-        assert_eq!(room_after(&older), 0);
         let data = |budget: &mut ControlFrameBudget| budget.receive(frame(DATA, 5, 1), || start);
         assert_eq!(room_after(&data), 0);
         assert_eq!(

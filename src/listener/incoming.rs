@@ -37,6 +37,8 @@ pub(super) struct IncomingFrames {
     reader: FrameReader,
     settings: SettingsReader,
     block: FieldBlock,
+    /// The greatest stream that carried a request.
+    newest: u32,
     control: ControlFrameBudget,
     /// Bytes that a block of fields may come to hold.
     block_bytes: u64,
@@ -51,6 +53,7 @@ pub(super) struct IncomingFrames {
 struct ConnectionFrames<'a> {
     settings: &'a mut SettingsReader,
     block: &'a mut FieldBlock,
+    newest: &'a mut u32,
     control: &'a mut ControlFrameBudget,
     table: &'a mut TableSize,
 }
@@ -63,7 +66,13 @@ impl FrameSink for ConnectionFrames<'_> {
                 _ => FieldBlock::Ended,
             };
         }
-        self.control.receive(frame, clock::now);
+        // RFC 9113 §5.1.1: each new stream has a greater number. HEADERS of an older one are a trailer, or are ignored.
+        if frame.kind == HEADERS && frame.stream > *self.newest {
+            *self.newest = frame.stream;
+            self.control.begin_request();
+        } else {
+            self.control.receive(frame, clock::now);
+        }
     }
 
     fn payload(&mut self, kind: u8, flags: u8, piece: &[u8]) {
@@ -106,6 +115,7 @@ impl IncomingFrames {
             reader: FrameReader::of_client(),
             settings: SettingsReader::default(),
             block: FieldBlock::Ended,
+            newest: 0,
             control: ControlFrameBudget::new(clock::now()),
             // As it came, and decoded.
             block_bytes: 2 * block_bytes as u64,
@@ -123,6 +133,7 @@ impl IncomingFrames {
         let mut sink = ConnectionFrames {
             settings: &mut self.settings,
             block: &mut self.block,
+            newest: &mut self.newest,
             control: &mut self.control,
             table,
         };
@@ -170,6 +181,7 @@ impl IncomingFrames {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use sluicegate_base::bounds::{CONTROL_FRAMES, CONTROL_FRAMES_PER_REQUEST};
 
     use super::*;
 
@@ -185,6 +197,7 @@ mod tests {
         reader: FrameReader,
         settings: SettingsReader,
         block: FieldBlock,
+        newest: u32,
         control: ControlFrameBudget,
         table: TableSize,
     }
@@ -195,6 +208,7 @@ mod tests {
                 reader: FrameReader::of_server(),
                 settings: SettingsReader::default(),
                 block: FieldBlock::Ended,
+                newest: 0,
                 control: ControlFrameBudget::new(clock::now()),
                 table: TableSize::default(),
             }
@@ -204,11 +218,34 @@ mod tests {
             let mut sink = ConnectionFrames {
                 settings: &mut self.settings,
                 block: &mut self.block,
+                newest: &mut self.newest,
                 control: &mut self.control,
                 table: &mut self.table,
             };
             self.reader.receive(bytes, &mut sink);
         }
+    }
+
+    /// Goal: a request makes room for its frames, and a trailer or a head on an older stream takes some. Method: PING up to the bound,
+    /// then heads on a new stream, the same again, and an older one.
+    #[test]
+    fn only_new_streams_are_requests() {
+        let mut parts = Parts::new();
+        let head = |stream: u8| {
+            let mut head = frame(HEADERS, END_HEADERS, &[]);
+            head[8] = stream;
+            head
+        };
+        let ping = frame(6, 0, &[0; 8]);
+        parts.receive(&ping.repeat(CONTROL_FRAMES as usize));
+        parts.receive(&head(5));
+        parts.receive(&ping.repeat(CONTROL_FRAMES_PER_REQUEST as usize - 2));
+        parts.receive(&head(5));
+        parts.receive(&head(3));
+        assert!(!parts.control.is_exceeded());
+        // Time may have made room for some.
+        parts.receive(&head(3).repeat(1_000));
+        assert!(parts.control.is_exceeded());
     }
 
     proptest! {

@@ -168,7 +168,8 @@ pub const CLIENT_BROKEN_STREAMS: usize = 128;
 /// than half of all, the connection ends: each of them costs an origin a request.
 pub const CLIENT_GIVEN_UP: u32 = 200;
 
-/// Frames of one HTTP/2 connection that carry neither a request nor data, which its client may send at once; then the connection ends.
+/// Frames of one HTTP/2 connection that carry neither a request nor data, which its client, or an origin, may send at once; then the
+/// connection ends.
 ///
 /// The size of nghttp2's bucket. A browser opens a connection with fewer than ten; a client that pings at each piece of an answer, or
 /// opens its windows by small steps, gets more [for each piece](CONTROL_FRAMES_PER_DATA_FRAME).
