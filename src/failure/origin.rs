@@ -58,6 +58,8 @@ pub enum StreamFailure {
     Unprocessed,
     /// The server broke a rule of HTTP/2.
     BrokenRule,
+    /// The server sent too many frames that carry neither a response nor data.
+    Flooded,
     /// The server reset the stream, or closed its connection with an error.
     Reset,
 }
@@ -109,9 +111,10 @@ impl OriginFailure {
             Self::Closed(_) => FailureKind::Closed,
             Self::Broken(_) if stage == ResponseStage::Awaited => FailureKind::Reset,
             Self::Broken(_) | Self::Truncated => FailureKind::Truncated,
-            Self::Stream(StreamFailure::NotHttp2 | StreamFailure::BrokenRule, _) => {
-                FailureKind::Protocol
-            }
+            Self::Stream(
+                StreamFailure::NotHttp2 | StreamFailure::BrokenRule | StreamFailure::Flooded,
+                _,
+            ) => FailureKind::Protocol,
             Self::Stream(StreamFailure::Unprocessed | StreamFailure::Reset, _) => {
                 FailureKind::Reset
             }

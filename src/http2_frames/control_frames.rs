@@ -53,9 +53,9 @@ impl ControlFrameBudget {
         }
     }
 
-    /// Adds the frames that belong to one more request.
-    pub(crate) fn begin_request(&mut self) {
-        self.add(CONTROL_FRAMES_PER_REQUEST);
+    /// Adds the frames that belong to so many more requests.
+    pub(crate) fn begin_requests(&mut self, requests: u32) {
+        self.add(requests.saturating_mul(CONTROL_FRAMES_PER_REQUEST));
     }
 
     /// Adds the frames with which the other side may answer so many DATA frames that were sent.
@@ -158,7 +158,7 @@ mod tests {
             fill(&mut budget);
             burst(&mut budget, ping, start)
         };
-        let request = |budget: &mut ControlFrameBudget| budget.begin_request();
+        let request = |budget: &mut ControlFrameBudget| budget.begin_requests(1);
         assert_eq!(room_after(&request), CONTROL_FRAMES_PER_REQUEST);
         let data = |budget: &mut ControlFrameBudget| budget.receive(frame(DATA, 5, 1), || start);
         assert_eq!(room_after(&data), 0);

@@ -69,7 +69,7 @@ impl FrameSink for ConnectionFrames<'_> {
         // RFC 9113 §5.1.1: each new stream has a greater number. HEADERS of an older one are a trailer, or are ignored.
         if frame.kind == HEADERS && frame.stream > *self.newest {
             *self.newest = frame.stream;
-            self.control.begin_request();
+            self.control.begin_requests(1);
         } else {
             self.control.receive(frame, clock::now);
         }

@@ -24,7 +24,7 @@ use sluicegate_limiter::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
-use super::counted_stream::{CountedStream, ReadCount};
+use super::counted_stream::{ConnectionCounts, CountedStream};
 use super::idle::{IdleConnections, IdlePlace, PoolGeneration, SWEEP_INTERVAL};
 use super::stream_window;
 use crate::failure::ConnectFailure;
@@ -62,7 +62,7 @@ struct OpenConnection {
     sender: SendRequest<Bytes>,
     socket: UniqueIDType,
     window: u32,
-    count: Arc<ReadCount>,
+    counts: Arc<ConnectionCounts>,
     opened: Timestamp,
     /// Requests that it carries.
     streams: usize,
@@ -83,7 +83,7 @@ pub(super) struct StreamPlace {
     pub(super) socket: UniqueIDType,
     /// Bytes that the server may send ahead on the stream.
     pub(super) window: u32,
-    count: Arc<ReadCount>,
+    counts: Arc<ConnectionCounts>,
     /// The number of its reads when the request was sent.
     reads: u64,
     /// True if the connection carried requests before.
@@ -180,8 +180,8 @@ impl Http2Connections {
                 number: open.number,
                 socket: open.socket,
                 window: open.window,
-                count: Arc::clone(&open.count),
-                reads: open.count.reads(),
+                counts: Arc::clone(&open.counts),
+                reads: open.counts.reads(),
                 is_reused: true,
             },
             sender: open.sender.clone(),
@@ -201,7 +201,7 @@ impl Http2Connections {
         idle_timeout: Option<Duration>,
     ) -> Result<NewStream, ConnectFailure> {
         let socket = stream.id();
-        let (stream, count) = CountedStream::new(stream);
+        let (stream, counts) = CountedStream::new(stream);
         let window = stream_window::of_socket(socket);
         let known = self.state().streams;
         let (sender, connection) = Builder::new()
@@ -227,7 +227,7 @@ impl Http2Connections {
                 sender: sender.clone(),
                 socket,
                 window,
-                count: Arc::clone(&count),
+                counts: Arc::clone(&counts),
                 opened: clock::now(),
                 streams: 1,
                 idle: None,
@@ -235,7 +235,7 @@ impl Http2Connections {
         }
         drop(state);
         let unsettled = Unsettled {
-            count: Arc::clone(&count),
+            counts: Arc::clone(&counts),
             _turn: turn.filter(|_| known.is_none()),
         };
         let connections = Arc::clone(self);
@@ -252,7 +252,7 @@ impl Http2Connections {
             number,
             socket,
             window,
-            count,
+            counts,
             reads: 0,
             is_reused: false,
         };
@@ -303,12 +303,23 @@ impl StreamPlace {
 
     /// Records that the request is sent now.
     pub(super) fn note_sent(&mut self) {
-        self.reads = self.count.reads();
+        self.reads = self.counts.reads();
+        self.counts.count_request();
+    }
+
+    /// Records that so many bytes of its body are sent now.
+    pub(super) fn note_data(&self, bytes: usize) {
+        self.counts.count_data(bytes);
+    }
+
+    /// Returns whether its connection ended since the server sent too many frames that only make work.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.counts.is_flooded()
     }
 
     /// Returns whether its connection has received nothing since the request was sent.
     pub(super) fn is_silent(&self) -> bool {
-        self.count.reads() == self.reads
+        self.counts.reads() == self.reads
     }
 }
 
@@ -335,7 +346,7 @@ impl Drop for StreamPlace {
 
 /// The state of a connection until the settings of its server come.
 struct Unsettled {
-    count: Arc<ReadCount>,
+    counts: Arc<ConnectionCounts>,
     /// The turn of the request that opened it: others wait for the settings.
     _turn: Option<OpeningTurn>,
 }
@@ -353,7 +364,7 @@ async fn drive(
     let mut connection = std::pin::pin!(poll_fn(|context| {
         let polled = connection.as_mut().poll(context);
         // RFC 9113 §3.4: a server sends its settings first.
-        if unsettled.take_if(|wait| wait.count.reads() > 0).is_some() {
+        if unsettled.take_if(|wait| wait.counts.reads() > 0).is_some() {
             let most = connection.max_concurrent_send_streams();
             connections.state().streams = Some(most.clamp(1, bounds::ORIGIN_STREAMS));
         }

@@ -121,6 +121,7 @@ impl OriginStream {
                 }
             }
             let piece = bytes.split_to(free.min(bytes.len())).freeze();
+            self.place.note_data(piece.len());
             let is_last = is_end && bytes.is_empty();
             body.send_data(piece, is_last).map_err(io::Error::other)?;
             self.is_sent |= is_last;
@@ -296,6 +297,9 @@ impl OriginStream {
         let is_goaway = error.is_go_away();
         if is_goaway || error.is_io() {
             self.place.close_connection();
+        }
+        if error.is_io() && self.place.is_flooded() {
+            return OriginFailure::Stream(StreamFailure::Flooded, error);
         }
         if error.is_io() {
             return broken(error);

@@ -19,6 +19,7 @@ mod http1;
 mod http2_origins;
 mod loops;
 mod negotiated;
+mod origin_floods;
 mod request_line;
 mod resource_advisories;
 mod response_fields;
