@@ -113,7 +113,7 @@ pub(super) async fn serve(
 /// Accepts streams until the connection ends, and serves each in a task of its own.
 ///
 /// A drain tells the client to open no more (RFC 9113 §6.8), and ends the connection with its last stream. A connection without a stream
-/// ends after `keepalive_timeout`, which is read when its last stream has ended.
+/// ends with `NO_ERROR` after `keepalive_timeout`, which is read when its last stream has ended.
 /// One whose client only causes work ends with `ENHANCE_YOUR_CALM`.
 async fn accept(
     connection: &mut Connection<Stream, Bytes>,
@@ -132,15 +132,11 @@ async fn accept(
                 continue;
             }
             // Before the streams, which such a client opens without a pause.
-            () = &mut abused => {
-                connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                // A client that reads nothing any more gets no reason.
-                let closed = poll_fn(|context| connection.poll_closed(context));
-                let _ = timeout(bounds::LINGER_TIME, closed).await;
-                return;
-            }
+            () = &mut abused => return close(connection, Reason::ENHANCE_YOUR_CALM).await,
             accepted = connection.accept() => accepted,
-            () = streams.cancelled.idle(|| streams.keepalive_timeout()), if !is_draining => return,
+            () = streams.cancelled.idle(|| streams.keepalive_timeout()), if !is_draining => {
+                return close(connection, Reason::NO_ERROR).await;
+            }
         };
         let Some(Ok((request, mut respond))) = accepted else {
             return;
@@ -173,6 +169,15 @@ async fn accept(
             drop((serving, permit));
         });
     }
+}
+
+/// Ends a connection with GOAWAY for this reason, which names the last stream that was served: the client may repeat what it sent meanwhile
+/// on a later one (RFC 9113 §6.8).
+async fn close(connection: &mut Connection<Stream, Bytes>, reason: Reason) {
+    connection.abrupt_shutdown(reason);
+    // A client that reads nothing any more gets no reason.
+    let closed = poll_fn(|context| connection.poll_closed(context));
+    let _ = timeout(bounds::LINGER_TIME, closed).await;
 }
 
 /// The report on one connection: why it ends, and the requests that the h2 crate rejects.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::echo::EchoOrigin;
 use crate::harness::frames::{
-    DATA, END_HEADERS, END_STREAM, Fate, Frames, HEADERS, PING, REFUSED_STREAM, SETTINGS,
-    WINDOW_UPDATE, frame, get, head,
+    DATA, END_HEADERS, END_STREAM, Fate, Frames, GOAWAY, HEADERS, NO_ERROR, PING, REFUSED_STREAM,
+    SETTINGS, WINDOW_UPDATE, frame, get, head,
 };
 use crate::harness::{Answer, Gateway, Origin, Reply, Setup, at_a_pace, h2load, within};
 
@@ -246,4 +246,27 @@ async fn a_load_of_http2_passes() {
         said.contains("4000 succeeded, 0 failed, 0 errored"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn an_idle_connection_ends_with_a_reason() {
+    // Goal: RFC 9113 §6.8, a client learns which requests were served before a connection that is idle ends, so that it may repeat one that
+    // is on its way. Method: one request, then silence for `keepalive_timeout`.
+    let rules = "[server]\nkeepalive_timeout = \"1s\"\n[[route]]\npath = \"/*\"\nrespond = { status = 200 }\n";
+    let gateway = Gateway::start(rules).await;
+    let mut frames = Frames::connect(gateway.address()).await;
+    frames.request(1, &get(b"/", &[])).await;
+    assert_eq!(frames.fate(1).await, Fate::Answered(200));
+    let last = loop {
+        let next = frames.next().await.expect("a reason before the end");
+        if next.kind == GOAWAY {
+            break next.payload;
+        }
+    };
+    let [stream, reason] =
+        [&last[..4], &last[4..8]].map(|number| u32::from_be_bytes(number.try_into().unwrap()));
+    assert_eq!((stream, reason), (1, NO_ERROR));
+    assert!(frames.next().await.is_none());
+    let metrics = gateway.metrics().await;
+    assert_eq!(metrics.sum("sluicegate_http2_abuse_total", &[]), 0.0);
 }
