@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::poll;
 use proptest::prelude::*;
-use sluicegate_base::address::{PrefixBits, prefix};
+use sluicegate_base::address::{AddressPrefix, PrefixBits, prefix};
+use sluicegate_base::bounds::{ORIGIN_STREAMS, SERVER_REQUESTS};
 use sluicegate_limiter::Seed;
 
 use super::*;
 use crate::config::{Environment, no_review, parse_in};
-use crate::origin::{AttemptOutcome, ServerStatus};
+use crate::origin::{AttemptFailure, AttemptOutcome, AttemptWait, ClientTag, ServerStatus};
 
 /// A resolver that maps every name to the first port of this machine, but for names that begin with `dead.`.
 struct Still;
