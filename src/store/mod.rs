@@ -15,6 +15,7 @@ mod pending_writes;
 mod probe;
 mod recovery_cache;
 mod replay_queue;
+mod replicated_limit;
 mod replication;
 pub mod script;
 mod settle;

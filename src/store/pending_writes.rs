@@ -6,8 +6,8 @@
 //! node may have refunded too.
 //!
 //! # Invariants
-//! 1. A key is in `order` exactly while it is [`QueueState::Queued`]. A sync takes nothing of a key that is [`QueueState::InFlight`], so
-//!    the store gets the pushes of a key in their order.
+//! 1. A key is in the `order` of its shard exactly while it is [`QueueState::Queued`]. A sync takes nothing of a key that is
+//!    [`QueueState::InFlight`], so the store gets the pushes of a key in their order.
 //! 2. A view to which the store's state was applied also counts what is queued here, because the store does not have it yet.
 //!
 //! # Concurrency
@@ -21,40 +21,28 @@
 //! At most [`SYNC_KEYS`](bounds::SYNC_KEYS) keys. At the bound a sync begins at once; until it has made room, this node alone counts the
 //! charges of further keys, and a counter shows how many.
 
-use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
+mod shard;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 use sluicegate_base::bounds;
-use sluicegate_limiter::{Cost, KeyHash, Limit, RemoteState, Timestamp};
+use sluicegate_limiter::{Cost, KeyHash, RemoteState, Timestamp};
 use tokio::sync::Notify;
 
+use super::replicated_limit::{CounterId, RegisteredLimit, ReplicatedKey, ReplicatedLimit};
 use crate::config::rules::Name;
+
+use shard::{PendingRead, QueueState, ShardState};
+
+pub(super) use shard::TakenDelta;
 
 /// The number of shards: more than threads, so that two threads seldom meet in one.
 const SHARDS: usize = 64;
 
-/// A replicated limit with the tables for one policy.
-#[derive(Debug)]
-pub(super) struct ReplicatedLimit {
-    /// The limit, shared by all its policies.
-    pub(super) registered: Arc<RegisteredLimit>,
-    /// The store's latest counts, with what this node admitted since.
-    pub(super) view: Limit,
-    /// The counts of this node alone.
-    pub(super) own: Limit,
-}
-
-/// The identity of a replicated limit, which outlives reloads, and its excess.
-#[derive(Debug)]
-pub(super) struct RegisteredLimit {
-    /// The name of the limit.
-    pub(super) limit: Name,
-    number: u32,
-    excess: AtomicU64,
-}
+/// The number of counters that a shard has room for.
+const SHARD_KEYS: usize = bounds::SYNC_KEYS / SHARDS;
 
 /// Charges of this node that the store does not have yet, merged by key.
 #[derive(Debug)]
@@ -74,63 +62,9 @@ struct PendingShard {
     state: Mutex<ShardState>,
 }
 
-#[derive(Debug, Default)]
-struct ShardState {
-    deltas: HashMap<CounterId, PendingDelta>,
-    /// The queued counters, the longest waiting first.
-    order: VecDeque<CounterId>,
-}
-
-/// The identity of a counter: a limit and a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CounterId {
-    limit: u32,
-    key: KeyHash,
-}
-
-#[derive(Debug)]
-struct PendingDelta {
-    replicated: Arc<ReplicatedLimit>,
-    name: KeyHash,
-    due: u64,
-    open: u64,
-    /// The time when the oldest part of `due` was added.
-    since: Timestamp,
-    place: QueueState,
-    read: PendingRead,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum QueueState {
-    /// Nothing is due.
-    Idle,
-    /// It waits for the next sync.
-    Queued,
-    /// A sync has taken it, and its delivery is not known yet.
-    InFlight,
-}
-
-/// A request to read the counter from the store even if nothing is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PendingRead {
-    No,
-    Yes,
-}
-
 /// The sequence of a shard at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardSequence(u64);
-
-/// A key of a replicated limit.
-#[derive(Clone, Debug)]
-pub(super) struct ReplicatedKey {
-    /// The limit.
-    pub(super) replicated: Arc<ReplicatedLimit>,
-    /// The key in the tables of this node.
-    pub(super) key: KeyHash,
-    /// The key in the store.
-    pub(super) name: KeyHash,
-}
 
 /// The state of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,21 +93,6 @@ pub(super) enum Enqueued {
     No,
 }
 
-/// The due units of a counter, taken by a sync.
-#[derive(Debug)]
-pub(super) struct TakenDelta {
-    /// The counter.
-    pub(super) counter: CounterId,
-    /// The limit.
-    pub(super) replicated: Arc<ReplicatedLimit>,
-    /// The key in the store.
-    pub(super) name: KeyHash,
-    /// The units; zero to read the counter only.
-    pub(super) units: u64,
-    /// The time since which it waited.
-    pub(super) since: Timestamp,
-}
-
 /// The size of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PendingBacklog {
@@ -181,40 +100,6 @@ pub(super) struct PendingBacklog {
     pub(super) keys: usize,
     /// The time since which the oldest key waits.
     pub(super) oldest: Option<Timestamp>,
-}
-
-impl ReplicatedLimit {
-    fn counter(&self, key: KeyHash) -> CounterId {
-        let limit = self.registered.number;
-        CounterId { limit, key }
-    }
-}
-
-impl ReplicatedKey {
-    fn counter(&self) -> CounterId {
-        self.replicated.counter(self.key)
-    }
-}
-
-impl RegisteredLimit {
-    /// Returns the units that this node's pushes charged beyond the limit since the start.
-    #[must_use]
-    pub(super) fn excess(&self) -> u64 {
-        // Relaxed, here and below: a number to show, publishes nothing.
-        self.excess.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn exceed(&self, units: u64) {
-        self.excess.fetch_add(units, Ordering::Relaxed);
-    }
-}
-
-impl CounterId {
-    /// The key in the tables of this node.
-    #[must_use]
-    pub(super) fn key(&self) -> KeyHash {
-        self.key
-    }
 }
 
 impl Default for PendingWrites {
@@ -238,11 +123,8 @@ impl PendingWrites {
         let registered = registered_limits
             .entry(Name::clone(limit))
             .or_insert_with(|| {
-                Arc::new(RegisteredLimit {
-                    limit: Name::clone(limit),
-                    number,
-                    excess: AtomicU64::new(0),
-                })
+                let limit = RegisteredLimit::new(Name::clone(limit), number);
+                Arc::new(limit)
             });
         Arc::clone(registered)
     }
@@ -353,9 +235,9 @@ impl PendingWrites {
         let unknown = delta.due.saturating_add(delta.open);
         // Relaxed: a request that charges meanwhile finds the number changed when it has the lock.
         shard.sequence.fetch_add(1, Ordering::Relaxed);
-        delta.replicated.view.adopt(counter.key, remote, now);
+        delta.replicated.view.adopt(counter.key(), remote, now);
         if let Some(unknown) = cost_of(unknown) {
-            delta.replicated.view.count(counter.key, unknown, now);
+            delta.replicated.view.count(counter.key(), unknown, now);
         }
         // Release: with `sequence`.
         shard.sequence.fetch_add(1, Ordering::Release);
@@ -402,7 +284,7 @@ impl PendingWrites {
             // Ends at the first that counts.
             while let Some(counter) = state.order.front().copied() {
                 let counts = state.deltas.get(&counter).is_some_and(|delta| {
-                    delta.open > 0 || delta.replicated.own.used(counter.key, now) > 0
+                    delta.open > 0 || delta.replicated.own.used(counter.key(), now) > 0
                 });
                 if counts {
                     break;
@@ -463,104 +345,9 @@ impl PendingWrites {
         self.was_full.notify_one();
     }
 
-    /// Returns the shard of a counter. Limits of one request often have one key: each is in another shard, so that an answer for one does
-    /// not make the charge of the next count twice.
     fn shard(&self, counter: CounterId) -> &PendingShard {
-        // Tables take bits from both ends of the hash; any will do here. Below SHARDS.
-        let place = (counter.key.bits() >> 20).wrapping_add(counter.limit.into());
-        &self.shards[place as usize % SHARDS]
-    }
-}
-
-impl ShardState {
-    /// Returns the delta of a counter, which it creates if need be; `None` where there is no room.
-    fn delta(&mut self, key: &ReplicatedKey, now: Timestamp) -> Option<&mut PendingDelta> {
-        let full = self.deltas.len() >= bounds::SYNC_KEYS / SHARDS;
-        match self.deltas.entry(key.counter()) {
-            Entry::Occupied(known) => {
-                let delta = known.into_mut();
-                // The newest configuration holds.
-                if !Arc::ptr_eq(&delta.replicated, &key.replicated) {
-                    delta.replicated = Arc::clone(&key.replicated);
-                }
-                delta.name = key.name;
-                Some(delta)
-            }
-            Entry::Vacant(_) if full => None,
-            Entry::Vacant(place) => Some(place.insert(PendingDelta {
-                replicated: Arc::clone(&key.replicated),
-                name: key.name,
-                due: 0,
-                open: 0,
-                since: now,
-                place: QueueState::Idle,
-                read: PendingRead::No,
-            })),
-        }
-    }
-
-    /// Queues a counter that has something to send, and drops one that has nothing left.
-    fn enqueue(&mut self, counter: CounterId) {
-        let Some(delta) = self.deltas.get_mut(&counter) else {
-            return;
-        };
-        if delta.place != QueueState::Idle {
-            return;
-        }
-        if delta.has_to_be_sent() {
-            delta.place = QueueState::Queued;
-            self.order.push_back(counter);
-        } else if delta.open == 0 {
-            self.deltas.remove(&counter);
-        }
-    }
-
-    /// Ends the flight of a counter.
-    fn end_flight(&mut self, counter: CounterId) {
-        if let Some(delta) = self.deltas.get_mut(&counter)
-            && delta.place == QueueState::InFlight
-        {
-            delta.place = QueueState::Idle;
-            self.enqueue(counter);
-        }
-    }
-
-    fn next(&mut self, until: Timestamp) -> Option<TakenDelta> {
-        let counter = *self.order.front()?;
-        let delta = self.deltas.get_mut(&counter)?;
-        if delta.since > until {
-            return None;
-        }
-        self.order.pop_front();
-        delta.place = QueueState::InFlight;
-        delta.read = PendingRead::No;
-        Some(TakenDelta {
-            counter,
-            replicated: Arc::clone(&delta.replicated),
-            name: delta.name,
-            units: std::mem::take(&mut delta.due),
-            since: delta.since,
-        })
-    }
-}
-
-impl PendingDelta {
-    fn has_to_be_sent(&self) -> bool {
-        self.due > 0 || self.read == PendingRead::Yes
-    }
-
-    fn add_due(&mut self, units: u64, now: Timestamp) {
-        if !self.has_to_be_sent() {
-            self.since = now;
-        }
-        self.due = self.due.saturating_add(units);
-    }
-
-    fn request_read(&mut self, now: Timestamp) {
-        if !self.has_to_be_sent() {
-            self.since = now;
-        }
-        self.read = PendingRead::Yes;
+        // Below SHARDS.
+        &self.shards[counter.shard(SHARDS)]
     }
 }
 
@@ -575,5 +362,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-#[path = "pending_writes_tests.rs"]
 pub(super) mod tests;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::super::pending_writes::ChargeState;
 use super::super::pending_writes::tests::{at, charge, replicated, share};
-use super::super::pending_writes::{ChargeState, ReplicatedLimit};
+use super::super::replicated_limit::ReplicatedLimit;
 use super::*;
 
 /// A store that counts one window of each key, and keeps the numbers of pushes as the script does.

@@ -21,9 +21,8 @@ use sluicegate_limiter::{
 };
 
 use super::Store;
-use super::pending_writes::{
-    ChargeState, ClockPair, Enqueued, ReplicatedKey, ReplicatedLimit, ShardSequence,
-};
+use super::pending_writes::{ChargeState, ClockPair, Enqueued, ShardSequence};
+use super::replicated_limit::{ReplicatedKey, ReplicatedLimit};
 use super::script::settled_units;
 use super::store_check::{
     BackendDecision, BackendDecisions, BackendVerdict, DecisionSource, StoreCheck, reserve_one,

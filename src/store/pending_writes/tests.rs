@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_limiter::{Capacity, Period, Rate, RateState, Rates};
+use sluicegate_limiter::{Capacity, Limit, Period, Rate, RateState, Rates};
 
 use super::*;
 

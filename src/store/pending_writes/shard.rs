@@ -1,0 +1,158 @@
+//! The queue of one shard: its counters with what is due and what is tentative, and the order in which they wait for a sync.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use ahash::HashMap;
+use sluicegate_limiter::{KeyHash, Timestamp};
+
+use super::SHARD_KEYS;
+use crate::store::replicated_limit::{CounterId, ReplicatedKey, ReplicatedLimit};
+
+#[derive(Debug, Default)]
+pub(super) struct ShardState {
+    pub(super) deltas: HashMap<CounterId, PendingDelta>,
+    /// The queued counters, the longest waiting first.
+    pub(super) order: VecDeque<CounterId>,
+}
+
+#[derive(Debug)]
+pub(super) struct PendingDelta {
+    pub(super) replicated: Arc<ReplicatedLimit>,
+    name: KeyHash,
+    pub(super) due: u64,
+    pub(super) open: u64,
+    /// The time when the oldest part of `due` was added.
+    pub(super) since: Timestamp,
+    pub(super) place: QueueState,
+    pub(super) read: PendingRead,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueueState {
+    /// Nothing is due.
+    Idle,
+    /// It waits for the next sync.
+    Queued,
+    /// A sync has taken it, and its delivery is not known yet.
+    InFlight,
+}
+
+/// A request to read the counter from the store even if nothing is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PendingRead {
+    No,
+    Yes,
+}
+
+/// The due units of a counter, taken by a sync.
+#[derive(Debug)]
+pub(in crate::store) struct TakenDelta {
+    /// The counter.
+    pub(in crate::store) counter: CounterId,
+    /// The limit.
+    pub(in crate::store) replicated: Arc<ReplicatedLimit>,
+    /// The key in the store.
+    pub(in crate::store) name: KeyHash,
+    /// The units; zero to read the counter only.
+    pub(in crate::store) units: u64,
+    /// The time since which it waited.
+    pub(in crate::store) since: Timestamp,
+}
+
+impl ShardState {
+    /// Returns the delta of a counter, which it creates if need be; `None` where there is no room.
+    pub(super) fn delta(
+        &mut self,
+        key: &ReplicatedKey,
+        now: Timestamp,
+    ) -> Option<&mut PendingDelta> {
+        let full = self.deltas.len() >= SHARD_KEYS;
+        match self.deltas.entry(key.counter()) {
+            Entry::Occupied(known) => {
+                let delta = known.into_mut();
+                // The newest configuration holds.
+                if !Arc::ptr_eq(&delta.replicated, &key.replicated) {
+                    delta.replicated = Arc::clone(&key.replicated);
+                }
+                delta.name = key.name;
+                Some(delta)
+            }
+            Entry::Vacant(_) if full => None,
+            Entry::Vacant(place) => Some(place.insert(PendingDelta {
+                replicated: Arc::clone(&key.replicated),
+                name: key.name,
+                due: 0,
+                open: 0,
+                since: now,
+                place: QueueState::Idle,
+                read: PendingRead::No,
+            })),
+        }
+    }
+
+    /// Queues a counter that has something to send, and drops one that has nothing left.
+    pub(super) fn enqueue(&mut self, counter: CounterId) {
+        let Some(delta) = self.deltas.get_mut(&counter) else {
+            return;
+        };
+        if delta.place != QueueState::Idle {
+            return;
+        }
+        if delta.has_to_be_sent() {
+            delta.place = QueueState::Queued;
+            self.order.push_back(counter);
+        } else if delta.open == 0 {
+            self.deltas.remove(&counter);
+        }
+    }
+
+    /// Ends the flight of a counter.
+    pub(super) fn end_flight(&mut self, counter: CounterId) {
+        if let Some(delta) = self.deltas.get_mut(&counter)
+            && delta.place == QueueState::InFlight
+        {
+            delta.place = QueueState::Idle;
+            self.enqueue(counter);
+        }
+    }
+
+    pub(super) fn next(&mut self, until: Timestamp) -> Option<TakenDelta> {
+        let counter = *self.order.front()?;
+        let delta = self.deltas.get_mut(&counter)?;
+        if delta.since > until {
+            return None;
+        }
+        self.order.pop_front();
+        delta.place = QueueState::InFlight;
+        delta.read = PendingRead::No;
+        Some(TakenDelta {
+            counter,
+            replicated: Arc::clone(&delta.replicated),
+            name: delta.name,
+            units: std::mem::take(&mut delta.due),
+            since: delta.since,
+        })
+    }
+}
+
+impl PendingDelta {
+    fn has_to_be_sent(&self) -> bool {
+        self.due > 0 || self.read == PendingRead::Yes
+    }
+
+    pub(super) fn add_due(&mut self, units: u64, now: Timestamp) {
+        if !self.has_to_be_sent() {
+            self.since = now;
+        }
+        self.due = self.due.saturating_add(units);
+    }
+
+    pub(super) fn request_read(&mut self, now: Timestamp) {
+        if !self.has_to_be_sent() {
+            self.since = now;
+        }
+        self.read = PendingRead::Yes;
+    }
+}
