@@ -9,25 +9,29 @@
 //! The start and the reload service open and edit limits, [`Maintenance`] stores the time; requests call nothing here.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 
 use sluicegate_base::clock;
 use sluicegate_limiter::{
-    AnonymousFiles, Capacity, ClockDrift, FileIdentity, Limit, OpenOutcome, Policy, RemovedFiles,
-    Seed, StateDir, StateError, TableId, Timestamp,
+    AnonymousFiles, Capacity, ClockDrift, FileIdentity, Limit, OpenOutcome, Policy, Seed, StateDir,
+    StateError, TableId, Timestamp,
 };
 use tracing::{info, warn};
 
 mod bans;
+mod directory;
+mod error;
 mod handover;
 mod maintenance;
 #[cfg(test)]
 mod test_limits;
 
+pub use directory::DirectoryHealth;
+pub use error::CounterStorageError;
 pub use handover::CounterHandover;
 pub use maintenance::Maintenance;
+
+use directory::StateDirectory;
 
 /// The storage of all counters.
 pub struct CounterStorage {
@@ -51,13 +55,6 @@ enum StorageKind {
     Directory(StateDirectory),
 }
 
-struct StateDirectory {
-    files: StateDir,
-    /// The error of the latest tick; `None` when it succeeded.
-    trouble: Mutex<Option<String>>,
-    troubles: AtomicU64,
-}
-
 /// The persistence of the counters of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Persistence {
@@ -73,28 +70,6 @@ pub enum Persistence {
         /// The reason, for the operator.
         reason: String,
     },
-}
-
-/// The health of the state directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirectoryHealth {
-    /// Its path.
-    pub path: PathBuf,
-    /// The error of the latest tick; `None` when it succeeded.
-    pub trouble: Option<String>,
-    /// Ticks and sweeps that failed since the start.
-    pub troubles: u64,
-}
-
-/// The reason for which there is no storage for counters.
-#[derive(Debug)]
-pub enum CounterStorageError {
-    /// The system has no random source.
-    Random(getrandom::Error),
-    /// The state directory cannot be used.
-    Directory(StateError),
-    /// The handover of the old process cannot be used.
-    Handover(std::io::Error),
 }
 
 impl CounterStorage {
@@ -128,11 +103,7 @@ impl CounterStorage {
         );
         announce(&format_args!("{}: clock", path.display()), &clock_found);
         let seed = files.seed();
-        let kept = StorageKind::Directory(StateDirectory {
-            files,
-            trouble: Mutex::new(None),
-            troubles: AtomicU64::new(0),
-        });
+        let kept = StorageKind::Directory(StateDirectory::new(files));
         Ok((Self { kept }, seed))
     }
 
@@ -196,107 +167,13 @@ impl CounterStorage {
             return;
         };
         let in_use: Vec<FileIdentity> = limits.filter_map(Persistence::file).cloned().collect();
-        let path = directory.files.path().display();
-        match directory.files.sweep(&in_use, clock::wall()) {
-            Ok(RemovedFiles { removed: 0, .. }) => {}
-            Ok(RemovedFiles { removed, .. }) => {
-                info!("{path}: {removed} files that no limit used for long were removed");
-            }
-            Err(error) => {
-                // Relaxed: the number is only shown, and publishes nothing.
-                directory.troubles.fetch_add(1, Ordering::Relaxed);
-                warn!("{path}: cannot sweep: {error}");
-            }
-        }
+        directory.sweep(&in_use);
     }
 
     /// Returns the health of the state directory; `None` without one.
     #[must_use]
     pub fn condition(&self) -> Option<DirectoryHealth> {
-        let directory = self.directory()?;
-        Some(DirectoryHealth {
-            path: directory.files.path().to_owned(),
-            trouble: directory.lock_trouble().clone(),
-            troubles: directory.troubles.load(Ordering::Relaxed),
-        })
-    }
-}
-
-impl StateDirectory {
-    fn open(
-        &self,
-        meaning: TableId<'_>,
-        policy: &Policy,
-        capacity: Capacity,
-        now: Timestamp,
-    ) -> (Limit, Persistence) {
-        match Limit::open(&self.files, meaning, policy.clone(), capacity, now) {
-            Ok((limit, adopted)) => {
-                announce(&format_args!("limit {}: counters", meaning.name), &adopted);
-                let dropped = limit.stats().dropped;
-                if dropped > 0 {
-                    warn!(
-                        "limit {}: {dropped} counters in its file lay more than a window ahead and were dropped; the file was damaged, or \
-                         time was lost",
-                        meaning.name
-                    );
-                }
-                let file = meaning.identity(policy, capacity);
-                (limit, Persistence::of(&adopted, file))
-            }
-            Err(error) => {
-                let limit = Limit::new(policy.clone(), capacity);
-                (limit, Persistence::failed(meaning.name, &error))
-            }
-        }
-    }
-
-    fn edit(
-        &self,
-        meaning: TableId<'_>,
-        policy: &Policy,
-        capacity: Capacity,
-        (before, survival): (&Limit, &Persistence),
-        now: Timestamp,
-    ) -> (Limit, Persistence) {
-        let (edited, kept) = before.edited_in(&self.files, meaning, policy.clone(), capacity, now);
-        // The table is the same and unmoved, so the earlier report still applies.
-        if edited.shares_counters_with(before) {
-            return (edited, survival.clone());
-        }
-        let survival = match kept {
-            Ok(()) => Persistence::InFile {
-                file: meaning.identity(policy, capacity),
-                found: "carried over from before an edit".to_owned(),
-            },
-            Err(error) => Persistence::failed(meaning.name, &error),
-        };
-        (edited, survival)
-    }
-
-    /// Records the result of a tick; logs the first error, and the first success after it.
-    fn note(&self, result: Result<(), StateError>) {
-        let mut trouble = self.lock_trouble();
-        match result {
-            Ok(()) if trouble.take().is_some() => {
-                info!("{}: in order again", self.files.path().display());
-            }
-            Ok(()) => {}
-            Err(error) => {
-                // Relaxed: the number is only shown, and publishes nothing.
-                self.troubles.fetch_add(1, Ordering::Relaxed);
-                let error = format!("the time is not kept: {error}");
-                if trouble.is_none() {
-                    warn!("{}: {error}", self.files.path().display());
-                }
-                *trouble = Some(error);
-            }
-        }
-    }
-
-    fn lock_trouble(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        // The text is replaced as a whole, so a poisoned lock still holds a valid one.
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        self.directory().map(StateDirectory::health)
     }
 }
 
@@ -348,41 +225,6 @@ fn announce(what: &fmt::Arguments<'_>, adopted: &OpenOutcome) {
     }
 }
 
-impl fmt::Display for CounterStorageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Random(cause) => write!(f, "no random source for the keys' seed: {cause}"),
-            Self::Directory(cause) => {
-                write!(f, "[server] state_dir: {cause}; {}", advice(cause))
-            }
-            Self::Handover(cause) => {
-                write!(f, "the counters of the old process cannot be used: {cause}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for CounterStorageError {}
-
-/// Returns the cure for a directory that cannot be used.
-fn advice(error: &StateError) -> &'static str {
-    match error {
-        StateError::NotADirectory { .. } => "name a directory of its own",
-        StateError::Exposed { .. } => "or name one below it: it will be made for this user alone",
-        StateError::Owner { .. } => "run as that user, or name a directory of this one",
-        StateError::Busy { .. } => "end that process, or name another directory",
-        StateError::NoSpace { .. } => "make room, or name a directory on another file system",
-        StateError::Io { source, .. } => match source.kind() {
-            std::io::ErrorKind::NotFound => "make the directory that it is to lie in",
-            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
-                "name a directory that this user may write to"
-            }
-            _ => "name another directory, or leave state_dir out to count in memory",
-        },
-        _ => "name another directory, or leave state_dir out to count in memory",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -396,11 +238,7 @@ mod tests {
     fn storage(path: &Path) -> CounterStorage {
         let files = StateDir::open(path, Seed::from_bytes([7; 16])).expect("a directory");
         CounterStorage {
-            kept: StorageKind::Directory(StateDirectory {
-                files,
-                trouble: Mutex::new(None),
-                troubles: AtomicU64::new(0),
-            }),
+            kept: StorageKind::Directory(StateDirectory::new(files)),
         }
     }
 
@@ -514,29 +352,5 @@ mod tests {
             Persistence::unasked()
         );
         assert_eq!((storage.keep_time(), storage.condition()), (None, None));
-    }
-
-    /// Goal: each error has its cure. Method: a file in the way, a missing parent, a directory open to others.
-    #[test]
-    fn a_directory_that_cannot_be_used_says_what_to_do() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = |name: &str| directory.path().join(name);
-        std::fs::write(path("file"), "").expect("room");
-        std::fs::create_dir(path("open")).expect("room");
-        let everybody = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(path("open"), everybody).expect("it is ours");
-        for (name, advice) in [
-            ("file", "is not a directory; name a directory of its own"),
-            ("absent/state", "make the directory that it is to lie in"),
-            ("open", "chmod 700 it; or name one below it"),
-        ] {
-            let error = match CounterStorage::open(PersistenceMode::Directory(&path(name))) {
-                Ok(_) => panic!("{name} was opened"),
-                Err(error) => error.to_string(),
-            };
-            assert!(error.starts_with("[server] state_dir: "), "{error}");
-            assert!(error.contains(advice), "{error}");
-        }
     }
 }
