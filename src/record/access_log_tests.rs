@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::super::line::tests::Example;
+use super::super::example::Example;
 use super::*;
 
 /// More than any test needs on a loaded machine.

@@ -108,7 +108,7 @@ fn escape(into: &mut Vec<u8>, bytes: &[u8], cap: usize) {
 mod tests {
     use http::HeaderValue;
 
-    use super::super::line::tests::Example;
+    use super::super::example::Example;
     use super::*;
 
     fn line(example: &Example<'_>) -> String {

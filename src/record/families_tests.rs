@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::access_log::AccessLog;
-use super::super::line::tests::{Example, limit};
+use super::super::example::{Example, limit};
 use super::super::metrics::{RequestMetrics, RouteMetrics};
 use super::*;
 use crate::config::rules::{AccessLogTarget, LogRules, Name};
@@ -34,7 +34,7 @@ fn record(recorder: &RequestRecorder, route: &RouteMetrics, requests: usize) {
                 cost: Cost::ONE,
                 payer: None,
             }],
-            super::super::line::tests::NOW,
+            super::super::example::NOW,
         );
         recorder.record(
             &Example {

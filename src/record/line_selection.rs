@@ -178,7 +178,7 @@ fn facts<'a>(outcome: &'a Outcome<'_>) -> LineFacts<'a> {
 mod tests {
     use sluicegate_limiter::{KeyHash, Timestamp};
 
-    use super::super::line::tests::{Example, NOW, refused};
+    use super::super::example::{Example, NOW, refused};
     use super::*;
     use crate::config::OUTCOMES;
     use crate::config::rules::AccessLogTarget;

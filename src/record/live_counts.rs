@@ -35,7 +35,7 @@ pub(crate) fn limit_totals(metrics: &RequestMetrics) -> BTreeMap<Name, LimitTota
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::{Example, refused};
+    use super::super::example::{Example, refused};
     use super::*;
 
     /// Goal: the page reads each counter by its name. Method: a request that a limit rejects; the names, and where its count is.

@@ -154,7 +154,7 @@ fn column(into: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::{Example, refused};
+    use super::super::example::{Example, refused};
     use super::*;
 
     fn shown(outcome: &Outcome<'_>, colour: ColorMode) -> String {

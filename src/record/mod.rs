@@ -14,6 +14,8 @@ mod combined;
 mod crawler_fields;
 mod crawler_requests;
 mod descriptor_fields;
+#[cfg(test)]
+mod example;
 pub(crate) mod families;
 mod former_names;
 mod geo_lookups;

@@ -139,7 +139,7 @@ fn cut(reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::tests::{Example, refused};
+    use super::super::example::{Example, refused};
     use super::*;
 
     /// Goal: requests leave nothing behind while nobody follows, and at most a sample while somebody does. Method: more rejections than a

@@ -15,7 +15,7 @@ use sluicegate_telemetry::otlp::{SoftwareName, body, first_batch};
 use super::*;
 use crate::config::Share;
 use crate::record::RequestMetrics;
-use crate::record::line::tests::{Example, NOW, verdict_of};
+use crate::record::example::{Example, NOW, verdict_of};
 use crate::record::trace::{FlagAuthority, SpanExport, TRACEPARENT};
 use crate::request_id::RequestId;
 
