@@ -5,6 +5,9 @@ use std::fs;
 use super::{Complaints, assert_none, root};
 
 const PAGE: &str = "docs/finding-your-way.md";
+const MAP: &str = "ARCHITECTURE.md";
+/// The section of the map whose table has a function for each step of a request.
+const STEPS: &str = "## One request, step by step\n\n";
 /// The words before a name where it is defined.
 const DEFINITIONS: &[&str] = &["fn ", "struct ", "enum ", "trait ", "macro_rules! "];
 
@@ -40,28 +43,74 @@ pub(super) fn defines(text: &str, name: &str) -> bool {
     })
 }
 
-#[test]
-fn the_way_for_newcomers_leads_somewhere() {
-    // Goal: a newcomer finds the line by names alone. Method: every path and name in backticks on the page.
-    let page = fs::read_to_string(root().join(PAGE)).unwrap();
+/// Complains about files that a page names and that do not exist, and about names after a file that it does not define.
+fn lost_places(page: &str, places: &[(&str, Vec<&str>)]) -> Complaints {
     let mut complaints = Complaints::new();
-    let places = places(&page);
-    for (path, names) in &places {
+    for (path, names) in places {
         let file = root().join(path);
         if !file.exists() {
             complaints.push(format!(
-                "{PAGE}: {path} does not exist; name what took its place"
+                "{page}: {path} does not exist; name what took its place"
             ));
             continue;
         }
         let text = fs::read_to_string(file).unwrap_or_default();
         let missing = names.iter().filter(|name| !defines(&text, name));
         complaints.extend(missing.map(|name| {
-            format!("{PAGE}: {path} does not define {name}; name what took its place")
+            format!("{page}: {path} does not define {name}; name what took its place")
         }));
     }
-    assert_none(complaints);
+    complaints
+}
+
+#[test]
+fn the_way_for_newcomers_leads_somewhere() {
+    // Goal: a newcomer finds the line by names alone. Method: every path and name in backticks on the page.
+    let page = fs::read_to_string(root().join(PAGE)).unwrap();
+    let places = places(&page);
+    assert_none(lost_places(PAGE, &places));
     assert!(places.len() > 20, "{PAGE} names {} files", places.len());
+}
+
+#[test]
+fn the_way_for_newcomers_quotes_the_architecture() {
+    // Goal: the second column leads to a sentence that is there. Method: each text in quotation marks, and the heading before it.
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (page, map) = (read(PAGE), read(MAP));
+    let one_line = map.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cells = page
+        .lines()
+        .filter_map(|row| row.strip_prefix("| ")?.split(" | ").nth(1));
+    let mut complaints = Complaints::new();
+    let mut quotes = 0;
+    for cell in cells {
+        let Some((heading, quote)) = cell.split_once(": \"") else {
+            continue;
+        };
+        quotes += 1;
+        let is_section = map
+            .lines()
+            .any(|line| line.starts_with('#') && line.contains(heading));
+        if !is_section || !one_line.contains(quote.trim_end_matches('"')) {
+            complaints.push(format!("{PAGE}: {MAP} does not say: {cell}"));
+        }
+    }
+    assert_none(complaints);
+    assert!(quotes > 8, "{PAGE} quotes {quotes} sentences");
+}
+
+#[test]
+fn the_steps_of_a_request_are_functions() {
+    // Goal: the first table of the map leads from step to step. Method: every path and name in backticks in its section.
+    let map = fs::read_to_string(root().join(MAP)).unwrap();
+    let (_, steps) = map.split_once(STEPS).unwrap();
+    let rows = steps
+        .split("\n\n")
+        .find(|part| part.starts_with("| "))
+        .unwrap();
+    let places = places(rows);
+    assert_none(lost_places(MAP, &places));
+    assert!(places.len() > 15, "{MAP} names {} files", places.len());
 }
 
 #[test]
