@@ -35,6 +35,7 @@ pub mod route;
 pub mod cache;
 
 pub use sluicegate_config as config;
+mod body_end;
 pub mod explain;
 pub mod failure;
 mod http2_frames;

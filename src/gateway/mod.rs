@@ -51,7 +51,6 @@ pub use serve::{
     AnswerHead, AnsweredRequest, ConnectionFacts, ConnectionState, DecidedRequest, RequestClient,
     ServingCourse,
 };
-pub use shape::BodyEnd;
 pub(crate) use wait::closed as connection_closed;
 
 /// The gateway behind one listener: the shared state, and the address of the listener.

@@ -190,15 +190,6 @@ fn vary_by_coding(fields: &mut HeaderMap) {
     }
 }
 
-/// The position of a piece in its body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyEnd {
-    /// The last piece.
-    Here,
-    /// Pieces may follow.
-    NotYet,
-}
-
 /// Writes the target of a redirect.
 pub(super) fn redirect(
     fields: &mut HeaderMap,

@@ -21,13 +21,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::guarded_stream::{GuardedStream, ReadPace};
 use super::reset::reset_on_close;
+use crate::body_end::BodyEnd;
 use crate::budgets::{BudgetCap, BytesPermit, ClientAccount, ClientBytes};
 use crate::client::PeerAddress;
 use crate::config::rules::ServerRules;
 use crate::failure::{ClientFailure, GatewayFailure};
-use crate::gateway::{
-    AnswerHead, BodyEnd, CHUNK_LIMITS, ConnectionFacts, RequestClient, connection_closed,
-};
+use crate::gateway::{AnswerHead, CHUNK_LIMITS, ConnectionFacts, RequestClient, connection_closed};
 use crate::process::SharedState;
 use crate::response::GatewayProblem;
 use crate::reusable_timeout::ReusableTimeout;

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use super::http2_stream::Http2Stream;
 use super::receive_window::BodyWindow;
+use crate::body_end::BodyEnd;
 use crate::failure::ClientFailure;
-use crate::gateway::{BodyEnd, ConnectionFacts, Gateway, RequestClient};
+use crate::gateway::{ConnectionFacts, Gateway, RequestClient};
 use crate::response::{GrpcDialect, GrpcStatus};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";

@@ -16,9 +16,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::receive_window::BodyWindow;
+use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::ClientFailure;
-use crate::gateway::{AnswerHead, BodyEnd, RequestClient};
+use crate::gateway::{AnswerHead, RequestClient};
 
 /// A stream whose head was taken.
 pub(super) struct Http2Stream {

@@ -11,11 +11,11 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::head_writer::AnswerHead;
+use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::client::{PeerAddress, TlsFacts};
 use crate::config::rules::ListenerProtocol;
 use crate::failure::ClientFailure;
-use crate::gateway::shape::BodyEnd;
 
 /// The facts of a client's connection that its requests share.
 #[derive(Clone)]

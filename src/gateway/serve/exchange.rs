@@ -24,12 +24,12 @@ use super::head_writer::{
 use super::received::RequestWire;
 use super::request_body::RequestBody;
 use crate::admission::body_is_read;
+use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::failure::{ClientFailure, Result};
 use crate::gateway::answer::{FieldForm, OwnAnswer};
 use crate::gateway::body::Prefix;
 use crate::gateway::context::Context;
-use crate::gateway::shape::BodyEnd;
 use crate::gateway::{key_body, unread};
 use crate::name_case::ReceivedNames;
 use crate::process::SharedState;

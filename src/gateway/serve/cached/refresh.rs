@@ -25,6 +25,7 @@ use super::super::head_writer::{AnswerHead, ConnectionPersistence};
 use super::super::received::RequestWire;
 use super::transaction::{CacheTransaction, RequestSender};
 use crate::admission::Admitted;
+use crate::body_end::BodyEnd;
 use crate::budgets::ClientAccount;
 use crate::cache::fill_lock::FillPermit;
 use crate::cache::request_directives::RequestCacheControl;
@@ -32,7 +33,6 @@ use crate::failure::ClientFailure;
 use crate::gateway::Gateway;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::{ForwardedRequest, OriginRoute};
-use crate::gateway::shape::BodyEnd;
 use crate::origin::AdmittedPool;
 
 /// The client of a refresh, which gets nothing.

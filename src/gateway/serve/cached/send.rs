@@ -16,12 +16,12 @@ use super::super::response_body::{ContentWriter, JOINED_PIECE};
 use super::ClientPart;
 use super::transaction::StoredValidation;
 use crate::admission::ResponseSource;
+use crate::body_end::BodyEnd;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::Result;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
-use crate::gateway::shape::BodyEnd;
 use crate::gateway::{Gateway, answer};
 use crate::thread_buffer::WriteBuffer;
 
