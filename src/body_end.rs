@@ -8,3 +8,17 @@ pub enum BodyEnd {
     /// Pieces may follow.
     NotYet,
 }
+
+impl BodyEnd {
+    /// Returns the position of a piece behind which the body is over, if `is_over`.
+    #[must_use]
+    pub const fn here_if(is_over: bool) -> Self {
+        if is_over { Self::Here } else { Self::NotYet }
+    }
+
+    /// Returns whether it is the last piece.
+    #[must_use]
+    pub const fn is_here(self) -> bool {
+        matches!(self, Self::Here)
+    }
+}

@@ -38,13 +38,22 @@ pub enum FillWaitEnd {
     GiveUp,
 }
 
-/// Returns the turn of a request for the response under `key`, of which one is stored and stale if `is_stale`.
+/// The reason for which a response is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FillReason {
+    /// None is stored.
+    Missing,
+    /// The stored one is stale.
+    Stale,
+}
+
+/// Returns the turn of a request for the response under `key`.
 pub(super) fn take_turn(
     lock: &'static CacheKeyLockImpl,
     key: &CacheKey,
-    is_stale: bool,
+    reason: FillReason,
 ) -> FillTurn {
-    match CacheKeyLock::lock(lock, key, is_stale) {
+    match CacheKeyLock::lock(lock, key, reason == FillReason::Stale) {
         Locked::Write(permit) => FillTurn::Fetch(FillPermit {
             lock,
             key: key.clone(),
@@ -106,14 +115,14 @@ mod tests {
     }
 
     fn permit(lock: &'static CacheKeyLockImpl) -> FillPermit {
-        match take_turn(lock, &CacheKey::new("a", ""), false) {
+        match take_turn(lock, &CacheKey::new("a", ""), FillReason::Missing) {
             FillTurn::Fetch(permit) => permit,
             FillTurn::Wait(_) => unreachable!("nobody fetches"),
         }
     }
 
     fn wait(lock: &'static CacheKeyLockImpl) -> FillWait {
-        match take_turn(lock, &CacheKey::new("a", ""), false) {
+        match take_turn(lock, &CacheKey::new("a", ""), FillReason::Missing) {
             FillTurn::Fetch(_) => unreachable!("another one fetches"),
             FillTurn::Wait(wait) => wait,
         }

@@ -29,7 +29,7 @@ use pingora::cache::predictor::{CacheablePredictor, Predictor};
 use sluicegate_limiter::Timestamp;
 
 use crate::config::rules::CacheRules;
-use fill_lock::FillTurn;
+use fill_lock::{FillReason, FillTurn};
 use freshness::CacheAudience;
 use memory_storage::MemoryStorage;
 use sluicegate_base::bounds;
@@ -69,10 +69,10 @@ impl ResponseCache {
         &self.lock
     }
 
-    /// Returns the turn of a request for the response under `key`, of which one is stored and stale if `is_stale`.
+    /// Returns the turn of a request for the response under `key`.
     #[must_use]
-    pub fn take_turn(&'static self, key: &CacheKey, is_stale: bool) -> FillTurn {
-        fill_lock::take_turn(&self.lock, key, is_stale)
+    pub fn take_turn(&'static self, key: &CacheKey, reason: FillReason) -> FillTurn {
+        fill_lock::take_turn(&self.lock, key, reason)
     }
 
     /// Returns the predictor that remembers URLs whose responses cannot be stored for this audience.

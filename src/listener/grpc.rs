@@ -136,7 +136,7 @@ async fn send(stream: &mut Http2Stream, message: &[u8]) -> Result<(), ClientFail
     let mut head = Response::new(());
     let [(name, media_type), ..] = GrpcDialect::Http2.fields(GrpcStatus::OK, "");
     head.headers_mut().insert(name, media_type);
-    stream.begin(head, false)?;
+    stream.begin(head, BodyEnd::NotYet)?;
     // A message has at most a few texts of the configuration.
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     let mut framed = Vec::with_capacity(PREFIX_BYTES + message.len());
@@ -152,7 +152,7 @@ async fn send(stream: &mut Http2Stream, message: &[u8]) -> Result<(), ClientFail
 fn send_end(stream: &mut Http2Stream, end: &CallEnd) -> Result<(), ClientFailure> {
     let mut head = Response::new(());
     (head.headers_mut()).extend(GrpcDialect::Http2.fields(end.status, end.message));
-    Ok(stream.begin(head, true)?)
+    Ok(stream.begin(head, BodyEnd::Here)?)
 }
 
 /// Answers a request that is no call.
@@ -160,5 +160,5 @@ fn send_unsupported(stream: &mut Http2Stream) -> Result<(), ClientFailure> {
     let mut head = Response::new(());
     *head.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     (head.headers_mut()).insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain"));
-    Ok(stream.begin(head, true)?)
+    Ok(stream.begin(head, BodyEnd::Here)?)
 }

@@ -67,11 +67,11 @@ impl Http2Stream {
         }
     }
 
-    /// Begins the final answer with this head, which is all of it where it is whole.
-    pub(super) fn begin(&mut self, head: Response<()>, is_whole: bool) -> io::Result<()> {
-        let answer = self.respond.send_response(head, is_whole);
+    /// Begins the final answer with this head, which has a body unless `end` is here.
+    pub(super) fn begin(&mut self, head: Response<()>, end: BodyEnd) -> io::Result<()> {
+        let answer = self.respond.send_response(head, end.is_here());
         self.answer = Some(answer.map_err(Error::other)?);
-        self.is_ended = is_whole;
+        self.is_ended = end.is_here();
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl Http2Stream {
     }
 
     /// Sends bytes of the body as the windows of the client and the bound of the send buffer allow.
-    async fn send(&mut self, mut bytes: &[u8], is_last: bool) -> io::Result<()> {
+    async fn send(&mut self, mut bytes: &[u8], end: BodyEnd) -> io::Result<()> {
         let answer = self.answer.as_mut().ok_or(ErrorKind::NotConnected)?;
         while !bytes.is_empty() {
             answer.reserve_capacity(bytes.len());
@@ -136,12 +136,12 @@ impl Http2Stream {
             // Copied once there is room for it: what waits for the client is in memory once.
             let (piece, rest) = bytes.split_at(free.min(bytes.len()));
             bytes = rest;
-            let is_last = is_last && bytes.is_empty();
+            let is_last = end.is_here() && bytes.is_empty();
             let sent = answer.send_data(Bytes::copy_from_slice(piece), is_last);
             sent.map_err(Error::other)?;
             self.is_ended |= is_last;
         }
-        if is_last && !self.is_ended {
+        if end.is_here() && !self.is_ended {
             answer.send_data(Bytes::new(), true).map_err(Error::other)?;
             self.is_ended = true;
         }
@@ -166,29 +166,28 @@ impl RequestClient for Http2Stream {
     }
 
     fn begin_answer(&mut self, _: &mut Vec<u8>, head: AnswerHead<'_>) -> io::Result<()> {
-        let (is_interim, is_whole) = (head.is_interim(), head.is_whole());
+        let (is_interim, end) = (head.is_interim(), BodyEnd::here_if(head.is_whole()));
         let head = head.for_http2();
         if is_interim {
             return self.respond.send_informational(head).map_err(Error::other);
         }
-        self.begin(head, is_whole)
+        self.begin(head, end)
     }
 
     async fn write(&mut self, pieces: [&[u8]; 2], end: BodyEnd) -> Result<(), ClientFailure> {
-        let is_last = end == BodyEnd::Here;
-        if self.is_ended || pieces == [b"", b""] && !is_last {
+        if self.is_ended || pieces == [b"", b""] && end == BodyEnd::NotYet {
             return Ok(());
         }
         let [first, second] = pieces;
         let patience = self.write_timeout;
         let sent = timeout(patience, async {
             if second.is_empty() {
-                return self.send(first, is_last).await;
+                return self.send(first, end).await;
             }
             if !first.is_empty() {
-                self.send(first, false).await?;
+                self.send(first, BodyEnd::NotYet).await?;
             }
-            self.send(second, is_last).await
+            self.send(second, end).await
         });
         match sent.await {
             Ok(sent) => Ok(sent?),

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::idle::{ConnectionHome, IdleCheck, IdleConnection};
 use super::origin_stream::{OriginStream, Received};
+use crate::body_end::BodyEnd;
 use crate::failure::{OriginFailure, OriginTimeout, RequestFailure, Result};
 use crate::reusable_timeout::ReusableTimeout;
 use crate::thread_buffer::{THREAD_BUFFER, give_read_buffer, poll_read_through, take_read_buffer};
@@ -105,7 +106,8 @@ impl OriginWait {
 }
 
 impl OriginChannel {
-    fn new(wire: OriginWire, timeout: ReusableTimeout, is_reused: bool) -> Self {
+    /// Returns the channel of a connection that carried no request before.
+    fn new(wire: OriginWire) -> Self {
         Self {
             wire,
             read: take_read_buffer(),
@@ -113,26 +115,26 @@ impl OriginChannel {
             is_complete: false,
             needs_flush: false,
             write_error: None,
-            timeout,
+            timeout: ReusableTimeout::default(),
             head_deadline: None,
             is_answered: false,
             is_answer_to_whole: false,
             idle_check: IdleCheck::Readiness,
-            is_reused,
+            is_reused: false,
         }
     }
 
     /// Returns the channel of a new connection of HTTP/1.1.
     pub(super) fn of_connection(stream: Stream, home: ConnectionHome) -> Self {
-        let wire = OriginWire::Http1 { stream, home };
-        Self::new(wire, ReusableTimeout::default(), false)
+        Self::new(OriginWire::Http1 { stream, home })
     }
 
     /// Returns the channel of a stream of HTTP/2.
     pub(super) fn of_stream(stream: OriginStream) -> Self {
-        let is_reused = stream.place().is_reused;
-        let wire = OriginWire::Http2(Box::new(stream));
-        Self::new(wire, ReusableTimeout::default(), is_reused)
+        Self {
+            is_reused: stream.place().is_reused,
+            ..Self::new(OriginWire::Http2(Box::new(stream)))
+        }
     }
 
     /// Returns the connection as an idle one, for at most `idle_timeout`; `None` for a stream, which ends.
@@ -201,22 +203,22 @@ impl OriginChannel {
         }
     }
 
-    /// Sends the head of a request on a stream.
+    /// Sends the head of a request on a stream, which has a body unless `end` is here.
     ///
     /// # Errors
     /// The connection is closing, or has no streams.
-    pub fn send_head(&mut self, request: Request<()>, is_whole: bool) -> Result<()> {
+    pub fn send_head(&mut self, request: Request<()>, end: BodyEnd) -> Result<()> {
         match &mut self.wire {
             OriginWire::Http1 { .. } => Err(RequestFailure::internal(
                 "a connection of HTTP/1.1 has no heads of streams",
             )),
-            OriginWire::Http2(stream) => stream.send_head(request, is_whole),
+            OriginWire::Http2(stream) => stream.send_head(request, end),
         }
     }
 
-    /// Writes bytes of the request; with `is_complete`, they are its last ones. Those that the server does not take at once wait.
-    pub async fn send(&mut self, bytes: &[u8], is_complete: bool) {
-        self.is_complete |= is_complete;
+    /// Writes bytes of the request. Those that the server does not take at once wait.
+    pub async fn send(&mut self, bytes: &[u8], end: BodyEnd) {
+        self.is_complete |= end.is_here();
         self.head_deadline = None;
         if self.write_error.is_some() {
             return;
@@ -407,7 +409,8 @@ impl OriginChannel {
                 ready!(poll_write_all(stream, context, &mut self.unsent))
             }
             OriginWire::Http2(stream) => {
-                ready!(stream.poll_send(context, &mut self.unsent, self.is_complete))
+                let end = BodyEnd::here_if(self.is_complete);
+                ready!(stream.poll_send(context, &mut self.unsent, end))
             }
         };
         self.needs_flush = false;
@@ -459,7 +462,11 @@ impl From<IdleConnection> for OriginChannel {
             stream: idle.stream,
             home: idle.home,
         };
-        Self::new(wire, idle.timeout, true)
+        Self {
+            timeout: idle.timeout,
+            is_reused: true,
+            ..Self::new(wire)
+        }
     }
 }
 

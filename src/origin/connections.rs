@@ -247,8 +247,8 @@ impl Connections {
         wait: &mut AttemptWait,
         end: Instant,
     ) -> Option<Look> {
-        let (ticket, settled) = (wait.ticket(), std::mem::take(&mut wait.settled));
-        let (look, until) = match self.refused(refused, most, ticket, settled) {
+        let ticket = wait.ticket();
+        let (look, until) = match self.refused(refused, most, wait) {
             NextStep::Look(look) => return (clock::deadline(Duration::ZERO) < end).then_some(look),
             NextStep::Wait(look) => (look, end),
             NextStep::Settle(look) => {
@@ -269,13 +269,8 @@ impl Connections {
     }
 
     /// Ends a look that was refused, and returns the next step.
-    fn refused(
-        self: &Arc<Self>,
-        mut refused: Look,
-        most: u32,
-        ticket: QueueTicket,
-        settled: bool,
-    ) -> NextStep {
+    fn refused(self: &Arc<Self>, mut refused: Look, most: u32, wait: &mut AttemptWait) -> NextStep {
+        let (ticket, has_settled) = (wait.ticket(), std::mem::take(&mut wait.settled));
         // The look ends here, under the lock, and wakes no other: another would find no more than this one did.
         refused.connections = None;
         let mut state = self.state();
@@ -297,7 +292,7 @@ impl Connections {
             return wait;
         }
         // A request misses a connection that another one is just releasing.
-        if !settled {
+        if !has_settled {
             return NextStep::Settle(state.enroll(ticket));
         }
         // A connection that was idle all the time, and was not found by the only request that looked, is useless to it.

@@ -18,6 +18,7 @@ use sluicegate_base::bounds::LARGEST_FRAME;
 
 use super::http2_connections::{NewStream, StreamPlace};
 use super::interim::InterimHeads;
+use crate::body_end::BodyEnd;
 use crate::failure::{HeadFailure, OriginFailure, RequestFailure, Result, StreamFailure};
 
 /// A stream for one request.
@@ -79,25 +80,25 @@ impl OriginStream {
         &self.place
     }
 
-    /// Sends the head of the request.
+    /// Sends the head of the request, which has a body unless `end` is here.
     ///
     /// # Errors
     /// The connection is closing.
-    pub(super) fn send_head(&mut self, request: Request<()>, is_whole: bool) -> Result<()> {
+    pub(super) fn send_head(&mut self, request: Request<()>, end: BodyEnd) -> Result<()> {
         let Some(mut sender) = self.new.take() else {
             return Err(RequestFailure::internal("a stream carries one request"));
         };
         let (response, body) = sender
-            .send_request(request, is_whole)
+            .send_request(request, end.is_here())
             .map_err(|error| self.unanswered(error))?;
         self.place.note_sent();
         self.response = ResponseState::Head(response);
         self.request = Some(body);
-        self.is_sent = is_whole;
+        self.is_sent = end.is_here();
         Ok(())
     }
 
-    /// Sends `bytes` of the body, and its end behind them, as far as the windows allow.
+    /// Sends `bytes` of the body, and its end if that is here, as far as the windows allow.
     ///
     /// # Errors
     /// The stream takes no more of the request; what it receives says why.
@@ -105,7 +106,7 @@ impl OriginStream {
         &mut self,
         context: &mut Context<'_>,
         bytes: &mut BytesMut,
-        is_end: bool,
+        end: BodyEnd,
     ) -> Poll<io::Result<()>> {
         let Some(body) = self.request.as_mut().filter(|_| !self.is_sent) else {
             return Poll::Ready(Ok(()));
@@ -122,11 +123,11 @@ impl OriginStream {
             }
             let piece = bytes.split_to(free.min(bytes.len())).freeze();
             self.place.note_data(piece.len());
-            let is_last = is_end && bytes.is_empty();
+            let is_last = end.is_here() && bytes.is_empty();
             body.send_data(piece, is_last).map_err(io::Error::other)?;
             self.is_sent |= is_last;
         }
-        if is_end && !self.is_sent {
+        if end.is_here() && !self.is_sent {
             body.send_data(Bytes::new(), true)
                 .map_err(io::Error::other)?;
             self.is_sent = true;

@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use http::uri::Scheme;
 use pingora::connectors::http::Connector;
 use pingora::connectors::{ConnectorOptions, TransportConnector};
 use pingora::http::RequestHeader;
@@ -42,7 +43,11 @@ pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> 
     session.set_read_timeout(Some(rules.timeout));
     session.set_write_timeout(Some(rules.timeout));
     let host = rules.host.as_deref().unwrap_or(name);
-    let request = request(&session, peer.is_tls(), host, path)?;
+    let scheme = match peer.is_tls() {
+        true => Scheme::HTTPS,
+        false => Scheme::HTTP,
+    };
+    let request = request(&session, &scheme, host, path)?;
     session.write_request_header(Box::new(request)).await?;
     session.finish_request_body().await?;
     session.read_response_header().await?;
@@ -61,11 +66,15 @@ pub(super) async fn ask(mut peer: HttpPeer, name: &str, rules: &HealthRules) -> 
     }
 }
 
-fn request(session: &HttpSession, tls: bool, host: &str, path: &str) -> Result<RequestHeader> {
+fn request(
+    session: &HttpSession,
+    scheme: &Scheme,
+    host: &str,
+    path: &str,
+) -> Result<RequestHeader> {
     let mut request = RequestHeader::build("GET", path.as_bytes(), Some(1))?;
     if matches!(session, HttpSession::H2(_)) {
         // Pingora would send https to every server.
-        let scheme = if tls { "https" } else { "http" };
         let target = format!("{scheme}://{host}{path}");
         let invalid = ErrorType::InvalidHTTPHeader;
         request.set_uri(target.parse().or_err(invalid, "the target of a check")?);

@@ -50,9 +50,13 @@ where
         };
         answers.push(answer);
     }
-    adopt(pool, &answers);
+    set_servers(pool, &answers);
     let lost = (0..answers.len()).any(|entry| !has_server(pool, entry));
-    tell(pool, &failures, lost);
+    let before = pool.unresolved.swap(failures.len(), Ordering::Relaxed);
+    // An entry without servers is looked up each second, and the same failure is not logged as often.
+    if !lost || before != failures.len() {
+        log_failures(pool, &failures, before);
+    }
     if lost {
         pool.rules.resolve_every.min(RESOLVE_AGAIN)
     } else {
@@ -71,13 +75,8 @@ fn has_server(pool: &ServerPool, entry: usize) -> bool {
         })
 }
 
-/// Logs the names that do not resolve: at each look-up while servers are known; without servers, when look-ups follow each
-/// second, only when the number changes.
-fn tell(pool: &ServerPool, failures: &[String], lost: bool) {
-    let before = pool.unresolved.swap(failures.len(), Ordering::Relaxed);
-    if lost && before == failures.len() {
-        return;
-    }
+/// Logs the names that do not resolve; at the look-up before it were `before`.
+fn log_failures(pool: &ServerPool, failures: &[String], before: usize) {
     for failure in failures {
         warn!(
             "origin {}: a name does not resolve and keeps the servers that it had: {failure}",
@@ -90,7 +89,7 @@ fn tell(pool: &ServerPool, failures: &[String], lost: bool) {
 }
 
 /// Sets the addresses of the pool's entries; `None`, and an answer without addresses, leaves an entry unchanged.
-fn adopt(pool: &ServerPool, answers: &[Option<Vec<SocketAddr>>]) {
+fn set_servers(pool: &ServerPool, answers: &[Option<Vec<SocketAddr>>]) {
     let known = pool.servers();
     let had = |entry: usize| -> Vec<SocketAddr> {
         let mut had: Vec<SocketAddr> = known
@@ -158,15 +157,15 @@ mod tests {
     #[test]
     fn servers_come_and_go_with_their_name() {
         let pool = pool("servers = [\"127.0.0.1:9\", \"app.test:80\"]");
-        adopt(&pool, &[None, addresses(&[2, 1])]);
+        set_servers(&pool, &[None, addresses(&[2, 1])]);
         assert_eq!(ports(&pool), [9, 1, 2]);
         let kept = Arc::clone(&pool.servers()[1].server_state);
         assert!(kept.enter(u32::MAX) && kept.drain());
         for answer in [None, Some(Vec::new())] {
-            adopt(&pool, &[None, answer]);
+            set_servers(&pool, &[None, answer]);
             assert_eq!(ports(&pool), [9, 1, 2], "a failure changes nothing");
         }
-        adopt(&pool, &[None, addresses(&[3, 1])]);
+        set_servers(&pool, &[None, addresses(&[3, 1])]);
         assert_eq!(ports(&pool), [9, 1, 3]);
         let same = &pool.servers()[1].server_state;
         assert!(same.is_draining() && same.in_flight() == 1);
@@ -193,9 +192,9 @@ mod tests {
     #[test]
     fn what_is_written_stays() {
         let pool = pool("servers = [\"127.0.0.1:9\", \"app.test:80\"]");
-        adopt(&pool, &[None, addresses(&[9, 1])]);
+        set_servers(&pool, &[None, addresses(&[9, 1])]);
         assert_eq!(ports(&pool), [9, 1]);
-        adopt(&pool, &[None, addresses(&[1])]);
+        set_servers(&pool, &[None, addresses(&[1])]);
         assert_eq!(ports(&pool), [9, 1]);
     }
 }

@@ -22,14 +22,14 @@ pub(super) enum AfterAttempt {
     Repeat,
 }
 
-/// Decides over the connection after a response whose head `keeps` it.
+/// Decides over the connection after a response, whose head decides as `by_head` says.
 pub(super) fn after_response(
     origin: &OriginChannel,
     body: &ResponseBody,
-    keeps: bool,
+    by_head: AfterAttempt,
 ) -> AfterAttempt {
-    if keeps && body.is_over() && origin.read.is_empty() && origin.is_answer_to_whole() {
-        AfterAttempt::Keep
+    if body.is_over() && origin.read.is_empty() && origin.is_answer_to_whole() {
+        by_head
     } else {
         AfterAttempt::Close
     }
@@ -39,12 +39,14 @@ pub(super) fn after_response(
 pub(super) fn drop_read(
     origin: &mut OriginChannel,
     received: BodyFraming,
-    keeps: bool,
+    by_head: AfterAttempt,
 ) -> Result<AfterAttempt> {
     let unsent = ContentWriter::new(BodyFraming::None, None);
     let mut body = ResponseBody::begin(received, unsent, None, &mut Vec::new())?;
-    let is_read = body.discard(&mut origin.read).is_ok();
-    Ok(after_response(origin, &body, keeps && is_read))
+    Ok(match body.discard(&mut origin.read) {
+        Ok(_) => after_response(origin, &body, by_head),
+        Err(_) => AfterAttempt::Close,
+    })
 }
 
 /// Drops the rest of a body, so that the connection to the origin goes on if it is small. A body that is being stored, or that has a cost,

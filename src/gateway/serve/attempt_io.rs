@@ -8,6 +8,7 @@ use sluicegate_base::{bounds, clock};
 use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
 use super::leaving;
+use crate::body_end::BodyEnd;
 use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::{self, AttemptRequest};
 use crate::gateway::context::Context;
@@ -170,11 +171,11 @@ pub(super) async fn take_from_client<C: RequestClient>(
         }
         body.take(exchange.client.received(), &mut bytes, forwarded, context)?;
     }
-    let is_over = body.is_over();
-    if is_over {
+    let end = BodyEnd::here_if(body.is_over());
+    if end.is_here() {
         exchange.body.note_end();
         attempts::uploads(forwarded, UploadPart::Last);
     }
-    origin.send(&bytes, is_over).await;
+    origin.send(&bytes, end).await;
     Ok(())
 }

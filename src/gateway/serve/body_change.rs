@@ -1,4 +1,4 @@
-//! Decides how the body of a response changes on its way to the client, and the framing that follows from it.
+//! Decides how the body of a response changes on its way to the client, and the framing and the end that follow from it.
 
 use http::Method;
 use sluicegate_http1::BodyFraming;
@@ -6,6 +6,7 @@ use sluicegate_http1::BodyFraming;
 use super::cached::ClientPart;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
+use crate::body_end::BodyEnd;
 use crate::gateway::intercept::ReplacementPage;
 use crate::gateway::shape::ChargedEncoder;
 
@@ -13,6 +14,11 @@ use crate::gateway::shape::ChargedEncoder;
 pub(super) struct BodyChange {
     pub(super) encoder: Option<Box<ChargedEncoder>>,
     pub(super) page: Option<Box<ReplacementPage>>,
+}
+
+/// Returns the position of a head in its message, whose body has this framing.
+pub(super) fn end_at_head(body: BodyFraming) -> BodyEnd {
+    BodyEnd::here_if(matches!(body, BodyFraming::None | BodyFraming::Length(0)))
 }
 
 /// Returns the framing of the answer that the client gets of a response, from the origin or stored, whose whole body has the framing

@@ -75,7 +75,10 @@ impl<'a, C: RequestClient> ClientExchange<'a, C> {
         let is_repeatable = head.method.is_idempotent()
             || located.is_some_and(|located| located.route.action.may_leave_requests());
         let server = &context.snapshot.rules.server;
-        let body = RequestBody::new(wire.framing, is_repeatable, server);
+        let mut body = RequestBody::new(wire.framing, server);
+        if is_repeatable {
+            body = body.repeatable();
+        }
         Self {
             client,
             head,

@@ -9,10 +9,11 @@ use bytes::Buf;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use sluicegate_base::bounds;
-use sluicegate_http1::{BodyFraming, HeadError, HeadLimits, HeadProgress, ResponseHead};
+use sluicegate_http1::{HeadError, HeadLimits, HeadProgress, ResponseHead};
 
 use super::after_response::AfterAttempt;
 use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client, waits_for};
+use super::body_change::end_at_head;
 use super::cached;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
@@ -22,6 +23,7 @@ use super::leaving::unless_left;
 use super::response_head::{FinalHead, LentHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
 use super::stream_request::stream_request;
+use crate::body_end::BodyEnd;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
@@ -148,13 +150,12 @@ impl Gateway {
             fields: &fields,
             is_upgrade: exchange.is_upgrade,
         };
-        let framing = exchange.body.origin_framing(origin.is_http2());
+        let framing = exchange.body.origin_framing(origin);
         let mut bytes = WriteBuffer::take();
         if origin.is_http2() {
             let scheme = forwarded.pool.scheme();
             let request = stream_request(parts, received, framing, scheme)?;
-            let is_whole = matches!(framing, BodyFraming::None | BodyFraming::Length(0));
-            origin.send_head(request, is_whole)?;
+            origin.send_head(request, end_at_head(framing))?;
         } else {
             write_request(&mut bytes, parts, framing);
             if let Some(names) = &exchange.names {
@@ -164,11 +165,11 @@ impl Gateway {
         let body = &mut exchange.body;
         body.begin_attempt(framing, &mut bytes);
         body.take(exchange.client.received(), &mut bytes, forwarded, context)?;
-        let is_over = body.is_over();
-        if !is_over {
+        let end = BodyEnd::here_if(body.is_over());
+        if end == BodyEnd::NotYet {
             attempts::uploads(forwarded, UploadPart::Begun);
         }
-        origin.send(&bytes, is_over).await;
+        origin.send(&bytes, end).await;
         Ok(())
     }
 

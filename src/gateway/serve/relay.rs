@@ -65,7 +65,7 @@ impl Gateway {
             exchange.drain().await;
             return Ok(AfterAttempt::Close);
         }
-        Ok(after_response(origin, body, response.keeps))
+        Ok(after_response(origin, body, response.by_head))
     }
 
     /// Passes the body on, whose first bytes are written with the head.

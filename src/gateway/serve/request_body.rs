@@ -26,6 +26,7 @@ use crate::gateway::body::with_read_buffer;
 use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::min_body_rate::MinBodyRate;
+use crate::origin::OriginChannel;
 
 /// The body of one request.
 pub(super) struct RequestBody {
@@ -45,16 +46,24 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Returns a body of which nothing was read. One that no second attempt can send is not kept (RFC 9110 §9.2.2).
-    pub(super) fn new(framing: BodyFraming, is_repeatable: bool, rules: &ServerRules) -> Self {
+    /// Returns a body of which nothing was read, and of which nothing is kept for a second attempt.
+    pub(super) fn new(framing: BodyFraming, rules: &ServerRules) -> Self {
         Self {
             framing,
             reader: BodyReader::new(framing, CHUNK_LIMITS),
-            replay: is_repeatable.then(|| ReplayBuffer::of(framing)),
+            replay: None,
             unsent: Vec::new(),
             sent: framing,
             patience: rules.client_read_timeout,
             ended_at: None,
+        }
+    }
+
+    /// Returns the body with a buffer for what every attempt begins with, since a second one may send it (RFC 9110 §9.2.2).
+    pub(super) fn repeatable(self) -> Self {
+        Self {
+            replay: Some(ReplayBuffer::of(self.framing)),
+            ..self
         }
     }
 
@@ -79,9 +88,11 @@ impl RequestBody {
     }
 
     /// Returns its framing for an origin: over HTTP/1.1 a body of unknown length is sent in chunks, over HTTP/2 its stream ends it.
-    pub(super) fn origin_framing(&self, is_http2: bool) -> BodyFraming {
+    pub(super) fn origin_framing(&self, origin: &OriginChannel) -> BodyFraming {
         match self.framing {
-            BodyFraming::Chunked | BodyFraming::UntilClose if is_http2 => BodyFraming::UntilClose,
+            BodyFraming::Chunked | BodyFraming::UntilClose if origin.is_http2() => {
+                BodyFraming::UntilClose
+            }
             BodyFraming::UntilClose => BodyFraming::Chunked,
             framing => framing,
         }

@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{StatusCode, Version, response};
 use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions, ResponseHead};
 
-use super::response_split::{MappedFields, mapped_fields, write_others};
+use super::response_split::{FieldHandling, MappedFields, mapped_fields, write_others};
 use crate::failure::{RequestFailure, Result};
 use crate::name_case::ReceivedNames;
 
@@ -135,16 +135,16 @@ impl FinalHead {
         }
     }
 
-    /// Appends the other fields to `into`. Returns whether `Date` is among them.
+    /// Appends the other fields to `into`, and `Content-Length` by this handling. Returns whether `Date` is among them.
     pub(super) fn write_others(
         &self,
         into: &mut Vec<u8>,
         read: &[u8],
         mapped: MappedFields,
-        with_length: bool,
+        length: FieldHandling,
     ) -> bool {
         match self {
-            Self::Http1(head, _) => write_others(into, head, read, mapped, with_length),
+            Self::Http1(head, _) => write_others(into, head, read, mapped, length),
             Self::Http2(..) => false,
         }
     }

@@ -1,8 +1,8 @@
 //! Splits the head of an origin's response: the fields that stages read or write become a header map, the others are copied as bytes, and
 //! those of the connection are dropped.
 
-use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, Version};
 use sluicegate_http1::{ConnectionOptions, HeaderField, KnownField, ResponseHead};
 
 use super::head_writer::write_field;
@@ -26,12 +26,12 @@ impl MappedFields {
     /// Returns the fields that the stages and the client's version need of a response with this status and these options.
     pub(super) fn needed(
         (status, options): (StatusCode, ConnectionOptions),
-        is_http2: bool,
+        client: Version,
         forwarded: &ForwardedRequest,
         context: &Context,
     ) -> Self {
         let limits = &forwarded.route.limits;
-        let names_fields = is_http2
+        let names_fields = client == Version::HTTP_2
             || passes_upgrade(status)
             || options.others() > 0
             || !limits.confidential().is_empty()
@@ -67,7 +67,7 @@ impl MappedFields {
 
 /// The handling of a field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FieldHandling {
+pub(super) enum FieldHandling {
     /// It is part of the map.
     Mapped,
     /// It is copied to the client.
@@ -122,20 +122,22 @@ pub(super) fn mapped_fields(parsed: &ResponseHead, read: &[u8], mapped: MappedFi
     fields
 }
 
-/// Appends the other fields to `into`, with their names in lower case; `Content-Length` if `with_length`. Returns whether
+/// Appends the other fields to `into`, with their names in lower case, and `Content-Length` by this handling. Returns whether
 /// `Date` is among them.
 pub(super) fn write_others(
     into: &mut Vec<u8>,
     parsed: &ResponseHead,
     read: &[u8],
     mapped: MappedFields,
-    with_length: bool,
+    length: FieldHandling,
 ) -> bool {
     let mut has_date = false;
     for (index, field) in parsed.fields().iter(read).enumerate() {
         let is_copied = match mapped.handling_of(&field) {
             FieldHandling::Copied => true,
-            FieldHandling::Dropped => with_length && field.known() == KnownField::ContentLength,
+            FieldHandling::Dropped => {
+                length == FieldHandling::Copied && field.known() == KnownField::ContentLength
+            }
             FieldHandling::Mapped => false,
         };
         if is_copied {
@@ -186,7 +188,13 @@ mod tests {
             let map = mapped_fields(&parsed, head.as_bytes(), mapped);
             assert_eq!(map.len(), fields);
             let mut into = Vec::new();
-            let has_date = write_others(&mut into, &parsed, head.as_bytes(), mapped, false);
+            let has_date = write_others(
+                &mut into,
+                &parsed,
+                head.as_bytes(),
+                mapped,
+                FieldHandling::Dropped,
+            );
             assert_eq!(has_date, mapped == MappedFields::Few);
             assert_eq!(String::from_utf8(into).unwrap(), copied);
         }
@@ -206,7 +214,7 @@ mod tests {
             &parsed,
             head.as_bytes(),
             mapped,
-            false
+            FieldHandling::Dropped
         ));
         assert_eq!(into, b"etag: a\r\nx-a: b\r\n");
     }

@@ -5,18 +5,18 @@ use bytes::Buf;
 use http::{HeaderMap, Method, StatusCode};
 use sluicegate_base::clock;
 use sluicegate_base::reported_cost::CostReader;
-use sluicegate_http1::{AnsweredMethod, BodyFraming};
+use sluicegate_http1::{AnsweredMethod, BodyFraming, ConnectionOptions};
 
 use super::after_response::{AfterAttempt, drop_read};
 use super::attempt_io::facts;
-use super::body_change::{BodyChange, answer_framing};
+use super::body_change::{BodyChange, answer_framing, end_at_head};
 use super::cached::{self, BodyFill, BodyTap, ClientPart};
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::head_writer::{ResponseParts, passes_length};
 use super::response_body::{ContentWriter, ResponseBody};
 use super::response_head::{FinalHead, stated_length};
-use super::response_split::MappedFields;
+use super::response_split::{FieldHandling, MappedFields};
 use crate::body_end::BodyEnd;
 use crate::cache::freshness::BodyState;
 use crate::config::rules::HeaderCase;
@@ -56,8 +56,8 @@ struct SettledResponse<'a> {
     part: ClientPart,
     fill: Option<Box<BodyFill>>,
     costs: Vec<CostReader>,
-    /// True if the connection carries another request once the body has ended exactly.
-    keeps: bool,
+    /// The decision of the head over the connection, once the body has ended exactly.
+    by_head: AfterAttempt,
 }
 
 /// A response on its way to the client.
@@ -67,8 +67,8 @@ pub(super) struct PassedResponse {
     pub(super) body: ResponseBody,
     /// The page that stands in for the body.
     pub(super) page: Option<Box<ReplacementPage>>,
-    /// True if the connection carries another request once the body has ended exactly.
-    pub(super) keeps: bool,
+    /// The decision of the head over the connection, once the body has ended exactly.
+    pub(super) by_head: AfterAttempt,
 }
 
 impl Gateway {
@@ -84,8 +84,8 @@ impl Gateway {
         let read = &origin.read[..head.bytes()];
         let options = head.options(read);
         let status = head.status()?;
-        let is_http2 = exchange.is_http2();
-        let mapped = MappedFields::needed((status, options), is_http2, forwarded, context);
+        let version = exchange.head.version;
+        let mapped = MappedFields::needed((status, options), version, forwarded, context);
         let method = match *cached::sent_method(exchange.head, forwarded) {
             Method::HEAD => AnsweredMethod::Head,
             _ => AnsweredMethod::Other,
@@ -112,8 +112,8 @@ impl Gateway {
         strip_hop_by_hop(&mut fields, status);
         if self.sends_stored(status, (&fields, &names), exchange, forwarded, context)? {
             origin.read.advance(head.bytes());
-            let keeps = head.keeps_connection(options);
-            return Ok(JudgedResponse::Stored(drop_read(origin, received, keeps)?));
+            let after = drop_read(origin, received, after_head(&head, received, options))?;
+            return Ok(JudgedResponse::Stored(after));
         }
         let length = received.length();
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, forwarded);
@@ -148,7 +148,7 @@ impl Gateway {
             part,
             fill,
             costs,
-            keeps: received != BodyFraming::UntilClose && head.keeps_connection(options),
+            by_head: after_head(&head, received, options),
         };
         let passed = self.begin_answer(settled, exchange, forwarded, context)?;
         origin.read.advance(head.bytes());
@@ -199,9 +199,12 @@ impl Gateway {
             context.finish_response();
         }
         let mut out = WriteBuffer::take();
-        let with_length = passes_length(sent, framing);
+        let length = match passes_length(sent, framing) {
+            true => FieldHandling::Copied,
+            false => FieldHandling::Dropped,
+        };
         let write_others = |into: &mut Vec<u8>| {
-            let has_date = head.write_others(into, read, mapped, with_length);
+            let has_date = head.write_others(into, read, mapped, length);
             if writes_own {
                 answer::write_own_fields(into, context);
             }
@@ -215,7 +218,7 @@ impl Gateway {
             out,
             body,
             page: change.page,
-            keeps: settled.keeps,
+            by_head: settled.by_head,
         })
     }
 
@@ -284,14 +287,20 @@ fn cost_readers(
     }
 }
 
-/// Returns whether the head ends the answer that the client gets of a response with this framing.
-fn head_end(framing: BodyFraming, part: &ClientPart) -> BodyEnd {
-    match is_empty(part.framing().unwrap_or(framing)) {
-        true => BodyEnd::Here,
-        false => BodyEnd::NotYet,
+/// Returns the decision of a head over the connection, on which a body with this framing follows.
+fn after_head(head: &FinalHead, body: BodyFraming, options: ConnectionOptions) -> AfterAttempt {
+    if body != BodyFraming::UntilClose && head.keeps_connection(options) {
+        AfterAttempt::Keep
+    } else {
+        AfterAttempt::Close
     }
 }
 
+/// Returns whether the head ends the answer that the client gets of a response with this framing.
+fn head_end(framing: BodyFraming, part: &ClientPart) -> BodyEnd {
+    end_at_head(part.framing().unwrap_or(framing))
+}
+
 fn is_empty(framing: BodyFraming) -> bool {
-    matches!(framing, BodyFraming::None | BodyFraming::Length(0))
+    end_at_head(framing).is_here()
 }

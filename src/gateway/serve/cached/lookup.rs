@@ -14,7 +14,7 @@ use sluicegate_http1::BodyFraming;
 use super::super::client::RequestClient;
 use super::super::exchange::ClientExchange;
 use super::transaction::{CacheProgress, CacheTransaction, OriginQuestion};
-use crate::cache::fill_lock::{FillTurn, FillWaitEnd};
+use crate::cache::fill_lock::{FillReason, FillTurn, FillWaitEnd};
 use crate::cache::freshness::CacheAudience;
 use crate::cache::memory_storage::{MemoryStorage, StoredResponse};
 use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, StoredUse};
@@ -95,7 +95,10 @@ impl Gateway {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(stale) => stale,
             };
-            let turn = cache.take_turn(&key, stale.is_some());
+            let reason = stale
+                .as_ref()
+                .map_or(FillReason::Missing, |_| FillReason::Stale);
+            let turn = cache.take_turn(&key, reason);
             let stale = match &turn {
                 // The request that had the turn before may have stored the response since the lookup.
                 FillTurn::Fetch(_) => match look(&cache.storage, &mut key, transaction, exchange) {
