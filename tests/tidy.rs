@@ -12,6 +12,8 @@
 mod advisories;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/signatures.rs"]
+mod signatures;
 #[path = "tidy/way.rs"]
 mod way;
 #[path = "tidy/wording.rs"]
