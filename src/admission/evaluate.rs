@@ -172,8 +172,8 @@ impl<'a> LimitEvaluation<'a> {
             None => {
                 if let Some(page) = self.page_to_give(&checks, &joint.verdict) {
                     // Boxed: only a page pays for its size.
-                    let given = self.give(page, &checks, &applicable, joint, now);
-                    return Box::pin(given).await;
+                    let rejected = self.reject_with_page(page, &checks, &applicable, joint, now);
+                    return Box::pin(rejected).await;
                 }
                 let ban = strike(&checks, &joint, now);
                 self.reject(&checks, &applicable, joint, ban, now)
@@ -221,7 +221,7 @@ impl<'a> LimitEvaluation<'a> {
     }
 
     /// Charges the limit that counts pages, and returns the rejection with `page`; where that limit has no room, its own rejection.
-    async fn give(
+    async fn reject_with_page(
         self,
         page: PageToGive<'a>,
         checks: &LimitChecks<'a>,

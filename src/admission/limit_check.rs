@@ -233,7 +233,7 @@ impl<'a> LimitCheck<'a> {
     }
 
     /// Charges `ask` by itself. The charge is settled with those of the request, and reported by the index `reported_as`.
-    fn charge_beside(
+    fn charge_separately(
         &self,
         ask: Ask<'_>,
         transaction: &mut Transaction,
@@ -246,7 +246,7 @@ impl<'a> LimitCheck<'a> {
         }
         let (verdict, charge) = sluicegate_limiter::reserve(&[ask], now);
         if let Some(charge) = charge {
-            transaction.add_local_beside(self, charge, reported_as);
+            transaction.add_separate_local(self, charge, reported_as);
         }
         verdict
     }
@@ -265,7 +265,7 @@ impl<'a> LimitCheck<'a> {
             Err(_) => return vec![self.note(LimitEvent::ShadowRefused)],
         }
         let (verdict, mut notes) = if self.is_local() {
-            let verdict = self.charge_beside(self.ask, transaction, Some(self.limit), now);
+            let verdict = self.charge_separately(self.ask, transaction, Some(self.limit), now);
             (Some(verdict), Vec::new())
         } else {
             self.reserve_in_shadow(transaction, now).await
@@ -305,7 +305,7 @@ impl<'a> LimitCheck<'a> {
             notes,
         } = joint;
         if let Some(charged) = charged {
-            transaction.add_beside(&checks, charged);
+            transaction.add_separate(&checks, charged);
         }
         (Some(verdict), notes)
     }
@@ -318,7 +318,7 @@ impl<'a> LimitCheck<'a> {
     ) -> Option<LimitNote> {
         let ask = self.shadow_rates()?;
         // The report names the settlement of the limit's own charge.
-        let verdict = self.charge_beside(ask, transaction, None, now);
+        let verdict = self.charge_separately(ask, transaction, None, now);
         Some(self.note(by_rates(verdict.outcome())))
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Transaction {
     limits: ArrayVec<ChargedLimit, MAX_ASKS>,
     progress: RequestProgress,
     /// The charges of limits in shadow and of rates in shadow, each decided by itself.
-    beside: Vec<Transaction>,
+    separate: Vec<Transaction>,
 }
 
 /// A limit that is charged.
@@ -101,29 +101,29 @@ impl Transaction {
     }
 
     /// Adds a charge over `checks` that was decided by itself, and its permits.
-    pub(super) fn add_beside(&mut self, checks: &[LimitCheck<'_>], reserved: Self) {
+    pub(super) fn add_separate(&mut self, checks: &[LimitCheck<'_>], reserved: Self) {
         let progress = self.progress;
         self.add(reserved.commit(checks, progress));
     }
 
     /// Adds a charge of this node that was decided by itself, for the limit of `check`, wherever that counts.
-    pub(super) fn add_local_beside(
+    pub(super) fn add_separate_local(
         &mut self,
         check: &LimitCheck<'_>,
         charge: Reservation,
         reported_as: Option<u8>,
     ) {
-        let mut beside = Self::of_local(charge);
-        beside.enter(BackendKind::Local, check, reported_as);
+        let mut separate = Self::of_local(charge);
+        separate.enter(BackendKind::Local, check, reported_as);
         let progress = self.progress;
-        self.add(beside.pass(progress));
+        self.add(separate.pass(progress));
     }
 
     /// Adds a committed charge, unless it stands as it was made, and its permits.
     fn add(&mut self, mut committed: Self) {
         self.permits.append(&mut committed.permits);
         if committed.is_charged() {
-            self.beside.push(committed);
+            self.separate.push(committed);
         }
     }
 
@@ -187,8 +187,8 @@ impl Transaction {
                 self.let_stand(kind);
             }
         }
-        self.beside.iter_mut().for_each(Self::start);
-        self.beside.retain(Self::is_charged);
+        self.separate.iter_mut().for_each(Self::start);
+        self.separate.retain(Self::is_charged);
     }
 
     /// Forgets the charge of a backend, which stands as it was made.
@@ -203,7 +203,7 @@ impl Transaction {
     /// Returns whether some charge is not settled.
     pub(super) fn is_charged(&self) -> bool {
         let own = self.local.is_some() || !self.replicated.is_empty() || !self.remote.is_empty();
-        own || !self.beside.is_empty()
+        own || !self.separate.is_empty()
     }
 
     /// Settles the charges: by these facts where the request is on its way, else by a refund. Returns the notes about it. Costs that are
@@ -213,10 +213,10 @@ impl Transaction {
             RequestProgress::Undecided | RequestProgress::HeldBack => self.refund(now),
             RequestProgress::UnderWay => self.settle_by(by, now),
         };
-        for beside in &mut self.beside {
-            notes.extend(beside.settle(by, now));
+        for separate in &mut self.separate {
+            notes.extend(separate.settle(by, now));
         }
-        self.beside.retain(Self::is_charged);
+        self.separate.retain(Self::is_charged);
         notes
     }
 

@@ -37,23 +37,23 @@ pub(super) fn find<'a>(
         }
         ValueSource::Cookie(name) => cookie::find(facts.headers, name),
         ValueSource::Query(name) => {
-            let found = beside(query(facts.query, name), || {
+            let found = agreeing(query(facts.query, name), || {
                 body::merged(facts.body, facts.method, facts.headers, name)
             });
-            beside(found, || cookie::merged(facts.headers, name))
+            agreeing(found, || cookie::merged(facts.headers, name))
         }
         ValueSource::PathParameter(name) => parameter(facts, name).ok_or(MissingReason::Absent),
         ValueSource::Claim(pointer) => claim(facts, pointer),
         ValueSource::Json(pointer) => {
-            beside(body::json(facts.body, facts.headers, pointer), || {
+            agreeing(body::json(facts.body, facts.headers, pointer), || {
                 query(facts.query, &in_query(pointer))
             })
         }
         ValueSource::Form(name) => {
-            let found = beside(body::form(facts.body, facts.headers, name), || {
+            let found = agreeing(body::form(facts.body, facts.headers, name), || {
                 query(facts.query, name)
             });
-            beside(found, || cookie::merged(facts.headers, name))
+            agreeing(found, || cookie::merged(facts.headers, name))
         }
         ValueSource::CertificateSubject => certificate(facts)
             .and_then(|certificate| certificate.subject.as_deref())
@@ -79,7 +79,7 @@ fn certificate<'a>(facts: &RequestFacts<'a>) -> Option<&'a ClientCertificate> {
 /// Returns the value on which the place that a key names and the place that some frameworks merge with it agree: Servlet, PHP,
 /// Rails, Flask and Go read the query and the body's parameters as one, and differ in which comes first. `$_REQUEST` of PHP has cookies too
 /// where no php.ini says otherwise, and they win; so has `Request` of ASP.
-fn beside<'a>(
+fn agreeing<'a>(
     found: Result<Value<'a>, MissingReason>,
     other: impl FnOnce() -> Result<Value<'a>, MissingReason>,
 ) -> Result<Value<'a>, MissingReason> {

@@ -139,7 +139,7 @@ pub fn identify_in_map(peer: IpAddr, fields: &HeaderMap, rules: &ClientRules) ->
 
 /// Returns the field in which [`identify`] finds this client, where a trusted hop sends it.
 #[must_use]
-pub fn told(client: IpAddr, rules: &ClientRules) -> Option<(HeaderName, HeaderValue)> {
+pub fn client_field(client: IpAddr, rules: &ClientRules) -> Option<(HeaderName, HeaderValue)> {
     let (name, text) = match &rules.client_ip_header {
         ForwardedSource::XForwardedFor => (X_FORWARDED_FOR.clone(), client.to_string()),
         ForwardedSource::Forwarded => (FORWARDED, format!("for=\"{}\"", bracketed(client))),

@@ -325,7 +325,7 @@ proptest! {
             ForwardedSource::SingleValue(own),
         ] {
             let rules = rules(&["127.0.0.0/8"], source);
-            let fields = ReceivedFields::from_iter(told(client, &rules));
+            let fields = ReceivedFields::from_iter(client_field(client, &rules));
             let found = identify("127.0.0.1".parse().unwrap(), &fields, &rules);
             prop_assert_eq!(found.address, client);
             prop_assert_eq!(found.source, AddressSource::Forwarded);

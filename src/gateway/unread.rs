@@ -26,7 +26,7 @@ use crate::process::SharedState;
 ///
 /// # Errors
 /// No permit is free.
-pub(super) fn announce(
+pub(super) fn reserve_announced(
     shared: &SharedState,
     client: Version,
     forwarded: &mut ForwardedRequest,
@@ -43,7 +43,7 @@ pub(super) fn announce(
 ///
 /// # Errors
 /// No permit is free.
-pub(super) fn wait(
+pub(super) fn reserve_piece(
     shared: &SharedState,
     (client, piece): (Version, usize),
     forwarded: &mut ForwardedRequest,
@@ -60,7 +60,7 @@ pub(super) fn wait(
 }
 
 /// Releases the permit of an answer that needs one only while its client does not take a piece, once the client took it.
-pub(super) fn went_on(forwarded: &mut ForwardedRequest) {
+pub(super) fn release_piece(forwarded: &mut ForwardedRequest) {
     let is_reserved = |bytes| bytes > SMALL_ANSWER;
     if !(forwarded.attempt.announced_length()).is_some_and(is_reserved) {
         forwarded.unread = None;

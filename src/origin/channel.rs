@@ -349,7 +349,7 @@ impl OriginChannel {
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let mut failed = Ok(());
-        let done = beside(work, |context| {
+        let done = wait_with(work, |context| {
             if let OriginWire::Http2(stream) = &mut self.wire
                 && let Err(failure) = stream.poll_interim(context)
             {
@@ -431,7 +431,7 @@ pub struct ContentCollector<'c> {
 impl ContentCollector<'_> {
     /// Waits for `work`, a write to the client, and keeps what comes meanwhile.
     pub async fn during<T>(mut self, work: impl Future<Output = T>) -> T {
-        beside(work, |context| {
+        wait_with(work, |context| {
             if let Some(stream) = &mut self.stream {
                 stream.collect(context);
             }
@@ -441,7 +441,7 @@ impl ContentCollector<'_> {
 }
 
 /// Waits for `work`. Calls `meanwhile` each time that it has to wait on.
-async fn beside<T>(
+async fn wait_with<T>(
     work: impl Future<Output = T>,
     mut meanwhile: impl FnMut(&mut Context<'_>),
 ) -> T {

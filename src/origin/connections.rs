@@ -153,7 +153,7 @@ struct ConnectionWaiter<'c> {
 
 impl Connections {
     /// Returns the connections of a server with this list.
-    pub(super) fn beside(idle: &Arc<IdleList>) -> Self {
+    pub(super) fn new(idle: &Arc<IdleList>) -> Self {
         Self {
             idle: Arc::downgrade(idle),
             ..Self::default()

@@ -115,7 +115,7 @@ impl Default for ServerState {
     fn default() -> Self {
         let idle = Arc::default();
         Self {
-            connections: Arc::new(Connections::beside(&idle)),
+            connections: Arc::new(Connections::new(&idle)),
             idle,
             http2: Arc::default(),
             adaptive: OnceLock::new(),

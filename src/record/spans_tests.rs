@@ -25,7 +25,8 @@ fn trace(parent: Option<&'static str>) -> TraceContext {
     let parent = parent.map(|text| (TRACEPARENT.clone(), HeaderValue::from_static(text)));
     let headers: ReceivedFields = parent.into_iter().collect();
     let id = RequestId::from_bits(7);
-    TraceContext::of(&headers, id, FlagAuthority::Gateway, Share::ALL).told(SpanExport::Spans)
+    TraceContext::of(&headers, id, FlagAuthority::Gateway, Share::ALL)
+        .exported_as(SpanExport::Spans)
 }
 
 /// Returns the resource and the spans that the collector gets of an outcome.

@@ -102,8 +102,8 @@ impl TraceContext {
         };
         let trace = Self::of(headers, request_id, flag_of, tracing.sample_ratio);
         Some(match tracing.otlp {
-            Some(_) => trace.told(SpanExport::Spans),
-            None => trace.told(SpanExport::Nothing),
+            Some(_) => trace.exported_as(SpanExport::Spans),
+            None => trace.exported_as(SpanExport::Nothing),
         })
     }
 
@@ -149,8 +149,8 @@ impl TraceContext {
 
     /// Adds a span for the request to the origin where spans are exported and the trace is recorded.
     #[must_use]
-    pub(super) fn told(self, told: SpanExport) -> Self {
-        match (told, self.sampled) {
+    pub(super) fn exported_as(self, export: SpanExport) -> Self {
+        match (export, self.sampled) {
             (SpanExport::Spans, SamplingDecision::Yes) => Self {
                 exit: some_span(),
                 ..self
@@ -399,7 +399,7 @@ mod tests {
             (Share::ALL, SpanExport::Nothing, false),
             (Share::NONE, SpanExport::Spans, false),
         ] {
-            let trace = of(&headers, FlagAuthority::Gateway, share).told(told);
+            let trace = of(&headers, FlagAuthority::Gateway, share).exported_as(told);
             assert_eq!(trace.exit() != trace.span(), own);
             assert!(field(trace).contains(&format!("{:016x}", trace.exit())));
             assert_eq!(trace.parent(), Some(0x00f0_67aa_0ba9_02b7));

@@ -84,7 +84,7 @@ pub(super) fn open_limit(
 ) -> (Limit, Persistence) {
     match Limit::open(files, meaning, policy.clone(), capacity, now) {
         Ok((limit, adopted)) => {
-            tell(meaning.name, "counters", &adopted);
+            log_takeover(meaning.name, "counters", &adopted);
             (limit, Persistence::unasked())
         }
         Err(error) => {
@@ -104,7 +104,7 @@ pub(super) fn edit_limit(
     now: Timestamp,
 ) -> (Limit, Persistence) {
     let (limit, kept) = before.edited_in(files, meaning, policy.clone(), capacity, now);
-    (limit, told(meaning.name, "counters", kept))
+    (limit, persistence_of(meaning.name, "counters", kept))
 }
 
 /// Opens the bans of a limit in `files`, or creates them there.
@@ -117,7 +117,7 @@ pub(super) fn open_bans(
 ) -> (Bans, Persistence) {
     match Bans::open(files, meaning, rules, capacity, now) {
         Ok((bans, adopted)) => {
-            tell(meaning.name, "bans", &adopted);
+            log_takeover(meaning.name, "bans", &adopted);
             (bans, Persistence::unasked())
         }
         Err(error) => {
@@ -137,10 +137,10 @@ pub(super) fn edit_bans(
     now: Timestamp,
 ) -> (Bans, Persistence) {
     let (bans, kept) = before.edited_in(files, meaning, rules, capacity, now);
-    (bans, told(meaning.name, "bans", kept))
+    (bans, persistence_of(meaning.name, "bans", kept))
 }
 
-fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
+fn persistence_of(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
     match kept {
         Ok(()) => Persistence::unasked(),
         Err(error) => failed(limit, what, &error),
@@ -148,7 +148,7 @@ fn told(limit: &str, what: &str, kept: Result<(), StateError>) -> Persistence {
 }
 
 /// Logs how memory was found. New memory is not logged: without a directory every process begins so.
-fn tell(limit: &str, what: &str, adopted: &OpenOutcome) {
+fn log_takeover(limit: &str, what: &str, adopted: &OpenOutcome) {
     if *adopted == OpenOutcome::Joined {
         info!("limit {limit}: {what} taken over from the old process");
     }

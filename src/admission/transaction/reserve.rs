@@ -116,7 +116,7 @@ fn reserve_local_and_replicated(
     let peek_replicated = || replicated.iter().map(|check| check.peek(now)).collect();
     let verdict = |replicated: ArrayVec<Decision, MAX_ASKS>, local: &Verdict| {
         let replicated = replicated.into_iter();
-        merge_in_order(checks, LimitCheck::is_replicated, replicated, all(local))
+        merge_in_order(checks, LimitCheck::is_replicated, replicated, cloned(local))
     };
     let peeked = peek(&local, now);
     if peeked.outcome() != Outcome::Admitted {
@@ -127,7 +127,7 @@ fn reserve_local_and_replicated(
     let reserved = reserve_replicated(&replicated, &mut transaction.replicated, now)?;
     let asked = checks.iter().filter(|check| check.is_replicated());
     let notes = sources(asked, &reserved.decisions);
-    let decisions = bare(reserved.decisions).collect();
+    let decisions = decisions_of(reserved.decisions).collect();
     if !reserved.is_charged {
         let verdict = verdict(decisions, &peeked);
         return Ok(JointDecision::rejected(verdict, notes));
@@ -160,7 +160,7 @@ async fn reserve_remote(
     let decided = reserve_here(&here, now)?;
     let Some(mut transaction) = decided.charged else {
         let not_asked = remote().map(|check| check.peek(now));
-        let verdict = merge_in_order(checks, is_remote, not_asked, all(&decided.verdict));
+        let verdict = merge_in_order(checks, is_remote, not_asked, cloned(&decided.verdict));
         return Ok(JointDecision::rejected(verdict, decided.notes));
     };
     transaction.open_replicated();
@@ -168,7 +168,7 @@ async fn reserve_remote(
     let reserved = store::reserve(&asked, &mut transaction.remote, now).await?;
     let mut notes = sources(remote(), &reserved.decisions);
     notes.extend(decided.notes);
-    let decisions = bare(reserved.decisions);
+    let decisions = decisions_of(reserved.decisions);
     if !reserved.is_charged {
         // Before the others are looked at again.
         drop(transaction);
@@ -176,7 +176,7 @@ async fn reserve_remote(
         let verdict = merge_in_order(checks, is_remote, decisions, here);
         return Ok(JointDecision::rejected(verdict, notes));
     }
-    let verdict = merge_in_order(checks, is_remote, decisions, all(&decided.verdict));
+    let verdict = merge_in_order(checks, is_remote, decisions, cloned(&decided.verdict));
     Ok(JointDecision::admitted(verdict, transaction, notes))
 }
 
@@ -203,11 +203,13 @@ fn local_asks<'a>(checks: &[LimitCheck<'a>]) -> ArrayVec<Ask<'a>, MAX_ASKS> {
     local.map(|check| check.ask).collect()
 }
 
-fn bare(decisions: impl IntoIterator<Item = BackendDecision>) -> impl Iterator<Item = Decision> {
+fn decisions_of(
+    decisions: impl IntoIterator<Item = BackendDecision>,
+) -> impl Iterator<Item = Decision> {
     decisions.into_iter().map(|answer| answer.decision)
 }
 
-fn all(verdict: &Verdict) -> impl Iterator<Item = Decision> {
+fn cloned(verdict: &Verdict) -> impl Iterator<Item = Decision> {
     verdict.decisions().iter().cloned()
 }
 

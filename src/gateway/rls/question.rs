@@ -57,7 +57,7 @@ pub(super) fn head(
         headers: ReceivedFields::new(),
     };
     if let Some((name, value)) =
-        client_of(descriptor).and_then(|client| client::told(client, rules))
+        client_of(descriptor).and_then(|client| client::client_field(client, rules))
     {
         head.headers.insert(name, value);
     }

@@ -135,10 +135,10 @@ impl Gateway {
     ) -> Result<()> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
         let version = exchange.head.version;
-        let reserve = || unread::wait(&self.0, (version, bytes), forwarded, context);
+        let reserve = || unread::reserve_piece(&self.0, (version, bytes), forwarded, context);
         let written = exchange.write_or_wait((pieces, end), reserve);
         rest.during(written).await?;
-        unread::went_on(forwarded);
+        unread::release_piece(forwarded);
         Ok(())
     }
 }

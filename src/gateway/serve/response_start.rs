@@ -119,7 +119,7 @@ impl Gateway {
         let part = ClientPart::of_origin(exchange.head, (status, &fields), length, forwarded);
         let head_end = head_end(received, &part);
         if head_end == BodyEnd::NotYet {
-            unread::announce(&self.0, exchange.head.version, forwarded, context)?;
+            unread::reserve_announced(&self.0, exchange.head.version, forwarded, context)?;
         }
         self.invalidate(exchange.head, status, context);
         context.settle(status, &fields);
