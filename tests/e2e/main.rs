@@ -73,6 +73,7 @@ mod pressure;
 mod process_log;
 mod proxy_protocol;
 mod proxying;
+mod readme;
 mod refusals;
 mod reload;
 mod replay;
