@@ -136,6 +136,33 @@ async fn a_ban_shorter_than_the_rates_wait_shows_the_longer_one() {
 }
 
 #[tokio::test]
+async fn of_several_bans_the_longest_is_shown() {
+    // Goal: a true `Retry-After` where several limits ban a client. Method: two limits that both reject the second request, whose bans last
+    // one hour and three, in either order.
+    let limit = |name: &str, ban: &str| {
+        format!(
+            "[limit.{name}]\nkey = \"client.ip\"\nrates = [\"1 per 1h\"]\nban = {{ for = \"{ban}\" }}\n"
+        )
+    };
+    for (otp, other) in [("3h", "1h"), ("1h", "3h")] {
+        let (otp, other) = (limit("otp", otp), limit("other", other));
+        let gateway = Gateway::start(&format!(
+            "{otp}{other}[[route]]\npath = \"/\"\nlimits = [\"otp\", \"other\"]\nrespond = {{ status = 200 }}\n"
+        ))
+        .await;
+        let mut client = gateway.client().await;
+        assert_eq!(client.get("/").await.status, 200);
+        client.get("/").await.assert_problem(429);
+        let banned = client.get("/").await;
+        assert_eq!(banned.json()["type"], ABNORMAL);
+        assert!(
+            (10_790..=10_800).contains(&banned.retry_after()),
+            "{banned:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn only_failed_logins_lead_to_a_ban() {
     // Goal: a ban with `count_if` begins with the guess after the last that is allowed. Method: successes without number, then failures.
     let rules = "[limit.otp]\nkey = \"client.ip\"\nrates = [\"2 per 1h\"]\ncount_if = \"response.status == 401\"\n\

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sluicegate_limiter::Timestamp;
+
 use crate::harness::*;
 
 /// A limit of so many failed logins an hour before `app`, and a route without a limit.
@@ -231,6 +233,67 @@ async fn a_constant_cost_is_taken_from_every_rate() {
         let answer = client.get("/").await;
         assert_eq!((answer.status, answer.remaining("a")), (status, left));
     }
+}
+
+#[tokio::test]
+async fn a_request_is_charged_when_its_body_has_come() {
+    // Goal: a client that holds its body back charges no window that is over by then. Method: a clock that the test sets two hours ahead
+    // between the head and the body; the next request of the number, one an hour, is rejected.
+    const NOW: u64 = 1_800_000_000;
+    let rules = "[limit.phone]\nkey = \"body.json.phone\"\non_missing = \"refuse\"\nrates = [\"1 per 1h\"]\n\
+        [[route]]\npath = \"/*\"\nlimits = [\"phone\"]\norigin = \"app\"\n";
+    let origin = Origin::echo();
+    let gateway = Setup::new()
+        .origin("app", &origin)
+        .rules(rules)
+        .with_driven_clock()
+        .start()
+        .await;
+    let mut clock = gateway.clock();
+    clock.set(Timestamp::from_secs(NOW));
+    let body = "{\"phone\":\"015112345678\"}";
+    let mut raw = gateway.raw().await;
+    raw.write(format!(
+        "POST /otp HTTP/1.1\r\nhost: a.test\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         expect: 100-continue\r\n\r\n",
+        body.len()
+    ))
+    .await;
+    assert_eq!(raw.read_response().await.status, 100);
+    clock.set(Timestamp::from_secs(NOW + 2 * 60 * 60));
+    raw.write(body).await;
+    assert_eq!(raw.read_response().await.status, 200);
+    let again = post("/otp")
+        .header("content-type", "application/json")
+        .body(body);
+    assert_eq!(gateway.send(again).await.status, 429);
+}
+
+#[tokio::test]
+async fn the_cost_is_in_no_interim_answer() {
+    // Goal: the field of a cost is for the gateway alone, in whatever head it comes. Method: an early hint with it and another field, which
+    // passes, before the final answer.
+    let rules = "[limit.a]\nkey = \"client.ip\"\nrates = [\"100 per 1h\"]\ncost = \"response.header.x-cost\"\nmax_cost = 40\n\
+        [[route]]\npath = \"/*\"\nlimits = [\"a\"]\norigin = \"app\"\n";
+    let origin = Origin::answering(|_| {
+        let heads = [
+            "HTTP/1.1 103 Early Hints\r\nX-Cost: 9\r\nLink: </a.css>\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX-Cost: 7\r\nContent-Length: 2\r\n\r\nok",
+        ];
+        let heads = heads.map(|head| head.as_bytes().to_vec());
+        Reply::Pieces(heads.to_vec(), Duration::from_millis(20))
+    });
+    let gateway = Gateway::before(&origin, rules).await;
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let hint = raw.read_response_to_head().await;
+    assert_eq!(
+        (hint.status, hint.header("link"), hint.header("x-cost")),
+        (103, Some("</a.css>"), None)
+    );
+    let answer = raw.read_response().await;
+    assert_eq!((answer.text(), answer.header("x-cost")), ("ok", None));
+    assert_eq!(gateway.get("/").await.remaining("a"), 92);
 }
 
 #[tokio::test]

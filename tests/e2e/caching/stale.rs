@@ -42,6 +42,31 @@ async fn a_stale_answer_stands_in_for_an_origin_that_fails(by: Version) {
 }
 
 #[tokio::test]
+async fn a_stale_answer_follows_no_part_of_another() {
+    // Goal: a stored answer stands in for one that fails before its head passes, never behind a part of it. Method: an origin whose second
+    // answer breaks off in its body.
+    let count = AtomicUsize::new(0);
+    let answer = old("x=y").body("stored");
+    let origin = Origin::answering(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => answer.clone().into(),
+        _ => Reply::CutShort {
+            promised: 100_000,
+            sent: 50_000,
+        },
+    });
+    let gateway = Gateway::before(&origin, &storing("stale_if_error = \"1h\"")).await;
+    assert_eq!(gateway.get("/").await.text(), "stored");
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
+        .await;
+    let head = raw.read_response_to_head().await;
+    assert_eq!(head.header("content-length"), Some("100000"));
+    let rest = raw.read_to_end().await;
+    assert!(rest.len() <= 50_000, "{} bytes", rest.len());
+    assert!(!rest.windows(6).any(|bytes| bytes == b"stored"));
+}
+
+#[tokio::test]
 async fn a_connection_outlives_a_stale_answer() {
     // Goal: a stale answer in place of a failed one keeps the client's connection. Method: requests on one connection, to an origin that
     // fails by an answer, and to one that breaks off.

@@ -1,6 +1,10 @@
 //! What clients try: to be measured as a slow origin, to stay unnoticed, and to get a second quota.
 
+use std::net::SocketAddr;
 use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::{activity, becomes, loaded, paced, together};
 use crate::harness::*;
@@ -47,6 +51,75 @@ async fn a_slow_upload_is_no_slow_origin() {
     })
     .await;
     assert_eq!(activity(&gateway, "strict").await, 0.0);
+}
+
+/// An origin that answers a POST before it has the last byte of its body, and everything else at once.
+async fn hasty() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut read = Vec::new();
+                let is_answered = |read: &[u8]| {
+                    let head = read.windows(4).position(|four| four == b"\r\n\r\n");
+                    head.is_some_and(|at| !read.starts_with(b"POST") || read.len() >= at + 4 + 3)
+                };
+                while !is_answered(&read) {
+                    if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+                // The other end may have left, which is no concern of the test.
+                let _ = stream.write_all(answer).await;
+                let _ = stream.read_to_end(&mut read).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_early_answer_to_a_slow_upload_is_not_measured() {
+    // Goal: an origin that answers a body before its end is not slow because the client is. Method: thirty uploads whose bytes come late,
+    // each answered before its last byte, then fast requests; a limit shows that only these are measured.
+    let rules = r#"
+        [limit.measured]
+        key = "client.ip"
+        rates = ["1000 per 1h"]
+        when = "origin.app.p99 < 150ms"
+        [[route]]
+        path = "/*"
+        limits = ["measured"]
+        origin = "app"
+    "#;
+    let setup = Setup::new().servers("app", &[hasty().await]).rules(rules);
+    let gateway = setup.start().await;
+    let upload = || async {
+        let mut raw = gateway.raw().await;
+        raw.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\n")
+            .await;
+        let mut bytes = b"bod".chunks(1);
+        at_a_pace(Duration::from_millis(100), async || match bytes.next() {
+            Some(byte) => {
+                raw.write(byte).await;
+                None
+            }
+            None => Some(()),
+        })
+        .await;
+        raw.read_response().await.status
+    };
+    let statuses = futures_util::future::join_all((0..30).map(|_| upload())).await;
+    assert_eq!(statuses, [200; 30]);
+    eventually("the fast ones are measured alone", async || {
+        for _ in 0..30 {
+            assert_eq!(gateway.get("/").await.status, 200);
+        }
+        (activity(&gateway, "measured").await == 1.0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -332,7 +332,8 @@ async fn a_shared_limit_may_be_open_or_closed_without_its_store() {
 
 #[tokio::test]
 async fn local_shared_and_strict_limits_are_charged_together_or_not_at_all() {
-    // Goal: whichever kind refuses, the others are not charged (contract C2). Method: each kind is the narrowest once.
+    // Goal: whichever kind refuses, the others are not charged (contract C2). Method: each kind is the narrowest once; a
+    // rejection that only the store knows of comes last.
     let (redis, origin) = (Redis::start().await, Origin::echo());
     let limits = |name: &str, count: u32| {
         let lines = format!("rates = [\"{count} per 1h\"]");
@@ -356,7 +357,8 @@ async fn local_shared_and_strict_limits_are_charged_together_or_not_at_all() {
             &format!("{}, \"narrow-{kind}\"", wide.join(", ")),
         );
     }
-    let fleet = fleet_of(1, &origin, &redis.address().to_string(), &rules).await;
+    rules += &route("/wide", "\"wide-own\", \"wide-shared\", \"wide-strict\"");
+    let fleet = fleet_of(2, &origin, &redis.address().to_string(), &rules).await;
     let node = &fleet.nodes[0];
     for (left, kind) in [(7, "own"), (5, "shared"), (3, "strict")] {
         let mut last = None;
@@ -374,6 +376,10 @@ async fn local_shared_and_strict_limits_are_charged_together_or_not_at_all() {
             );
         }
     }
+    // The other gateway has not heard of the key, so the store itself rejects it there.
+    let other = &fleet.nodes[1];
+    assert_eq!(other.get("/strict").await.status, 429);
+    assert_eq!(other.get("/wide").await.remaining("wide-own"), 8);
     fleet.told().await;
     let shared = "sluicegate{*:wide-shared";
     let key = redis.command(&["KEYS", shared])[0]
@@ -386,6 +392,6 @@ async fn local_shared_and_strict_limits_are_charged_together_or_not_at_all() {
         units
             .map(|units| units.parse::<u32>().unwrap())
             .sum::<u32>(),
-        6
+        7
     );
 }

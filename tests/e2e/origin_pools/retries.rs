@@ -80,6 +80,32 @@ async fn a_body_is_sent_again_whole() {
 }
 
 #[tokio::test]
+async fn an_answer_that_breaks_off_is_not_begun_again() {
+    // Goal: what the client has got a part of is never followed by another answer, whatever the rules retry. Method: one of two servers
+    // breaks off in its body; of two requests one gets its part alone.
+    let broken = Origin::answering(|_| Reply::CutShort {
+        promised: 100_000,
+        sent: 50_000,
+    });
+    let well = Origin::named("well");
+    let retry = "retry = { on = [\"reset\"], min_per_second = 1000 }";
+    let gateway = before(&[&broken, &well], retry).await;
+    let mut lengths = Vec::new();
+    for _ in 0..2 {
+        let mut raw = gateway.raw().await;
+        raw.write("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
+            .await;
+        let head = raw.read_response_to_head().await;
+        assert_eq!(head.status, 200);
+        lengths.push(raw.read_to_end().await.len());
+    }
+    lengths.sort_unstable();
+    assert_eq!(lengths[0], "well".len());
+    assert!((5..=50_000).contains(&lengths[1]), "{lengths:?}");
+    assert_eq!((broken.count(), well.count()), (1, 1));
+}
+
+#[tokio::test]
 async fn a_silent_server_costs_a_try_and_not_the_request() {
     // Goal: "timeout" in `on`; each try has timeouts of its own. Method: one of two servers never answers.
     let (silent, well) = (Origin::answering(|_| Reply::Hang), Origin::named("well"));
@@ -214,11 +240,11 @@ async fn turning_down(how: Down) -> SocketAddr {
     address
 }
 
-/// A gateway before such an origin, without rules for retries.
-async fn before_frames(how: Down) -> Gateway {
+/// A gateway before such an origin, with these rules for retries.
+async fn before_frames(how: Down, retry: &str) -> Gateway {
     Setup::new()
         .servers("app", &[turning_down(how).await])
-        .origin_line("protocol = \"h2c\"")
+        .origin_line(&format!("protocol = \"h2c\"\n{retry}"))
         .rules(PASS)
         .start()
         .await
@@ -231,6 +257,8 @@ enum Down {
     Reset(u32),
     /// GOAWAY, before the first stream, with this reason.
     GoAway(u32),
+    /// The answer 503.
+    Unavailable,
 }
 
 impl Down {
@@ -240,6 +268,11 @@ impl Down {
             Self::GoAway(reason) => {
                 let [last, reason] = [0, reason].map(u32::to_be_bytes);
                 frame(GOAWAY, 0, 0, &[last, reason].concat())
+            }
+            Self::Unavailable => {
+                // A value without an index, whose name is the eighth of the static table of HPACK.
+                let status = b"\x08\x03503";
+                frame(HEADERS, END_HEADERS | END_STREAM, stream, status)
             }
         }
     }
@@ -289,7 +322,7 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
         (Down::Reset(INTERNAL_ERROR), 502, 1, "reset"),
     ] {
         for bytes in [0, 9, 30_000] {
-            let gateway = before_frames(down).await;
+            let gateway = before_frames(down, "").await;
             let answer = gateway.send(post("/").body(vec![b'x'; bytes])).await;
             assert_eq!(answer.status, status, "{bytes} bytes");
             if status == 200 {
@@ -311,13 +344,31 @@ async fn a_stream_that_the_origin_did_not_look_at_is_sent_again_whatever_its_met
 }
 
 #[tokio::test]
+async fn a_post_that_an_origin_of_http2_may_have_acted_on_is_sent_once() {
+    // Goal: a body that is at hand, since the stream might have been refused, makes no request repeatable that is not idempotent
+    // (RFC 9110 §9.2.2). Method: a stream that breaks, and an answer 503, both of which the rules retry; POSTs are sent once, a GET again.
+    let retry = "retry = { on = [\"reset\", 503], min_per_second = 1000 }";
+    for (down, status) in [(Down::Reset(INTERNAL_ERROR), 502), (Down::Unavailable, 503)] {
+        for bytes in [0, 9] {
+            let gateway = before_frames(down, retry).await;
+            let answer = gateway.send(post("/").body(vec![b'x'; bytes])).await;
+            assert_eq!(answer.status, status, "{bytes} bytes");
+            assert_eq!(gateway.access_line().await["attempts"], 1);
+        }
+        let gateway = before_frames(down, retry).await;
+        assert_eq!(gateway.get("/").await.status, 200);
+        assert_eq!(gateway.access_line().await["attempts"], 2);
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_is_no_longer_at_hand_is_not_sent_in_part() {
     // Goal: an origin gets a body whole or not at all. Method: bodies larger than what is kept, and a stream that is refused once; by
     // then
     // the gateway has read more or less of it.
     const BYTES: usize = 300_000;
     for _ in 0..5 {
-        let gateway = before_frames(Down::Reset(REFUSED_STREAM)).await;
+        let gateway = before_frames(Down::Reset(REFUSED_STREAM), "").await;
         let answer = gateway.send(post("/").body(vec![b'x'; BYTES])).await;
         let line = gateway.access_lines(1).await.remove(0);
         match line["attempts"].as_u64().unwrap() {

@@ -51,6 +51,34 @@ async fn clear_text_is_sent_on_to_tls_but_for_certificate_authorities() {
 }
 
 #[tokio::test]
+async fn a_cookie_of_a_server_is_secure_where_its_connection_is() {
+    // Goal: a cookie that was given under TLS is never sent in clear text. Method: the same origin behind a listener with TLS and behind
+    // one without.
+    let authority = Authority::new();
+    let pair = authority.server(&["a.test"]);
+    let origin = Origin::echo();
+    let rules = "[[route]]\npath = \"/*\"\norigin = \"app\"\n";
+    for (setup, is_secure) in [(with(&[&pair], ""), true), (Setup::new(), false)] {
+        let gateway = setup
+            .origin("app", &origin)
+            .origin_line("sticky = {}")
+            .rules(rules)
+            .start()
+            .await;
+        let answer = match is_secure {
+            true => {
+                let clients = TlsClients::of(&authority);
+                let mut client = clients.connect(gateway.address(), "a.test").await;
+                client.get("/").await
+            }
+            false => gateway.get("/").await,
+        };
+        let cookie = answer.header("set-cookie").unwrap();
+        assert_eq!(cookie.ends_with("; Secure"), is_secure, "{cookie}");
+    }
+}
+
+#[tokio::test]
 async fn every_tls_answer_has_hsts() {
     // Goal: `hsts`, and the scheme that origins get. Method: an origin's answer, a problem, a refusal and its repeat, a head that is
     // broken; and an origin that sends the field itself.

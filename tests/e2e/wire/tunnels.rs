@@ -122,6 +122,33 @@ async fn a_tunnel_outlives_the_request_that_opened_it() {
 }
 
 #[tokio::test]
+async fn a_tunnel_ends_soon_after_one_side() {
+    // Goal: a side that keeps its direction open holds no tunnel whose other side has ended its own. Method: an origin that never ends,
+    // a client that ends its direction, and a `read` timeout of the origin that would end the tunnel much later.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(SWITCH).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let gateway = Setup::new()
+        .servers("app", &[address])
+        .origin_line("timeouts = { read = \"10m\" }")
+        .rules(ROUTE)
+        .start()
+        .await;
+    let mut stream = TcpStream::connect(gateway.address()).await.unwrap();
+    stream.write_all(ASK).await.unwrap();
+    let mut read = Vec::new();
+    let head = read_head(&mut stream, &mut read).await.unwrap();
+    assert!(head.starts_with(b"HTTP/1.1 101"), "{}", head.escape_ascii());
+    stream.shutdown().await.unwrap();
+    let end = timeout(Duration::from_secs(30), stream.read_buf(&mut read)).await;
+    assert_eq!(end.expect("the tunnel ends").unwrap(), 0);
+}
+
+#[tokio::test]
 async fn a_refused_tunnel_is_an_answer_like_others() {
     // Goal: a rejected upgrade gets the origin's answer, may be followed by other requests on the same connection, and leaves no
     // connection that none of them can use. Method: an origin that answers 403, asked for tunnels again and again.
