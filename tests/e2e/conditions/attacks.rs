@@ -9,6 +9,23 @@ use tokio::net::TcpListener;
 use super::{activity, becomes, loaded, paced, together};
 use crate::harness::*;
 
+/// Sends these bytes of a body of four, one every 100 ms; the status of the answer.
+async fn upload(gateway: &Gateway, bytes: &[u8]) -> u16 {
+    let mut raw = gateway.raw().await;
+    raw.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\n")
+        .await;
+    let mut bytes = bytes.chunks(1);
+    at_a_pace(Duration::from_millis(100), async || match bytes.next() {
+        Some(byte) => {
+            raw.write(byte).await;
+            None
+        }
+        None => Some(()),
+    })
+    .await;
+    raw.read_response().await.status
+}
+
 #[tokio::test]
 async fn a_slow_upload_is_no_slow_origin() {
     // Goal: a client cannot make the gateway strict with others by sending its own body slowly, nor by reading slowly. Method: thirty
@@ -29,24 +46,9 @@ async fn a_slow_upload_is_no_slow_origin() {
         origin = "app"
     "#;
     let gateway = Gateway::before(&origin, rules).await;
-    let upload = || async {
-        let mut raw = gateway.raw().await;
-        raw.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\n")
-            .await;
-        let mut bytes = b"body".chunks(1);
-        at_a_pace(Duration::from_millis(100), async || match bytes.next() {
-            Some(byte) => {
-                raw.write(byte).await;
-                None
-            }
-            None => Some(()),
-        })
-        .await;
-        raw.read_response().await.status
-    };
     eventually("all are measured", async || {
-        let statuses = futures_util::future::join_all((0..30).map(|_| upload())).await;
-        assert_eq!(statuses, [200; 30]);
+        let uploads = (0..30).map(|_| upload(&gateway, b"body"));
+        assert_eq!(futures_util::future::join_all(uploads).await, [200; 30]);
         (activity(&gateway, "measured").await == 1.0).then_some(())
     })
     .await;
@@ -96,23 +98,8 @@ async fn an_early_answer_to_a_slow_upload_is_not_measured() {
     "#;
     let setup = Setup::new().servers("app", &[hasty().await]).rules(rules);
     let gateway = setup.start().await;
-    let upload = || async {
-        let mut raw = gateway.raw().await;
-        raw.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\n")
-            .await;
-        let mut bytes = b"bod".chunks(1);
-        at_a_pace(Duration::from_millis(100), async || match bytes.next() {
-            Some(byte) => {
-                raw.write(byte).await;
-                None
-            }
-            None => Some(()),
-        })
-        .await;
-        raw.read_response().await.status
-    };
-    let statuses = futures_util::future::join_all((0..30).map(|_| upload())).await;
-    assert_eq!(statuses, [200; 30]);
+    let uploads = (0..30).map(|_| upload(&gateway, b"bod"));
+    assert_eq!(futures_util::future::join_all(uploads).await, [200; 30]);
     eventually("the fast ones are measured alone", async || {
         for _ in 0..30 {
             assert_eq!(gateway.get("/").await.status, 200);
