@@ -16,17 +16,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pingora::listeners::{L4BufferSettings, ListenerConfig, Listeners};
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
-use pingora::services::listening::Service;
 use sluicegate_base::bounds;
 use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 
 use self::announce::announce;
 use self::drain::{exit_when_drained, save_log};
-use self::opening::{AllListening, CloseWhen, ListenerStartup};
+use self::opening::{AllListening, CloseWhen, ListenerPlan, ListenerStartup};
 use self::room::log_room;
 pub use self::room::shortage;
 use self::signals::{ProcessSignals, SignalTargets, UpgradePolicy};
@@ -309,14 +307,28 @@ fn add_listeners(
 ) {
     let snapshot = process.shared.snapshot();
     let rules = &snapshot.rules;
-    let conf = Arc::clone(&server.configuration);
     for listener in &rules.listeners {
-        let service = gateway_at(listener.address, process, &conf);
-        server.add_service(opening.add(service, CloseWhen::AtDrain));
+        let address = listener.address;
+        let plan = ListenerPlan {
+            name: format!("gateway {address}"),
+            address,
+            threads: None,
+            closes: CloseWhen::AtDrain,
+        };
+        // Each has an intake of its own, which knows its address and thereby its protocols.
+        let intake = Intake::new(Arc::clone(&process.shared), address);
+        server.add_service(opening.add(plan, intake));
     }
     if let Some(address) = rules.admin.address {
-        let admin = AdminApp::service(process, address);
-        server.add_service(opening.add(admin, CloseWhen::When(retired)));
+        let plan = ListenerPlan {
+            name: "admin".to_owned(),
+            address,
+            // One, so that a scrape never takes a thread from requests.
+            threads: Some(1),
+            closes: CloseWhen::When(retired),
+        };
+        let admin = AdminApp::new(Arc::clone(process));
+        server.add_service(opening.add(plan, admin));
     }
 }
 
@@ -420,21 +432,6 @@ fn configuration(rules: &Rules) -> ServerConf {
         graceful_shutdown_timeout_seconds: Some(1),
         ..ServerConf::default()
     }
-}
-
-/// Returns the service of one listener. Each has an intake of its own, which knows its address and thereby its protocols.
-fn gateway_at(
-    address: SocketAddr,
-    process: &Arc<GatewayProcess>,
-    _conf: &Arc<ServerConf>,
-) -> Service<Intake> {
-    let mut listeners = Listeners::new();
-    // Heads and bodies are read into buffers of their own, and answers are written at once or gathered by the listener, so Pingora's
-    // buffers would only take memory.
-    let unbuffered = L4BufferSettings::unbuffered();
-    listeners.add_listener(ListenerConfig::tcp(address.to_string()).l4_buffer(unbuffered));
-    let intake = Intake::new(Arc::clone(&process.shared), address);
-    Service::with_listeners(format!("gateway {address}"), listeners, intake)
 }
 
 /// Ends the process when a signal asks for a drain, or a new process has taken over.

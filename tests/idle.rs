@@ -16,12 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pingora::apps::ServerApp;
 use sluicegate::admission::KeySeed;
 use sluicegate::budgets::OpenFiles;
 use sluicegate::config::rules::{AccessLogTarget, LogRules};
 use sluicegate::config::{no_review, parse};
-use sluicegate::listener::Intake;
+use sluicegate::listener::{ConnectionApp, Intake};
 use sluicegate::process::GatewayProcess;
 use sluicegate::record::{AccessLog, RequestMetrics, RequestRecorder};
 use sluicegate::state::{CounterStorage, PersistenceMode};
@@ -98,7 +97,7 @@ impl Listener {
     async fn ask(&self, fields: usize) -> DuplexStream {
         let (mut client, server) = duplex(PIPE);
         let shutdown = self.shutdown.subscribe();
-        self.intake.process_new(Box::new(server), &shutdown).await;
+        tokio::spawn(Arc::clone(&self.intake).serve(Box::new(server), shutdown));
         request(&mut client, fields).await;
         client
     }

@@ -4,25 +4,24 @@
 //! [`ADMIN_CONNECTIONS_OF_ONE`] for one address, and a request must arrive within a deadline.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use http::header::TRANSFER_ENCODING;
 use http::{HeaderValue, Method, Response, Version};
-use pingora::apps::ServerApp;
 use pingora::http::ResponseHeader;
 use pingora::prelude::timeout;
 use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
-use pingora::services::listening::Service;
 use sluicegate_base::bounds::{
     ADMIN_BODY, ADMIN_CONNECTIONS, ADMIN_CONNECTIONS_OF_ONE, ADMIN_IDLE, ADMIN_PATIENCE,
 };
 use tokio::sync::Semaphore;
 
+use super::accept::ConnectionApp;
 use crate::admin::{AdminResponse, EventHub, EventStream, RequestSource, answer};
 use crate::process::GatewayProcess;
 
@@ -54,23 +53,27 @@ struct AdminPermit<'a> {
 }
 
 impl AdminApp {
-    /// Returns the service that listens on `address`, with one thread so that a scrape never takes one from requests.
+    /// Returns the application for this process.
     #[must_use]
-    pub fn service(process: &Arc<GatewayProcess>, address: SocketAddr) -> Service<Self> {
-        let admin = Self {
-            process: Arc::clone(process),
+    pub fn new(process: Arc<GatewayProcess>) -> Self {
+        Self {
+            process,
             walks: Arc::new(Semaphore::new(1)),
             events: Arc::default(),
             permits: AdminPermits::default(),
-        };
-        let mut service = Service::new("admin".to_owned(), admin);
-        service.add_tcp(&address.to_string());
-        service.threads = Some(1);
-        service
+        }
+    }
+
+    /// Serves the requests of a connection, one after the other; `None` at its end.
+    async fn serve_requests(&self, mut stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
+        stream = self.serve_request(stream, ADMIN_PATIENCE, shutdown).await?;
+        loop {
+            stream = self.serve_request(stream, ADMIN_IDLE, shutdown).await?;
+        }
     }
 
     /// Serves one request. Returns the connection, where another request may follow.
-    async fn serve(
+    async fn serve_request(
         &self,
         stream: Stream,
         patience: Duration,
@@ -139,23 +142,19 @@ impl AdminApp {
     }
 }
 
-#[async_trait]
-impl ServerApp for AdminApp {
-    async fn process_new(
-        self: &Arc<Self>,
-        mut stream: Stream,
-        shutdown: &ShutdownWatch,
-    ) -> Option<Stream> {
+impl ConnectionApp for AdminApp {
+    fn note_accept_error(&self, error: &io::Error) {
+        self.process.shared.recorder.note_accept_error(error);
+    }
+
+    async fn serve(self: Arc<Self>, stream: Stream, shutdown: ShutdownWatch) {
         let peer = super::peer_address(&*stream);
         let Some(_permit) = self.permits.take(peer) else {
             let said = "the operator's listener has as many connections as may be, in all or of this address, and closes this one";
             self.process.shared.recorder.notices.tell(peer, &said);
-            return None;
+            return;
         };
-        stream = self.serve(stream, ADMIN_PATIENCE, shutdown).await?;
-        loop {
-            stream = self.serve(stream, ADMIN_IDLE, shutdown).await?;
-        }
+        self.serve_requests(stream, &shutdown).await;
     }
 }
 

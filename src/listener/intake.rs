@@ -4,18 +4,18 @@
 //! read here, so that they have a deadline and a size, and so that none is served that two parsers could read in two ways
 //! ([`sluicegate_http1`]). The answers of the gateway's own to pipelined requests leave in one write.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use pingora::apps::ServerApp;
 use pingora::prelude::timeout;
 use pingora::protocols::{ALPN, Stream};
 use pingora::server::ShutdownWatch;
 use sluicegate_base::clock;
 
+use super::accept::ConnectionApp;
 use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
@@ -106,7 +106,7 @@ impl Intake {
     }
 
     /// Serves a connection to its end; `None` where it ends before its first request.
-    async fn serve(self: Arc<Self>, stream: Stream, shutdown: ShutdownWatch) -> Option<()> {
+    async fn serve_connection(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
         // Boxed, like the calls below: a connection that idles should not hold the room for its beginning.
         let accepted = Box::pin(self.accept(stream)).await?;
         // The permit is kept to the end of the connection.
@@ -115,11 +115,11 @@ impl Intake {
         let facts = super::facts(&*stream, accepted.protocol, accepted.account);
         match accepted.first_bytes {
             FirstBytes::Http2 => {
-                let served = http2::serve(&self.shared, self.address, stream, facts, &shutdown);
+                let served = http2::serve(&self.shared, self.address, stream, facts, shutdown);
                 Box::pin(served).await;
                 None
             }
-            FirstBytes::Http1(begun) => self.serve_http1(stream, begun, facts, &shutdown).await,
+            FirstBytes::Http1(begun) => self.serve_http1(stream, begun, facts, shutdown).await,
         }
     }
 
@@ -322,21 +322,14 @@ enum RequestsEnd {
     Lingering,
 }
 
-#[async_trait]
-impl ServerApp for Intake {
-    async fn process_new(
-        self: &Arc<Self>,
-        stream: Stream,
-        shutdown: &ShutdownWatch,
-    ) -> Option<Stream> {
+impl ConnectionApp for Intake {
+    fn note_accept_error(&self, error: &io::Error) {
+        self.shared.recorder.note_accept_error(error);
+    }
+
+    async fn serve(self: Arc<Self>, stream: Stream, shutdown: ShutdownWatch) {
         timer_keepalive::keep();
-        // Pingora's task has room for a TLS handshake of its own, 8 KiB, until it ends. So it ends here, and a task of the size that an
-        // idle connection needs takes over.
-        let (intake, shutdown) = (Arc::clone(self), shutdown.clone());
-        tokio::spawn(async move {
-            let served = pin!(Arc::clone(&intake).serve(stream, shutdown));
-            intake.shared.cut_off.connection(served).await;
-        });
-        None
+        let served = pin!(self.serve_connection(stream, &shutdown));
+        self.shared.cut_off.connection(served).await;
     }
 }

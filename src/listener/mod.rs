@@ -1,5 +1,6 @@
 //! Implements stage 1, where bytes arrive: the loop over the requests of a connection, and the operator's own listener.
 
+mod accept;
 mod admin;
 mod connection;
 mod grpc;
@@ -26,6 +27,8 @@ use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
 use crate::tls::secured_by;
 
+pub(crate) use accept::Acceptor;
+pub use accept::ConnectionApp;
 pub use admin::AdminApp;
 pub use intake::Intake;
 

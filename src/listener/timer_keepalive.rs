@@ -4,11 +4,6 @@
 //! thread of the loop sets it. Every request that waits for an origin sets one, seconds ahead, and mostly no other was due
 //! before it: that took one or two system calls a request, and one more turn of the loop. Beside a timer that is due within a
 //! second none of them comes first.
-//!
-//! # Limits
-//! With one thread no such write is left; with two it is one or two a request where one request follows another. Those are
-//! probably wake-ups between threads: connections to origins are shared, so that few are opened, and the thread that opened one
-//! polls it.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -25,6 +25,7 @@ pub(crate) fn families(recorder: &RequestRecorder) -> Vec<SampledFamily> {
     let mut all = requests(&recorder.metrics);
     all.extend(store(&recorder.metrics.store));
     all.extend(recorder.metrics.handshakes.families());
+    all.push(recorder.metrics.accept_errors.family());
     all.push(recorder.metrics.proxy_headers.family());
     all.push(recorder.metrics.untrusted_forwarding.family());
     all.push(recorder.metrics.descriptor_fields.family());

@@ -18,6 +18,7 @@ use sluicegate_telemetry::escape::escape;
 use sluicegate_telemetry::histogram::{Histogram, HistogramSum};
 use sluicegate_telemetry::per_thread::{self, PerThread, STRIPES};
 
+use super::accept_errors::AcceptErrorCounts;
 use super::crawler_requests::CrawlerRequestCounts;
 use super::descriptor_fields::IgnoredFields;
 use super::geo_lookups::GeoLookupCounts;
@@ -62,6 +63,8 @@ pub struct RequestMetrics {
     pub abuse: AbuseCount,
     /// Counts calls of the store.
     pub store: Arc<StoreCallCounts>,
+    /// Counts connections that could not be accepted.
+    pub accept_errors: AcceptErrorCounts,
     /// Counts headers of the PROXY protocol.
     pub proxy_headers: ProxyHeaderCounts,
     /// Counts TLS handshakes.

@@ -4,11 +4,13 @@
 //! request pays for it with a few hundred nanoseconds: a line formatted into its thread's own buffer, and additions to its
 //! thread's own counters. Writing, adding up and naming happen elsewhere, in `sluicegate_telemetry`.
 
+use std::io;
 use std::sync::Arc;
 
 #[cfg(feature = "otlp")]
 use sluicegate_telemetry::otlp::SpanQueue;
 
+mod accept_errors;
 pub mod access_log;
 mod combined;
 mod crawler_fields;
@@ -41,6 +43,7 @@ mod store_calls;
 pub mod trace;
 mod untrusted_forwarding;
 
+pub use accept_errors::AcceptErrorCounts;
 pub use access_log::AccessLog;
 pub use descriptor_fields::{IgnoredField, IgnoredFields};
 pub use handshakes::{HandshakeCounts, HandshakeFailure, HandshakeKind};
@@ -86,6 +89,13 @@ impl RequestRecorder {
             #[cfg(feature = "otlp")]
             spans: Arc::new(SpanQueue::new(sluicegate_base::bounds::OTLP_STRIPE)),
         }
+    }
+
+    /// Counts and logs a failed attempt to accept a connection.
+    pub fn note_accept_error(&self, error: &io::Error) {
+        self.metrics.accept_errors.count(error);
+        let why = format_args!("a connection cannot be accepted: {error}");
+        self.notices.fail(&why);
     }
 
     /// Records one request. Call it once a request, when its last byte is sent.

@@ -1,10 +1,8 @@
-//! Wraps a service that listens: passes it its socket, reports when it accepts, and decides when its listener closes.
+//! The service of a listener: reports when it accepts, and decides when the listener closes.
 //!
-//! Pingora reports when a service was started, not when it accepts. Its service of a listener builds the listener, starts the
-//! loop that accepts, and then waits for that loop's end: when it waits for the first time, it accepts. A service that fails
-//! before drops its end of the channel, so a failed start is detected at once.
+//! A service that fails before it accepts drops its end of the channel, so a failed start is detected at once.
 
-use std::pin::pin;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -14,6 +12,7 @@ use pingora::services::Service;
 use tracing::error;
 
 use super::sockets::ListenerSockets;
+use crate::listener::{Acceptor, ConnectionApp};
 
 /// The services that must accept before the gateway serves.
 pub(super) struct ListenerStartup {
@@ -37,11 +36,23 @@ pub(super) enum CloseWhen {
     When(ShutdownWatch),
 }
 
-/// One of the services.
-pub(super) struct ReportingService<S> {
-    service: S,
+/// A listener of the configuration.
+pub(super) struct ListenerPlan {
+    /// The name of its service, which is that of its threads too.
+    pub(super) name: String,
+    /// Its address.
+    pub(super) address: SocketAddr,
+    /// The number of its threads; `None` for that of the server.
+    pub(super) threads: Option<usize>,
+    /// The time at which it closes.
+    pub(super) closes: CloseWhen,
+}
+
+/// The service of one listener.
+pub(super) struct ListenerService<A> {
+    plan: ListenerPlan,
+    app: Arc<A>,
     sockets: Arc<ListenerSockets>,
-    closes: CloseWhen,
     accepts: Option<Sender<()>>,
 }
 
@@ -57,13 +68,17 @@ impl ListenerStartup {
         }
     }
 
-    /// Adds a service.
-    pub(super) fn add<S: Service>(&mut self, service: S, closes: CloseWhen) -> ReportingService<S> {
+    /// Returns the service of a listener, whose connections `app` serves.
+    pub(super) fn add<A: ConnectionApp>(
+        &mut self,
+        plan: ListenerPlan,
+        app: A,
+    ) -> ListenerService<A> {
         self.services += 1;
-        ReportingService {
-            service,
+        ListenerService {
+            plan,
+            app: Arc::new(app),
             sockets: Arc::clone(&self.sockets),
-            closes,
             accepts: Some(self.accepts.clone()),
         }
     }
@@ -90,90 +105,79 @@ impl AllListening {
     }
 }
 
-/// A service ended before it accepted. Pingora's panic, in the log, has the reason.
+/// A service ended before it accepted; the process log has the reason.
 #[derive(Debug)]
 pub(super) struct NeverAccepts;
 
 #[async_trait]
-impl<S: Service> Service for ReportingService<S> {
-    async fn start_service(
-        &mut self,
-        fds: Option<ListenFds>,
-        shutdown: ShutdownWatch,
-        listeners_per_fd: usize,
-    ) {
+impl<A: ConnectionApp> Service for ListenerService<A> {
+    async fn start_service(&mut self, _: Option<ListenFds>, shutdown: ShutdownWatch, _: usize) {
         let accepts = self.accepts.take();
-        let addresses = self.service.listen_addresses().unwrap_or_default();
-        if let Some(fds) = &fds
-            && let Err(error) = self.sockets.give(fds, &addresses)
-        {
-            return error!(
-                "{}: the socket cannot be used: {error}",
-                addresses.join(" ")
-            );
+        let socket = self.sockets.duplicate(self.plan.address);
+        let acceptor = match socket.and_then(Acceptor::new) {
+            Ok(acceptor) => acceptor,
+            Err(error) => {
+                return error!("{}: the socket cannot be used: {error}", self.plan.address);
+            }
+        };
+        if let Some(accepts) = accepts {
+            // The receiver is dropped if the start was given up.
+            let _ = accepts.send(());
         }
-        let shutdown = match &self.closes {
+        let shutdown = match &self.plan.closes {
             CloseWhen::AtDrain => shutdown,
             CloseWhen::When(watch) => watch.clone(),
         };
-        let mut accepts = accepts;
-        let mut serving = pin!(self.service.start_service(fds, shutdown, listeners_per_fd));
-        std::future::poll_fn(|context| {
-            let polled = serving.as_mut().poll(context);
-            if polled.is_pending()
-                && let Some(accepts) = accepts.take()
-            {
-                // The receiver is dropped if the start was given up.
-                let _ = accepts.send(());
-            }
-            polled
-        })
-        .await;
+        acceptor.serve(&self.app, shutdown).await;
     }
 
     fn name(&self) -> &str {
-        self.service.name()
+        &self.plan.name
     }
 
     fn threads(&self) -> Option<usize> {
-        self.service.threads()
-    }
-
-    fn listen_addresses(&self) -> Option<Vec<String>> {
-        self.service.listen_addresses()
+        self.plan.threads
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use pingora::protocols::Stream;
     use tokio::sync::watch;
 
     use super::*;
-    use crate::server::sockets::ListenerMap as Handed;
+    use crate::server::sockets::ListenerMap;
 
-    /// Accepts forever, or fails.
-    struct Stub(bool);
+    /// Serves nothing.
+    struct NoApp;
 
-    #[async_trait]
-    impl Service for Stub {
-        async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, _: usize) {
-            if self.0 {
-                std::future::pending::<()>().await;
-            }
-        }
+    impl ConnectionApp for NoApp {
+        fn note_accept_error(&self, _: &io::Error) {}
 
-        fn name(&self) -> &'static str {
-            "stub"
-        }
+        async fn serve(self: Arc<Self>, _: Stream, _: ShutdownWatch) {}
     }
 
-    fn opened(accept: [bool; 2]) -> Result<(), NeverAccepts> {
-        let sockets = ListenerSockets::open([], Handed::new()).expect("nothing to bind");
-        let mut opening = ListenerStartup::of(&Arc::new(sockets));
-        let services = accept.map(|accepts| opening.add(Stub(accepts), CloseWhen::AtDrain));
+    /// Starts listeners at these addresses, of which only the first one has a socket.
+    fn opened<const N: usize>(addresses: [&str; N]) -> Result<(), NeverAccepts> {
+        let addresses = addresses.map(|address| address.parse().expect("an address"));
+        let sockets = ListenerSockets::open([addresses[0]], ListenerMap::new());
+        let sockets = Arc::new(sockets.expect("a free port"));
+        let mut opening = ListenerStartup::of(&sockets);
+        let services = addresses.map(|address| {
+            let plan = ListenerPlan {
+                name: "test".to_owned(),
+                address,
+                threads: None,
+                closes: CloseWhen::AtDrain,
+            };
+            opening.add(plan, NoApp)
+        });
         let opened = opening.complete();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
+            .enable_all()
             .build()
             .expect("a runtime");
         let (_keep, shutdown) = watch::channel(false);
@@ -186,11 +190,11 @@ mod tests {
         told
     }
 
-    /// Goal: a new process neither takes over too early nor waits forever. Method: two services that accept; one that ends
-    /// before.
+    /// Goal: a new process neither takes over too early nor waits forever. Method: a service that accepts; one beside it whose socket is
+    /// gone.
     #[test]
     fn a_start_is_complete_when_all_accept_and_failed_when_one_never_will() {
-        assert!(opened([true, true]).is_ok());
-        assert!(opened([true, false]).is_err());
+        assert!(opened(["127.0.0.1:0"]).is_ok());
+        assert!(opened(["127.0.0.1:0", "127.0.0.2:0"]).is_err());
     }
 }

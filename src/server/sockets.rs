@@ -1,19 +1,17 @@
 //! Owns the listening sockets: bound here, or taken over from the old process or from the service manager.
 //!
-//! Pingora would bind by itself, and retry an address in use for half a minute. Bound here, a start fails early and clearly, and
-//! there are sockets to hand over. Pingora gets a duplicate of each; the kernel keeps a socket, and the connections that wait in
-//! its queue, until the last duplicate in any process is closed.
+//! They are bound before the server runs, so that a start fails early and clearly. A service listens on a duplicate; the kernel keeps a
+//! socket, and the connections that wait in its queue, until the last duplicate in any process is closed.
 //!
-//! An option of a listening socket applies to every connection that it accepts, so the bound on unsent bytes in the kernel
-//! ([`CLIENT_UNSENT`]) is set here, once.
+//! An option of a listening socket applies to every connection that it accepts, so options of connections are set here, once.
 
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::IntoRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pingora::server::ListenFds;
-use sluicegate_base::bounds::CLIENT_UNSENT;
+use sluicegate_base::bounds::{CLIENT_UNSENT, LISTEN_BACKLOG};
+use socket2::SockRef;
 
 use super::StartError;
 
@@ -34,43 +32,38 @@ impl ListenerSockets {
         addresses: impl IntoIterator<Item = SocketAddr>,
         mut inherited: ListenerMap,
     ) -> Result<Self, StartError> {
+        let cannot_listen = |address| move |cause| StartError::Bind(address, cause);
         let open = |address| {
             let socket = match inherited.remove(&address) {
                 Some(socket) => socket,
-                None => {
-                    TcpListener::bind(address).map_err(|cause| StartError::Bind(address, cause))?
-                }
+                None => TcpListener::bind(address).map_err(cannot_listen(address))?,
             };
-            bound_unsent(&socket);
+            set_options(&socket).map_err(cannot_listen(address))?;
             Ok((address, socket))
         };
         let sockets: Result<ListenerMap, StartError> = addresses.into_iter().map(open).collect();
         Ok(Self(Mutex::new(sockets?)))
     }
 
-    /// Passes Pingora a duplicate of the sockets for these addresses, which it then does not bind.
-    pub(super) fn give(&self, fds: &ListenFds, addresses: &[String]) -> std::io::Result<()> {
-        for (address, socket) in &*self.lock() {
-            let address = address.to_string();
-            if addresses.contains(&address) {
-                let duplicate = socket.try_clone()?;
-                // Pingora's runtime waits for them by epoll.
-                duplicate.set_nonblocking(true)?;
-                fds.lock().add(address, duplicate.into_raw_fd());
-            }
-        }
-        Ok(())
+    /// Returns a duplicate of the socket for this address.
+    ///
+    /// # Errors
+    /// There is none any more, or no descriptor for the duplicate.
+    pub(super) fn duplicate(&self, address: SocketAddr) -> io::Result<TcpListener> {
+        let sockets = self.lock();
+        let socket = sockets.get(&address).ok_or(ErrorKind::NotFound)?;
+        socket.try_clone()
     }
 
     /// Returns duplicates of all, for a new process.
-    pub(super) fn duplicates(&self) -> std::io::Result<ListenerMap> {
+    pub(super) fn duplicates(&self) -> io::Result<ListenerMap> {
         self.lock()
             .iter()
             .map(|(address, socket)| Ok((*address, socket.try_clone()?)))
             .collect()
     }
 
-    /// Closes the sockets. An address is free once Pingora, and every other process, has closed its duplicate too.
+    /// Closes the sockets. An address is free once its service, and every other process, has closed its duplicate too.
     pub(super) fn close(&self) {
         self.lock().clear();
     }
@@ -81,16 +74,32 @@ impl ListenerSockets {
     }
 }
 
-/// Bounds the unsent bytes of an answer in the kernel, on each connection of this listener. Without the bound the kernel keeps
-/// as much as its send buffer may grow to, 4 MiB on Linux, of every answer that is not read.
+/// Sets the options of a listening socket, and those that its connections take over.
+///
+/// # Errors
+/// The system refuses an option.
+fn set_options(socket: &TcpListener) -> io::Result<()> {
+    // The threads wait for it by epoll.
+    socket.set_nonblocking(true)?;
+    let options = SockRef::from(socket);
+    // It listens already, with a shorter queue: the standard library, or the service manager, has chosen it.
+    options.listen(LISTEN_BACKLOG)?;
+    // An answer is one write, which should not wait for the acknowledgment of the one before.
+    options.set_tcp_nodelay(true)?;
+    bound_unsent(&options);
+    Ok(())
+}
+
+/// Bounds the unsent bytes of an answer in the kernel. Without the bound the kernel keeps as much as its send buffer may grow to, 4 MiB on
+/// Linux, of every answer that is not read.
 #[cfg(target_os = "linux")]
-fn bound_unsent(socket: &TcpListener) {
+fn bound_unsent(socket: &SockRef<'_>) {
     // A kernel without the option keeps more, and is otherwise the same.
-    let _ = socket2::SockRef::from(socket).set_tcp_notsent_lowat(CLIENT_UNSENT);
+    let _ = socket.set_tcp_notsent_lowat(CLIENT_UNSENT);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn bound_unsent(_: &TcpListener) {
+fn bound_unsent(_: &SockRef<'_>) {
     let _ = CLIENT_UNSENT;
 }
 

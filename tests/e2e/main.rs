@@ -14,6 +14,7 @@
 
 mod harness;
 
+mod accepting;
 mod access_lines;
 mod accounts;
 mod acme;

@@ -140,6 +140,12 @@ pub const CLIENT_CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// of connections, bounds them, and nearly all requests have no more.
 pub const UNCHARGED_BODY: u64 = 1024;
 
+/// Connections that wait in the kernel until the gateway accepts them. The kernel lowers it to `net.core.somaxconn`, 4,096 by default.
+pub const LISTEN_BACKLOG: i32 = 65_535;
+
+/// Pause after a connection could not be accepted for lack of descriptors or memory: a further attempt would fail at once.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Bytes of answers that wait unsent in the kernel for one connection of a client, up to one write of 64 KiB more.
 ///
 /// Bytes that are sent and not yet acknowledged do not count, so a long path is filled all the same. A gigabit link sends these

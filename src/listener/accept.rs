@@ -1,0 +1,123 @@
+//! Accepts the connections of a listening socket, and serves each on a thread of its service.
+//!
+//! A thread of a service has a runtime of its own, which waits for the sockets that are registered with it. A connection is registered
+//! with the thread that serves it: registered with the one that accepts, each of its events would wake that thread, which would
+//! wake the other one by a write
+//! ([0064](../../docs/decisions/0064-connections-are-registered-where-they-are-served.md)).
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use pingora::protocols::l4::stream::Stream as SocketStream;
+use pingora::protocols::{GetSocketDigest, SocketDigest, Stream};
+use pingora::server::ShutdownWatch;
+use pingora_runtime::current_handle;
+use sluicegate_base::bounds::ACCEPT_PAUSE;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+/// The application of a listener.
+pub trait ConnectionApp: Send + Sync + 'static {
+    /// Notes that a connection could not be accepted.
+    fn note_accept_error(&self, error: &io::Error);
+
+    /// Serves a connection to its end.
+    fn serve(
+        self: Arc<Self>,
+        stream: Stream,
+        shutdown: ShutdownWatch,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// A listening socket that is registered with the thread that accepts.
+pub(crate) struct Acceptor(AsyncFd<TcpListener>);
+
+impl Acceptor {
+    /// Returns the acceptor of a socket that does not block.
+    ///
+    /// # Errors
+    /// The socket cannot be waited for.
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe, for types whose descriptor may be another at each call: that of a listener stays the same"
+    )]
+    pub(crate) fn new(socket: TcpListener) -> io::Result<Self> {
+        AsyncFd::with_interest(socket, Interest::READABLE).map(Self)
+    }
+
+    /// Accepts connections until the shutdown, and serves each by `app` in a task of its own.
+    pub(crate) async fn serve<A: ConnectionApp>(self, app: &Arc<A>, mut shutdown: ShutdownWatch) {
+        let watch = shutdown.clone();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                // Its sender is dropped where the process ends.
+                _ = shutdown.wait_for(|is_over| *is_over) => return,
+                accepted = self.0.async_io(Interest::READABLE, accept) => accepted,
+            };
+            match accepted {
+                Ok((socket, peer)) => {
+                    let (app, shutdown) = (Arc::clone(app), watch.clone());
+                    current_handle().spawn(async move {
+                        // What cannot be registered is closed.
+                        if let Ok(stream) = registered(socket, peer) {
+                            app.serve(stream, shutdown).await;
+                        }
+                    });
+                }
+                Err(error) if is_of_connection(&error) => {}
+                Err(error) => {
+                    app.note_accept_error(&error);
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Accepts a connection that does not block: in one system call, where the standard library takes two.
+#[cfg(target_os = "linux")]
+fn accept(socket: &TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+    use rustix::net::{SocketFlags, acceptfrom_with};
+
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (accepted, peer) = acceptfrom_with(socket, flags)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    Ok((accepted.into(), peer.ok_or(ErrorKind::ConnectionAborted)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn accept(socket: &TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+    let (accepted, peer) = socket.accept()?;
+    accepted.set_nonblocking(true)?;
+    Ok((accepted, peer))
+}
+
+/// Registers an accepted connection with this thread.
+fn registered(accepted: std::net::TcpStream, peer: SocketAddr) -> io::Result<Stream> {
+    let socket = TcpStream::from_std(accepted)?;
+    let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
+    // It is new, and has none.
+    let _ = digest.peer_addr.set(Some(peer.into()));
+    let mut stream = SocketStream::from(socket);
+    stream.set_socket_digest(digest);
+    Ok(Box::new(stream))
+}
+
+/// Returns whether only the connection failed that was to be accepted, accept(2), so that the next one may be accepted at once. All other
+/// errors stay until something is freed, and would return at once again.
+fn is_of_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionReset
+            | ErrorKind::HostUnreachable
+            | ErrorKind::Interrupted
+            | ErrorKind::NetworkDown
+            | ErrorKind::NetworkUnreachable
+    )
+}
