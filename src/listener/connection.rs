@@ -65,13 +65,13 @@ impl Wait {
     }
 }
 
-/// The beginning of the first head of a connection, which was looked at for its protocol.
-#[derive(Clone, Copy, Debug)]
+/// The beginning of the first head of a connection, by which its protocol was told.
+#[derive(Debug)]
 pub(super) struct BegunHead {
     /// The time at which it began.
     pub(super) since: Timestamp,
-    /// The bytes that the stream does not have any more.
-    pub(super) bytes: &'static [u8],
+    /// The bytes that were read.
+    pub(super) bytes: BytesMut,
 }
 
 /// One HTTP/1 connection between two requests.
@@ -104,12 +104,13 @@ impl Http1Connection {
         shared: Arc<SharedState>,
     ) -> Self {
         let is_secured = facts.secured.is_some();
+        let (began, read) = begun.map(|begun| (begun.since, begun.bytes)).unzip();
         Self {
             stream: GuardedStream::new(stream),
-            read: begun.map_or_else(BytesMut::new, |begun| begun.bytes.into()),
+            read: read.unwrap_or_default(),
             head: RequestHead::new(),
             answers: None,
-            began: begun.map(|begun| begun.since),
+            began,
             timeout: ReusableTimeout::default(),
             account: facts.account.clone(),
             peer: facts.peer.as_ref().map(PeerAddress::ip),

@@ -10,10 +10,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use pingora::prelude::timeout;
+use pingora::protocols::l4::stream::Stream as SocketStream;
 use pingora::protocols::{ALPN, Stream};
 use pingora::server::ShutdownWatch;
-use sluicegate_base::clock;
+use sluicegate_base::{bounds, clock};
 
 use super::accept::ConnectionApp;
 use super::connection::{BegunHead, Http1Connection, NextHead};
@@ -25,6 +27,7 @@ use crate::process::SharedState;
 use crate::record::HandshakeFailure;
 use crate::response::{GatewayProblem, HttpViolation};
 use crate::snapshot::Snapshot;
+use crate::thread_buffer::read_through;
 use crate::tls::{self, ActiveListener};
 
 /// The first bytes of every HTTP/2 connection, RFC 9113 §3.4.
@@ -40,9 +43,9 @@ struct AcceptedConnection<'a> {
 }
 
 /// The protocol of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum FirstBytes {
-    /// HTTP/1, with what was seen of its first head.
+    /// HTTP/1, with what was read of its first head.
     Http1(Option<BegunHead>),
     /// HTTP/2: its preface, or its name in the TLS handshake.
     Http2,
@@ -71,38 +74,39 @@ impl Intake {
         snapshot.listeners.get(&self.address).cloned()
     }
 
-    /// Finds the protocol of a connection in clear text; `None` when it broke. The client may take `patience` for its first byte, and
-    /// `head_patience` from there to the end of HTTP/2's preface.
+    /// Reads the first bytes of a connection in clear text, which tell HTTP/2 from HTTP/1; `None` when it broke. The client may take
+    /// `patience` for its first byte, and `head_patience` from there to the end of HTTP/2's preface.
     async fn first_bytes(
-        stream: &mut Stream,
+        mut stream: Stream,
         patience: Duration,
         head_patience: Duration,
-    ) -> Option<FirstBytes> {
-        let mut begin = [0; HTTP2_PREFACE.len()];
-        let peeked = timeout(patience, stream.try_peek(&mut begin[..1])).await;
-        if !peeked.ok()?.ok()? || begin[0] != HTTP2_PREFACE[0] {
-            return Some(FirstBytes::Http1(None));
+    ) -> Option<(Stream, FirstBytes)> {
+        let mut bytes = BytesMut::new();
+        let read = read_through(&mut stream, &mut bytes, bounds::BODY_READ);
+        if timeout(patience, read).await.ok()?.ok()? == 0 {
+            return None;
         }
         let since = clock::now();
-        let mut seen = 1;
         let read_preface = async {
-            // A peek waits for all bytes that it asks for, so it asks for one more only where those before could begin a preface.
-            for end in 2..=HTTP2_PREFACE.len() {
-                let begin = &mut begin[..end];
-                if !stream.try_peek(begin).await.ok()? || !HTTP2_PREFACE.starts_with(begin) {
-                    return Some(false);
+            while bytes.len() < HTTP2_PREFACE.len() && HTTP2_PREFACE.starts_with(&bytes) {
+                let read = read_through(&mut stream, &mut bytes, bounds::BODY_READ);
+                if read.await.ok()? == 0 {
+                    return None;
                 }
-                seen = end;
             }
-            Some(true)
+            Some(())
         };
-        let begun = |bytes| Some(FirstBytes::Http1(Some(BegunHead { since, bytes })));
-        match timeout(head_patience, read_preface).await {
-            Ok(speaks_http2) if speaks_http2? => Some(FirstBytes::Http2),
-            Ok(_) => begun(&[]),
-            // A head that stops in what could be a preface is answered as one of HTTP/1. The peek that was given up has its bytes.
-            Err(_) => begun(&HTTP2_PREFACE[..seen]),
+        // A head that stops in what could be the preface is answered as one of HTTP/1.
+        if let Ok(read) = timeout(head_patience, read_preface).await {
+            read?;
         }
+        if !bytes.starts_with(HTTP2_PREFACE) {
+            let begun = BegunHead { since, bytes };
+            return Some((stream, FirstBytes::Http1(Some(begun))));
+        }
+        let mut socket = stream.into_any().downcast::<SocketStream>().ok()?;
+        socket.rewind(&bytes);
+        Some((socket, FirstBytes::Http2))
     }
 
     /// Serves a connection to its end; `None` where it ends before its first request.
@@ -155,7 +159,7 @@ impl Intake {
         permit.belongs_to(&account, &rules.server.defence).ok()?;
         let most_handshakes = TlsHandshakes::most(&rules.server.defence);
         drop(snapshot);
-        let first_bytes = if let Some(termination) = &listener.tls {
+        let (stream, first_bytes) = if let Some(termination) = &listener.tls {
             let (installed, counts) = (&self.shared.certificates, &metrics.handshakes);
             let handshakes = &self.shared.tls_handshakes;
             let enter = || Ok(handshakes.enter(&account, most_handshakes)?);
@@ -163,7 +167,7 @@ impl Intake {
             let shaken = tls::shake_hands(stream, termination, installed, counts, begin);
             // Boxed: a connection in clear text should not pay for the size of a handshake.
             let shaken = Box::pin(shaken).await;
-            stream = shaken
+            let stream = shaken
                 .inspect_err(|why| {
                     let Some(text) = why.log_text() else {
                         return;
@@ -181,14 +185,15 @@ impl Intake {
                     }
                 })
                 .ok()??;
-            match stream.selected_alpn_proto() {
+            let first_bytes = match stream.selected_alpn_proto() {
                 Some(ALPN::H2) => FirstBytes::Http2,
                 _ => FirstBytes::Http1(None),
-            }
+            };
+            (stream, first_bytes)
         } else if listener.rules.http2() == Http2::Accepted {
-            Self::first_bytes(&mut stream, patience, head_patience).await?
+            Self::first_bytes(stream, patience, head_patience).await?
         } else {
-            FirstBytes::Http1(None)
+            (stream, FirstBytes::Http1(None))
         };
         Some(AcceptedConnection {
             stream,
