@@ -8,6 +8,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
+use std::pin::pin;
 use std::sync::Arc;
 
 use pingora::protocols::l4::stream::Stream as SocketStream;
@@ -52,11 +53,12 @@ impl Acceptor {
     /// Accepts connections until the shutdown, and serves each by `app` in a task of its own.
     pub(crate) async fn serve<A: ConnectionApp>(self, app: &Arc<A>, mut shutdown: ShutdownWatch) {
         let watch = shutdown.clone();
+        // Its sender is dropped where the process ends.
+        let mut is_over = pin!(shutdown.wait_for(|is_over| *is_over));
         loop {
             let accepted = tokio::select! {
                 biased;
-                // Its sender is dropped where the process ends.
-                _ = shutdown.wait_for(|is_over| *is_over) => return,
+                _ = &mut is_over => return,
                 accepted = self.0.async_io(Interest::READABLE, accept) => accepted,
             };
             match accepted {
