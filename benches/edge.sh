@@ -2,10 +2,11 @@
 # What does one request cost the proxy, beside nginx and beside a bare Pingora?
 #
 # wrk sends loads through each proxy in turn: all admitted (1 KB from a local nginx, under a limit that is never reached), all refused
-# (429), uploads of 10 KB, answers of 100 KB, the first load over TLS; h2load sends the first two over HTTP/2 in clear text, and paced sends
-# the first at half the rate that nginx reaches, for the latencies of a proxy that is not saturated. The figure is the proxy's own CPU time a
-# request, read from /proc, because it is what a busy machine runs out of, and because it hardly depends on how fast the load generator is.
-# The part that the kernel takes is shown too: what a proxy sends and receives for a request costs every proxy the same there.
+# (429), the same with a connection for each request, in clear text and with a handshake of TLS, uploads of 10 KB, answers of 100 KB, the
+# first load over TLS; h2load sends the first two over HTTP/2 in clear text, and paced sends the first at half the rate that nginx
+# reaches, for the latencies of a proxy that is not saturated. The figure is the proxy's own CPU time a request, read from /proc, because
+# it is what a busy machine runs out of, and because it hardly depends on how fast the load generator is. The part that the kernel takes is
+# shown too: what a proxy sends and receives for a request costs every proxy the same there.
 # Ratios are formed inside a round and only then compared: on a shared machine two rounds differ more than two proxies do.
 #
 # The proxy runs on core 0, origin and wrk elsewhere. Loopback only, a temporary directory, and nothing is ended but what was
@@ -14,12 +15,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . benches/options.sh
 
-rounds=5 seconds=8 connections=32 write=no guided=no table=edge loads="admitted refused upload large http2 http2-refused tls half"
+rounds=5 seconds=8 connections=32 threads=1 write=no guided=no table=edge loads="admitted refused connect connect-tls upload large http2 http2-refused tls half"
 usage() {
-    echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--loads LIST] [--guided] [--write]"
-    echo "  (5 rounds of 8 s; loads are admitted, refused, upload, large, http2, http2-refused, tls, half, all by default; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
+    echo "usage: benches/edge.sh [--rounds N] [--seconds N] [--loads LIST] [--threads N] [--guided] [--write]"
+    echo "  (5 rounds of 8 s; loads are admitted, refused, connect, connect-tls, upload, large, http2, http2-refused, tls, half, all by default; --threads are those of the gateway, 1 by default, all on one core; --guided measures what ships, built by packaging/guided.sh; --write updates docs/benchmarks.md)"
 }
-read_options "rounds seconds loads" "guided write" "$@"
+read_options "rounds seconds loads threads" "guided write" "$@"
 [ "$guided" = no ] || table=edge-guided
 
 needs="nginx wrk h2load openssl taskset cargo"
@@ -30,6 +31,7 @@ paced=${CARGO_TARGET_DIR:-target}/release/examples/paced
 mkdir "$dir/www"
 head -c 100000 /dev/zero | tr '\0' 0 >"$dir/www/large"
 edge_files origin.conf nginx.conf sluicegate.toml haproxy.cfg
+sed -i "s/^threads = .*/threads = $threads/" "$dir/sluicegate.toml"
 start origin $origin_core "$origin_port" nginx -p "$dir" -e "$dir/origin-error.log" -c "$dir/origin.conf"
 start sluicegate $proxy_core "$sluicegate_port" "$release/sluicegate" run --config "$dir/sluicegate.toml"
 sluicegate_pid=$started
@@ -46,7 +48,7 @@ fi
 
 # Sends a load for so many seconds.
 send() { # LOAD SECONDS URL
-    local load=$1 seconds=$2 url=$3 script=""
+    local load=$1 seconds=$2 url=$3 more=()
     case "$load" in
     http2*)
         taskset -c $wrk_core h2load --duration="$seconds" --clients="$connections" --max-concurrent-streams=8 "$url"
@@ -58,9 +60,11 @@ send() { # LOAD SECONDS URL
         return
         ;;
     esac
-    [ "$load" != upload ] || script="-s benches/edge/upload.lua"
-    # shellcheck disable=SC2086 # two words or none
-    taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency $script "$url"
+    case "$load" in
+    upload) more=(-s benches/edge/upload.lua) ;;
+    connect*) more=(-H "Connection: close") ;;
+    esac
+    taskset -c $wrk_core wrk -t1 -c"$connections" -d"${seconds}s" --latency ${more[@]+"${more[@]}"} "$url"
 }
 
 # Returns whether a peer takes a load: a bare proxy refuses nothing, and two servers of nginx differ in the version of HTTP.
@@ -69,7 +73,7 @@ takes() { # PEER LOAD
     "sluicegate "*) return 0 ;;
     "http2 http2"*) return 0 ;;
     *" http2"*) return 1 ;;
-    "bare refused" | "bare tls" | "buffered tls" | "haproxy tls") return 1 ;;
+    "bare refused" | "bare connect" | "bare "*tls | "buffered "*tls | "haproxy "*tls) return 1 ;;
     "http2 "*) return 1 ;;
     esac
 }
@@ -79,14 +83,16 @@ measure() { # ROUND LOAD PEER
     local round=$1 load=$2 peer=$3 port pid path before after kernel_before kernel_after
     port=${peer}_port pid=${peer}_pid path=/open
     case "$load" in
-    refused | http2-refused) path=/closed ;;
+    refused | http2-refused | connect | connect-tls) path=/closed ;;
     large) path=/large ;;
     esac
     local url="http://127.0.0.1:${!port}$path"
-    if [ "$load" = tls ]; then
+    case "$load" in
+    tls | connect-tls)
         port=${peer}_tls_port
         url="https://127.0.0.1:${!port}$path"
-    fi
+        ;;
+    esac
     send "$load" 1 "$url" >/dev/null
     before=$(ticks "${!pid}") kernel_before=$(kernel_ticks "${!pid}")
     send "$load" "$seconds" "$url" >"$dir/wrk"
@@ -108,7 +114,7 @@ measure() { # ROUND LOAD PEER
         $1 == "50%" { p50 = us($2) }
         $1 == "99%" { p99 = us($2) }
         END {
-            wrong = load ~ /refused/ ? requests - refused : refused
+            wrong = load ~ /refused|connect/ ? requests - refused : refused
             if (requests == 0 || wrong > requests / 1000 || errors != "") {
                 printf "%s, %s: %d of %d answers are not as they should be. %s\n", peer, load, wrong, requests, errors \
                     > "/dev/stderr"
@@ -146,6 +152,7 @@ report() {
             title["buffered"] = "nginx, buffered log"; title["haproxy"] = "HAProxy stick table"
             title["http2"] = "nginx `limit_req`"
             name["admitted"] = "All admitted"; name["refused"] = "All refused"; name["upload"] = "Uploads of 10 KB"
+            name["connect"] = "All refused, a connection each"; name["connect-tls"] = "All refused, a connection with a handshake of TLS 1.3 each"
             name["large"] = "Answers of 100 KB"; name["http2"] = "All admitted, HTTP/2 in clear text from clients"
             name["http2-refused"] = "All refused, HTTP/2 in clear text from clients"
             name["tls"] = "All admitted, TLS 1.3 from clients"; name["half"] = "All admitted, at half the rate that nginx reaches"
