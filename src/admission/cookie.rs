@@ -8,10 +8,11 @@ use std::borrow::Cow;
 
 use http::header::COOKIE;
 use serde_json::Value as Json;
+use sluicegate_base::form_encoding::{PlusMeaning, decode};
+use sluicegate_base::parameter_name::{NameMatch, WantedName};
 use sluicegate_base::received::ReceivedFields;
 
-use super::alias::{NameMatch, Wanted};
-use super::value::{PlusMeaning, Value, agreed, cut_at, decode};
+use super::value::{Value, agreed, cut_at};
 use crate::rejection::MissingReason;
 
 /// Returns the value of the cookie `name`. RFC 9113 §8.2.3: in HTTP/2 cookies may come in several fields.
@@ -19,7 +20,7 @@ pub(super) fn find<'a>(
     headers: &'a ReceivedFields,
     name: &str,
 ) -> Result<Value<'a>, MissingReason> {
-    let wanted = Wanted::new(name);
+    let wanted = WantedName::new(name);
     let mut found = Err(MissingReason::Absent);
     for field in headers.get_all(COOKIE) {
         for pair in field.as_bytes().split(|byte| *byte == b';') {
@@ -51,7 +52,7 @@ pub(super) fn merged<'a>(
     headers: &'a ReceivedFields,
     name: &str,
 ) -> Result<Value<'a>, MissingReason> {
-    let wanted = Wanted::new(name);
+    let wanted = WantedName::new(name);
     let mut found = Err(MissingReason::Absent);
     for field in headers.get_all(COOKIE) {
         for pair in field.as_bytes().split(|byte| *byte == b';') {
@@ -66,13 +67,13 @@ pub(super) fn merged<'a>(
     found
 }
 
-fn likeness(wanted: &Wanted<'_>, name: &[u8]) -> NameMatch {
+fn likeness(wanted: &WantedName<'_>, name: &[u8]) -> NameMatch {
     wanted.compare(&decode(name.trim_ascii(), PlusMeaning::Space))
 }
 
 /// Returns whether a parser that splits at more than `;` finds the name inside a pair: behind a blank, a comma or a quote, in front of
 /// a `=`.
-fn hides(wanted: &Wanted<'_>, pair: &[u8]) -> bool {
+fn hides(wanted: &WantedName<'_>, pair: &[u8]) -> bool {
     let pair = pair.trim_ascii();
     // Some take what follows the `=` of an empty name for a pair of its own.
     let lead = pair.iter().take_while(|byte| **byte == b'=').count();

@@ -9,7 +9,6 @@
 //! decided in a store, a [`LimitEvaluation`] is made first, and deciding it takes a wait.
 
 mod admitted;
-mod alias;
 mod announced;
 mod backend;
 mod body;

@@ -11,10 +11,11 @@ use std::borrow::Cow;
 
 use http::header::CONTENT_TYPE;
 use memchr::memmem;
+use sluicegate_base::form_encoding::{PlusMeaning, decode};
+use sluicegate_base::parameter_name::{NameMatch, WantedName};
 use sluicegate_base::received::ReceivedFields;
 
-use super::alias::{NameMatch, Wanted};
-use super::value::{PlusMeaning, Value, agreed, cut_at, decode};
+use super::value::{Value, agreed, cut_at};
 use crate::rejection::MissingReason;
 
 /// Longest boundary, RFC 2046 §5.1.1.
@@ -38,7 +39,7 @@ pub(super) fn find<'a>(
     let boundary = content_type
         .and_then(boundary)
         .ok_or(MissingReason::Malformed)?;
-    let wanted = Wanted::new(name);
+    let wanted = WantedName::new(name);
     let mut found = Err(MissingReason::Absent);
     let mut rest = body
         .strip_prefix(b"--")

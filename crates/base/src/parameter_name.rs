@@ -8,10 +8,10 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use sluicegate_base::normal_form::fold;
+use crate::normal_form::fold;
 
 /// The name in a key, with which names of a request are compared.
-pub(super) struct Wanted<'n> {
+pub struct WantedName<'n> {
     name: &'n str,
     forms: OnceCell<ParsedForms>,
 }
@@ -28,7 +28,7 @@ struct ParsedForms {
 
 /// The relation of a name to the one in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NameMatch {
+pub enum NameMatch {
     /// The same name.
     Same,
     /// A name that some origins take for the one in the key.
@@ -37,8 +37,10 @@ pub(super) enum NameMatch {
     Other,
 }
 
-impl<'n> Wanted<'n> {
-    pub(super) fn new(name: &'n str) -> Self {
+impl<'n> WantedName<'n> {
+    /// Returns what compares other names with `name`.
+    #[must_use]
+    pub fn new(name: &'n str) -> Self {
         Self {
             name,
             forms: OnceCell::new(),
@@ -46,7 +48,8 @@ impl<'n> Wanted<'n> {
     }
 
     /// Compares a decoded name.
-    pub(super) fn compare(&self, found: &[u8]) -> NameMatch {
+    #[must_use]
+    pub fn compare(&self, found: &[u8]) -> NameMatch {
         let name = self.name.as_bytes();
         if found == name {
             return NameMatch::Same;
@@ -205,7 +208,7 @@ mod tests {
             ("a.b", &["a_b", "a b", "a[b]", "A.B"]),
             ("x_", &["x ", "x["]),
         ] {
-            let wanted = Wanted::new(name);
+            let wanted = WantedName::new(name);
             assert_eq!(wanted.compare(name.as_bytes()), NameMatch::Same);
             for alias in aliases {
                 assert_eq!(
@@ -215,7 +218,7 @@ mod tests {
                 );
             }
         }
-        let wanted = Wanted::new("sid");
+        let wanted = WantedName::new("sid");
         for alias in [&b"\xa0sid"[..], b"sid\x85", b"\xc1\xb3id"] {
             assert_eq!(wanted.compare(alias), NameMatch::Alias, "{alias:?}");
         }
@@ -224,7 +227,7 @@ mod tests {
     /// Goal: names that no parser confuses stay apart. Method: neighbours of a name.
     #[test]
     fn other_names_are_others() {
-        let wanted = Wanted::new("phone");
+        let wanted = WantedName::new("phone");
         for name in [
             "phones",
             "xphone",
@@ -243,7 +246,13 @@ mod tests {
                 "{name:?}"
             );
         }
-        assert_eq!(Wanted::new("user[id]").compare(b"user"), NameMatch::Other);
-        assert_eq!(Wanted::new("user_id").compare(b"user"), NameMatch::Other);
+        assert_eq!(
+            WantedName::new("user[id]").compare(b"user"),
+            NameMatch::Other
+        );
+        assert_eq!(
+            WantedName::new("user_id").compare(b"user"),
+            NameMatch::Other
+        );
     }
 }
