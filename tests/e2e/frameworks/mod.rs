@@ -14,7 +14,7 @@ macro_rules! before_each_framework {
         $crate::frameworks::before_each_framework!(
             $check,
             php: Php, php_front_controller: PhpFrontController, flask: Flask, django: Django, node: Node,
-            rack: Rack, puma: Puma, rails: Rails, cherrypy: CherryPy, express: Express,
+            rack: Rack, puma: Puma, rails: Rails, cherrypy: CherryPy, express: Express, bottle: Bottle, tornado: Tornado,
         );
     };
     ($check:path, $($name:ident: $framework:ident,)*) => {

@@ -49,6 +49,10 @@ pub enum Framework {
     CherryPy,
     /// Express.
     Express,
+    /// Bottle on wsgiref.
+    Bottle,
+    /// Tornado.
+    Tornado,
     /// Node's `http` with the interface of a language model, which dispatches nothing.
     LanguageModel,
 }
@@ -82,6 +86,8 @@ impl Framework {
         }
         let found = match self {
             Self::CherryPy => succeeds(python("cherrypy"), &["-c", "import cherrypy"]),
+            Self::Bottle => succeeds(python("bottle"), &["-c", "import bottle"]),
+            Self::Tornado => succeeds(python("tornado"), &["-c", "import tornado"]),
             Self::Puma => succeeds("ruby", &["-e", "require 'rack'; require 'puma'"]),
             Self::Rails => succeeds("ruby", &["-e", "require 'rack'; require 'action_dispatch'"]),
             Self::Express => succeeds("node", &["-e", "require('express')"]),
@@ -181,6 +187,16 @@ impl Framework {
             Self::CherryPy => (
                 python("cherrypy"),
                 place("app.py", include_str!("cherrypy_app.py")),
+                "",
+            ),
+            Self::Bottle => (
+                python("bottle"),
+                place("app.py", include_str!("bottle_app.py")),
+                "",
+            ),
+            Self::Tornado => (
+                python("tornado"),
+                place("app.py", include_str!("tornado_app.py")),
                 "",
             ),
             Self::Node => (
