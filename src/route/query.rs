@@ -1,22 +1,20 @@
 //! Matches parameters of the query.
 //!
 //! A condition holds when one of the parameters of its name has its value. Origins differ in how they read a query: `;`
-//! separates for some, `+` is a space for most, and of two parameters with one name they take the first, the last or both. A
-//! limit must hold whichever reading the origin uses, so every known reading is tried, and one that meets the condition is
-//! enough.
+//! separates for some, `+` is a space for most, of two parameters with one name they take the first, the last or both, and some change
+//! names before they look: `+page` is `page` for PHP. A limit must hold whichever reading the origin uses, so every known
+//! reading is tried, and one that meets the condition is enough.
+
+use std::borrow::Cow;
+
+use sluicegate_base::form_encoding::{PlusMeaning, decode};
+use sluicegate_base::parameter_name::{NameMatch, WantedName};
 
 use crate::config::rules::QueryCondition;
 
 /// Conditions that must all hold.
 #[derive(Debug)]
 pub(super) struct QueryMatch(Box<[QueryCondition]>);
-
-/// The meaning of a plus sign.
-#[derive(Clone, Copy)]
-enum PlusSign {
-    Space,
-    Itself,
-}
 
 impl QueryMatch {
     pub(super) fn compile(conditions: &[QueryCondition]) -> Self {
@@ -25,8 +23,9 @@ impl QueryMatch {
 
     pub(super) fn takes(&self, query: &str) -> bool {
         self.0.iter().all(|condition| {
+            let wanted = WantedName::new(&condition.name);
             parameters(query).any(|(name, value)| {
-                spells(name, &condition.name)
+                is_taken_for(name, &wanted)
                     && condition
                         .value
                         .as_deref()
@@ -40,47 +39,35 @@ impl QueryMatch {
     }
 }
 
-/// Returns names and values as sent: separated by `&`, and again by `&` and `;` where there is one.
+/// Returns names and values as sent: separated by `&`, again by `&` and `;` where there is one, and again up to a second `?`, at which some
+/// end the query.
 fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let separated = query.split('&');
     let semicolons = query.contains(';').then(|| query.split(['&', ';']));
+    let before_mark = query.split_once('?').map(|(before, _)| before.split('&'));
     separated
         .chain(semicolons.into_iter().flatten())
+        .chain(before_mark.into_iter().flatten())
         .map(|piece| piece.split_once('=').unwrap_or((piece, "")))
+}
+
+/// Returns whether some origin takes the name for the wanted one.
+fn is_taken_for(sent: &str, wanted: &WantedName<'_>) -> bool {
+    decodings(sent).any(|name| wanted.compare(&name) != NameMatch::Other)
 }
 
 /// Returns whether a common origin decodes `sent` to `text`.
 fn spells(sent: &str, text: &str) -> bool {
-    let decodes = |plus| decoded(sent.as_bytes(), plus).eq(text.bytes());
-    decodes(PlusSign::Space) || (sent.contains('+') && decodes(PlusSign::Itself))
+    decodings(sent).any(|value| value == text.as_bytes())
 }
 
-/// Returns the bytes that a text encodes; a malformed escape stays as it is.
-fn decoded(sent: &[u8], plus: PlusSign) -> impl Iterator<Item = u8> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let byte = *sent.get(at)?;
-        at += 1;
-        match (byte, plus) {
-            (b'+', PlusSign::Space) => Some(b' '),
-            (b'%', _) => match escaped(sent.get(at..)?) {
-                Some(byte) => {
-                    at += 2;
-                    Some(byte)
-                }
-                None => Some(b'%'),
-            },
-            _ => Some(byte),
-        }
-    })
-}
-
-fn escaped(digits: &[u8]) -> Option<u8> {
-    let &[high, low, ..] = digits else {
-        return None;
-    };
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+/// Returns the bytes that `sent` encodes, with a plus as a space and, where there is one, as itself.
+fn decodings(sent: &str) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let kept = sent.contains('+').then_some(PlusMeaning::Kept);
+    [Some(PlusMeaning::Space), kept]
+        .into_iter()
+        .flatten()
+        .map(|plus| decode(sent.as_bytes(), plus))
 }
 
 #[cfg(test)]
@@ -107,6 +94,15 @@ mod tests {
             "page=a+b&page=c",
             "x=1;page=a+b",
             "page=a+b;x=1",
+            "+page=a+b",
+            "page%00x=a+b",
+            "page[]=a+b",
+            "[page]=a+b",
+            "Page=a+b",
+            "?page=a+b",
+            "p%u0061ge=a+b",
+            "page=a+b?x=1",
+            "x=1;+page=a+b",
         ] {
             assert!(takes("page", Some("a b"), query), "{query}");
             assert!(takes("page", None, query), "{query}");
@@ -126,7 +122,8 @@ mod tests {
             "page",
             "page=A",
             "pages=a",
-            "Page=a",
+            "my+page=a",
+            "x[page]=a",
             "page=aa",
             "xpage=a",
             "page=%2561",
