@@ -12,7 +12,7 @@ const LIMITED: &str = "/auth/sendOTP";
 /// A parser that returns the path of a target; `None` where it fails.
 type Parser = fn(&str) -> Option<String>;
 
-const PARSERS: [(&str, Parser); 27] = [
+const PARSERS: [(&str, Parser); 28] = [
     ("the target up to its query", |target| {
         Some(path_of(target).to_owned())
     }),
@@ -68,6 +68,10 @@ const PARSERS: [(&str, Parser); 27] = [
     }),
     ("Fastify", |target| {
         Some(decoded(path_of(target).split(';').next()?))
+    }),
+    ("Bottle", |target| {
+        let bytes = decoded_bytes(path_of(target));
+        Some(bytes.utf8_chunks().map(|chunk| chunk.valid()).collect())
     }),
     ("URLMap", |target| Some(merged(path_of(target)))),
     ("IIS", |target| {
@@ -221,6 +225,10 @@ fn merged(path: &str) -> String {
 }
 
 fn decoded(path: &str) -> String {
+    String::from_utf8_lossy(&decoded_bytes(path)).into_owned()
+}
+
+fn decoded_bytes(path: &str) -> Vec<u8> {
     let bytes = path.as_bytes();
     let mut plain = Vec::new();
     let mut at = 0;
@@ -237,7 +245,7 @@ fn decoded(path: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&plain).into_owned()
+    plain
 }
 
 /// Generates the text between the pieces of the limited path.
@@ -271,6 +279,8 @@ fn noise() -> impl Strategy<Value = String> {
         "(S(",
         "))",
         "%61",
+        "%FF",
+        "%C3",
         "%20",
         ".json",
         "auth",

@@ -106,6 +106,11 @@ const BEHIND: [&str; 26] = [
 /// Every spelling: one thing is changed, or two.
 fn spellings() -> Vec<String> {
     let letters = [
+        "/auth/send%FFOTP",
+        "/%80auth/%C3sendOTP%E2%82",
+        "/auth/sendOTP%ED%A0%80",
+        "/auth%2Fsend%FFOTP",
+        "/auth/.%FF./auth/sendOTP",
         "/auth/\u{17f}endOTP",
         "/auth/%c5%bfendOTP",
         "/AUTH/%C5%BFENDOTP/",

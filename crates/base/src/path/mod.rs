@@ -32,6 +32,7 @@
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
 //! | `/a.`, `/a%20`, `/a%3Bx` | `/a` | Windows; servlet containers behind a server that decoded once (`endings`) |
+//! | `/a%FF`, `/caf%E9` | `/a`, `/caf` | Bottle, which drops what is no UTF-8 (`undecodable`) |
 //!
 //! For such a path [`NormalPath`] holds the other readings too (`readings`), and the route table rejects it when one of them leads to
 //! a route with limits that the route of the normal form lacks, or with another treatment of the request. Browsers resolve dots before
@@ -65,6 +66,7 @@ mod readings;
 mod regex;
 mod script;
 mod spelling;
+mod undecodable;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -163,8 +165,8 @@ impl<'a> NormalPath<'a> {
     }
 
     /// Returns the key of a limit by `path`: the normal form without trailing slash, encoded slashes treated as slashes, escaped
-    /// escapes as escapes, and without cookieless segments, the name of a front controller or the part after a script, so that
-    /// all spellings of one resource share a counter.
+    /// escapes as escapes, and without cookieless segments, bytes that are no UTF-8, the name of a front controller or the part after a
+    /// script, so that all spellings of one resource share a counter.
     #[must_use]
     pub fn key(&self) -> &str {
         let others = self.others.as_deref();
@@ -201,7 +203,7 @@ impl<'a> NormalPath<'a> {
     }
 
     /// Returns the readings by which an application may see the part after the name of a script, the script alone, other letters, or
-    /// names without their endings; all belong to the origin of the path.
+    /// names without their endings or without bytes that are no UTF-8; all belong to the origin of the path.
     pub fn readings_of_scripts(&self) -> impl Iterator<Item = &str> {
         let others = self.others.iter().flat_map(|others| &others.of_scripts);
         others.map(String::as_str)

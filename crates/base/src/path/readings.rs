@@ -14,7 +14,7 @@ use super::spelling::{
     DotDotRule, ParameterRule, PathDialect, SegmentSeparators, SpelledPath, decode_again,
     is_overlong, merged, spell, without_parameters,
 };
-use super::{PathError, authority, case, dots, endings, script};
+use super::{PathError, authority, case, dots, endings, script, undecodable};
 use crate::bounds::PATH_READING_BYTES;
 
 /// Number of times that an origin may decode a path again: once in a proxy before it, and once more.
@@ -32,7 +32,7 @@ pub(super) struct PathReadings {
     /// The readings, each different from the normal form and from each other.
     pub(super) texts: Vec<String>,
     /// The readings by which an application sees the part after the name of a script, the script's own path, other letters, or names
-    /// without their endings.
+    /// without their endings or without bytes that are no UTF-8.
     pub(super) of_scripts: Vec<String>,
     /// The key of a limit by `path`; `None` means the normal form.
     pub(super) key: Option<String>,
@@ -57,7 +57,7 @@ enum PathReader {
     /// Any origin.
     Origin,
     /// An application, possibly below a path of its own: one after a script, one that ignores case beyond ASCII, or one that cuts endings
-    /// of names.
+    /// of names or drops bytes that are no UTF-8.
     Script,
 }
 
@@ -116,7 +116,8 @@ pub(super) fn collect(
 }
 
 /// Returns the reading that has the fewest spellings: decoded as often as possible, with all separators, without cookieless
-/// segments, endings of names, the prefix of a front controller or the part after a script, and with ASCII in place of equated letters.
+/// segments, bytes that are no UTF-8, endings of names, the prefix of a front controller or the part after a script, and with ASCII in
+/// place of equated letters.
 fn key(path: &str) -> Result<String, PathError> {
     let mut text = path.to_owned();
     let mut plain = spell(&text, PathDialect::NORMAL)?;
@@ -131,6 +132,7 @@ fn key(path: &str) -> Result<String, PathError> {
     };
     let text = spell(&text, everywhere)?.text;
     let text = script::without_cookieless_segments(&text).unwrap_or(text);
+    let text = undecodable::dropped(&text).map_or(text, |text| merged(&text));
     let text = case::folded(&text).unwrap_or(text);
     let text = endings::bare(&text).unwrap_or(text);
     let key = match script::cuts(&text).next() {
@@ -263,7 +265,11 @@ impl ReadingCollector<'_> {
         }
         self.decode(source, &text)?;
         self.add_scripts(source, &text)?;
-        let others = [case::folded(&text), endings::bare(&text)];
+        let others = [
+            case::folded(&text),
+            endings::bare(&text),
+            undecodable::dropped(&text),
+        ];
         for other in others.into_iter().flatten() {
             self.add_source(ReadingSource {
                 reader: PathReader::Script,

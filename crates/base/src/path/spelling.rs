@@ -4,7 +4,7 @@
 //! gives the normal form. The flags of [`SpelledPath`] report the undecided properties of a spelling, by which
 //! [`super::readings`] selects the dialects that differ.
 
-use super::{PathError, case, endings, script};
+use super::{PathError, case, endings, script, undecodable};
 
 /// The rules by which an origin reads a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -312,6 +312,8 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
     let mut at = 0;
     let mut segment = 0;
     let mut dot = None;
+    // Where the character ends whose escapes were checked last.
+    let mut character_end = 0;
     while let Some(&byte) = path.get(at) {
         let is_first = at == segment;
         match byte {
@@ -338,6 +340,13 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
                         || case::is_letter(&path[at..]) =>
                 {
                     return false;
+                }
+                Some(0x80..) if at >= character_end => {
+                    match undecodable::character_width(&path[at..]) {
+                        Some(width) => character_end = at + width,
+                        None => return false,
+                    }
+                    at += 2;
                 }
                 Some(_) => at += 2,
                 None => return false,
