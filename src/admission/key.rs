@@ -9,7 +9,7 @@ use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::crawler::ClientCrawler;
 use sluicegate_base::geo::ClientPlace;
 use sluicegate_base::jwt::PresentedToken;
-use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
+use sluicegate_base::normal_form::{in_lower_case, in_upper_case};
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{KeyHash, KeyHasher, Seed, Timestamp};
 
@@ -87,7 +87,7 @@ pub fn normal_value<'a>(
     facts: &RequestFacts<'a>,
 ) -> Result<Cow<'a, [u8]>, MissingReason> {
     let value = value::find(&part.source, facts)?;
-    normal_form::apply(value, &part.normalizers).ok_or(MissingReason::Malformed)
+    part.counted(value).ok_or(MissingReason::Malformed)
 }
 
 /// The secret under which one process hashes keys: without it no client can compute which values share a bucket of a table.

@@ -2,12 +2,13 @@
 //!
 //! A condition holds when one of the parameters of its name has its value. Origins differ in how they read a query: `;`
 //! separates for some, `+` is a space for most, of two parameters with one name they take the first, the last or both, and some change
-//! names before they look: `+page` is `page` for PHP. A limit must hold whichever reading the origin uses, so every known
+//! names and cut values before they look: `+page` is `page` for PHP. A limit must hold whichever reading the origin uses, so every known
 //! reading is tried, and one that meets the condition is enough.
 
 use std::borrow::Cow;
 
 use sluicegate_base::form_encoding::{PlusMeaning, decode};
+use sluicegate_base::normal_form::trimmed;
 use sluicegate_base::parameter_name::{NameMatch, WantedName};
 
 use crate::config::rules::QueryCondition;
@@ -58,7 +59,7 @@ fn is_taken_for(sent: &str, wanted: &WantedName<'_>) -> bool {
 
 /// Returns whether a common origin decodes `sent` to `text`.
 fn spells(sent: &str, text: &str) -> bool {
-    decodings(sent).any(|value| value == text.as_bytes())
+    decodings(sent).any(|value| value == text.as_bytes() || trimmed(value) == text.as_bytes())
 }
 
 /// Returns the bytes that `sent` encodes, with a plus as a space and, where there is one, as itself.
@@ -103,6 +104,7 @@ mod tests {
             "p%u0061ge=a+b",
             "page=a+b?x=1",
             "x=1;+page=a+b",
+            "page=+a+b%00",
         ] {
             assert!(takes("page", Some("a b"), query), "{query}");
             assert!(takes("page", None, query), "{query}");

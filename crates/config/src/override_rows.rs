@@ -7,7 +7,7 @@ use std::fmt;
 
 use sluicegate_base::address::{PrefixBits, prefix};
 use sluicegate_base::host;
-use sluicegate_base::normal_form::{self, in_lower_case, in_upper_case};
+use sluicegate_base::normal_form::{in_lower_case, in_upper_case};
 use sluicegate_base::path::NormalPath;
 
 use super::rules::KeyPart;
@@ -136,7 +136,7 @@ pub(super) fn counted_by(part: &KeyPart, text: &str) -> Result<Vec<u8>, ParseErr
             }),
         KeyPart::Place(field) => geo::counted_by(text, *field),
         KeyPart::Crawler => crawler::counted_by(text),
-        KeyPart::Value(part) => normal_form::of_text(text, &part.normalizers).ok_or_else(|| {
+        KeyPart::Value(part) => part.counted_text(text).ok_or_else(|| {
             ParseError::with_advice(
                 format!("{} is no value of {part}", quoted(text)),
                 "write it as a request would have it",

@@ -6,7 +6,6 @@
 use std::ops::Range;
 
 use sluicegate_base::bounds;
-use sluicegate_base::normal_form;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -93,7 +92,8 @@ fn named_by(field: &KeyField<'_>) -> Option<TierSource> {
 fn said(part: &TierSource, name: &str) -> Result<Vec<u8>, ParseError> {
     match part {
         TierSource::Place(place) => geo::counted_by(name, *place),
-        TierSource::Value(value) => normal_form::of_text(name, &value.normalizers)
+        TierSource::Value(value) => value
+            .counted_text(name)
             .filter(|said| !said.is_empty())
             .ok_or_else(|| {
                 ParseError::with_advice(

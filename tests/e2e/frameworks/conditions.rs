@@ -19,7 +19,7 @@ origin = "app"
 "#;
 
 /// Queries in which some framework finds `action=send`.
-const QUERIES: [&str; 21] = [
+const QUERIES: [&str; 24] = [
     "action=send",
     "+action=send",
     "%20action=send",
@@ -41,6 +41,9 @@ const QUERIES: [&str; 21] = [
     "action=send&action=x",
     "%u0061ction=send",
     "action=%u0073end",
+    "action=send%20",
+    "action=+send",
+    "action=%00send",
 ];
 
 before_each_framework!(are_met_by_every_spelling);

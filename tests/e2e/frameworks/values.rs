@@ -239,6 +239,63 @@ mod names {
     }
 }
 
+mod margins {
+    use super::*;
+
+    before_each_framework!(give_no_second_counter);
+
+    async fn give_no_second_counter(framework: Framework) {
+        // Goal: a value that a framework trims has the counter of the trimmed one. Method: what some framework cuts, at both ends of the
+        // limited value, in a form, a query and a cookie.
+        let server = framework.start().await;
+        let gateway = before(server.address()).await;
+        use_up_form_and_query(&gateway).await;
+        use_up(
+            &gateway,
+            || cookie("user_id=R"),
+            || cookie("user_id=a; user_id=R"),
+        )
+        .await;
+        for margin in [
+            "%20",
+            "+",
+            "%09",
+            "%0A",
+            "%0D%0A",
+            "%00",
+            "%01",
+            "%1F",
+            "%0B",
+            "%C2%A0",
+            "%C2%85",
+            "%E2%80%83",
+            "%E1%9A%80",
+            "%EF%BB%BF",
+            "%E2%80%8B",
+            "\u{a0}",
+            "\u{2003}",
+        ] {
+            for value in [format!("{margin}R"), format!("R{margin}")] {
+                let pair = format!("user_id={value}");
+                try_spelling(&gateway, &pair, form(pair.clone()), |reading| {
+                    reading.form("user_id")
+                })
+                .await;
+                if pair.is_ascii() {
+                    try_spelling(&gateway, &pair, get(&format!("/query?{pair}")), |reading| {
+                        reading.query("user_id")
+                    })
+                    .await;
+                    try_spelling(&gateway, &pair, cookie(&pair), |reading| {
+                        reading.cookie("user_id")
+                    })
+                    .await;
+                }
+            }
+        }
+    }
+}
+
 mod cookies {
     use super::*;
 

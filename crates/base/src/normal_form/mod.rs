@@ -8,6 +8,7 @@
 
 mod fold;
 mod letter_case;
+mod margins;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +19,7 @@ use crate::telephony::{self, PhoneRegion};
 
 pub use self::fold::fold;
 pub use self::letter_case::{in_lower_case, in_upper_case};
+pub use self::margins::trimmed;
 
 /// One step by which a value gets its normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,11 +82,6 @@ pub fn apply<'a>(mut value: Cow<'a, [u8]>, normalizers: &[Normalizer]) -> Option
         value = Cow::Owned(one(&text, normalizer)?.into_bytes());
     }
     Some(value)
-}
-
-/// Returns the bytes of `text` after `normalizers`; `None` where it has no such form.
-pub fn of_text(text: &str, normalizers: &[Normalizer]) -> Option<Vec<u8>> {
-    apply(Cow::Borrowed(text.as_bytes()), normalizers).map(Cow::into_owned)
 }
 
 /// Takes one step.

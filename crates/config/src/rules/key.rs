@@ -3,12 +3,13 @@
 //! Equal templates share counters across a reload, so two ways to write one template are equal here. `Display` writes a template
 //! as one would in the configuration, which is also how a limit's files remember what their counters mean.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
 use sluicegate_base::geo::GeoField;
-use sluicegate_base::normal_form::Normalizer;
+use sluicegate_base::normal_form::{self, Normalizer, trimmed};
 
 /// The parts of the key that a limit counts by: 1–8 parts, in the order written; equal templates share counters across a reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,6 +175,19 @@ impl ValuePart {
         // A route's parameters are never empty, so only a normalizer can leave nothing of one.
         let certain = matches!(self.source, ValueSource::PathParameter(_));
         !certain || self.normalizers.iter().any(Normalizer::can_fail)
+    }
+
+    /// Returns the form in which a value from this place is counted; `None` where it has none.
+    #[must_use]
+    pub fn counted<'a>(&self, value: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+        normal_form::apply(trimmed(value), &self.normalizers)
+    }
+
+    /// Returns the bytes by which `text`, a value of this place, is counted; `None` where it has no such form.
+    #[must_use]
+    pub fn counted_text(&self, text: &str) -> Option<Vec<u8>> {
+        self.counted(Cow::Borrowed(text.as_bytes()))
+            .map(Cow::into_owned)
     }
 }
 
