@@ -1,8 +1,8 @@
 //! The values that the configuration and the stages of the gateway share.
 //!
 //! Rules and requests are compared in one normal form: a [`path`], a [`host`], an [`address`], the value of a key ([`normal_form`],
-//! [`telephony`]), the name of a parameter ([`parameter_name`],
-//! [`form_encoding`]). Rules hold values that were checked when the configuration was read: certificates and trust anchors ([`pki`]), the
+//! [`telephony`]), the name of a parameter ([`parameter_name`], [`form_encoding`]), the keys of an `Authorization` field ([`credentials`]).
+//! Rules hold values that were checked when the configuration was read: certificates and trust anchors ([`pki`]), the
 //! keys that verify tokens ([`jwt`]), texts that no log may show ([`secret`]), databases of countries and networks ([`geo`]), the
 //! proofs of crawlers ([`crawler`]). [`reported_cost`] finds a number in a body that passes. [`proxy_fields`] names the fields that
 //! only a proxy may write. [`bounds`] has every cap on the growth that a client can cause, [`usage_share`] divides the one of them that
@@ -17,6 +17,7 @@ pub mod address;
 pub mod bounds;
 pub mod clock;
 pub mod crawler;
+pub mod credentials;
 pub mod form_encoding;
 pub mod geo;
 pub mod host;

@@ -4,6 +4,7 @@
 //! rejected, wherever the framework takes it for the limited one.
 
 mod conditions;
+mod credentials;
 mod paths;
 mod values;
 

@@ -37,7 +37,7 @@ pub fn trimmed(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
 }
 
 /// Returns a part of `value`.
-fn part(value: Cow<'_, [u8]>, kept: Range<usize>) -> Cow<'_, [u8]> {
+pub(crate) fn part(value: Cow<'_, [u8]>, kept: Range<usize>) -> Cow<'_, [u8]> {
     match value {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[kept]),
         Cow::Owned(mut bytes) => {

@@ -19,6 +19,7 @@ use crate::telephony::{self, PhoneRegion};
 
 pub use self::fold::fold;
 pub use self::letter_case::{in_lower_case, in_upper_case};
+pub(crate) use self::margins::part;
 pub use self::margins::trimmed;
 
 /// One step by which a value gets its normal form.

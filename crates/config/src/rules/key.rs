@@ -8,6 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
+use http::header::AUTHORIZATION;
+use sluicegate_base::credentials;
 use sluicegate_base::geo::GeoField;
 use sluicegate_base::normal_form::{self, Normalizer, trimmed};
 
@@ -180,6 +182,10 @@ impl ValuePart {
     /// Returns the form in which a value from this place is counted; `None` where it has none.
     #[must_use]
     pub fn counted<'a>(&self, value: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+        let value = match &self.source {
+            ValueSource::Header(name) if *name == AUTHORIZATION => credentials::counted(value)?,
+            _ => value,
+        };
         normal_form::apply(trimmed(value), &self.normalizers)
     }
 

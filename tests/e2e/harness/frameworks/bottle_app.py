@@ -25,6 +25,7 @@ def report(limited):
             # Bottle merges the query with the form.
             "query": values(request.params),
             "cookie": values(request.cookies),
+            "credentials": [":".join(request.auth)] if request.auth else [],
             "header": {name.lower(): [value] for name, value in request.headers.items()},
         }
     )

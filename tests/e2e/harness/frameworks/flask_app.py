@@ -12,6 +12,16 @@ def values(of):
     return {name: [of[name]] for name in of.keys()}
 
 
+def credentials(of):
+    if of is None:
+        return []
+    if of.type == "basic":
+        return [f"{of.username}:{of.password}"]
+    # Since Werkzeug 2.3.
+    token = getattr(of, "token", None)
+    return [token] if token else []
+
+
 def report(limited):
     answer = jsonify(
         limited=limited,
@@ -20,6 +30,7 @@ def report(limited):
         form=values(request.form),
         query=values(request.args),
         cookie=values(request.cookies),
+        credentials=credentials(request.authorization),
         header={name.lower(): [value] for name, value in request.headers.items()},
     )
     answer.headers["X-Dispatched"] = "limited" if limited else "other"

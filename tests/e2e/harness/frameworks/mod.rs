@@ -284,6 +284,12 @@ impl Reading {
         self.values("cookie", name)
     }
 
+    /// What the framework finds in `Authorization`: a token, or user and password; none where it does not look there.
+    pub fn credentials(&self) -> Vec<&str> {
+        let found = self.0["credentials"].as_array().into_iter().flatten();
+        found.filter_map(Value::as_str).collect()
+    }
+
     /// What the usual look-ups of a header field give; `name` in lower case with hyphens.
     pub fn header(&self, name: &str) -> Vec<&str> {
         self.values("header", name)

@@ -45,6 +45,7 @@ APP = lambda do |env|
     # What Rails and Sinatra merge.
     query: values(attempt { request.params }),
     cookie: values(attempt { request.cookies }),
+    credentials: attempt { env.fetch('credentials', -> {}).call }.to_a.map { |one| text(one) },
     header: values(headers)
   )
   names = { 'content-type' => 'application/json', 'x-dispatched' => limited ? 'limited' : 'other' }
@@ -54,11 +55,19 @@ end
 
 # The router of Rails, with its default: a route has an optional format.
 def routed
+  require 'action_controller'
   require 'action_dispatch'
+  credentials = lambda do |env|
+    request = ActionDispatch::Request.new(env)
+    basic = ActionController::HttpAuthentication::Basic
+    next [basic.user_name_and_password(request).join(':')] if basic.has_basic_credentials?(request)
+
+    [ActionController::HttpAuthentication::Token.token_and_options(request)&.first].compact
+  end
   routes = ActionDispatch::Routing::RouteSet.new
   routes.draw do
-    match LIMITED, via: :all, to: ->(env) { APP.call(env.merge('limited' => true)) }
-    match '*path', via: :all, to: ->(env) { APP.call(env.merge('limited' => false)) }
+    match LIMITED, via: :all, to: ->(env) { APP.call(env.merge('limited' => true, 'credentials' => -> { credentials.call(env) })) }
+    match '*path', via: :all, to: ->(env) { APP.call(env.merge('limited' => false, 'credentials' => -> { credentials.call(env) })) }
     root to: ->(env) { APP.call(env.merge('limited' => false)) }, via: :all
   end
   routes
