@@ -188,7 +188,21 @@ pub(super) fn json<'a>(
     pointer: &Pointer,
 ) -> Result<Value<'a>, MissingReason> {
     let (bytes, _) = bytes(body, &[BodyKind::Json], headers)?;
-    value_at(bytes, &pointer.0)
+    let found = value_at(bytes, &pointer.0);
+    if found == Err(MissingReason::Absent) && is_wrapped(bytes, &pointer.0) {
+        return Err(MissingReason::Repeated);
+    }
+    found
+}
+
+/// Returns whether Rails finds the value in a body without the first member of the pointer: its `ParamsWrapper` puts `{"phone": …}` into a
+/// member with the name of the controller, `{"user": {"phone": …}}`, where there is none.
+fn is_wrapped(text: &[u8], steps: &[Arc<str>]) -> bool {
+    let Some((first, rest)) = steps.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+        return false;
+    };
+    let is_absent = |steps| value_at(text, steps) == Err(MissingReason::Absent);
+    is_absent(std::slice::from_ref(first)) && !is_absent(rest)
 }
 
 fn value_at<'a>(text: &[u8], steps: &[Arc<str>]) -> Result<Value<'a>, MissingReason> {
@@ -343,6 +357,25 @@ mod tests {
         let pointer = Pointer(steps.iter().map(|step| Arc::from(*step)).collect());
         json(KnownBody::Whole(text), &headers, &pointer)
             .map(|value| String::from_utf8(value.into_owned()).expect("JSON is UTF-8"))
+    }
+
+    /// Goal: no value is absent that Rails wraps into the member of the pointer. Method: bodies with and without that member.
+    #[test]
+    fn what_rails_wraps_is_not_absent() {
+        let steps = ["user", "phone"].map(Arc::from);
+        for (text, wraps) in [
+            (r#"{"phone": "1"}"#, true),
+            (r#"{"Phone": "1"}"#, true),
+            (r#"{"phone": {}}"#, true),
+            (r#"{"phone": "1", "user": {}}"#, false),
+            (r#"{"phone": "1", "user": {"name": "x"}}"#, false),
+            (r#"{"x": {"phone": "1"}}"#, false),
+            ("{}", false),
+            ("[]", false),
+        ] {
+            assert_eq!(is_wrapped(text.as_bytes(), &steps), wraps, "{text}");
+        }
+        assert!(!is_wrapped(br#"{"phone": "1"}"#, &steps[1..]));
     }
 
     /// Goal: a pointer finds what RFC 6901 says, and spellings of one scalar are one. Method: values of every kind, near and nested.

@@ -7,6 +7,7 @@ mod conditions;
 mod credentials;
 mod paths;
 mod values;
+mod wrapped;
 
 use crate::harness::*;
 

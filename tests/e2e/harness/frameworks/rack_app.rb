@@ -65,7 +65,17 @@ def routed
     [ActionController::HttpAuthentication::Token.token_and_options(request)&.first].compact
   end
   routes = ActionDispatch::Routing::RouteSet.new
+  users = Class.new(ActionController::API) do
+    include ActionController::ParamsWrapper
+    # As `rails new` writes it.
+    wrap_parameters :user, format: [:json]
+    def create
+      response.headers['x-dispatched'] = 'other'
+      render json: { form: { phone: [params.dig(:user, :phone)].compact } }
+    end
+  end
   routes.draw do
+    post '/users', to: users.action(:create)
     match LIMITED, via: :all, to: ->(env) { APP.call(env.merge('limited' => true, 'credentials' => -> { credentials.call(env) })) }
     match '*path', via: :all, to: ->(env) { APP.call(env.merge('limited' => false, 'credentials' => -> { credentials.call(env) })) }
     root to: ->(env) { APP.call(env.merge('limited' => false)) }, via: :all
