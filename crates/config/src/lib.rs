@@ -55,6 +55,7 @@ mod line_filter;
 mod load_condition;
 mod memory;
 mod normalizer;
+mod open_text;
 mod override_rows;
 mod overrides;
 mod parsed_tables;

@@ -37,6 +37,33 @@ pub(super) fn path(text: &str) -> Result<(PathPattern, Option<PathRegex>), Parse
     Ok((all, Some(regex)))
 }
 
+/// Returns a pattern with `{name}` in place of the parameters that other routers write as `:name` and `<name>`, and that are plain text
+/// here; `None` where it has none.
+pub(super) fn with_own_parameters(text: &str) -> Option<String> {
+    if text.starts_with(REGEX) || !text.contains([':', '<']) {
+        return None;
+    }
+    let own = |segment: &str| match other_parameter(segment) {
+        Some(name) => format!("{{{name}}}"),
+        None => segment.to_owned(),
+    };
+    let rewritten = text.split('/').map(own).collect::<Vec<_>>().join("/");
+    (rewritten != text).then_some(rewritten)
+}
+
+/// The name of a parameter of Express, Rails, Go and others, `:id`, or of Flask and Django, `<int:id>`.
+fn other_parameter(segment: &str) -> Option<&str> {
+    let name = match segment.strip_prefix('<') {
+        Some(rest) => rest.strip_suffix('>')?.rsplit(':').next()?,
+        None => segment.strip_prefix(':')?,
+    };
+    let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_name.then_some(name)
+}
+
 fn regex(text: &str) -> Result<PathRegex, ParseError> {
     let wrong = |what: &str, advice: String| {
         let message = format!("the expression {} {what}", quoted(text));
@@ -82,6 +109,17 @@ fn pattern(text: &str) -> Result<PathPattern, ParseError> {
     let shown = quoted(text);
     let Some(path) = text.strip_prefix('/') else {
         let message = format!("{shown} does not begin with a slash");
+        if let Some((_, rest)) = text.split_once("://") {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            return Err(ParseError::with_advice(
+                format!("{shown} is a URL"),
+                format!(
+                    "write path = {}, and host = {} beside it",
+                    quoted(&format!("/{path}")),
+                    quoted(host)
+                ),
+            ));
+        }
         return Err(ParseError::with_advice(
             message,
             format!("write {}", quoted(&slashed(text))),
@@ -266,6 +304,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Goal: parameters of other routers are found, and nothing else. Method: some of each.
+    #[test]
+    fn parameters_of_other_routers_are_found() {
+        for (text, own) in [
+            ("/users/:id/otp", Some("/users/{id}/otp")),
+            ("/users/<int:user_id>", Some("/users/{user_id}")),
+            ("/users/<id>/*", Some("/users/{id}/*")),
+            ("/v1/{name}:predict", None),
+            ("/v1/models/x:predict", None),
+            ("/:/a:b/:1", None),
+            ("~ ^/(?:a|b)$", None),
+        ] {
+            assert_eq!(with_own_parameters(text).as_deref(), own, "{text}");
+        }
+    }
 
     fn read(text: &str) -> String {
         match pattern(text) {

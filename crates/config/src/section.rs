@@ -173,6 +173,11 @@ impl<'d> TableSection<'d> {
                     let section = TableSection::new(self.report, place, generic, Some(table));
                     sections.push((Name::from(&**name_text), section));
                 }
+                DeValue::Array(_) => self.report.error(
+                    &place,
+                    "expected a table, got a list",
+                    format!("write [{key}.{name_text}] once, with one bracket at both sides"),
+                ),
                 other => self.report.error(
                     &place,
                     format!("expected a table, got {}", describe(other)),

@@ -1,6 +1,6 @@
 //! Declares `[[listener]]`: the addresses to accept on, and what is spoken there before HTTP.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 
 use http::StatusCode;
@@ -284,6 +284,25 @@ pub(super) fn address(field: &KeyField<'_>) -> Option<SocketAddr> {
         text.parse().map_err(|_| {
             let message = format!("{} is not an address with a port", quoted(text));
             let port: Option<u16> = text.rsplit(':').next().and_then(|port| port.parse().ok());
+            let bare_v6 = text
+                .rsplit_once(':')
+                .filter(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
+            if let (Some((address, _)), Some(port)) = (bare_v6, port) {
+                return ParseError::with_advice(
+                    format!("{} has an IPv6 address without brackets", quoted(text)),
+                    format!("write \"[{address}]:{port}\""),
+                );
+            }
+            let port_text = text.rsplit_once(':').map(|(_, port)| port);
+            if let Some(port) = port_text
+                .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+                && port.parse::<u16>().is_err()
+            {
+                return ParseError::with_advice(
+                    format!("{} is not a port", quoted(port)),
+                    "write a number from 1 to 65535",
+                );
+            }
             ParseError::with_advice(
                 message,
                 match port {

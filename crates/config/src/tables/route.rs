@@ -149,9 +149,15 @@ fn matches(
     let host = section.optional("host", "\"api.example.com\"", |field| {
         field.parsed(host::matched)
     });
-    let path = section
-        .required("path", "\"/*\"")
-        .and_then(|field| field.parsed(pattern::path));
+    let path = section.required("path", "\"/*\"").and_then(|field| {
+        if let Some(own) = field.written_text().and_then(pattern::with_own_parameters) {
+            field.warn(
+                "the path has a parameter as another router writes it, which is plain text here",
+                format!("write {}", quoted(&own)),
+            );
+        }
+        field.parsed(pattern::path)
+    });
     let case = section.or("ignore_case", "true", PathCase::default(), |field| {
         Some(if field.boolean()? {
             PathCase::Ignored

@@ -1,6 +1,6 @@
 //! Reads `servers` of an origin: addresses and names, each with its weight and its role.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use sluicegate_base::bounds::POOL_SERVERS;
@@ -143,6 +143,28 @@ fn name_and_port(text: &str) -> Result<(), ParseError> {
             format!("write {}", quoted(&format!("{text}:80"))),
         ));
     };
+    if text.matches(':').count() > 1
+        && text.starts_with(|c: char| c == ':' || c.is_ascii_hexdigit())
+    {
+        let (address, port) = match name.parse::<Ipv6Addr>() {
+            Ok(_) => (name, port),
+            Err(_) => (text, "80"),
+        };
+        return Err(ParseError::with_advice(
+            format!("{} has an IPv6 address without brackets", quoted(text)),
+            format!("write {}", quoted(&format!("[{address}]:{port}"))),
+        ));
+    }
+    if let Some((server, path)) = text.split_once('/') {
+        return Err(ParseError::with_advice(
+            format!("{} has a path", quoted(text)),
+            format!(
+                "write the server alone, {}, and rewrite = {} in a route whose path ends in /*",
+                quoted(server),
+                quoted(&format!("/{}/{{rest}}", path.trim_matches('/')))
+            ),
+        ));
+    }
     let digits = port.bytes().all(|byte| byte.is_ascii_digit());
     if !digits || port.parse::<u16>().map_or(true, |port| port == 0) {
         return Err(ParseError::with_advice(
