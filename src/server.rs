@@ -187,6 +187,10 @@ pub fn serve(
     let signals = ProcessSignals::listen().map_err(StartError::Signals)?;
     let sockets = Arc::new(open_sockets(&rules, sockets)?);
     let process = open_process(file, rules, recorder, (begin, counters), files)?;
+    let listening = Arc::clone(&sockets);
+    process.reloader.follow(move |rules| {
+        listening.bound_unacknowledged(rules.server.client_write_timeout);
+    });
     if let Some(directory) = extras.scratch {
         process.lifecycle.remove_at_end(directory);
     }
@@ -290,7 +294,8 @@ fn inherit(
 fn open_sockets(rules: &Rules, inherited: ListenerMap) -> Result<ListenerSockets, StartError> {
     let addresses = rules.listeners.iter().map(|listener| listener.address);
     let addresses = addresses.chain(rules.admin.address);
-    ListenerSockets::open(addresses, inherited).map_err(|error| match error {
+    let write_timeout = rules.server.client_write_timeout;
+    ListenerSockets::open(addresses, inherited, write_timeout).map_err(|error| match error {
         StartError::Bind(address, cause) if Some(address) == rules.admin.address => {
             StartError::Admin(address, cause)
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sluicegate_base::clock;
 use sluicegate_limiter::Timestamp;
@@ -30,8 +30,12 @@ pub struct Reloader {
     pub requests: ReloadRequests,
     file: PathBuf,
     bound: Bound,
+    follower: OnceLock<RulesFollower>,
     last_reload: Mutex<Option<ReloadReport>>,
 }
+
+/// Applies rules to what the process has opened.
+type RulesFollower = Box<dyn Fn(&Rules) + Send + Sync>;
 
 /// Settings that only a restart can change.
 struct Bound {
@@ -69,8 +73,16 @@ impl Reloader {
                 threads: rules.server.threads,
                 state_dir: rules.server.state_dir.clone(),
             },
+            follower: OnceLock::new(),
             last_reload: Mutex::new(None),
         }
+    }
+
+    /// Calls `follower` with the rules of each reload that changes something, before the reload is reported. The first call of this
+    /// method counts.
+    pub fn follow(&self, follower: impl Fn(&Rules) + Send + Sync + 'static) {
+        // The follower of the first call stays.
+        let _ = self.follower.set(Box::new(follower));
     }
 
     /// Returns the file that the configuration comes from.
@@ -147,6 +159,9 @@ impl Reloader {
         if changes.is_empty() {
             info!("reloaded: nothing changed");
         } else {
+            if let Some(follower) = self.follower.get() {
+                follower(&rules);
+            }
             let generation = shared.put_in_force(rules, &previous, &self.storage, now);
             info!("configuration {generation} is in force");
             for change in &changes {

@@ -143,6 +143,7 @@ impl<A: ConnectionApp> Service for ListenerService<A> {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::time::Duration;
 
     use pingora::protocols::Stream;
     use tokio::sync::watch;
@@ -162,7 +163,8 @@ mod tests {
     /// Starts listeners at these addresses, of which only the first one has a socket.
     fn opened<const N: usize>(addresses: [&str; N]) -> Result<(), NeverAccepts> {
         let addresses = addresses.map(|address| address.parse().expect("an address"));
-        let sockets = ListenerSockets::open([addresses[0]], ListenerMap::new());
+        let timeout = Duration::from_secs(60);
+        let sockets = ListenerSockets::open([addresses[0]], ListenerMap::new(), timeout);
         let sockets = Arc::new(sockets.expect("a free port"));
         let mut opening = ListenerStartup::of(&sockets);
         let services = addresses.map(|address| {

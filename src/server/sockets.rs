@@ -3,14 +3,18 @@
 //! They are bound before the server runs, so that a start fails early and clearly. A service listens on a duplicate; the kernel keeps a
 //! socket, and the connections that wait in its queue, until the last duplicate in any process is closed.
 //!
-//! An option of a listening socket applies to every connection that it accepts, so options of connections are set here, once.
+//! An option of a listening socket applies to every connection that it accepts, so options of connections are set here. Two of them bound
+//! what the kernel holds for a client: unsent bytes ([`CLIENT_UNSENT`]), and the time for which nothing of what was sent is acknowledged.
+//! An answer that the kernel has taken whole waits in no write of the gateway, so without the second its connection, or the stream of
+//! events that it carries, would last as long as the kernel tries: a quarter of an hour on Linux.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use sluicegate_base::bounds::{CLIENT_UNSENT, LISTEN_BACKLOG};
+use sluicegate_base::bounds::{CLIENT_UNSENT, LEAST_UNACKNOWLEDGED, LISTEN_BACKLOG};
 use socket2::SockRef;
 
 use super::StartError;
@@ -23,7 +27,7 @@ pub(super) struct ListenerSockets(Mutex<ListenerMap>);
 
 impl ListenerSockets {
     /// Returns a socket for each of the `addresses`, taken from the `inherited` ones or bound. Closes inherited ones that are
-    /// not needed.
+    /// not needed. A client may acknowledge nothing for `write_timeout`.
     ///
     /// # Errors
     /// An address cannot be bound.
@@ -31,6 +35,7 @@ impl ListenerSockets {
     pub(super) fn open(
         addresses: impl IntoIterator<Item = SocketAddr>,
         mut inherited: ListenerMap,
+        write_timeout: Duration,
     ) -> Result<Self, StartError> {
         let cannot_listen = |address| move |cause| StartError::Bind(address, cause);
         let open = |address| {
@@ -42,7 +47,16 @@ impl ListenerSockets {
             Ok((address, socket))
         };
         let sockets: Result<ListenerMap, StartError> = addresses.into_iter().map(open).collect();
-        Ok(Self(Mutex::new(sockets?)))
+        let sockets = Self(Mutex::new(sockets?));
+        sockets.bound_unacknowledged(write_timeout);
+        Ok(sockets)
+    }
+
+    /// Bounds the time for which a client of a connection that begins from now on may acknowledge nothing of what was sent.
+    pub(super) fn bound_unacknowledged(&self, write_timeout: Duration) {
+        for socket in self.lock().values() {
+            bound_unacknowledged(socket, write_timeout.max(LEAST_UNACKNOWLEDGED));
+        }
     }
 
     /// Returns a duplicate of the socket for this address.
@@ -103,9 +117,22 @@ fn bound_unsent(_: &SockRef<'_>) {
     let _ = CLIENT_UNSENT;
 }
 
+/// Ends each connection of this listener whose client acknowledges nothing for so long, or takes nothing of what waits (RFC 5482,
+/// `tcp(7)`).
+#[cfg(target_os = "linux")]
+fn bound_unacknowledged(socket: &TcpListener, time: Duration) {
+    // A kernel without the option waits longer, and is otherwise the same.
+    let _ = SockRef::from(socket).set_tcp_user_timeout(Some(time));
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bound_unacknowledged(_: &TcpListener, _: Duration) {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Goal: a new process needs no free address, and binds new ones. Method: one address inherited, one not; and the same one
     /// without inheritance, while it is in use.
@@ -115,13 +142,39 @@ mod tests {
         let address = old.local_addr().expect("its address");
         let free = "127.0.0.1:0".parse().expect("an address");
         let handed = ListenerMap::from([(address, old.try_clone().expect("a duplicate"))]);
-        let sockets = ListenerSockets::open([address, free], handed).expect("both open");
+        let sockets = ListenerSockets::open([address, free], handed, TIMEOUT).expect("both open");
         assert_eq!(sockets.duplicates().expect("duplicates").len(), 2);
         assert!(matches!(
-            ListenerSockets::open([address], ListenerMap::new()),
+            ListenerSockets::open([address], ListenerMap::new(), TIMEOUT),
             Err(StartError::Bind(taken, _)) if taken == address
         ));
         sockets.close();
         assert!(sockets.duplicates().expect("none").is_empty());
+    }
+    /// Goal: a connection has the bound that is in force when it begins, and no bound is shorter than a retransmission. Method: connections
+    /// at the start and after each change.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_connection_has_the_bound_of_its_beginning() {
+        let free = "127.0.0.1:0".parse().expect("an address");
+        let sockets = ListenerSockets::open([free], ListenerMap::new(), TIMEOUT).expect("it opens");
+        let listener = sockets
+            .duplicates()
+            .expect("one")
+            .remove(&free)
+            .expect("it");
+        let address = listener.local_addr().expect("its address");
+        let accepted = || {
+            let client = std::net::TcpStream::connect(address).expect("a connection");
+            let (socket, _) = listener.accept().expect("its other end");
+            let time = SockRef::from(&socket).tcp_user_timeout();
+            drop(client);
+            time.expect("the option")
+        };
+        assert_eq!(accepted(), Some(TIMEOUT));
+        sockets.bound_unacknowledged(Duration::from_secs(5));
+        assert_eq!(accepted(), Some(Duration::from_secs(5)));
+        sockets.bound_unacknowledged(Duration::from_millis(1));
+        assert_eq!(accepted(), Some(LEAST_UNACKNOWLEDGED));
     }
 }

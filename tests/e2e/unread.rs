@@ -159,6 +159,38 @@ async fn a_connection_whose_requests_are_over_is_not_left_unread() {
     .await;
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_answer_that_waits_in_the_kernel_ends_its_connection() {
+    // Goal: an answer that the kernel has taken whole holds its connection no longer than one that is still written, and a reload changes
+    // the time for new connections. Method: answers that fit into the kernel, to clients that read nothing, and a long `keepalive_timeout`;
+    // the connection of before the reload stays.
+    let origin = origin(15_000);
+    let rules = |time: &str| {
+        format!("[server]\nclient_write_timeout = \"{time}\"\nkeepalive_timeout = \"10m\"\n{PASS}")
+    };
+    let mut gateway = Gateway::before(&origin, &rules("10m")).await;
+    let ask = async |gateway: &Gateway, lines: usize| {
+        let mut raw = RawConnection::connect_unread(gateway.address()).await;
+        raw.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await;
+        let lines = gateway.access_lines(lines).await;
+        assert!(lines.iter().all(|line| line["status"] == 200), "{lines:?}");
+        raw
+    };
+    let _patient = ask(&gateway, 1).await;
+    gateway.reload(&rules("1s")).await;
+    let _short = ask(&gateway, 2).await;
+    within(
+        Duration::from_secs(20),
+        "the end of the second",
+        async || {
+            let metrics = gateway.metrics().await;
+            (metrics.sum("sluicegate_connections", &[]) == 1.0).then_some(())
+        },
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn one_client_holds_no_more_than_its_share_of_memory() {
     // Goal: however many answers a client leaves unread, what they hold has a bound, and others are served. Method: room for 32 MiB, of

@@ -152,6 +152,10 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// in a millisecond.
 pub const CLIENT_UNSENT: u32 = 128 * 1024;
 
+/// The shortest bound on the time for which a client acknowledges nothing of what was sent. The kernel sends again after 0.2 to 1 s, so a
+/// shorter one would end a connection at the first packet that is lost (RFC 6298 §2).
+pub const LEAST_UNACKNOWLEDGED: Duration = Duration::from_secs(1);
+
 /// Bytes of an answer that wait in one stream of HTTP/2 for the client to read; then the origin waits too, at most
 /// `client_write_timeout`.
 ///

@@ -51,7 +51,8 @@ pub struct ServerRules {
     /// The maximum time for which one read of a request's body waits for the client. 1ms to 1d.
     #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(CLIENT_WAIT))]
     pub client_read_timeout: Duration,
-    /// The maximum time for which one write of a response waits for the client. 1ms to 1d.
+    /// The maximum time for which one write of a response waits for the client, and for which the client acknowledges nothing of what was
+    /// sent, at least 1s for that. 1ms to 1d.
     #[key(example = "\"60s\"", default = MINUTE, reader = DurationIn(CLIENT_WAIT))]
     pub client_write_timeout: Duration,
     /// Maximum size of a request head, request line and header fields together. 1KiB to 1MiB.
