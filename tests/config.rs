@@ -184,6 +184,7 @@ fn every_key_occurs_in_the_reference() {
         "rejection_status",
         "html_file",
         "hash_key",
+        "stream_window",
         "max_connections",
         "max_tls_handshakes",
         "max_origin_requests",

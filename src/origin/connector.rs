@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::channel::OriginChannel;
 use super::connect_error::ConnectError;
-use super::http2_connections::{NewStream, OpeningTurn};
+use super::http2_connections::{ConnectionTerms, NewStream, OpeningTurn};
 use super::idle::{ConnectionHome, IdleConnection, IdleConnections, KeepPlace, TakeFrom, thread};
 use super::origin_stream::OriginStream;
 use super::server::OriginServer;
@@ -241,10 +241,12 @@ impl OriginConnector {
             return Ok(OriginChannel::of_connection(stream, home));
         }
         let connections = &server.server_state.http2;
-        let (key, timeout) = (server.reuse_key, server.idle_timeout());
-        let stream = connections
-            .open((stream, turn), key, &self.idle, timeout)
-            .await?;
+        let terms = ConnectionTerms {
+            key: server.reuse_key,
+            window: server.stream_window,
+            idle_timeout: server.idle_timeout(),
+        };
+        let stream = connections.open((stream, turn), terms, &self.idle).await?;
         Ok(of_stream(stream))
     }
 

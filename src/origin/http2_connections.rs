@@ -37,6 +37,17 @@ pub(super) struct Http2Connections {
     opening: Arc<tokio::sync::Mutex<()>>,
 }
 
+/// The terms of a new connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionTerms {
+    /// The key of the connections that its requests take.
+    pub(super) key: u64,
+    /// The configured window of its streams; `None`: that for its distance.
+    pub(super) window: Option<u32>,
+    /// The time for which it may be idle; `None` without a bound.
+    pub(super) idle_timeout: Option<Duration>,
+}
+
 /// The turn of one request to open a connection.
 pub(super) struct OpeningTurn {
     _guard: OwnedMutexGuard<()>,
@@ -196,13 +207,12 @@ impl Http2Connections {
     pub(super) async fn open(
         self: &Arc<Self>,
         (stream, turn): (Stream, Option<OpeningTurn>),
-        key: u64,
+        terms: ConnectionTerms,
         idle: &Arc<IdleConnections>,
-        idle_timeout: Option<Duration>,
     ) -> Result<NewStream, ConnectFailure> {
         let socket = stream.id();
         let (stream, counts) = CountedStream::new(stream);
-        let window = stream_window::of_socket(socket);
+        let window = (terms.window).unwrap_or_else(|| stream_window::of_socket(socket));
         let known = self.state().streams;
         let (sender, connection) = Builder::new()
             .enable_push(false)
@@ -220,7 +230,7 @@ impl Http2Connections {
         let number = ConnectionNumber(state.added);
         state.added += 1;
         // A connection for an earlier configuration carries its first request alone.
-        if state.key == Some(key) {
+        if state.key == Some(terms.key) {
             state.chose_http1 = false;
             state.connections.push(OpenConnection {
                 number,
@@ -244,7 +254,7 @@ impl Http2Connections {
             unsettled,
             connections,
             number,
-            idle_timeout,
+            terms.idle_timeout,
         ));
         let place = StreamPlace {
             connections: Arc::clone(self),

@@ -1,7 +1,7 @@
 //! Decides how the gateway connects to a server of an origin: protocol, trust, the time for it, and keep-alive.
 //!
 //! # Invariants
-//! 1. A connection is reused only for an origin with the same protocol, trust, name, identity and bound on connections. Pingora
+//! 1. A connection is reused only for an origin with the same protocol, windows, trust, name, identity and bound on connections. Pingora
 //!    distinguishes connections by address, name and the serials of the gateway's own certificate, but neither by trust anchors
 //!    nor by protocol, so all of that is hashed into the group of a peer: a new file of certificates makes a new group, and its
 //!    old connections are not reused.
@@ -120,5 +120,6 @@ fn group(rules: &OriginRules) -> u64 {
     }
     let mut hasher = DefaultHasher::new();
     (rules.transport.protocol, &rules.transport.tls, bound).hash(&mut hasher);
+    rules.stream_window.hash(&mut hasher);
     hasher.finish()
 }

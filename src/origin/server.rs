@@ -48,6 +48,8 @@ pub struct OriginServer {
     pub(super) peer: HttpPeer,
     /// The protocol that it is asked for.
     pub(super) protocol: Protocol,
+    /// The configured window of its streams of HTTP/2.
+    pub(super) stream_window: Option<u32>,
     /// The `reuse_hash` of the peer.
     pub(super) reuse_key: u64,
 }

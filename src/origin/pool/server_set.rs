@@ -121,6 +121,7 @@ impl ServerPool {
             connections,
             peer,
             protocol: self.rules.transport.protocol,
+            stream_window: self.rules.stream_window,
             reuse_key,
         })
     }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use super::early::EarlyOrigin;
 use super::echo::EchoOrigin;
@@ -343,4 +344,68 @@ async fn a_stream_that_is_not_forwarded_is_recorded() {
         assert_eq!(line["status"], *status, "{line}");
     }
     assert_eq!(origin.count(), 0);
+}
+
+#[tokio::test]
+async fn an_operator_sets_the_window_of_a_stream() {
+    // Goal: `stream_window` is what a server may send ahead, a reload changes it at once, and what an unread answer can hold by it is
+    // reserved. Method: the settings of the gateway's connections before and after a reload; an answer of 50 MB that nobody reads.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = listener.local_addr().unwrap();
+    let (tell, mut windows) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let tell = tell.clone();
+            tokio::spawn(async move {
+                let mut frames = Frames::accept(stream).await;
+                while let Some(next) = frames.next().await {
+                    if next.kind == SETTINGS
+                        && let Some(window) = next
+                            .payload
+                            .chunks(6)
+                            .find(|one| one[1] == INITIAL_WINDOW_SIZE as u8)
+                    {
+                        tell.send(u32::from_be_bytes(window[2..].try_into().unwrap()))
+                            .unwrap();
+                    }
+                    if next.kind == HEADERS {
+                        let head =
+                            [&[0x88][..], &fields(&[(b"content-length", b"50000000")])].concat();
+                        frames
+                            .write(&frame(HEADERS, END_HEADERS, next.stream, &head))
+                            .await;
+                        frames
+                            .write(&frame(DATA, 0, next.stream, &[b'x'; 16_384]))
+                            .await;
+                    }
+                }
+            });
+        }
+    });
+    let setup = |window: &str| {
+        let lines = format!("protocol = \"h2c\"\nstream_window = \"{window}\"");
+        let setup = Setup::new().servers("app", &[origin]).origin_line(&lines);
+        setup.rules("[[route]]\npath = \"/*\"\norigin = \"app\"")
+    };
+    let mut gateway = setup("1MiB").start().await;
+    let mut first = RawConnection::connect_unread(gateway.address()).await;
+    first.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(windows.recv().await, Some(1024 * 1024));
+    let reserved = async |gateway: &Gateway, least: f64| {
+        eventually("the answer has its reserve", async || {
+            let reserved = gateway.metrics().await.sum("sluicegate_unread_bytes", &[]);
+            (reserved > least).then_some(reserved)
+        })
+        .await
+    };
+    let of_first = reserved(&gateway, 2e6).await;
+    assert!(of_first < 2.5e6, "{of_first}");
+    let before = gateway.generation().await;
+    gateway.write_setup(setup("64KiB"), Writing::Rename);
+    gateway.serves_after(before).await;
+    let mut second = RawConnection::connect_unread(gateway.address()).await;
+    second.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(windows.recv().await, Some(64 * 1024));
+    let both = reserved(&gateway, of_first + 1e5).await;
+    assert!(both < of_first + 3e5, "{both}");
 }

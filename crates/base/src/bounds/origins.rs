@@ -56,6 +56,10 @@ pub const LEAST_STREAM_WINDOW: u32 = 32 * 1024;
 /// Bytes that a remote origin may send ahead on one stream: 5 MB a second at a round-trip time of 50 ms.
 pub const MOST_STREAM_WINDOW: u32 = 256 * 1024;
 
+/// The largest `stream_window` of an origin: the windows of all [`ORIGIN_STREAMS`] of a connection fit into that of the connection, which
+/// has at most 2 GiB (RFC 9113 §6.9.1). It is 2.7 Gbit a second at a round-trip time of 50 ms.
+pub const LARGEST_STREAM_WINDOW: u32 = 16 * 1024 * 1024;
+
 /// Bytes a second that the windows between these two allow a stream, a fifth of a gigabit: from 32 KiB at a round-trip time of 1.3 ms to
 /// 256 KiB at 10.5 ms.
 pub const ORIGIN_STREAM_RATE: u32 = 25_000_000;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::HeaderValue;
-use sluicegate_base::bounds::RESPONSE_FIELDS;
+use sluicegate_base::bounds::{LARGEST_STREAM_WINDOW, LEAST_STREAM_WINDOW, RESPONSE_FIELDS};
 use sluicegate_config_derive::Table;
 
-use crate::declaration::{ChoiceOf, DurationIn, IntegerIn, ListBy, ParsedText, TableOf};
+use crate::declaration::{ChoiceOf, DurationIn, IntegerIn, ListBy, ParsedText, SizeIn, TableOf};
 use crate::form::ValueKind;
 use crate::host;
 use crate::problem::ParseError;
@@ -38,6 +38,14 @@ pub struct OriginRules {
     /// The protocol that is spoken with them, and TLS.
     #[part(read = transport, keys = Vec::new)]
     pub transport: OriginTransport,
+    /// The bytes that a server may send ahead on one stream of HTTP/2, 32KiB to 16MiB. A client that does not read makes the gateway hold
+    /// up to twice as much, which an answer reserves of max_unread_bytes. Default: what 25 MB a second need at the distance of the server,
+    /// 32KiB to 256KiB.
+    #[key(
+        example = "\"256KiB\"",
+        reader = SizeIn(LEAST_STREAM_WINDOW as u64..=LARGEST_STREAM_WINDOW as u64)
+    )]
+    pub stream_window: Option<u32>,
     /// The interval at which names of servers are resolved again, 100ms to 1d. Servers are added and removed with the addresses of their
     /// name; a name that does not resolve keeps its servers.
     #[key(
@@ -137,6 +145,13 @@ fn review_queue(keys: &OriginRulesKeys, section: &TableSection<'_>) -> Option<()
 
 fn transport(section: &TableSection<'_>) -> Option<OriginTransport> {
     let (protocol, tls) = origin_tls::read(section)?;
+    if protocol == Protocol::Http1 && section.has("stream_window") {
+        return section.refuse(
+            "stream_window",
+            "HTTP/1.1 has no streams",
+            "write protocol = \"h2\", \"h2c\" or \"auto\", or leave stream_window out",
+        );
+    }
     Some(OriginTransport { protocol, tls })
 }
 
