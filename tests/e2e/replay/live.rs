@@ -8,9 +8,11 @@ use super::*;
 /// The client whose requests come together.
 const BURSTING: &str = "192.0.2.77";
 
-/// A limit for each algorithm by a key that is in no log, and all that decides beside rates.
+/// A limit for each algorithm by a key that is in no log, and all that decides beside rates. One thread decides, so decisions have the
+/// order of their times in the log: where replay admits a request in place of another, it is over as soon as its rejection was.
 fn rules() -> String {
-    let mut rules = String::from("[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n");
+    let mut rules =
+        String::from("[server]\nthreads = 1\n[client]\ntrusted_proxies = [\"127.0.0.0/8\"]\n");
     for (algorithm, lines) in ALGORITHMS {
         let rate = match algorithm {
             "leaky-bucket" => "10 per 1s",
@@ -154,7 +156,7 @@ async fn replay_decides_each_request_of_its_own_log_as_the_gateway_did() {
             other => other,
         };
         if line["client"] == BURSTING {
-            // Which of requests that come at the same time passes is for the threads to say: only how many do is compared.
+            // Which of requests that come at the same time passes is for the kernel to say: only how many do is compared.
             let target = line["target"].as_str().unwrap().to_owned();
             let count = |outcome: &str| (target.clone(), outcome.to_owned());
             *together.entry(count(outcome)).or_insert(0) += 1;
@@ -169,9 +171,12 @@ async fn replay_decides_each_request_of_its_own_log_as_the_gateway_did() {
             rejections.insert((outcome, line["limit"].as_str().unwrap()));
         }
     }
+    let burst = lines.iter().filter(|line| line["client"] == BURSTING);
+    let burst: Vec<String> = burst.map(serde_json::Value::to_string).collect();
     assert!(
         together.values().all(|difference| *difference == 0),
-        "{together:?}"
+        "{together:?}\n{}",
+        burst.join("\n")
     );
     // The schedule reaches every limit that may reject.
     let limits: Vec<&str> = rejections.iter().map(|(_, limit)| *limit).collect();
