@@ -60,6 +60,12 @@ async fn acquainted(cluster: &Cluster, origin: &Origin, rules: &str) -> Fleet {
         cluster.toml()
     );
     let fleet = fleet_at(3, origin, &store, rules).await;
+    connected(&fleet).await;
+    fleet
+}
+
+/// Waits until each gateway is connected to the three masters.
+pub(super) async fn connected(fleet: &Fleet) {
     fleet
         .everywhere("all masters are connected", |store, _| {
             let servers = store["servers"].as_array().map(Vec::as_slice);
@@ -67,7 +73,6 @@ async fn acquainted(cluster: &Cluster, origin: &Origin, rules: &str) -> Fleet {
             servers.is_some_and(|servers| servers.len() == 3 && servers.iter().all(up))
         })
         .await;
-    fleet
 }
 
 #[tokio::test]
