@@ -66,9 +66,9 @@ impl Acceptor {
                 Ok((socket, peer)) => {
                     let (app, shutdown) = (Arc::clone(app), watch.clone());
                     less_busy_thread().spawn(async move {
-                        // What cannot be registered is closed.
-                        if let Ok(stream) = registered(socket, peer) {
-                            app.serve(stream, shutdown).await;
+                        match registered(socket, peer) {
+                            Ok(stream) => app.serve(stream, shutdown).await,
+                            Err(error) => app.note_accept_error(&error),
                         }
                     });
                 }
