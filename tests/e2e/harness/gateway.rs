@@ -27,7 +27,7 @@ use super::setup::{Layout, Place, Setup, Writing};
 pub(super) const BINARY: &str = env!("CARGO_BIN_EXE_sluicegate");
 
 /// Reserved ports can be lost to another test between release and start.
-const START_ATTEMPTS: usize = 5;
+pub(super) const START_ATTEMPTS: usize = 5;
 
 /// Lines of the process log that a failing test prints, the last ones.
 const SHOWN: usize = 200;

@@ -5,13 +5,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Ports that tests take, below the 32768 from which Linux hands out its own; a node of a cluster listens 10,000 higher too.
-const PORTS: std::ops::Range<u32> = 11_000..22_000;
+/// Ports that tests take. A node of a cluster listens 10,000 higher too, which is no port of this range, and below the 32768 from which
+/// Linux hands out its own.
+const PORTS: std::ops::Range<u32> = 11_000..21_000;
 
 /// Where the next search for a free port begins: anywhere, since several runs of the tests share a machine.
 static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| {
     let random = RandomState::new().build_hasher().finish();
-    AtomicU32::new(u32::try_from(random % 11_000).unwrap())
+    AtomicU32::new(u32::try_from(random % 10_000).unwrap())
 });
 
 /// A port on loopback that nobody listens on, and that no connection gets before somebody does.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::eventually::{PATIENCE, eventually};
+use super::gateway::START_ATTEMPTS;
 use super::ports::free_port;
 
 /// A running `redis-server`.
@@ -65,7 +66,15 @@ impl Redis {
             password: words.nth(1).cloned(),
             arguments,
         };
-        redis.answers().await;
+        // A free port can be lost to another run of the tests before the server has it.
+        for attempt in 1.. {
+            match redis.answers().await {
+                Ok(()) => break,
+                Err(log) => assert!(log.contains("in use") && attempt < START_ATTEMPTS, "{log}"),
+            }
+            redis.port = free_port();
+            redis.child = spawn(redis.directory.path(), redis.port, &redis.arguments);
+        }
         redis
     }
 
@@ -218,7 +227,7 @@ impl Redis {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.child = spawn(self.directory.path(), self.port, &self.arguments);
-        self.answers().await;
+        self.answers().await.unwrap();
     }
 
     /// What a cluster calls it.
@@ -227,20 +236,24 @@ impl Redis {
         name.as_str().unwrap().to_owned()
     }
 
-    async fn answers(&mut self) {
+    /// Waits until it answers; its log where it ends instead.
+    async fn answers(&mut self) -> Result<(), String> {
         let log = self.log_path();
         eventually("redis-server answers", async || {
             if let Some(status) = self.child.try_wait().unwrap() {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                panic!("redis-server ended with {status}:\n{said}");
+                let log = fs::read_to_string(&log).unwrap_or_default();
+                return Some(Err(format!("redis-server ended with {status}:\n{log}")));
             }
-            // Any answer will do: it may ask for a password, or still load.
-            match self.try_command(&["PING"]) {
-                Ok(_) => Some(()),
-                Err(error) => error.starts_with("NOAUTH").then_some(()),
-            }
+            // It may ask for a password, or still load. Another run of the tests may have a server on this port.
+            let is_own = match self.try_command(&["INFO", "server"]) {
+                Ok(info) => info
+                    .as_str()?
+                    .contains(&format!("process_id:{}\r", self.child.id())),
+                Err(error) => error.starts_with("NOAUTH"),
+            };
+            is_own.then_some(Ok(()))
         })
-        .await;
+        .await
     }
 
     fn log_path(&self) -> PathBuf {
