@@ -47,7 +47,7 @@ pub(super) fn ready(readiness: ReadyState) -> AdminPage {
         ReadyState::StoreNotReached => AdminPage::new(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
-            &b"starting: the store was not reached yet, and [store] required_for_ready asks for it"
+            &b"starting: the store, or a master of its Cluster, was not reached yet, and [store] required_for_ready asks for it"
                 [..],
         ),
         ReadyState::Draining => AdminPage::new(

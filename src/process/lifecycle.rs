@@ -55,7 +55,7 @@ impl Lifecycle {
             return true;
         }
         let has = snapshot.store.as_ref().is_none_or(|link| {
-            link.rules().required_for_ready == ReadyWhen::Serving || link.was_connected()
+            link.rules().required_for_ready == ReadyWhen::Serving || link.decides_all_keys()
         });
         if has && self.phase() == Phase::Serving {
             self.was_ready.store(true, Ordering::Relaxed);

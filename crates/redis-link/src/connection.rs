@@ -441,7 +441,7 @@ impl Connection {
             let since = std::mem::replace(&mut condition.since, now);
             (condition.address.clone(), was, since)
         };
-        self.shared.connected();
+        self.shared.reached.notify_one();
         match was {
             ConnectionState::Unavailable => {
                 info!(

@@ -15,7 +15,6 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,7 +83,6 @@ impl Link {
             seed: ArcSwapOption::from(known),
             changed: Notify::new(),
             reached: Notify::new(),
-            was_connected: AtomicBool::new(false),
         };
         Self {
             settings: Arc::new(settings),
@@ -314,11 +312,11 @@ impl Link {
         one.prefix == other.prefix && one.seed == other.seed
     }
 
-    /// Returns whether the link was connected at any time.
+    /// Returns whether the store can decide about every key: all servers are connected, and the seed and the epoch are known.
     #[must_use]
-    pub fn was_connected(&self) -> bool {
-        let is_judged = self.has_slots() || self.epoch().is_some();
-        is_judged && self.shared.was_connected.load(Ordering::Relaxed)
+    pub fn decides_all_keys(&self) -> bool {
+        let has_epoch = self.has_slots() || self.epoch().is_some();
+        has_epoch && self.seed().is_some() && self.is_up()
     }
 
     /// Returns the epoch that guarded calls name, where one server has all keys; `None` before the store was reached.

@@ -1,7 +1,6 @@
 //! Holds the state that all connections and tasks of a link share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
@@ -25,17 +24,10 @@ pub(crate) struct LinkState {
     pub(crate) changed: Notify,
     /// Wakes the task that fetches the seed, when there is a connection.
     pub(crate) reached: Notify,
-    pub(crate) was_connected: AtomicBool,
 }
 
 impl LinkState {
     pub(crate) fn look_again(&self) {
         self.changed.notify_one();
-    }
-
-    pub(crate) fn connected(&self) {
-        // Relaxed: advice for `/readyz`, publishes nothing.
-        self.was_connected.store(true, Ordering::Relaxed);
-        self.reached.notify_one();
     }
 }

@@ -59,20 +59,48 @@ async fn acquainted(cluster: &Cluster, origin: &Origin, rules: &str) -> Fleet {
         "cluster = {}\nsync_interval = \"50ms\"\ntimeout = \"5s\"",
         cluster.toml()
     );
-    let fleet = fleet_at(3, origin, &store, rules).await;
-    connected(&fleet).await;
-    fleet
+    fleet_at(3, origin, &store, rules).await
 }
 
-/// Waits until each gateway is connected to the three masters.
-pub(super) async fn connected(fleet: &Fleet) {
-    fleet
-        .everywhere("all masters are connected", |store, _| {
-            let servers = store["servers"].as_array().map(Vec::as_slice);
-            let up = |server: &Value| server["state"] == "connected";
-            servers.is_some_and(|servers| servers.len() == 3 && servers.iter().all(up))
-        })
-        .await;
+#[tokio::test]
+async fn a_gateway_is_ready_once_every_master_is_connected() {
+    // Goal: no gateway is put into service that has to decide for a master without it. Method: one of three masters does not answer
+    // when a gateway starts; then it does.
+    let (cluster, origin) = (Redis::cluster_that_serves_in_part(3).await, Origin::echo());
+    let store = format!(
+        "[store]\ncluster = {}\nrequired_for_ready = true\ntimeout = \"5s\"\n",
+        cluster.toml()
+    );
+    let setup = Setup::new()
+        .origin("app", &origin)
+        .rules(&(store + &rules(1)));
+    let mut gateway = setup.start().await;
+    gateway.kill();
+    cluster.nodes[2].pause();
+    assert_eq!(gateway.start_again_unready().await, 503);
+    eventually("the other masters are connected", async || {
+        let servers = gateway.status().await["store"]["servers"].clone();
+        let connected = |server: &&Value| server["state"] == "connected";
+        (servers.as_array()?.iter().filter(connected).count() == 2).then_some(())
+    })
+    .await;
+    let answer = gateway.admin(get("/readyz")).await;
+    assert_eq!(answer.status, 503);
+    assert!(
+        answer.text().contains("a master of its Cluster"),
+        "{answer:?}"
+    );
+    cluster.nodes[2].resume();
+    gateway.ready().await;
+    for user in 0..USERS {
+        assert_eq!(gateway.send(of(user, "/strict")).await.status, 200);
+    }
+    let alone = [("by", "fallback")];
+    let metrics = gateway.metrics().await;
+    assert_eq!(
+        metrics.sum("sluicegate_limit_store_decisions_total", &alone),
+        0.0
+    );
 }
 
 #[tokio::test]

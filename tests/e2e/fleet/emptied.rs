@@ -1,6 +1,5 @@
 //! A store that has lost what it counted is told it again before anybody passes.
 
-use super::cluster::connected;
 use super::outage::{acquainted, decides_again, rules, short};
 use super::*;
 
@@ -107,8 +106,6 @@ async fn state_is_restored_to_an_emptied_master_of_a_cluster() {
         &format!("{by_user}{}", route("/", "\"a\"")),
     )
     .await;
-    // Whose master is not connected yet is decided by the gateway alone, which has nothing to restore.
-    connected(&fleet).await;
     let users: Vec<String> = (0..12).map(|user| format!("user-{user}")).collect();
     let ask = async |node: usize, user: &str| {
         let request = get("/").header("x-user", user);

@@ -249,6 +249,6 @@ async fn a_store_that_was_never_there_costs_nothing() {
     ] {
         let link = Link::to(&format!("url = '{url}'"));
         link.is_left_alone().await;
-        assert!(!link.link.was_connected());
+        assert!(!link.link.is_up());
     }
 }

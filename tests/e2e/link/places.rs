@@ -84,7 +84,7 @@ async fn tls_proves_both_sides() {
         })
         .await;
         assert!(error.1.contains(why), "{error:?}");
-        assert!(!way.link.was_connected());
+        assert!(!way.link.is_up());
     }
 }
 
@@ -274,5 +274,5 @@ async fn a_node_of_a_cluster_is_no_single_server() {
     })
     .await;
     assert!(error.1.contains("part of a cluster"), "{error:?}");
-    assert!(!way.link.was_connected());
+    assert!(!way.link.is_up());
 }
