@@ -20,6 +20,7 @@ use std::time::Duration;
 use sluicegate_limiter::{Cost, Policy, Timestamp};
 
 use super::pending_writes::{ClockPair, PendingWrites, TakenDelta, cost_of};
+use super::recovery_cache::RecoveryCache;
 use super::replay_queue::{ReplayDelta, ReplayQueue};
 use super::script::{
     self, Ask, Call, ChargeResult, KeyName, NodeId, PUSH_MEMORY, PushNumber, Reply, ScriptAnswer,
@@ -36,13 +37,15 @@ pub(super) struct SyncSession {
     unanswered: VecDeque<PendingPush>,
 }
 
-/// The queues of a node, and the counters of what was sent.
+/// The queues of a node, and what is kept of the answers to what was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SyncQueues<'a> {
     /// Charges of replicated limits.
     pub(super) pending: &'a PendingWrites,
     /// Charges of strict limits from the time when the store was unavailable.
     pub(super) replay: &'a ReplayQueue,
+    /// The store's latest answers about keys of strict limits.
+    pub(super) remembered: &'a RecoveryCache,
     /// The counters.
     pub(super) pushed: &'a PushCounters,
 }
@@ -293,16 +296,19 @@ impl PendingPush {
     /// Applies the state of the key, and counts the units and what they exceed the limit by.
     fn confirm(&self, result: &ScriptResult, queues: SyncQueues<'_>) {
         for answer in &result.results {
-            let PushSource::Pending(taken) = &self.source else {
-                continue;
-            };
-            if result.charge_result == ChargeResult::Charged {
-                let excess = answer.state.excess(self.policy(), result.now);
-                taken.replicated.registered.exceed(excess.min(self.units()));
+            match &self.source {
+                PushSource::Pending(taken) => {
+                    if result.charge_result == ChargeResult::Charged {
+                        let excess = answer.state.excess(self.policy(), result.now);
+                        taken.replicated.registered.exceed(excess.min(self.units()));
+                    }
+                    (queues.pending).apply_remote(taken.counter, &answer.state, result.now);
+                }
+                // The store may lose it before another request with this key is decided there.
+                PushSource::Replay(delta) => {
+                    (queues.remembered).learn(&self.name, &delta.policy, &answer.state, result.now);
+                }
             }
-            queues
-                .pending
-                .apply_remote(taken.counter, &answer.state, result.now);
         }
         // Relaxed, here and in `apply`: numbers to show, publish nothing.
         queues

@@ -47,6 +47,7 @@ impl Store {
 struct Gateway {
     pending: PendingWrites,
     replay: ReplayQueue,
+    remembered: RecoveryCache,
     pushed: PushCounters,
     session: SyncSession,
     replicated: Arc<ReplicatedLimit>,
@@ -69,6 +70,7 @@ impl Gateway {
             session: SyncSession::new(NodeId(node)),
             pushed: PushCounters::default(),
             replay: ReplayQueue::default(),
+            remembered: RecoveryCache::default(),
             pending,
         }
     }
@@ -88,6 +90,7 @@ impl Gateway {
         let queues = SyncQueues {
             pending: &self.pending,
             replay: &self.replay,
+            remembered: &self.remembered,
             pushed: &self.pushed,
         };
         let batch = self.session.batch("test", 100, queues, at.here, at.here);
@@ -245,6 +248,7 @@ fn a_foreign_key_is_let_go() {
         let queues = SyncQueues {
             pending: &node.pending,
             replay: &node.replay,
+            remembered: &node.remembered,
             pushed: &node.pushed,
         };
         let push = node
@@ -261,8 +265,9 @@ fn a_foreign_key_is_let_go() {
     assert_eq!(node.pushed.foreign(), 1);
 }
 
-/// Goal: what a strict limit admitted while its store was unavailable is sent when it is back, once, and no more than fills the limit.
-/// Method: a key with a few units and one with an hour's, over a line that refuses, then loses an answer, then passes.
+/// Goal: what a strict limit admitted while its store was unavailable is sent when it is back, once, no more than fills the limit, and is
+/// remembered as the store answers. Method: a key with a few units and one with an hour's, over a line that refuses, then loses an answer,
+/// then passes.
 #[test]
 fn what_strict_limits_admitted_meanwhile_is_told() {
     let mut node = Gateway::new(1);
@@ -281,9 +286,11 @@ fn what_strict_limits_admitted_meanwhile_is_told() {
         (Line::LosesTheAnswer, 0),
         (Line::Passes, 0),
     ] {
+        assert_eq!(node.remembered.calls(at(0).store), []);
         assert_eq!(node.sync(&mut store, line, 0), 2);
         assert_eq!(node.replay.keys(), waiting);
     }
+    assert_eq!(node.remembered.calls(at(0).store).len(), 2);
     assert_eq!(node.sync(&mut store, Line::Passes, 0), 0);
     let mut counts: Vec<i64> = store.counts.values().copied().collect();
     counts.sort_unstable();

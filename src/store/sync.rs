@@ -148,6 +148,7 @@ impl Store {
         let queues = SyncQueues {
             pending: &shared.pending_writes,
             replay: &shared.replay_queue,
+            remembered: &shared.recovery_cache,
             pushed: &shared.pushed,
         };
         if !self.adopt_seed(&mut session, queues) {

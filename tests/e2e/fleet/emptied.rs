@@ -93,6 +93,28 @@ async fn cached_state_of_one_gateway_is_restored_for_all() {
 }
 
 #[tokio::test]
+async fn charges_that_the_store_got_late_are_restored() {
+    // Goal: what a gateway admitted without the store, and sent afterwards, stays used when the store then loses it. Method: a client uses
+    // three of five units while the server is down; it gets them when it is back, and is emptied before the client's next request.
+    for loss in [Loss::Flushed, Loss::Restarted] {
+        let (mut redis, origin) = (Redis::start().await, Origin::echo());
+        let five = rules("rates = [\"5 per 1h\"]");
+        let fleet = Fleet::of(1, &origin, &short(&redis), &five).await;
+        redis.kill();
+        // What is sent to a server that is just going away may have arrived, and is not sent again.
+        fleet.reached("unavailable").await;
+        assert_eq!(fleet.spread(3, || get("/a")).await, [200; 3]);
+        redis.restart().await;
+        decides_again(&fleet).await;
+        fleet.settled_debts().await;
+        loss.befalls(&mut redis).await;
+        decides_again(&fleet).await;
+        let statuses = fleet.spread(4, || get("/a")).await;
+        assert_eq!(statuses, [200, 200, 429, 429], "{loss:?}");
+    }
+}
+
+#[tokio::test]
 async fn state_is_restored_to_an_emptied_master_of_a_cluster() {
     // Goal: the same by masters, each of which may lose its part. Method: clients of two gateways use half of a limit; every master is
     // emptied; who asks the other gateway once it was told has the other half.
