@@ -97,7 +97,8 @@ impl Listener {
     async fn ask(&self, fields: usize) -> DuplexStream {
         let (mut client, server) = duplex(PIPE);
         let shutdown = self.shutdown.subscribe();
-        tokio::spawn(Arc::clone(&self.intake).serve(Box::new(server), shutdown));
+        let permit = self.intake.admit(([127, 0, 0, 1], 1).into()).expect("room");
+        tokio::spawn(Arc::clone(&self.intake).serve(Box::new(server), permit, shutdown));
         request(&mut client, fields).await;
         client
     }

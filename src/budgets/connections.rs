@@ -12,6 +12,7 @@
 //! The number of connections is one atomic: a permit is taken by adding one, and released by being dropped, so that none is lost
 //! whichever way a connection ends. Those of a client are a number of its [`ClientAccount`].
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluicegate_base::bounds::DEFAULT_CONNECTIONS;
@@ -34,8 +35,8 @@ pub struct ConnectionLimiter {
 /// A permit for one open connection. Dropping it returns the permit.
 #[derive(Debug)]
 #[must_use = "dropped, the permit is returned at once"]
-pub struct ClientConnectionPermit<'a> {
-    connection_limiter: &'a ConnectionLimiter,
+pub struct ClientConnectionPermit {
+    connection_limiter: Arc<ConnectionLimiter>,
     of_client: Option<AccountCharge>,
 }
 
@@ -86,10 +87,13 @@ impl ConnectionLimiter {
     ///
     /// # Errors
     /// The maximum is reached. It is counted.
-    pub fn enter(&self, rules: &DefenceRules) -> Result<ClientConnectionPermit<'_>, BudgetCap> {
+    pub fn enter(
+        self: &Arc<Self>,
+        rules: &DefenceRules,
+    ) -> Result<ClientConnectionPermit, BudgetCap> {
         self.tally.add(1, self.caps(rules).all.get().into())?;
         Ok(ClientConnectionPermit {
-            connection_limiter: self,
+            connection_limiter: Arc::clone(self),
             of_client: None,
         })
     }
@@ -101,7 +105,7 @@ impl ConnectionLimiter {
     }
 }
 
-impl ClientConnectionPermit<'_> {
+impl ClientConnectionPermit {
     /// Charges the connection to its client, once that is known: at the acceptance, or after a PROXY header.
     ///
     /// # Errors
@@ -111,7 +115,7 @@ impl ClientConnectionPermit<'_> {
         account: &ClientAccount,
         rules: &DefenceRules,
     ) -> Result<(), BudgetCap> {
-        let connection_limiter = self.connection_limiter;
+        let connection_limiter = &self.connection_limiter;
         // Released before another is taken, so that a connection has one.
         self.of_client = None;
         let max = connection_limiter.caps(rules).of_client.get().into();
@@ -123,7 +127,7 @@ impl ClientConnectionPermit<'_> {
     }
 }
 
-impl Drop for ClientConnectionPermit<'_> {
+impl Drop for ClientConnectionPermit {
     fn drop(&mut self) {
         self.connection_limiter.tally.release(1);
     }
@@ -159,11 +163,10 @@ mod tests {
         parse("test.toml", &text, no_review).unwrap().rules
     }
 
-    fn with_files(now: u64) -> ConnectionLimiter {
-        ConnectionLimiter::new(
-            OpenFiles { before: 0, now },
-            &rules("[server]\nthreads = 1"),
-        )
+    fn with_files(now: u64) -> Arc<ConnectionLimiter> {
+        let files = OpenFiles { before: 0, now };
+        let limiter = ConnectionLimiter::new(files, &rules("[server]\nthreads = 1"));
+        Arc::new(limiter)
     }
 
     /// Goal: the defaults follow the descriptor limit and are never zero. Method: few descriptors, many, and no limit.

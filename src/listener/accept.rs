@@ -24,6 +24,12 @@ use tokio::time::sleep;
 
 /// The application of a listener.
 pub trait ConnectionApp: Send + Sync + 'static {
+    /// The permit of one connection, from its acceptance to its end.
+    type Permit: Send + 'static;
+
+    /// Returns a permit for a connection from this address; `None` where there are as many as may be, which closes it without a byte.
+    fn admit(&self, peer: SocketAddr) -> Option<Self::Permit>;
+
     /// Notes that a connection could not be accepted.
     fn note_accept_error(&self, error: &io::Error);
 
@@ -31,6 +37,7 @@ pub trait ConnectionApp: Send + Sync + 'static {
     fn serve(
         self: Arc<Self>,
         stream: Stream,
+        permit: Self::Permit,
         shutdown: ShutdownWatch,
     ) -> impl Future<Output = ()> + Send;
 }
@@ -63,15 +70,7 @@ impl Acceptor {
                 accepted = self.0.async_io(Interest::READABLE, accept) => accepted,
             };
             match accepted {
-                Ok((socket, peer)) => {
-                    let (app, shutdown) = (Arc::clone(app), watch.clone());
-                    less_busy_thread().spawn(async move {
-                        match registered(socket, peer) {
-                            Ok(stream) => app.serve(stream, shutdown).await,
-                            Err(error) => app.note_accept_error(&error),
-                        }
-                    });
-                }
+                Ok(connection) => begin(connection, app, &watch),
                 Err(error) if is_of_connection(&error) => {}
                 Err(error) => {
                     app.note_accept_error(&error);
@@ -80,6 +79,27 @@ impl Acceptor {
             }
         }
     }
+}
+
+/// Begins to serve an accepted connection, if there may be one more.
+///
+/// The permit is taken here, not where the connection is served: threads may take longer to look at connections than it takes to accept
+/// them, and meanwhile they would take more descriptors than there may be.
+fn begin<A: ConnectionApp>(
+    (socket, peer): (std::net::TcpStream, SocketAddr),
+    app: &Arc<A>,
+    shutdown: &ShutdownWatch,
+) {
+    let Some(permit) = app.admit(peer) else {
+        return;
+    };
+    let (app, shutdown) = (Arc::clone(app), shutdown.clone());
+    less_busy_thread().spawn(async move {
+        match registered(socket, peer) {
+            Ok(stream) => app.serve(stream, permit, shutdown).await,
+            Err(error) => app.note_accept_error(&error),
+        }
+    });
 }
 
 /// Returns one of two random threads of the service: the one with fewer tasks, so that the busiest has hardly more than others
@@ -139,10 +159,79 @@ fn is_of_connection(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::io::Read;
+    use std::net::TcpStream as Client;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
 
-    use pingora_runtime::Runtime;
+    use pingora_runtime::{NoStealRuntime, Runtime};
+    use tokio::sync::watch;
 
     use super::*;
+
+    /// The longest wait for what should happen.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// An application that serves each connection forever.
+    struct Forever {
+        permits: Mutex<usize>,
+        /// Gets a message for each connection that is served.
+        served: Sender<()>,
+    }
+
+    impl ConnectionApp for Forever {
+        type Permit = ();
+
+        fn admit(&self, _: SocketAddr) -> Option<()> {
+            let mut permits = self.permits.lock().expect("nothing panics");
+            *permits = permits.checked_sub(1)?;
+            Some(())
+        }
+
+        fn note_accept_error(&self, error: &io::Error) {
+            panic!("{error}");
+        }
+
+        async fn serve(self: Arc<Self>, stream: Stream, (): (), _: ShutdownWatch) {
+            // The receiver is dropped at the end of a test.
+            let _ = self.served.send(());
+            pending::<()>().await;
+            drop(stream);
+        }
+    }
+
+    /// Returns an application with so many permits, and the receiver of its messages.
+    fn forever(permits: usize) -> (Arc<Forever>, Receiver<()>) {
+        let (served, receiver) = channel();
+        let permits = Mutex::new(permits);
+        (Arc::new(Forever { permits, served }), receiver)
+    }
+
+    /// Returns a listening socket, and clients whose connections wait in its queue.
+    fn queued(clients: usize) -> (TcpListener, Vec<Client>) {
+        let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        socket.set_nonblocking(true).expect("an option");
+        let address = socket.local_addr().expect("its address");
+        let connect = |_| Client::connect(address).expect("room in the queue");
+        let clients: Vec<_> = (0..clients).map(connect).collect();
+        // A client is connected before its last segment has arrived. Of a listening socket the kernel reports the queue here.
+        let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
+        let queue = || digest.tcp_info().expect("an open socket").tcpi_unacked as usize;
+        let since = std::time::Instant::now();
+        while queue() < clients.len() && since.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+        (socket, clients)
+    }
+
+    /// Returns the threads of a runtime.
+    fn threads(runtime: &Runtime) -> &NoStealRuntime {
+        match runtime {
+            Runtime::NoSteal(threads) => threads,
+            Runtime::Steal { .. } => panic!("a thread takes tasks of others"),
+        }
+    }
 
     /// Goal: no thread has many more connections than others. Method: 4,000 tasks on four threads; at random, the numbers of two threads
     /// differ by sixty on average.
@@ -154,9 +243,7 @@ mod tests {
                 less_busy_thread().spawn(pending::<()>());
             }
         });
-        let Runtime::NoSteal(threads) = &runtime else {
-            panic!("a thread takes tasks of others");
-        };
+        let threads = threads(&runtime);
         threads
             .get_runtime_at(0)
             .block_on(spawned)
@@ -166,5 +253,39 @@ mod tests {
         let (most, fewest) = (tasks.iter().max(), tasks.iter().min());
         let most = most.expect("four");
         assert!(most - fewest.expect("four") <= 20, "{tasks:?}");
+    }
+
+    /// Goal: connections that wait for a busy thread take no more descriptors than there may be. Method: one of two threads is blocked; of
+    /// twenty connections three have permits, and the others are closed meanwhile.
+    #[test]
+    fn a_connection_counts_before_its_thread_looks_at_it() {
+        let runtime = Runtime::new_no_steal(2, "test");
+        let threads = threads(&runtime);
+        let (unblock, blocked) = channel::<()>();
+        threads.get_runtime_at(1).spawn(async move {
+            // It ends when the test does.
+            let _ = blocked.recv();
+        });
+        let (app, _served) = forever(3);
+        let (socket, clients) = queued(20);
+        let (_keep, shutdown) = watch::channel(false);
+        threads.get_runtime_at(0).spawn(async move {
+            let acceptor = Acceptor::new(socket).expect("a socket");
+            acceptor.serve(&app, shutdown).await;
+        });
+        let (tell_closed, closed) = channel();
+        for mut client in clients {
+            let tell_closed = tell_closed.clone();
+            std::thread::spawn(move || {
+                let end = client.read(&mut [0]);
+                // The receiver is dropped at the end of the test.
+                let _ = tell_closed.send(end.ok());
+            });
+        }
+        for _ in 0..17 {
+            let end = closed.recv_timeout(PATIENCE).expect("a closed connection");
+            assert_eq!(end, Some(0));
+        }
+        drop(unblock);
     }
 }

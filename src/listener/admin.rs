@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct AdminApp {
     /// a retry answer.
     walks: Arc<Semaphore>,
     events: Arc<EventHub>,
-    permits: AdminPermits,
+    permits: Arc<AdminPermits>,
 }
 
 /// A response, or the stream that takes its place.
@@ -43,13 +43,13 @@ enum AdminReply {
 
 /// The number of open connections, by address.
 #[derive(Debug, Default)]
-struct AdminPermits(Mutex<HashMap<Option<IpAddr>, usize>>);
+struct AdminPermits(Mutex<HashMap<IpAddr, usize>>);
 
 /// The permit of one connection; dropping it releases it.
 #[derive(Debug)]
-struct AdminPermit<'a> {
-    permits: &'a AdminPermits,
-    peer: Option<IpAddr>,
+pub struct AdminPermit {
+    permits: Arc<AdminPermits>,
+    peer: IpAddr,
 }
 
 impl AdminApp {
@@ -60,7 +60,7 @@ impl AdminApp {
             process,
             walks: Arc::new(Semaphore::new(1)),
             events: Arc::default(),
-            permits: AdminPermits::default(),
+            permits: Arc::default(),
         }
     }
 
@@ -143,24 +143,30 @@ impl AdminApp {
 }
 
 impl ConnectionApp for AdminApp {
+    type Permit = AdminPermit;
+
+    fn admit(&self, peer: SocketAddr) -> Option<AdminPermit> {
+        let peer = peer.ip().to_canonical();
+        let permit = self.permits.take(peer);
+        if permit.is_none() {
+            let said = "the operator's listener has as many connections as may be, in all or of this address, and closes this one";
+            self.process.shared.recorder.notices.tell(Some(peer), &said);
+        }
+        permit
+    }
+
     fn note_accept_error(&self, error: &io::Error) {
         self.process.shared.recorder.note_accept_error(error);
     }
 
-    async fn serve(self: Arc<Self>, stream: Stream, shutdown: ShutdownWatch) {
-        let peer = super::peer_address(&*stream);
-        let Some(_permit) = self.permits.take(peer) else {
-            let said = "the operator's listener has as many connections as may be, in all or of this address, and closes this one";
-            self.process.shared.recorder.notices.tell(peer, &said);
-            return;
-        };
+    async fn serve(self: Arc<Self>, stream: Stream, _permit: AdminPermit, shutdown: ShutdownWatch) {
         self.serve_requests(stream, &shutdown).await;
     }
 }
 
 impl AdminPermits {
     /// Returns a permit for a connection from `peer`; `None` at the limit.
-    fn take(&self, peer: Option<IpAddr>) -> Option<AdminPermit<'_>> {
+    fn take(self: &Arc<Self>, peer: IpAddr) -> Option<AdminPermit> {
         let mut permits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_peer = permits.get(&peer).copied().unwrap_or_default();
         if of_peer >= ADMIN_CONNECTIONS_OF_ONE
@@ -170,13 +176,13 @@ impl AdminPermits {
         }
         permits.insert(peer, of_peer + 1);
         Some(AdminPermit {
-            permits: self,
+            permits: Arc::clone(self),
             peer,
         })
     }
 }
 
-impl Drop for AdminPermit<'_> {
+impl Drop for AdminPermit {
     fn drop(&mut self) {
         let mut permits = self
             .permits

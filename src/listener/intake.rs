@@ -21,7 +21,7 @@ use super::accept::ConnectionApp;
 use super::connection::{BegunHead, Http1Connection, NextHead};
 use super::{http2, proxy_protocol, timer_keepalive};
 use crate::budgets::{ClientAccount, ClientConnectionPermit, RefusedHandshake, TlsHandshakes};
-use crate::config::rules::{Http2, ListenerProtocol};
+use crate::config::rules::{Http2, ListenerProtocol, Rules};
 use crate::gateway::{ConnectionFacts, ConnectionState, Gateway, ServingCourse};
 use crate::process::SharedState;
 use crate::record::HandshakeFailure;
@@ -34,12 +34,19 @@ use crate::tls::{self, ActiveListener};
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A connection whose protocol is known.
-struct AcceptedConnection<'a> {
+struct AcceptedConnection {
     stream: Stream,
     first_bytes: FirstBytes,
     protocol: ListenerProtocol,
-    permit: ClientConnectionPermit<'a>,
+    permit: ClientConnectionPermit,
     account: ClientAccount,
+}
+
+/// The permit of a connection, which counts from its acceptance.
+pub struct IntakePermit {
+    permit: ClientConnectionPermit,
+    /// The account that it is charged to; `None` while a PROXY header may name another client.
+    account: Option<ClientAccount>,
 }
 
 /// The protocol of a connection.
@@ -110,9 +117,14 @@ impl Intake {
     }
 
     /// Serves a connection to its end; `None` where it ends before its first request.
-    async fn serve_connection(&self, stream: Stream, shutdown: &ShutdownWatch) -> Option<()> {
+    async fn serve_connection(
+        &self,
+        stream: Stream,
+        permit: IntakePermit,
+        shutdown: &ShutdownWatch,
+    ) -> Option<()> {
         // Boxed, like the calls below: a connection that idles should not hold the room for its beginning.
-        let accepted = Box::pin(self.accept(stream)).await?;
+        let accepted = Box::pin(self.accept(stream, permit)).await?;
         // The permit is kept to the end of the connection.
         let _permit = accepted.permit;
         let stream = accepted.stream;
@@ -128,14 +140,17 @@ impl Intake {
     }
 
     /// Takes a connection through the protocols below HTTP; `None` where it ends before its first request.
-    async fn accept(&self, mut stream: Stream) -> Option<AcceptedConnection<'_>> {
+    async fn accept(
+        &self,
+        mut stream: Stream,
+        IntakePermit {
+            mut permit,
+            account,
+        }: IntakePermit,
+    ) -> Option<AcceptedConnection> {
         // A connection may stay open for days, and should not keep the configuration of its beginning alive.
         let snapshot = self.shared.snapshot();
         let listener = self.listener(&snapshot)?;
-        // A connection beyond the limit is dropped without a byte.
-        let mut permit = (self.shared.connection_limiter)
-            .enter(&snapshot.rules.server.defence)
-            .ok()?;
         let patience = snapshot.rules.server.client_read_timeout;
         let head_patience = snapshot.rules.server.defence.client_header_timeout;
         let metrics = &self.shared.recorder.metrics;
@@ -155,8 +170,10 @@ impl Intake {
         let rules = &snapshot.rules;
         // A connection without an address has the account of none.
         let address = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let account = self.shared.accounts.find(address, &rules.client);
-        permit.belongs_to(&account, &rules.server.defence).ok()?;
+        let account = match account.filter(|account| account.is_of(address)) {
+            Some(account) => account,
+            None => self.charge(&mut permit, address, rules)?,
+        };
         let most_handshakes = TlsHandshakes::most(&rules.server.defence);
         drop(snapshot);
         let (stream, first_bytes) = if let Some(termination) = &listener.tls {
@@ -202,6 +219,18 @@ impl Intake {
             permit,
             account,
         })
+    }
+
+    /// Charges a connection to the client at this address, and returns the account; `None` where the client has as many as may be.
+    fn charge(
+        &self,
+        permit: &mut ClientConnectionPermit,
+        address: IpAddr,
+        rules: &Rules,
+    ) -> Option<ClientAccount> {
+        let account = self.shared.accounts.find(address, &rules.client);
+        permit.belongs_to(&account, &rules.server.defence).ok()?;
+        Some(account)
     }
 
     /// Serves HTTP/1 requests until the connection ends.
@@ -328,13 +357,30 @@ enum RequestsEnd {
 }
 
 impl ConnectionApp for Intake {
+    type Permit = IntakePermit;
+
+    fn admit(&self, peer: SocketAddr) -> Option<IntakePermit> {
+        let snapshot = self.shared.snapshot();
+        let rules = &snapshot.rules;
+        let announced = &self.listener(&snapshot)?.rules.proxy_protocol;
+        let mut permit = (self.shared.connection_limiter)
+            .enter(&rules.server.defence)
+            .ok()?;
+        let peer = peer.ip().to_canonical();
+        let account = match proxy_protocol::may_send_header(announced, peer) {
+            true => None,
+            false => Some(self.charge(&mut permit, peer, rules)?),
+        };
+        Some(IntakePermit { permit, account })
+    }
+
     fn note_accept_error(&self, error: &io::Error) {
         self.shared.recorder.note_accept_error(error);
     }
 
-    async fn serve(self: Arc<Self>, stream: Stream, shutdown: ShutdownWatch) {
+    async fn serve(self: Arc<Self>, stream: Stream, permit: IntakePermit, shutdown: ShutdownWatch) {
         timer_keepalive::keep();
-        let served = pin!(self.serve_connection(stream, &shutdown));
+        let served = pin!(self.serve_connection(stream, permit, &shutdown));
         self.shared.cut_off.connection(served).await;
     }
 }

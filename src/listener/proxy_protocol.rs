@@ -8,11 +8,10 @@
 //! # Limits
 //! 107 bytes in version 1, [`PROXY_HEADER`](bounds::PROXY_HEADER) in version 2, within the time of a request's head.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use ipnet::IpNet;
 use pingora::prelude::timeout;
 use pingora::protocols::l4::stream::Stream as TcpStream;
 use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, UniqueID};
@@ -53,16 +52,16 @@ pub(super) async fn read(
     counts: &ProxyHeaderCounts,
     patience: Duration,
 ) -> Result<Stream, ProxyHeaderResult> {
-    let (networks, is_required) = match rules {
+    let is_required = match rules {
         ProxyProtocol::Off => return Ok(stream),
-        ProxyProtocol::Optional(networks) => (networks, false),
-        ProxyProtocol::Required(networks) => (networks, true),
+        ProxyProtocol::Optional(_) => false,
+        ProxyProtocol::Required(_) => true,
     };
     let end = |why: ProxyHeaderResult| {
         counts.count(why);
         Err(why)
     };
-    if !comes_from(&stream, networks) {
+    if !super::peer_address(&*stream).is_some_and(|peer| may_send_header(rules, peer)) {
         return if is_required {
             end(ProxyHeaderResult::Stranger)
         } else {
@@ -87,10 +86,14 @@ pub(super) async fn read(
     Ok(Box::new(stream))
 }
 
-/// Returns whether the other end is one of the operator's proxies.
-fn comes_from(stream: &Stream, networks: &[IpNet]) -> bool {
-    let address = super::peer_address(&**stream);
-    address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
+/// Returns whether a connection from `peer` may begin with a header: it is one of the operator's proxies.
+pub(super) fn may_send_header(rules: &ProxyProtocol, peer: IpAddr) -> bool {
+    match rules {
+        ProxyProtocol::Off => false,
+        ProxyProtocol::Optional(networks) | ProxyProtocol::Required(networks) => {
+            networks.iter().any(|network| network.contains(&peer))
+        }
+    }
 }
 
 /// Takes the header off the stream, and puts back the bytes after it that were read. `None` when the stream ends before.

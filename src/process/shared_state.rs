@@ -42,7 +42,7 @@ pub struct SharedState {
     /// The accounts of clients, from which each of these budgets takes a client's share.
     pub accounts: ClientAccounts,
     /// Limits the connections of clients.
-    pub connection_limiter: ConnectionLimiter,
+    pub connection_limiter: Arc<ConnectionLimiter>,
     /// Bounds the TLS handshakes in progress.
     pub tls_handshakes: TlsHandshakes,
     /// Bounds the streams of HTTP/2 of clients.
@@ -82,7 +82,7 @@ impl SharedState {
         now: Timestamp,
     ) -> Self {
         let cache = ResponseCache::of_the_process(&rules.cache);
-        let connection_limiter = ConnectionLimiter::new(open_files, &rules);
+        let connection_limiter = Arc::new(ConnectionLimiter::new(open_files, &rules));
         let origin_requests = OriginRequests::new(open_files, &rules);
         let most_idle = FileShares::of(open_files, &rules).most_idle();
         let origins = OriginConnector::new(most_idle);

@@ -155,9 +155,15 @@ mod tests {
     struct NoApp;
 
     impl ConnectionApp for NoApp {
+        type Permit = ();
+
+        fn admit(&self, _: SocketAddr) -> Option<()> {
+            Some(())
+        }
+
         fn note_accept_error(&self, _: &io::Error) {}
 
-        async fn serve(self: Arc<Self>, _: Stream, _: ShutdownWatch) {}
+        async fn serve(self: Arc<Self>, _: Stream, (): (), _: ShutdownWatch) {}
     }
 
     /// Starts listeners at these addresses, of which only the first one has a socket.
