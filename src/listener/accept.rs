@@ -15,7 +15,7 @@ use pingora::protocols::l4::stream::Stream as SocketStream;
 use pingora::protocols::{GetSocketDigest, SocketDigest, Stream};
 use pingora::server::ShutdownWatch;
 use pingora_runtime::current_handle;
-use sluicegate_base::bounds::ACCEPT_PAUSE;
+use sluicegate_base::bounds::{ACCEPT_PAUSE, LISTEN_BACKLOG};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
@@ -45,6 +45,15 @@ pub trait ConnectionApp: Send + Sync + 'static {
 /// A listening socket that is registered with the thread that accepts.
 pub(crate) struct Acceptor(AsyncFd<TcpListener>);
 
+/// The connections that wait in the queue of a listening socket when it closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueuedConnections {
+    /// They are served: the kernel resets those that are left when no process has the socket any more.
+    Served,
+    /// They are left to a new process, which has the socket too.
+    Left,
+}
+
 impl Acceptor {
     /// Returns the acceptor of a socket that does not block.
     ///
@@ -58,15 +67,20 @@ impl Acceptor {
         AsyncFd::with_interest(socket, Interest::READABLE).map(Self)
     }
 
-    /// Accepts connections until the shutdown, and serves each by `app` in a task of its own.
-    pub(crate) async fn serve<A: ConnectionApp>(self, app: &Arc<A>, mut shutdown: ShutdownWatch) {
+    /// Accepts connections until the shutdown, then those that are `queued`, and serves each by `app` in a task of its own.
+    pub(crate) async fn serve<A: ConnectionApp>(
+        self,
+        app: &Arc<A>,
+        mut shutdown: ShutdownWatch,
+        queued: QueuedConnections,
+    ) {
         let watch = shutdown.clone();
         // Its sender is dropped where the process ends.
         let mut is_over = pin!(shutdown.wait_for(|is_over| *is_over));
         loop {
             let accepted = tokio::select! {
                 biased;
-                _ = &mut is_over => return,
+                _ = &mut is_over => break,
                 accepted = self.0.async_io(Interest::READABLE, accept) => accepted,
             };
             match accepted {
@@ -76,6 +90,21 @@ impl Acceptor {
                     app.note_accept_error(&error);
                     sleep(ACCEPT_PAUSE).await;
                 }
+            }
+        }
+        if queued == QueuedConnections::Served {
+            self.serve_queued(app, &watch);
+        }
+    }
+
+    /// Serves the connections that wait in the queue, and no more than fit into it: others may come meanwhile.
+    fn serve_queued<A: ConnectionApp>(&self, app: &Arc<A>, shutdown: &ShutdownWatch) {
+        for _ in 0..LISTEN_BACKLOG {
+            match accept(self.0.get_ref()) {
+                Ok(connection) => begin(connection, app, shutdown),
+                Err(error) if is_of_connection(&error) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => return app.note_accept_error(&error),
             }
         }
     }
@@ -271,7 +300,9 @@ mod tests {
         let (_keep, shutdown) = watch::channel(false);
         threads.get_runtime_at(0).spawn(async move {
             let acceptor = Acceptor::new(socket).expect("a socket");
-            acceptor.serve(&app, shutdown).await;
+            acceptor
+                .serve(&app, shutdown, QueuedConnections::Served)
+                .await;
         });
         let (tell_closed, closed) = channel();
         for mut client in clients {
@@ -287,5 +318,28 @@ mod tests {
             assert_eq!(end, Some(0));
         }
         drop(unblock);
+    }
+
+    /// Goal: a shutdown resets no connection that waits in the queue, unless a new process has it too. Method: a shutdown before the first
+    /// connection is accepted.
+    #[test]
+    fn queued_connections_are_served_at_the_shutdown() {
+        for (queue, expected) in [(QueuedConnections::Served, 5), (QueuedConnections::Left, 0)] {
+            let runtime = Runtime::new_no_steal(1, "test");
+            let (app, served) = forever(9);
+            let (socket, clients) = queued(5);
+            let (_keep, shutdown) = watch::channel(true);
+            let accepting = threads(&runtime).get_runtime_at(0).spawn(async move {
+                let acceptor = Acceptor::new(socket).expect("a socket");
+                acceptor.serve(&app, shutdown, queue).await;
+            });
+            let end = threads(&runtime).get_runtime_at(0).block_on(accepting);
+            end.expect("no panic");
+            for _ in 0..expected {
+                served.recv_timeout(PATIENCE).expect("a served connection");
+            }
+            assert!(served.try_recv().is_err());
+            drop(clients);
+        }
     }
 }

@@ -27,8 +27,8 @@ use crate::config::rules::ListenerProtocol;
 use crate::gateway::ConnectionFacts;
 use crate::tls::secured_by;
 
-pub(crate) use accept::Acceptor;
 pub use accept::ConnectionApp;
+pub(crate) use accept::{Acceptor, QueuedConnections};
 pub use admin::AdminApp;
 pub use intake::Intake;
 

@@ -41,7 +41,7 @@ fn wait(process: &GatewayProcess) {
     let start = clock::now();
     let timeout = process.shared.snapshot().rules.server.shutdown_timeout;
     let mut busy = start;
-    // A connection that was just accepted is not counted yet; two checks in a row let it enter.
+    // A connection that a listener takes out of its queue is not counted yet; two checks in a row let it enter.
     let mut empty = 0;
     while clock::since(start) < timeout {
         if process.shared.recorder.metrics.requests_in_flight() > 0 {

@@ -12,7 +12,7 @@ use pingora::services::Service;
 use tracing::error;
 
 use super::sockets::ListenerSockets;
-use crate::listener::{Acceptor, ConnectionApp};
+use crate::listener::{Acceptor, ConnectionApp, QueuedConnections};
 
 /// The services that must accept before the gateway serves.
 pub(super) struct ListenerStartup {
@@ -124,11 +124,12 @@ impl<A: ConnectionApp> Service for ListenerService<A> {
             // The receiver is dropped if the start was given up.
             let _ = accepts.send(());
         }
-        let shutdown = match &self.plan.closes {
-            CloseWhen::AtDrain => shutdown,
-            CloseWhen::When(watch) => watch.clone(),
+        let (shutdown, queued) = match &self.plan.closes {
+            CloseWhen::AtDrain => (shutdown, QueuedConnections::Served),
+            // A probe that the new process may answer should not hear that this one drains.
+            CloseWhen::When(watch) => (watch.clone(), QueuedConnections::Left),
         };
-        acceptor.serve(&self.app, shutdown).await;
+        acceptor.serve(&self.app, shutdown, queued).await;
     }
 
     fn name(&self) -> &str {

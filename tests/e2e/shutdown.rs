@@ -43,6 +43,31 @@ async fn sigterm_finishes_what_is_under_way_and_then_ends() {
 }
 
 #[tokio::test]
+async fn connections_in_the_queue_are_answered_before_the_end() {
+    // Goal: a client whose connection the kernel has made is answered, also where the gateway has not accepted it when it is to end.
+    // Method: forty requests come to a gateway that is stopped; it gets SIGTERM, and runs on.
+    let rules = "[[route]]\npath = \"/*\"\nrespond = { status = 200 }\n";
+    let mut gateway = Gateway::start(rules).await;
+    gateway.pause().await;
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        let mut client = gateway.raw().await;
+        client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+        clients.push(client);
+    }
+    eventually("their connections wait", async || {
+        (gateway.queued_connections() == 40).then_some(())
+    })
+    .await;
+    gateway.signal(Signal::SIGTERM);
+    gateway.signal(Signal::SIGCONT);
+    for client in &mut clients {
+        assert_eq!(client.read_response().await.status, 200);
+    }
+    assert_eq!(gateway.exit_code().await, 0);
+}
+
+#[tokio::test]
 async fn a_draining_gateway_is_not_ready() {
     // Goal: load balancers look elsewhere, while the process still lives. Method: both probes during a slow request.
     let origin = slow_origin(Duration::from_secs(3));

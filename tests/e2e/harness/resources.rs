@@ -51,6 +51,21 @@ impl Gateway {
         queues.sum()
     }
 
+    /// Connections that the kernel has made and the gateway has not accepted.
+    pub fn queued_connections(&self) -> u64 {
+        const LISTENING: &str = "0A";
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let port = format!(":{:04X}", self.address().port());
+        let queues = table.lines().filter_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (local, state, queues) = (fields.get(1)?, fields.get(3)?, fields.get(4)?);
+            let is_own = local.ends_with(&port) && *state == LISTENING;
+            let queued = is_own.then(|| queues.split(':').nth(1));
+            u64::from_str_radix(queued??, 16).ok()
+        });
+        queues.sum()
+    }
+
     /// How often its threads have called `write`, those apart that write the log: sockets take `send`, so these are threads that wake
     /// one another, or themselves.
     pub fn wakes(&self) -> u64 {
