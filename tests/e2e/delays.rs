@@ -86,6 +86,32 @@ async fn those_behind_move_up() {
 }
 
 #[tokio::test]
+async fn a_request_that_left_its_queue_is_logged_with_its_planned_delay() {
+    // Goal: the log shows for how long a client would have waited. Method: clients of both versions leave at once, ten minutes before
+    // their turn.
+    let rules = queue("turn", "global", "6 per 1h", 5);
+    let route = "[[route]]\npath = \"/*\"\nlimits = [\"turn\"]\nrespond = { status = 200 }\n";
+    let gateway = Gateway::start(&(rules + route)).await;
+    assert_eq!(gateway.get("/").await.status, 200);
+    let mut raw = gateway.raw().await;
+    raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    in_flight(&gateway, 1).await;
+    drop(raw);
+    in_flight(&gateway, 0).await;
+    waiting(&gateway, 1)
+        .await
+        .iter()
+        .for_each(|one| one.abort());
+    in_flight(&gateway, 0).await;
+    let lines = gateway.access_lines(3).await;
+    for line in &lines[1..] {
+        let delay = line["delay_ms"].as_f64().unwrap();
+        assert!((300_000.0..=600_000.0).contains(&delay), "{line}");
+        assert_eq!(line["outcome"], "client-gone", "{line}");
+    }
+}
+
+#[tokio::test]
 async fn only_so_many_requests_are_held_back() {
     // Goal: waiters are bounded in all and by limit, whatever their keys; a request without room is not charged and gets no limit fields
     // of limits, and rooms become free. Method: each of many clients has used its turn and waits ten minutes for the next, by two limits;
