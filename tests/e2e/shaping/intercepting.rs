@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::io::AsyncWriteExt;
+
 use crate::harness::*;
 
 pub(super) const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -340,6 +342,35 @@ async fn a_slow_origin_delays_no_page_and_its_connection_is_kept_if_possible() {
         "{:?}",
         began.elapsed()
     );
+}
+
+#[tokio::test]
+async fn a_body_without_an_end_costs_the_connection_to_the_origin() {
+    // Goal: the rest of a body that a page replaces is read up to a bound, however fast it comes. Method: an error whose body never ends;
+    // the origin sees its connection end.
+    let (ended, has_ended) = tokio::sync::oneshot::channel();
+    let ended = std::sync::Mutex::new(Some(ended));
+    let ended = std::sync::Arc::new(ended);
+    let server = listening(move |mut stream, _| {
+        let ended = std::sync::Arc::clone(&ended);
+        async move {
+            let head = not_found("Transfer-Encoding: chunked\r\n\r\n");
+            let chunk = [&b"4000\r\n"[..], &[b'x'; 0x4000], b"\r\n"].concat();
+            let _ = stream.write_all(&head).await;
+            while stream.write_all(&chunk).await.is_ok() {}
+            let ended = ended.lock().unwrap().take();
+            let _ = ended.map(|ended| ended.send(()));
+        }
+    })
+    .await;
+    let gateway = Setup::new()
+        .servers("app", &[server])
+        .rules(&route(""))
+        .start()
+        .await;
+    assert_page(&gateway.send(browse("/")).await, "Not Found");
+    let ended = tokio::time::timeout(Duration::from_secs(30), has_ended).await;
+    ended.expect("the connection ends").unwrap();
 }
 
 #[tokio::test]
