@@ -339,3 +339,21 @@ async fn a_checked_socket_that_ended_is_not_silent() {
     bench.ends.clear();
     assert!(!idle.is_silent());
 }
+
+/// Goal: bytes that came a moment ago, which the runtime has not reported, are found where the socket itself is to be looked at. Method:
+/// the other end writes, and the thread of the runtime does not wait for events before the check.
+#[tokio::test]
+async fn bytes_that_the_runtime_has_not_reported_are_found() {
+    for (check, is_silent) in [(IdleCheck::Readiness, true), (IdleCheck::Socket, false)] {
+        let mut bench = Bench::new(10).await;
+        let mut idle = bench.connection().await;
+        idle.check = check;
+        assert!(idle.is_silent(), "{check:?}");
+        let end = bench.ends.pop().expect("its other end");
+        assert_eq!(end.try_write(b"x").expect("room for a byte"), 1);
+        while idle.has_empty_socket() {
+            std::thread::yield_now();
+        }
+        assert_eq!(idle.is_silent(), is_silent, "{check:?}");
+    }
+}
