@@ -196,6 +196,31 @@ async fn a_switch_to_another_protocol_than_websocket_is_not_passed_on() {
 }
 
 #[tokio::test]
+async fn settings_of_http2_are_not_passed_on_alone() {
+    // Goal: an origin that switches by `HTTP2-Settings`, or by `Connection` and it, gets neither where nothing else removes it. Method: the
+    // field without `Upgrade` and with one that is none, both versions, routes that copy fields as bytes and that edit them.
+    let origin = Origin::echo();
+    let rules = r#"
+        [[route]]
+        path = "/edited/*"
+        origin = "app"
+        [route.request_headers]
+        set = { "x-own" = "1" }
+        [[route]]
+        path = "/*"
+        origin = "app"
+    "#;
+    for version in [Version::Http1, Version::Http2] {
+        let gateway = Gateway::before(&origin, rules).await.spoken_to_by(version);
+        for path in ["/plain", "/edited/a"] {
+            let alone = get(path).header("HTTP2-Settings", "AAMAAABkAAQAAP__");
+            let echo = gateway.send(alone).await.echo();
+            assert_eq!(echo.header("http2-settings"), None, "{version:?} {path}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_length_reaches_the_origin_without_zeros_ahead() {
     // Goal: no origin takes `010` for eight, as some do that read numbers as C does, and the rest for a request. Method: lengths with
     // zeros, one behind the other on a connection, and what the origin is sent.
