@@ -4,6 +4,7 @@ mod answers;
 mod dead_servers;
 mod interim;
 mod leaving;
+mod leftovers;
 mod reuse;
 mod stale;
 mod stalls;
@@ -15,7 +16,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use crate::harness::frames::{Frames, HEADERS};
-use crate::harness::{Gateway, Setup, listening};
+use crate::harness::{Gateway, Setup, listening, request};
 
 /// The two versions by which clients and origins speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
