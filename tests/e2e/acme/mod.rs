@@ -1,6 +1,7 @@
 //! Certificates that the gateway orders by itself, from an ACME server that believes nobody.
 
 mod faults;
+mod forward_auth;
 mod issuance;
 mod renewal;
 
