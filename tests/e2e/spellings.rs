@@ -6,7 +6,7 @@
 use crate::harness::*;
 
 /// The plain path, and every other way to write it that we know of, and some that mean something else.
-const SPELLINGS: [&str; 91] = [
+const SPELLINGS: [&str; 92] = [
     "/auth/sendOTP",
     "/auth/sendOTP/",
     "/auth/sendOTP//",
@@ -98,6 +98,7 @@ const SPELLINGS: [&str; 91] = [
     "/auth/sendOTP%20",
     "/auth/sendOTP.",
     "/auth/sendOTP.json",
+    "/auth/sendOTPs",
 ];
 
 /// Methods that some origin may take for POST.
@@ -185,7 +186,7 @@ async fn no_spelling_is_sent_on_that_any_origin_may_take_for_the_limited_path() 
     // Only what no reading takes for the path is left.
     let mut left: Vec<_> = passed.iter().map(|(spelling, _)| *spelling).collect();
     left.dedup();
-    assert_eq!(left, ["/auth/sendOTP/..;/"], "{passed:?}");
+    assert_eq!(left, ["/auth/sendOTPs"], "{passed:?}");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ const LIMITED: &str = "/auth/sendOTP";
 /// A parser that returns the path of a target; `None` where it fails.
 type Parser = fn(&str) -> Option<String>;
 
-const PARSERS: [(&str, Parser); 28] = [
+const PARSERS: [(&str, Parser); 34] = [
     ("the target up to its query", |target| {
         Some(path_of(target).to_owned())
     }),
@@ -124,10 +124,50 @@ const PARSERS: [(&str, Parser); 28] = [
         let rest = path.strip_prefix("/auth/index.php/")?;
         Some(format!("/auth/{rest}"))
     }),
+    ("Laravel", |target| {
+        let path = decoded(path_of(target));
+        let path = path.strip_prefix("/index.php").unwrap_or(&path);
+        Some(format!("/{}", path.trim_start_matches('/')))
+    }),
+    ("Laravel below /x", |target| {
+        let path = decoded(path_of(target));
+        let path = path.strip_prefix("/x/index.php")?;
+        Some(format!("/{}", path.trim_start_matches('/')))
+    }),
+    ("CodeIgniter 3", |target| {
+        let path = path_of(target);
+        let path = path.strip_prefix("/index.php").unwrap_or(path);
+        Some(without_empty_names(path, &[".."]))
+    }),
+    ("CodeIgniter by PATH_INFO", |target| {
+        let path = resolved(&decoded(path_of(target)), '/');
+        let (_, rest) = path.split_once("/index.php/")?;
+        Some(without_empty_names(path_of(rest), &[]))
+    }),
+    ("parse_url(urldecode(target))", |target| {
+        Some(path_of(&decoded(path_of(target))).to_owned())
+    }),
+    ("RewriteRule ^(.*)$ index.php?url=$1", |target| {
+        let path = resolved(&decoded(path_of(target)), '/');
+        let value = path
+            .rsplit('&')
+            .find_map(|piece| piece.strip_prefix("r="))?;
+        Some(format!("/{}", value.trim_start_matches('/')))
+    }),
 ];
 
 fn path_of(target: &str) -> &str {
     target.split(['?', '#']).next().unwrap_or_default()
+}
+
+/// Returns the names of a path that are left of blanks at their ends, but for `dropped`.
+fn without_empty_names(path: &str, dropped: &[&str]) -> String {
+    let kept = path
+        .split('/')
+        .filter(|name| !dropped.contains(name))
+        .map(|name| name.trim_matches(' '))
+        .filter(|name| !name.is_empty());
+    format!("/{}", kept.collect::<Vec<_>>().join("/"))
 }
 
 /// Returns the path that an application served at `base` finds in its query, where nothing of the path is left after the base
@@ -285,8 +325,11 @@ fn noise() -> impl Strategy<Value = String> {
         ".json",
         "auth",
         "sendOTP",
+        "%3f",
+        "%23",
         "?",
         "&",
+        "%26r=",
         "http:",
     ];
     prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..5)

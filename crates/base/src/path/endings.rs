@@ -1,13 +1,14 @@
-//! Cuts endings of names, as origins do that look for a route or a file by a name without them.
+//! Cuts endings of names, and spaces before names, as origins do that look for a route or a file by a name without them.
 //!
 //! | as sent | is also | for |
 //! |---|---|---|
 //! | `/a.`, `/a%20`, `/a./b` | `/a`, `/a/b` | Windows, which drops dots and spaces at the end of a file's name |
+//! | `/%20a`, `/a%20` | `/a` | CodeIgniter, which trims the parts of `PATH_INFO` |
 //! | `/a%3Bx` | `/a` | servlet containers behind a server that decoded once |
 //! | `/a.json`, `/a.x/` | `/a` | Rails, Grails, older Spring, which take the ending for a format |
 //!
-//! The first two are readings as others are. Names of pages and images have endings too, so the route table looks at formats for requests
-//! with unsafe methods alone, and compares nothing but limits, lists and the size of bodies.
+//! All but the last are readings as others are. Names of pages and images have endings too, so the route table looks at formats for
+//! requests with unsafe methods alone, and compares nothing but limits, lists and the size of bodies.
 //!
 //! # Limits
 //!
@@ -33,7 +34,8 @@ pub(super) fn formats(path: &str) -> impl Iterator<Item = &str> {
     dots.take(FORMAT_CUTS).map(move |dot| &path[..name + dot])
 }
 
-/// Returns a path in normal form without dots, spaces and parameters at the ends of its names; `None` where there are none.
+/// Returns a path in normal form without dots and parameters at the ends of its names and spaces at both ends; `None` where there are
+/// none.
 pub(super) fn bare(path: &str) -> Option<String> {
     let is_same = |name: &str| bare_name(name).len() == name.len();
     if path.split('/').all(is_same) {
@@ -43,13 +45,17 @@ pub(super) fn bare(path: &str) -> Option<String> {
     Some(merged(&names.join("/")))
 }
 
-/// Returns a name without its ending; nothing is left of dots and spaces alone, but for a dot segment that some origins keep.
+/// Returns a name without its ending and spaces before it; nothing is left of dots and spaces alone, but for a dot segment that some
+/// origins keep.
 fn bare_name(name: &str) -> &str {
     if matches!(name, "." | "..") {
         return name;
     }
     let mut rest = name.find(PARAMETER).map_or(name, |at| &name[..at]);
     while let Some(shorter) = rest.strip_suffix('.').or_else(|| rest.strip_suffix(SPACE)) {
+        rest = shorter;
+    }
+    while let Some(shorter) = rest.strip_prefix(SPACE) {
         rest = shorter;
     }
     rest
@@ -80,6 +86,7 @@ mod tests {
             ("/a%20/b.%20.", Some("/a/b"), &["/a%20/b", "/a%20/b.%20"]),
             ("/a%3Bx%20/", Some("/a/"), &[]),
             ("/a%20b", None, &[]),
+            ("/%20%20a/%20b%20c", Some("/a/b%20c"), &[]),
             ("/.../a/%20/%3Bx", Some("/a/"), &[]),
             ("/a/../.", None, &[]),
         ] {

@@ -26,12 +26,15 @@
 //! | `//x/b`, `/\x/b`, `///x/b` | `/b` | Node, PHP, CherryPy and others, which parse a URL reference (`authority`) |
 //! | `/a;x/b` | `/a` | Fastify, which ends a path at its first `;` |
 //! | `/a%2Fb;x%2Fy` | `/a/b` | servlet containers that allow `%2F`: they cut parameters first, then decode |
+//! | `/a/../b` | `/a/b` | CodeIgniter 3, which drops `..` alone |
 //! | `/index.php/b`, `/?/b` | `/b` | front controllers (`script`) |
+//! | `/index.phpa/b` | `/a/b` | Symfony, Laravel, Slim, CodeIgniter 3, Yii, which cut the script's name off the beginning (`script`) |
+//! | `/a%3Fx`, `/a%23x`, `/x&r=a` | `/a` | applications behind a server that made another URL of the decoded path (`rewritten`) |
 //! | `/a/index.php/b`, `/a/?/b` | `/a/b`, `/b` | front controllers below `/a` |
 //! | `/a.php/x` | `/a.php` | PHP and CGI, which pass on the part after the script |
 //! | `/(S(x))/b` | `/b` | ASP.NET |
 //! | `/ſ` | `/s` | Python, Ruby, Go and PHP, where they ignore case (`case`) |
-//! | `/a.`, `/a%20`, `/a%3Bx` | `/a` | Windows; servlet containers behind a server that decoded once (`endings`) |
+//! | `/a.`, `/a%20`, `/%20a`, `/a%3Bx` | `/a` | Windows; CodeIgniter; servlet containers behind a server that decoded once (`endings`) |
 //! | `/a%FF`, `/caf%E9` | `/a`, `/caf` | Bottle, which drops what is no UTF-8 (`undecodable`) |
 //!
 //! For such a path [`NormalPath`] holds the other readings too (`readings`), and the route table rejects it when one of them leads to
@@ -64,6 +67,7 @@ mod groups;
 mod path_case;
 mod readings;
 mod regex;
+mod rewritten;
 mod script;
 mod spelling;
 mod undecodable;
@@ -165,8 +169,8 @@ impl<'a> NormalPath<'a> {
     }
 
     /// Returns the key of a limit by `path`: the normal form without trailing slash, encoded slashes treated as slashes, escaped
-    /// escapes as escapes, and without cookieless segments, bytes that are no UTF-8, the name of a front controller or the part after a
-    /// script, so that all spellings of one resource share a counter.
+    /// escapes as escapes, and without cookieless segments, bytes that are no UTF-8, the part after an escaped `?` or `#`, the name of a
+    /// front controller or the part after a script, so that all spellings of one resource share a counter.
     #[must_use]
     pub fn key(&self) -> &str {
         let others = self.others.as_deref();

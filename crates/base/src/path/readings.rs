@@ -14,7 +14,7 @@ use super::spelling::{
     DotDotRule, ParameterRule, PathDialect, SegmentSeparators, SpelledPath, decode_again,
     is_overlong, merged, spell, without_parameters,
 };
-use super::{PathError, authority, case, dots, endings, script, undecodable};
+use super::{PathError, authority, case, dots, endings, rewritten, script, undecodable};
 use crate::bounds::PATH_READING_BYTES;
 
 /// Number of times that an origin may decode a path again: once in a proxy before it, and once more.
@@ -116,8 +116,8 @@ pub(super) fn collect(
 }
 
 /// Returns the reading that has the fewest spellings: decoded as often as possible, with all separators, without cookieless
-/// segments, bytes that are no UTF-8, endings of names, the prefix of a front controller or the part after a script, and with ASCII in
-/// place of equated letters.
+/// segments, bytes that are no UTF-8, endings of names, the part after an escaped end, the prefix of a front controller or the part after a
+/// script, and with ASCII in place of equated letters.
 fn key(path: &str) -> Result<String, PathError> {
     let mut text = path.to_owned();
     let mut plain = spell(&text, PathDialect::NORMAL)?;
@@ -135,10 +135,14 @@ fn key(path: &str) -> Result<String, PathError> {
     let text = undecodable::dropped(&text).map_or(text, |text| merged(&text));
     let text = case::folded(&text).unwrap_or(text);
     let text = endings::bare(&text).unwrap_or(text);
-    let key = match script::cuts(&text).next() {
+    let text = rewritten::before_end(&text).unwrap_or(&text);
+    if let Some(rest) = script::glued(text).last() {
+        return Ok(format!("/{rest}"));
+    }
+    let key = match script::cuts(text).next() {
         Some(cut) if cut.is_front_controller => cut.rest.unwrap_or("/"),
         Some(cut) => cut.script,
-        None => &text,
+        None => text,
     };
     Ok(key.to_owned())
 }
@@ -192,6 +196,8 @@ impl ReadingCollector<'_> {
         readings.is_ambiguous |= plain.hidden != 0 || plain.is_climbed;
         self.cut_authority(source, &source.text)?;
         self.resolve_plain_dots(source, &plain.text)?;
+        self.cut_at_escaped_end(source, &plain.text)?;
+        self.read_parameters(source)?;
         if plain.has_parameters {
             // Fastify's router ends a path at its first `;`, as others do at `?`.
             let end = source.text.find(';').unwrap_or(source.text.len());
@@ -216,6 +222,13 @@ impl ReadingCollector<'_> {
         if first.is_climbed {
             let climbs = DotDotRule::Kept;
             self.add_spelled(source, PathDialect { climbs, ..manner })?;
+            // Those that drop it know no parameters.
+            let dropped = PathDialect {
+                climbs: DotDotRule::Dropped,
+                parameters: ParameterRule::CutLast,
+                ..manner
+            };
+            self.add_disputed(source, dropped)?;
         }
         let cut_last = first.has_bare_parameters.then_some(ParameterRule::CutLast);
         for parameters in [Some(ParameterRule::CutFirst), cut_last]
@@ -334,6 +347,35 @@ impl ReadingCollector<'_> {
         Ok(())
     }
 
+    /// Adds a source, whose normal form is `normal`, up to an escaped character that ends a path.
+    fn cut_at_escaped_end(
+        &mut self,
+        source: &ReadingSource,
+        normal: &str,
+    ) -> Result<(), PathError> {
+        let Some(before) = rewritten::before_end(&source.text) else {
+            return Ok(());
+        };
+        let cut = rewritten::before_end(normal).unwrap_or(normal);
+        self.readings.is_disputed |= self.spell(before, PathDialect::NORMAL)?.text != cut;
+        self.add_source(ReadingSource {
+            reader: PathReader::Script,
+            ..source.with(before.to_owned())
+        })
+    }
+
+    /// Adds the paths that an application finds in the parameters of a query that a source became.
+    fn read_parameters(&mut self, source: &ReadingSource) -> Result<(), PathError> {
+        for value in rewritten::parameters(&source.text) {
+            self.readings.is_disputed = true;
+            self.add_source(ReadingSource {
+                reader: PathReader::Script,
+                ..source.with(format!("/{}", value.trim_start_matches('/')))
+            })?;
+        }
+        Ok(())
+    }
+
     /// Adds the part of `text`, which derives from `source`, after an authority.
     fn cut_authority(&mut self, source: &ReadingSource, text: &str) -> Result<(), PathError> {
         let Some(authorities) = source.authorities.checked_sub(1) else {
@@ -367,6 +409,9 @@ impl ReadingCollector<'_> {
                 }
                 None => {}
             }
+        }
+        for rest in script::glued(text) {
+            self.add_script(format!("/{rest}"))?;
         }
         match script::without_cookieless_segments(text) {
             Some(path) => {

@@ -51,6 +51,41 @@ fn all_cuts(path: &str) -> impl Iterator<Item = ScriptCut<'_>> {
     })
 }
 
+/// Yields the parts of a path in normal form behind each name of a front controller that no slash ends, as `auth` of `/index.phpauth`.
+///
+/// Symfony and Laravel (`getUrlencodedPrefix`), Slim, CodeIgniter 3 and Yii compare the beginning of a path with the script's, and a server
+/// leads every path without a file to that script.
+pub(super) fn glued(path: &str) -> impl Iterator<Item = &str> {
+    memchr::memchr_iter(b'.', path.as_bytes()).flat_map(|dot| {
+        let start = path[..dot].rfind('/').map_or(0, |slash| slash + 1);
+        let rest = &path[dot + 1..];
+        let endings = glued_endings(&path.as_bytes()[start..dot], rest.as_bytes());
+        endings.map(|ending| &rest[ending..])
+    })
+}
+
+/// Returns whether a name before a dot, with what follows the dot, begins with the name of a front controller that goes on.
+pub(super) fn begins_glued(name: &[u8], rest: &[u8]) -> bool {
+    glued_endings(name, rest).next().is_some()
+}
+
+/// Yields the length of each ending that `rest` goes on behind, where `name` is a front controller's; nothing for the name of a script.
+fn glued_endings(name: &[u8], rest: &[u8]) -> impl Iterator<Item = usize> {
+    let is_front_controller = FRONT_CONTROLLERS
+        .iter()
+        .any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    let segment = memchr::memchr(b'/', rest).map_or(rest, |slash| &rest[..slash]);
+    let endings = is_front_controller
+        .then_some(ENDINGS)
+        .filter(|_| !is_ending(segment));
+    endings.into_iter().flatten().filter_map(move |ending| {
+        let begin = segment.get(..ending.len())?;
+        begin
+            .eq_ignore_ascii_case(ending.as_bytes())
+            .then_some(ending.len())
+    })
+}
+
 /// Returns whether a name with this ending, the part after its last dot, is a script's.
 pub(super) fn is_ending(ending: &[u8]) -> bool {
     ENDINGS
@@ -120,6 +155,30 @@ mod tests {
                 ("/a.php/b.cgi/c.pl", Some("/d"))
             ]
         );
+    }
+
+    /// Goal: a path goes on behind the name of a front controller without a slash, and behind no other name. Method: paths of each kind.
+    #[test]
+    fn a_front_controller_may_be_glued_to_a_path() {
+        let all = |path| glued(path).collect::<Vec<_>>();
+        assert_eq!(all("/index.phpauth/b"), ["auth/b"]);
+        assert_eq!(all("/x/INDEX.php5auth.v1"), ["5auth.v1", "auth.v1"]);
+        assert_eq!(
+            all("/app.phpa/main.cgib/index.pyc"),
+            ["a/main.cgib/index.pyc", "b/index.pyc", "c"]
+        );
+        for path in [
+            "/index.php",
+            "/index.php/a",
+            "/index.php5/a",
+            "/default.aspx",
+            "/xindex.phpa",
+            "/index.html",
+            "/a.phpb",
+        ] {
+            assert!(all(path).is_empty(), "{path}");
+        }
+        assert!(begins_glued(b"index", b"phpa/b") && !begins_glued(b"index", b"php/b"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! gives the normal form. The flags of [`SpelledPath`] report the undecided properties of a spelling, by which
 //! [`super::readings`] selects the dialects that differ.
 
-use super::{PathError, case, endings, script, undecodable};
+use super::{PathError, case, endings, rewritten, script, undecodable};
 
 /// The rules by which an origin reads a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(super) enum DotDotRule {
     OverEmpty,
     /// Nothing: it is a segment like any other.
     Kept,
+    /// Itself alone: CodeIgniter 3 leaves such segments out.
+    Dropped,
 }
 
 /// The time at which `;` and the rest of its segment are cut.
@@ -170,6 +172,7 @@ impl SpelledPath {
                 self.text.truncate(start);
             }
             "." => self.text.truncate(start),
+            ".." if manner.climbs == DotDotRule::Dropped => self.text.truncate(start),
             // Above the root there is nothing to remove, in any reading.
             ".." if manner.climbs != DotDotRule::Kept || start == 0 => {
                 self.text.truncate(start);
@@ -330,13 +333,17 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
             }
             // A dot segment, or a name that ends in a dot.
             b'.' if matches!(path[at + 1..], [] | [b'/', ..]) => return false,
+            b'.' if script::begins_glued(&path[segment..at], &path[at + 1..]) => return false,
             b'.' => dot = Some(at),
+            // Parameters of a query that a path became.
+            b'&' => return false,
             b'(' if is_first => return false,
             b'%' => match unescape(&path[at + 1..]) {
                 Some(escaped)
                     if path[at + 1..at + 3].iter().any(u8::is_ascii_lowercase)
                         || !stays_escaped(escaped)
                         || may_mean_more(escaped, &path[at + 3..])
+                        || is_first && escaped == b' '
                         || case::is_letter(&path[at..]) =>
                 {
                     return false;
@@ -359,12 +366,13 @@ pub(super) fn is_plainly_normal(path: &[u8]) -> bool {
     !dot.is_some_and(|dot| script::is_ending(&path[dot + 1..]))
 }
 
-/// Returns whether an escape may be half of another, begin an overlong form, or belong to the ending of a name.
+/// Returns whether an escape may be half of another, begin an overlong form, belong to the ending of a name, or end the path.
 fn may_mean_more(escaped: u8, behind: &[u8]) -> bool {
     match escaped {
         b'%' => unescape(behind).is_some(),
         b' ' => endings::ends_in_space(behind),
         b';' => true,
+        _ if rewritten::is_end(escaped) => true,
         0xc0 | 0xc1 | 0xe0 | 0xf0 => true,
         _ => false,
     }
