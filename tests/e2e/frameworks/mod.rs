@@ -16,7 +16,7 @@ macro_rules! before_each_framework {
     ($check:path) => {
         $crate::frameworks::before_each_framework!(
             $check,
-            php: Php, php_front_controller: PhpFrontController, flask: Flask, django: Django, node: Node,
+            php: Php, php_front_controller: PhpFrontController, apache: Apache, flask: Flask, django: Django, node: Node,
             rack: Rack, puma: Puma, rails: Rails, cherrypy: CherryPy, express: Express, bottle: Bottle, tornado: Tornado,
         );
     };

@@ -17,8 +17,8 @@ $upToQuery = strtok($uri, '?');
 // Slim, CodeIgniter: the target behind a host of their own.
 $behindHost = parse_url('http://host' . $uri, PHP_URL_PATH);
 
-// Symfony and Laravel (HttpFoundation's prepareRequestUri, prepareBaseUrl and preparePathInfo, shortened): an absolute target is read as one, a
-// fragment is cut, the name of the script is taken off.
+// Symfony (HttpFoundation's prepareRequestUri, prepareBaseUrl and preparePathInfo, shortened): an absolute target is read as one, a fragment is
+// cut, the name of the script is taken off the beginning, whether a slash follows it or not. Laravel trims the result.
 function symfony(string $uri, string $script): string
 {
     if ($uri !== '' && $uri[0] === '/') {
@@ -28,12 +28,45 @@ function symfony(string $uri, string $script): string
         $uri = ($parts['path'] ?? '') . (isset($parts['query']) ? '?' . $parts['query'] : '');
     }
     $path = rawurldecode(explode('?', $uri)[0]);
-    foreach ([$script, rtrim(dirname($script), '/')] as $base) {
-        if ($base !== '' && ($path === $base || str_starts_with($path, $base . '/'))) {
-            return substr($path, strlen($base));
+    foreach ([$script, rtrim(dirname($script), '/') . '/'] as $base) {
+        if (str_starts_with($path, $base)) {
+            return '/' . preg_replace('#^/#', '', substr($path, strlen($base)));
         }
     }
     return $path;
+}
+
+// The real Laravel, where it is installed.
+function laravel(): ?string
+{
+    $autoload = '/usr/share/php/Illuminate/Http/autoload.php';
+    if (!file_exists($autoload)) {
+        return null;
+    }
+    require_once $autoload;
+    return '/' . Illuminate\Http\Request::capture()->decodedPath();
+}
+
+// CodeIgniter 3 (CI_URI::_parse_request_uri, _remove_relative_directory and _set_uri_string, shortened): the name of the script is taken off, then
+// `..` and blanks around names.
+function codeIgniter(string $uri, string $script): string
+{
+    $path = parse_url('http://dummy' . $uri, PHP_URL_PATH) ?: '';
+    // PHP's own server has a part of the path for the name of a router script. Nobody runs CodeIgniter so.
+    $isScript = str_ends_with($script, '.php');
+    foreach ($isScript ? [$script, dirname($script)] : [] as $base) {
+        if (str_starts_with($path, $base)) {
+            $path = substr($path, strlen($base));
+            break;
+        }
+    }
+    return withoutEmptyNames($path, ['..']);
+}
+
+function withoutEmptyNames(string $path, array $dropped): string
+{
+    $names = array_map(trim(...), array_diff(explode('/', $path), $dropped));
+    return '/' . implode('/', array_filter($names, fn ($name) => $name !== ''));
 }
 
 // What stands before the routes of an application that lies in a folder.
@@ -61,7 +94,16 @@ $read = [
     'parse_url' => is_string($plain) ? rawurldecode($plain) : null,
     'up_to_query' => is_string($upToQuery) ? rawurldecode($upToQuery) : null,
     'behind_host' => is_string($behindHost) ? rawurldecode($behindHost) : null,
+    // A common slip: what was escaped ends the path.
+    'decoded_first' => parse_url(urldecode($uri), PHP_URL_PATH) ?: null,
     'symfony' => symfony($uri, $_SERVER['SCRIPT_NAME']),
+    'laravel' => laravel(),
+    'codeigniter' => codeIgniter($uri, $_SERVER['SCRIPT_NAME']),
+    // CodeIgniter 4 parses PATH_INFO as a URL.
+    'codeigniter_path_info' => isset($_SERVER['PATH_INFO'])
+        ? withoutEmptyNames(preg_split('/[?#]/', $_SERVER['PATH_INFO'])[0], []) : null,
+    // What the rewriting of Apache made of the path.
+    'url' => isset($_GET['url']) && is_string($_GET['url']) ? '/' . ltrim($_GET['url'], '/') : null,
     'path_info' => $_SERVER['PATH_INFO'] ?? null,
     'in_folder' => isset($_SERVER['PATH_INFO']) ? $folder . $_SERVER['PATH_INFO'] : null,
     'in_query' => inQuery($uri, $folder),

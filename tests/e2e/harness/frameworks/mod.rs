@@ -7,9 +7,10 @@
 //! `./dev test` installs what [`Framework::REQUIRED`] needs; such a framework that does not start fails the test. The others take part
 //! where they are installed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub enum Framework {
     Php,
     /// PHP's own server with an `index.php` at the root and in a folder, which get `PATH_INFO`.
     PhpFrontController,
+    /// PHP in Apache, whose rewriting leads every path without a file to `index.php?url=PATH`.
+    Apache,
     /// Flask on Werkzeug.
     Flask,
     /// Django on its development server.
@@ -85,6 +88,7 @@ impl Framework {
             return true;
         }
         let found = match self {
+            Self::Apache => apache_module().is_some(),
             Self::CherryPy => succeeds(python("cherrypy"), &["-c", "import cherrypy"]),
             Self::Bottle => succeeds(python("bottle"), &["-c", "import bottle"]),
             Self::Tornado => succeeds(python("tornado"), &["-c", "import tornado"]),
@@ -172,6 +176,22 @@ impl Framework {
                 if self == Self::Php {
                     command.arg(script);
                 }
+                return command;
+            }
+            Self::Apache => {
+                // Apache gives up the privileges of root, and must read the application then.
+                fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+                place("index.php", include_str!("app.php"));
+                let module = apache_module().expect("it is at hand");
+                let config = include_str!("apache.conf")
+                    .replace("{home}", &directory.display().to_string())
+                    .replace("{address}", &address)
+                    .replace("{php}", &module.display().to_string());
+                let mut command = Command::new("/usr/sbin/apache2");
+                command
+                    .arg("-X")
+                    .arg("-f")
+                    .arg(place("apache.conf", &config));
                 return command;
             }
             Self::Flask => (
@@ -300,6 +320,16 @@ impl Reading {
         let texts = values.into_iter().flatten().map(|value| value.as_str());
         texts.map(|text| text.unwrap_or_default()).collect()
     }
+}
+
+/// The PHP of Apache, where Debian installs it.
+fn apache_module() -> Option<PathBuf> {
+    let modules = fs::read_dir("/usr/lib/apache2/modules").ok()?;
+    let mut paths = modules.filter_map(|module| Some(module.ok()?.path()));
+    paths.find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libphp") && name.ends_with(".so")
+    })
 }
 
 /// The Python that has this module. Debian's packages are for Debian's Python, which need not be the first on the path.
