@@ -1,6 +1,6 @@
 //! Tests spellings of one path, and the properties of the normal form.
 
-use sluicegate_base::path::{LiteralError, PathError, literal};
+use sluicegate_base::path::{LiteralError, literal};
 use sluicegate_base::received::ReceivedFields;
 
 use super::*;
