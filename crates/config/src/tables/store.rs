@@ -74,7 +74,8 @@ pub struct StoreRules {
         reader = ReadBy(seed, &[ValueKind::String])
     )]
     pub secret_file: Option<StoreSeed>,
-    /// True makes /readyz fail until the store, with each master of a Cluster, was reached for the first time; a later outage does not change it.
+    /// True makes /readyz fail until the store, with each master of a Cluster, was reached for the first time; a later outage does not
+    /// change it.
     #[key(
         example = "true",
         shown = "false",
