@@ -298,12 +298,12 @@ impl<'t> ProblemReport<'t> {
             if found.severity == Severity::Warning && found.ground == ProblemEvidence::Absent {
                 return true;
             }
-            let Some(hidden_from) = hidden_from else {
-                let span = found.place.span.as_ref();
-                return span.is_some_and(|span| {
-                    let lines = source.line_of_all(span.start)..=source.line_of_all(span.end);
-                    broken.range(lines).next().is_some()
-                });
+            let is_on_broken_line = found.place.span.as_ref().is_some_and(|span| {
+                let lines = source.line_of_all(span.start)..=source.line_of_all(span.end);
+                broken.range(lines).next().is_some()
+            });
+            let Some(hidden_from) = hidden_from.filter(|_| !is_on_broken_line) else {
+                return is_on_broken_line;
             };
             let ends = found
                 .place

@@ -31,6 +31,15 @@ pub(super) fn faults(source: &SourceText<'_>, mut errors: Vec<Error>) -> Vec<Syn
         let message = error.message();
         message.starts_with("unclosed array,") || message.starts_with("unclosed inline table")
     });
+    if let Some(string) = string_in_bracket(source, &errors) {
+        let line = source.line(string.span.start);
+        let before = errors.iter().map(|error| fault(source, error));
+        let mut faults: Vec<SyntaxFault> = before
+            .take_while(|fault| source.line(fault.span.start) < line)
+            .collect();
+        faults.push(string);
+        return faults;
+    }
     if unclosed {
         let first = errors.first().and_then(Error::span).unwrap_or_default();
         return vec![still_open(source, first)];
@@ -45,6 +54,47 @@ pub(super) fn faults(source: &SourceText<'_>, mut errors: Vec<Error>) -> Vec<Syn
     let mut faults: Vec<SyntaxFault> = errors.iter().map(|error| fault(source, error)).collect();
     faults.dedup_by_key(|fault| source.line(fault.span.start));
     faults
+}
+
+/// The fault of a string that has no end on the line of the first error, where it stands in an array or inline table: it takes the bracket
+/// behind it along, so what follows is wrong too. `None` where the first error has another cause.
+fn string_in_bracket(source: &SourceText<'_>, errors: &[Error]) -> Option<SyntaxFault> {
+    let start = errors.first()?.span()?.start;
+    let line_start = source.slice(&(0..start)).rfind('\n').map_or(0, |at| at + 1);
+    let behind = source.slice(&(line_start..source.text.len()));
+    let end = behind
+        .find('\n')
+        .map_or(source.text.len(), |length| line_start + length);
+    let Some(OpenText::String(quotes)) = open_at(source.text, end) else {
+        return None;
+    };
+    let is_here = quotes.len() == 1 && quotes.start >= line_start;
+    let is_inside = matches!(
+        open_at(source.text, quotes.start),
+        Some(OpenText::Bracket(_))
+    );
+    if !is_here || !is_inside {
+        return None;
+    }
+    let quote = source.slice(&quotes);
+    let (span, message, advice) = if start < quotes.start {
+        (
+            start..end,
+            "a quote is missing on this line, before here or behind",
+            format!("write each string between two quotes: [{quote}a{quote}, {quote}b{quote}]"),
+        )
+    } else {
+        (
+            quotes.start..end,
+            "the string does not end on its line",
+            format!("end it with `{quote}`"),
+        )
+    };
+    Some(SyntaxFault {
+        span,
+        mistake: ParseError::with_advice(message, advice),
+        hides_the_rest: true,
+    })
 }
 
 /// Removes the keys of a table that stands a second time, which stand a second time too.
