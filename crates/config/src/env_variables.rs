@@ -8,6 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::field::quoted;
+use super::problem::Severity;
 use super::report::{KeyPlace, ProblemReport};
 
 /// The beginning of a variable.
@@ -35,6 +36,15 @@ fn fill_value(value: &mut Spanned<DeValue<'_>>, path: &str, report: &ProblemRepo
         span: Some(value.span()),
     };
     match value.get_ref() {
+        DeValue::String(text) if is_shell_variable(text) => {
+            let name = text.trim_start_matches('$');
+            report.variable(
+                Severity::Warning,
+                &place(),
+                format!("{} is left as it is", quoted(text)),
+                format!("write \"${{env.{name}}}\" for the variable of the environment"),
+            );
+        }
         DeValue::String(text) if text.contains("${") => {
             let filled = filled(text, &place(), report);
             *value.get_mut() = DeValue::String(Cow::Owned(filled));
@@ -84,12 +94,14 @@ fn filled(text: &str, place: &KeyPlace, report: &ProblemReport<'_>) -> String {
 fn named(name: &str, place: &KeyPlace, report: &ProblemReport<'_>) -> String {
     let Some(name) = name.strip_suffix('}').filter(|name| is_name(name)) else {
         let message = "this names no variable of the environment";
-        report.error(place, message, "write it so: \"${env.NAME}\"");
+        let advice = "write it so: \"${env.NAME}\"";
+        report.variable(Severity::Error, place, message, advice);
         return String::new();
     };
     let variable = report.environment.variable(name);
     variable.unwrap_or_else(|| {
-        report.error(
+        report.variable(
+            Severity::Error,
             place,
             format!("the environment has no variable {}", quoted(name)),
             format!("set it for the gateway and for `sluicegate check`: {name}=…"),
@@ -104,15 +116,14 @@ fn warn_of_shell(variable: &str, place: &KeyPlace, report: &ProblemReport<'_>) {
     let name = name.and_then(|name| name.strip_suffix('}'));
     // `${RATE:-5 per 1s}`
     let name = name.map(|name| name.split([':', '-', '=', '?', '+']).next().unwrap_or(name));
-    let shell_like =
-        |name: &&str| is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase());
-    if let Some(shell_name) = name.filter(shell_like) {
+    if let Some(shell_name) = name.filter(|name| is_shell_name(name)) {
         let no_default = if variable.len() > shell_name.len() + "${}".len() {
             ", which has no default here"
         } else {
             ""
         };
-        report.warning(
+        report.variable(
+            Severity::Warning,
             place,
             format!("{} is left as it is", quoted(variable)),
             format!(
@@ -120,6 +131,15 @@ fn warn_of_shell(variable: &str, place: &KeyPlace, report: &ProblemReport<'_>) {
             ),
         );
     }
+}
+
+/// Returns whether a value is nothing but a variable in the notation of shells without braces: `$ORIGIN`.
+fn is_shell_variable(text: &str) -> bool {
+    text.strip_prefix('$').is_some_and(is_shell_name)
+}
+
+fn is_shell_name(name: &str) -> bool {
+    is_name(name) && !name.contains(|c: char| c.is_ascii_lowercase())
 }
 
 fn is_name(name: &str) -> bool {

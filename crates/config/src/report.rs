@@ -44,6 +44,8 @@ pub(super) enum ProblemEvidence {
     Written,
     /// That something stands nowhere in the file.
     Absent,
+    /// A variable of the environment in the text at its place, whose value is not there.
+    Variable,
 }
 
 /// The problems found so far, and what a walk needs beside the tree.
@@ -202,6 +204,18 @@ impl<'t> ProblemReport<'t> {
         self.record(Severity::Warning, ProblemEvidence::Written, place, mistake);
     }
 
+    /// Records that a value names a variable of the environment and does not have its value. Further errors of that value are its echoes.
+    pub(super) fn variable(
+        &self,
+        severity: Severity,
+        place: &KeyPlace,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        let mistake = ParseError::with_advice(message, advice);
+        self.record(severity, ProblemEvidence::Variable, place, mistake);
+    }
+
     /// Records that what is written is used nowhere.
     pub(super) fn unused(
         &self,
@@ -285,6 +299,7 @@ impl<'t> ProblemReport<'t> {
     /// All problems: those of the syntax, and of the others those that the faults in the syntax did not cause.
     pub(super) fn finish(self, faults: Vec<SyntaxFault>) -> Problems {
         let Self { source, found, .. } = self;
+        let found = without_echoes_of_variables(found.into_inner());
         let broken: BTreeSet<usize> = faults
             .iter()
             .map(|fault| source.line_of_all(fault.span.start))
@@ -313,7 +328,6 @@ impl<'t> ProblemReport<'t> {
             found.ground == ProblemEvidence::Absent || ends > hidden_from
         };
         let told = found
-            .into_inner()
             .into_iter()
             .filter(|found| faults.is_empty() || !caused(found));
         let problem = |severity, place: KeyPlace, mistake: ParseError| Problem {
@@ -367,4 +381,29 @@ impl<'t> ProblemReport<'t> {
             mistake,
         });
     }
+}
+
+/// Removes the errors of values that lack the value of a variable: the variable is the error then, where it was a warning.
+fn without_echoes_of_variables(mut found: Vec<FoundProblem>) -> Vec<FoundProblem> {
+    let is_echo = |problem: &FoundProblem, variable: &KeyPlace| {
+        problem.ground == ProblemEvidence::Written
+            && problem.severity == Severity::Error
+            && problem.place.span == variable.span
+    };
+    let is_variable = |problem: &&FoundProblem| problem.ground == ProblemEvidence::Variable;
+    let variables = found.iter().filter(is_variable);
+    let variables: Vec<KeyPlace> = variables.map(|problem| problem.place.clone()).collect();
+    for variable in variables {
+        let before = found.len();
+        found.retain(|problem| !is_echo(problem, &variable));
+        if found.len() < before {
+            let at_variable = |problem: &&mut FoundProblem| {
+                problem.ground == ProblemEvidence::Variable && problem.place == variable
+            };
+            for problem in found.iter_mut().filter(at_variable) {
+                problem.severity = Severity::Error;
+            }
+        }
+    }
+    found
 }
