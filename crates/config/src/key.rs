@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, header};
+use http::HeaderName;
 use sluicegate_base::bounds::POINTER_STEPS;
 use sluicegate_base::geo::GeoField;
 
@@ -271,12 +271,17 @@ fn header_source(name: &str) -> Result<ValueSource, ParseError> {
             "write one such as \"header.x-api-key\"",
         )
     })?;
-    let better = if header == header::HOST {
-        "host"
-    } else if header == header::COOKIE {
-        "cookie.NAME"
-    } else {
-        return Ok(ValueSource::Header(header));
+    let better = match header.as_str() {
+        "host" => "host",
+        "cookie" => "cookie.NAME",
+        // Proxies add to these, so a client that writes another beginning would have another counter.
+        "x-forwarded-for" | "forwarded" => {
+            return Err(ParseError::with_advice(
+                format!("clients write the beginning of the header {header} themselves"),
+                "write \"client.ip\", and the addresses of your proxies in [client] trusted_proxies",
+            ));
+        }
+        _ => return Ok(ValueSource::Header(header)),
     };
     Err(ParseError::with_advice(
         format!("the header {header} has a part of its own"),
