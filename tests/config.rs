@@ -340,6 +340,11 @@ fn a_file_that_cannot_be_read_is_a_problem() {
     let problems = load(&path, review).unwrap_err();
     let problem = problems.iter().next().unwrap();
     assert_eq!((problem.line, problem.column), (2, 6));
+
+    // A file without an end.
+    let endless = load(std::path::Path::new("/dev/zero"), review).unwrap_err();
+    let message = "the file has more than 67108864 bytes";
+    assert!(endless.to_string().contains(message), "{endless}");
 }
 
 /// Goal: a configuration works from wherever the gateway is started. Method: a token and a log beside the file.

@@ -3,9 +3,11 @@
 //! The order is: syntax, then each table by itself, then what the tables say about each other. No step stops the next.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use sluicegate_base::bounds::CONFIGURATION_BYTES;
 use toml::de::DeTable;
 
 use super::env_variables;
@@ -117,10 +119,18 @@ fn text_of(path: &Path) -> Result<(String, String), Problems> {
             excerpt: None,
         }])
     };
-    let bytes = std::fs::read(path).map_err(|error| {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path);
+    let read = file.and_then(|file| file.take(CONFIGURATION_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
         let advice = "name a TOML file that the user who runs the gateway may read";
         unreadable(format!("the file cannot be read: {error}"), advice, 1, 1)
     })?;
+    if bytes.len() as u64 > CONFIGURATION_BYTES {
+        let message = format!("the file has more than {CONFIGURATION_BYTES} bytes");
+        let advice = "name a configuration; blocks of addresses and keys of tiers go into files of their own";
+        return Err(unreadable(message, advice, 1, 1));
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(&error.as_bytes()[..valid]);

@@ -116,7 +116,7 @@ pub const OTLP_TEXT: usize = 1024;
 /// one gateway are a few; beyond the bound only the metric counts more.
 pub const UNTRUSTED_PEERS: usize = 32;
 
-/// Bytes of a configuration that is read from the standard input.
+/// Bytes of a configuration file, or of one that is read from the standard input.
 pub const CONFIGURATION_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Files that one configuration may include.
