@@ -303,7 +303,17 @@ fn unknown(text: &str) -> ParseError {
     if pieces.len() > 1 && pieces.iter().all(|piece| source_part(piece).is_ok()) {
         return ParseError::with_advice(message, format!("write a list: key = {pieces:?}"));
     }
+    if let Some(part) = elsewhere(text) {
+        return ParseError::with_advice(message, format!("write \"{part}\""));
+    }
     let meant = match text.split_once('.') {
+        Some(("json" | "body" | "form", name)) if !name.is_empty() => {
+            let form = format!("\"body.form.{name}\" for a form");
+            return ParseError::with_advice(
+                message,
+                format!("write \"body.json.{name}\" for a JSON body, {form}"),
+            );
+        }
         Some((kind, name)) if !name.is_empty() => {
             let kinds = ["header", "cookie", "query", "path", "jwt"];
             suggest::nearest(kind, kinds).map(|kind| format!("{kind}.{name}"))
@@ -318,6 +328,51 @@ fn unknown(text: &str) -> ParseError {
             None => parts,
         },
     )
+}
+
+/// The part that other products call otherwise: nginx, HAProxy, Traefik, Cloudflare, Envoy.
+fn elsewhere(text: &str) -> Option<String> {
+    let folded = text.trim_start_matches('$').to_ascii_lowercase();
+    let part = match folded.as_str() {
+        "ip"
+        | "src"
+        | "ip.src"
+        | "remote_addr"
+        | "binary_remote_addr"
+        | "remote_address"
+        | "remoteaddr"
+        | "client"
+        | "address"
+        | "x-forwarded-for"
+        | "http_x_forwarded_for"
+        | "http_x_real_ip"
+        | "realip_remote_addr" => "client.ip",
+        "uri" | "request_uri" | "document_uri" | "url" => "path",
+        "http_host" | "server_name" | "hostname" => "host",
+        "request_method" => "method",
+        "all" | "everybody" | "none" => "global",
+        "country" | "ip.geoip.country" | "ip.src.country" => "client.country",
+        "asn" | "ip.geoip.asnum" | "ip.src.asnum" => "client.asn",
+        "header" => "header.NAME",
+        "cookie" => "cookie.NAME",
+        "query" => "query.NAME",
+        "jwt" => "jwt.NAME",
+        name => {
+            let (kind, name) = name.split_once('_')?;
+            let kind = match kind {
+                "http" => "header",
+                "cookie" => "cookie",
+                "arg" => "query",
+                _ => return None,
+            };
+            let is_named = text.starts_with('$') && !name.is_empty();
+            return is_named.then(|| match kind {
+                "header" => format!("header.{}", name.replace('_', "-")),
+                _ => format!("{kind}.{name}"),
+            });
+        }
+    };
+    Some(part.to_owned())
 }
 
 /// The prefix lengths of `client.ip/24,/56`.

@@ -28,6 +28,16 @@ pub(super) fn path(text: &str) -> Result<(PathPattern, Option<PathRegex>), Parse
     let Some(expression) = text.strip_prefix(REGEX) else {
         return Ok((pattern(text)?, None));
     };
+    // nginx's mark of an expression that is matched in any case.
+    if let Some(expression) = expression.strip_prefix('*') {
+        return Err(ParseError::with_advice(
+            format!("{} begins with ~*", quoted(text)),
+            format!(
+                "write {}: paths match in any case of their letters",
+                quoted(&format!("{REGEX} {}", expression.trim()))
+            ),
+        ));
+    }
     let regex = regex(expression.trim())?;
     let all = PathPattern {
         text: text.into(),
@@ -120,10 +130,14 @@ fn pattern(text: &str) -> Result<PathPattern, ParseError> {
                 ),
             ));
         }
-        return Err(ParseError::with_advice(
-            message,
-            format!("write {}", quoted(&slashed(text))),
-        ));
+        let advice = match text.starts_with('^') {
+            true => format!(
+                "write {} if it is an expression",
+                quoted(&format!("{REGEX} {text}"))
+            ),
+            false => format!("write {}", quoted(&slashed(text))),
+        };
+        return Err(ParseError::with_advice(message, advice));
     };
     for (mark, what) in [('?', "query"), ('#', "fragment")] {
         if let Some((before, _)) = text.split_once(mark) {

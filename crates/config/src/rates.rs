@@ -120,31 +120,53 @@ pub(super) fn show(rate: &Rate) -> String {
     format!("\"{} per {period}\"", rate.count())
 }
 
-/// `5/s` and `5 per 10 seconds` are what other programs take.
+/// `5/s`, `5 per 10 seconds` and `5 requests per 10s` are what other programs take.
 fn slashed(text: &str) -> Option<ParseError> {
+    if text.starts_with('-') {
+        return None;
+    }
     let words = text.replace(['/', '-'], " ").replace(" per ", " ");
-    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let mut words: Vec<&str> = words.split_ascii_whitespace().collect();
+    if words.len() > 2 && COUNTED.contains(&words[1]) {
+        words.remove(1);
+    }
     let (count, number, unit) = match *words.as_slice() {
-        [count, unit] => (count, "1", unit),
+        [count, period] => {
+            let unit = period.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            let number = &period[..period.len() - unit.len()];
+            (count, if number.is_empty() { "1" } else { number }, unit)
+        }
         [count, number, unit] => (count, number, unit),
         _ => return None,
     };
     let (count, rest) = units::digits(count)?;
     let (number, more) = units::digits(number)?;
-    let letter = unit
-        .chars()
-        .next()
-        .filter(|letter| "smhd".contains(*letter))?;
     // nginx writes 5r/s.
-    let is_count = ["", "r", "req", "requests"].contains(&rest);
+    let is_count = rest == "r" || rest.is_empty() || COUNTED.contains(&rest);
     if !is_count || !more.is_empty() || unit.starts_with("ms") {
         return None;
     }
+    let is_month = unit.starts_with("mo");
+    let period = match unit.chars().next()? {
+        _ if is_month && number == 1 => "month".to_owned(),
+        _ if is_month => {
+            return Some(ParseError::with_advice(
+                format!("the period of {} is out of range", quoted(text)),
+                format!("the most is a month: \"{count} per month\""),
+            ));
+        }
+        'w' => format!("{}d", number.checked_mul(7)?),
+        letter if "smhd".contains(letter) => format!("{number}{letter}"),
+        _ => return None,
+    };
     Some(ParseError::with_advice(
         format!("{} is not a rate", quoted(text)),
-        format!("write \"{count} per {number}{letter}\""),
+        format!("write \"{count} per {period}\""),
     ))
 }
+
+/// Words between the count of a rate and its period.
+const COUNTED: [&str; 6] = ["req", "reqs", "request", "requests", "calls", "times"];
 
 /// Periods that have a name, in seconds.
 const NAMED: [(&str, u64); 6] = [
@@ -245,6 +267,16 @@ mod tests {
             said("5 per 10 seconds"),
             "\"5 per 10 seconds\" is not a rate; write \"5 per 10s\""
         );
+        for (text, right) in [
+            ("5 requests per 10s", "write \"5 per 10s\""),
+            ("5/10s", "write \"5 per 10s\""),
+            ("100req/min", "write \"100 per 1m\""),
+            ("5 per 2 weeks", "write \"5 per 14d\""),
+            ("5/month", "write \"5 per month\""),
+            ("5 per 2 months", "the most is a month: \"5 per month\""),
+        ] {
+            assert!(said(text).ends_with(right), "{}", said(text));
+        }
         assert!(said("5 per 500ms").ends_with("scale both: \"10 per 1s\""));
         assert!(said("3 per 1500ms").ends_with("scale both: \"6 per 3s\""));
         assert!(said("0 per 1s").contains("respond = { status = 403 }"));

@@ -253,6 +253,10 @@ impl<'d> TableSection<'d> {
                 _ if key == "include" => {
                     "write `include` in the first lines, before the first [table]".to_owned()
                 }
+                _ if let Some(advice) = suggest::elsewhere(&self.generic, key) => {
+                    missing.retain(|(key, _)| !advice.starts_with(&format!("write {key} =")));
+                    advice.to_owned()
+                }
                 Some(meant) => {
                     missing.retain(|(key, _)| *key != meant);
                     format!("did you mean `{meant}`? the keys here are {known}")

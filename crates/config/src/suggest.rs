@@ -32,6 +32,39 @@ pub(super) fn nearest<'k>(got: &str, known: impl IntoIterator<Item = &'k str>) -
     })
 }
 
+/// Returns what to write in a table for a key that it does not have and that means something elsewhere.
+pub(super) fn elsewhere(table: &str, key: &str) -> Option<&'static str> {
+    let advice = match (table, key) {
+        ("limit.NAME", "shadow" | "dry_run" | "dryrun" | "shadow_mode") => {
+            "write action = \"shadow\""
+        }
+        ("limit.NAME", "period" | "window" | "requests" | "average" | "per" | "interval") => {
+            "write count and period together: rates = [\"5 per 10s\"]"
+        }
+        ("limit.NAME", "nodelay") => {
+            "leave it out: requests beyond the rate are rejected at once, unless action = \"delay\""
+        }
+        ("limit.NAME", "status" | "message" | "body") => "write refusal = { status = 429 }",
+        ("listener[]", "cert" | "cert_file" | "certificate" | "ssl_certificate") => {
+            "write tls.certificates = [{ cert_file = \"site.pem\", key_file = \"site.key\" }]"
+        }
+        ("listener[]", "key" | "key_file" | "ssl_certificate_key") => {
+            "write it in tls.certificates, beside cert_file"
+        }
+        ("listener[]", "listen" | "bind" | "port") => "write address = \"0.0.0.0:8080\"",
+        ("origin.NAME", "url" | "address" | "upstream" | "backend" | "host_port") => {
+            "write servers = [\"127.0.0.1:3000\"]"
+        }
+        ("route[]", "upstream" | "backend" | "service" | "proxy_pass") => {
+            "write origin = \"NAME\", and [origin.NAME] with its servers"
+        }
+        ("admin", "port" | "listen" | "bind") => "write address = \"127.0.0.1:9180\"",
+        ("admin", "token") => "write it in a file, and token_file = \"FILE\"",
+        _ => return None,
+    };
+    Some(advice)
+}
+
 /// Case and the choice between `-` and `_` are slips that cost nothing.
 fn fold(name: &str) -> String {
     name.to_lowercase().replace('-', "_")

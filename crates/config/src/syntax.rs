@@ -229,7 +229,15 @@ fn unquoted(text: &str) -> ParseError {
         "\u{201c}\u{201d}\u{201e}\u{201f}\u{2018}\u{2019}\u{201a}\u{ab}\u{bb}".contains(letter)
     };
     let plain = text.trim_matches(is_typographic);
-    let advice = if plain.len() < text.len() {
+    let boolean = text.to_ascii_lowercase();
+    let boolean = match boolean.as_str() {
+        "true" | "yes" | "on" => Some("true"),
+        "false" | "no" | "off" => Some("false"),
+        _ => None,
+    };
+    let advice = if let Some(boolean) = boolean {
+        format!("write {boolean}, or {text:?} in quotes if a string is meant")
+    } else if plain.len() < text.len() {
         format!("write {plain:?}, with the straight quotes of a keyboard")
     } else {
         format!("write {text:?} in quotes if a string is meant")
@@ -281,6 +289,36 @@ fn slip(source: &SourceText<'_>, span: &Range<usize>, message: &str) -> Option<P
                 "write a space",
             ))
         }
+        "invalid unquoted key" | "invalid key-value pair"
+            if source
+                .slice(&(span.start..source.text.len()))
+                .starts_with("//")
+                || source
+                    .slice(&(span.start..source.text.len()))
+                    .starts_with("/*") =>
+        {
+            Some(ParseError::with_advice(
+                "no comment begins so",
+                "write # in its place, on each line of the comment",
+            ))
+        }
+        "unclosed table" | "unclosed array table"
+            if first.is_some_and(char::is_whitespace)
+                && let Some(name) = source
+                    .slice(&(span.start..source.text.len()))
+                    .lines()
+                    .next()
+                && name.contains(']') =>
+        {
+            Some(ParseError::with_advice(
+                "a space stands in the name of a table",
+                "write a name of the characters a-z A-Z 0-9 _ -",
+            ))
+        }
+        "unexpected key or value" if first == Some(';') => Some(ParseError::with_advice(
+            "a semicolon ends the line",
+            "leave it out",
+        )),
         "missing escaped value" => Some(ParseError::with_advice(
             "a backslash in double quotes begins an escape, and this is none",
             "write `\\\\` for a backslash, or the text in single quotes, '…', which know no escapes",
