@@ -160,11 +160,12 @@ impl<'d> RouteMaker<'d> {
                     },
                     ..route.clone()
                 };
-                route.client.clone_from(blocks);
-                self.routes.push(route);
+                // `deny all` alone lets nobody come.
                 if !blocks.is_empty() {
-                    self.routes.push(refused);
+                    route.client.clone_from(blocks);
+                    self.routes.push(route);
                 }
+                self.routes.push(refused);
             }
             ClientAccess::Only { sources, .. } => {
                 for id in sources {
