@@ -79,7 +79,7 @@ impl ImportCommand {
             None => Format::detect(&text).ok_or_else(|| {
                 let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
                 let message = format!(
-                    "{name}: unknown format; write --format {}",
+                    "{name}: unknown format; write --format {}; docs/importing.md has the counterparts of rules of Traefik and Cloudflare",
                     names.join(", --format ")
                 );
                 (USAGE, message)

@@ -45,6 +45,30 @@ impl Format {
         if text.lines().any(is_manifest) {
             return Some(Self::Ingress);
         }
-        text.contains([';', '{']).then_some(Self::Nginx)
+        // Lines of YAML, JSON, TOML and Terraform.
+        let is_other = first.ends_with(':')
+            || first.starts_with(['{', '[', '-'])
+            || ["resource", "variable", "provider", "terraform"].contains(&word);
+        (!is_other && text.contains([';', '{'])).then_some(Self::Nginx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: rules of other products are not taken for those of nginx. Method: the first lines of some.
+    #[test]
+    fn other_notations_are_no_nginx() {
+        for text in [
+            "http:\n  routers:\n    rule: \"Path(`/{id}`)\"\n",
+            "{\"rules\": [{\"action\": \"block\"}]}\n",
+            "[http.routers]\nrule = \"Path(`/{id}`)\"\n",
+            "resource \"cloudflare_ruleset\" \"x\" {\n}\n",
+        ] {
+            assert_eq!(Format::detect(text), None, "{text}");
+        }
+        assert_eq!(Format::detect("# x\nuser www;\n"), Some(Format::Nginx));
+        assert_eq!(Format::detect("server\n{\n"), Some(Format::Nginx));
     }
 }
