@@ -130,6 +130,9 @@ pub(super) fn reason(name: &str) -> Option<&'static str> {
         | "ssl_buffer_size"
         | "ssl_early_data"
         | "ssl_password_file" => "see [listener.tls]; ciphers and sessions are not configured",
+        "limit_except" => {
+            "write `methods` in the route, and a route without them that responds with 403"
+        }
         "limit_rate" | "limit_rate_after" => "the gateway does not slow answers down",
         "satisfy"
         | "auth_basic"
@@ -181,6 +184,7 @@ pub(super) fn guards(name: &str) -> bool {
             | "valid_referers"
             | "secure_link"
             | "internal"
+            | "limit_except"
             | "access_by_lua_block"
             | "if"
     )

@@ -221,6 +221,11 @@ impl TreeParser<'_> {
                 return Ok(None);
             }
         };
+        if read.is_empty() {
+            let reason = "no file fits it on this machine; run the import where nginx runs";
+            self.ledger.left_out(directive.id, reason);
+            return Ok(None);
+        }
         self.ledger.translated(directive.id);
         let mut directives = Vec::new();
         let deeper = NestingDepth {
@@ -289,6 +294,32 @@ mod tests {
                 text: format!("x;\ninclude {pattern};\n"),
             }])
         }
+    }
+
+    struct Nothing;
+
+    impl IncludedFiles for Nothing {
+        fn read(&self, _: &str) -> Result<Vec<IncludedFile>, String> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Goal: a pattern without files is no silent omission. Method: the account of one.
+    #[test]
+    fn a_pattern_without_files_is_left_out() {
+        let mut ledger = Ledger::default();
+        parse(
+            "n",
+            "include /etc/nginx/conf.d/*.conf;",
+            &Nothing,
+            &mut ledger,
+        )
+        .unwrap();
+        let account = ledger.to_string();
+        assert!(
+            account.contains("n:1: include /etc/nginx/conf.d/*.conf: no file fits"),
+            "{account}"
+        );
     }
 
     /// Goal: a file that includes itself ends. Method: one that does.
