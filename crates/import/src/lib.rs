@@ -38,6 +38,7 @@ pub mod ledger;
 pub mod model;
 mod names;
 mod nginx;
+mod own_fields;
 mod paths;
 mod position;
 mod shapes;

@@ -7,6 +7,7 @@ use super::tables::{self, StickTables, TrackRule};
 use super::terms::{AclTable, ConditionTerm, RuleCondition, SignedTerm};
 use crate::ledger::{EntryId, Ledger};
 use crate::model::KeyPart;
+use crate::own_fields::is_own_field;
 
 /// A rule that is understood.
 pub(super) struct SectionRule {
@@ -156,14 +157,19 @@ fn rule(
             RuleKind::Return(status("status").unwrap_or(200), text)
         }
         ("http-request", "set-header") => {
+            let name = word(2).to_ascii_lowercase();
+            if name == "host" {
+                return Err("see [origin.NAME] host".to_owned());
+            }
             let value = match word(3) {
                 "%[src]" => "{client_ip}".to_owned(),
+                _ if is_own_field(&name) => String::new(),
                 value if value.contains('%') => {
                     return Err("no slot of request_headers is this".to_owned());
                 }
                 value => value.replace('{', "{{").replace('}', "}}"),
             };
-            RuleKind::SetHeader(word(2).to_ascii_lowercase(), value)
+            RuleKind::SetHeader(name, value)
         }
         ("http-request" | "tcp-request", other) => {
             return Err(format!("{other} has no counterpart"));
@@ -274,6 +280,8 @@ impl<'r> RuleEvaluation<'r> {
                     self.effect.answer = Some((*status, text.clone()));
                     true
                 }
+                // The gateway writes it.
+                RuleKind::SetHeader(name, _) if is_own_field(name) => true,
                 RuleKind::SetHeader(name, value) if is_certain => {
                     self.effect.set_headers.retain(|(known, _)| known != name);
                     self.effect.set_headers.push((name.clone(), value.clone()));

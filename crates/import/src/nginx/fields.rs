@@ -3,19 +3,7 @@
 use super::keys::{TextPiece, pieces};
 use super::scope::SettingScope;
 use crate::ledger::Ledger;
-
-/// Fields that the gateway writes itself, or that speak of one connection.
-const OWN: [&str; 9] = [
-    "host",
-    "x-forwarded-for",
-    "x-forwarded-proto",
-    "x-forwarded-host",
-    "connection",
-    "upgrade",
-    "x-request-id",
-    "te",
-    "early-data",
-];
+use crate::own_fields::is_own_field;
 
 /// Returns the fields that a route sets, and records the others.
 pub(super) fn set_headers(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Vec<(String, String)> {
@@ -26,7 +14,7 @@ pub(super) fn set_headers(scope: &SettingScope<'_>, ledger: &mut Ledger) -> Vec<
             continue;
         };
         let name = name.to_ascii_lowercase();
-        if OWN.contains(&name.as_str()) {
+        if is_own_field(&name) {
             ledger.translated(directive.id);
             continue;
         }
