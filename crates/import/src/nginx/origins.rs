@@ -173,7 +173,16 @@ impl<'d> OriginMaker<'d> {
         origin.remarks.sources.push(upstream.id);
         for child in upstream.children() {
             match (child.name.as_str(), child.word(0)) {
-                ("server", Some(address)) => server(child, address, origin, ledger),
+                ("server", Some(address)) => match server(child, address, ledger) {
+                    Ok(found) => {
+                        origin.max_connections = found.max_connections.or(origin.max_connections);
+                        origin.servers.push(found.server);
+                    }
+                    Err(reason) => {
+                        ledger.left_out(child.id, reason);
+                        continue;
+                    }
+                },
                 ("least_conn", _) => origin.balance = Some("least-requests"),
                 ("random", Some("two")) => origin.balance = Some("power-of-two"),
                 ("ip_hash", _) => {
@@ -217,18 +226,25 @@ impl<'d> OriginMaker<'d> {
     }
 }
 
-fn server(directive: &Directive, address: &str, origin: &mut Origin, ledger: &mut Ledger) {
+/// A server of an `upstream`, and the bound on connections that is written with it.
+struct UpstreamServer {
+    server: Server,
+    max_connections: Option<u64>,
+}
+
+fn server(
+    directive: &Directive,
+    address: &str,
+    ledger: &mut Ledger,
+) -> Result<UpstreamServer, &'static str> {
     if address.starts_with("unix:") {
-        ledger.left_out(
-            directive.id,
-            "origins are reached by TCP, not by Unix sockets",
-        );
-        return;
+        return Err("origins are reached by TCP, not by Unix sockets");
     }
     let mut server = Server {
         address: with_port(address, 80),
         ..Server::default()
     };
+    let mut max_connections = None;
     for word in directive.arguments().skip(1) {
         match word.split_once('=') {
             Some(("weight", weight)) => {
@@ -236,13 +252,10 @@ fn server(directive: &Directive, address: &str, origin: &mut Origin, ledger: &mu
                 server.weight = weight.map(|weight| weight.min(256));
             }
             Some(("max_conns", most)) => {
-                origin.max_connections = most.parse().ok().filter(|most| (1..=10_000).contains(most));
+                max_connections = most.parse().ok().filter(|most| (1..=10_000).contains(most));
             }
             None if word == "backup" => server.backup = true,
-            None if word == "down" => {
-                ledger.left_out(directive.id, "the server is marked as down");
-                return;
-            }
+            None if word == "down" => return Err("the server is marked as down"),
             None if word == "resolve" => {}
             _ => ledger.differs(
                 directive.id,
@@ -250,7 +263,10 @@ fn server(directive: &Directive, address: &str, origin: &mut Origin, ledger: &mu
             ),
         }
     }
-    origin.servers.push(server);
+    Ok(UpstreamServer {
+        server,
+        max_connections,
+    })
 }
 
 /// Returns the Host that the origin gets; `None` for that of the client. nginx sends the name of the target by default.
