@@ -1,5 +1,6 @@
 //! Makes listeners of `listen`, and decides which hosts each server block has.
 
+use super::https_redirect;
 use super::scope::{SettingScope, is_on};
 use super::tree::Directive;
 use crate::ledger::Ledger;
@@ -20,6 +21,13 @@ pub(super) struct ListenAddress<'d> {
     is_default: bool,
     has_tls: bool,
     has_proxy_protocol: bool,
+}
+
+impl ListenAddress<'_> {
+    /// Returns true if connections to it are encrypted.
+    pub(super) fn has_tls(&self) -> bool {
+        self.has_tls
+    }
 }
 
 /// The hosts of a server block.
@@ -94,28 +102,6 @@ fn listen(directive: &Directive) -> Result<ListenAddress<'_>, String> {
     })
 }
 
-/// Returns true if a server block does nothing but send clients to HTTPS.
-pub(super) fn only_redirects_to_https(server: &ServerBlock<'_>) -> bool {
-    let is_redirect = |it: &Directive| {
-        it.name == "return"
-            && matches!(it.word(0), Some("301" | "302" | "307" | "308"))
-            && matches!(
-                it.word(1),
-                Some(
-                    "https://$host$request_uri"
-                        | "https://$server_name$request_uri"
-                        | "https://$http_host$request_uri"
-                )
-            )
-    };
-    let children = server.directive.children();
-    children.iter().any(is_redirect)
-        && server.listens.iter().all(|listen| !listen.has_tls)
-        && !children
-            .iter()
-            .any(|it| matches!(it.name.as_str(), "location" | "if" | "rewrite"))
-}
-
 /// Makes one listener of each address. `proxies` are the addresses of those that may announce clients.
 pub(super) fn listeners(
     servers: &[&ServerBlock<'_>],
@@ -165,19 +151,12 @@ pub(super) fn listeners(
         }
         if of_address
             .iter()
-            .all(|(server, _)| only_redirects_to_https(server))
+            .all(|(server, _)| https_redirect::is_all_of(server))
         {
             listener.redirect_to_https = Some("true".to_owned());
             for (server, _) in &of_address {
-                for child in server
-                    .directive
-                    .children()
-                    .iter()
-                    .filter(|it| it.name == "return")
-                {
-                    ledger.differs(child.id, "the redirect is 308 to port 443, except for what certificate authorities ask for");
-                    listener.remarks.sources.push(child.id);
-                }
+                let made_of = https_redirect::record(server.directive, ledger);
+                listener.remarks.sources.extend(made_of);
             }
         }
         let has_ssl = of_address.iter().any(|(_, it)| it.has_tls);
@@ -258,6 +237,11 @@ pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<Ser
             for name in directive.arguments() {
                 let name = name.to_ascii_lowercase();
                 for host in forms(&name) {
+                    // Its requests are redirected, whichever block they are for.
+                    if https_redirect::is_all_of(server) {
+                        ledger.translated(directive.id);
+                        continue;
+                    }
                     match host {
                         Ok(host) if taken.contains(&host) => {
                             let reason = format!(
@@ -265,22 +249,27 @@ pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<Ser
                                  import this block into its own file"
                             );
                             ledger.left_out(directive.id, reason.clone());
-                            if !only_redirects_to_https(server) {
-                                ledger.fill_in(format!(
-                                    "{}: {reason}",
-                                    ledger.comment(server.directive.id)
-                                ));
-                            }
+                            ledger.fill_in(format!(
+                                "{}: {reason}",
+                                ledger.comment(server.directive.id)
+                            ));
                         }
                         Ok(host) => {
                             taken.push(host.clone());
                             hosts.names.push(host);
                             ledger.translated(directive.id);
                         }
-                        Err(_) if hosts.any || only_redirects_to_https(server) => {
-                            ledger.translated(directive.id);
+                        Err(_) if hosts.any => ledger.translated(directive.id),
+                        Err(reason) => {
+                            // `_` and the like are names that nobody asks for.
+                            if name.starts_with('~') || name.contains('*') {
+                                let comment = ledger.comment(directive.id);
+                                ledger.fill_in(format!(
+                                    "{comment}: requests for these hosts have no route; write `host` in some"
+                                ));
+                            }
+                            ledger.left_out(directive.id, reason);
                         }
-                        Err(reason) => ledger.left_out(directive.id, reason),
                     }
                 }
             }
@@ -292,7 +281,7 @@ pub(super) fn hosts(servers: &[ServerBlock<'_>], ledger: &mut Ledger) -> Vec<Ser
 
 /// Returns the block that takes the hosts that none names: the default of the first address that has other content than a redirect.
 fn default_server(servers: &[ServerBlock<'_>]) -> Option<usize> {
-    let serving = |server: &&ServerBlock<'_>| !only_redirects_to_https(server);
+    let serving = |server: &&ServerBlock<'_>| !https_redirect::is_all_of(server);
     let first = servers.iter().find(serving)?;
     let address = &first.listens.first()?.address;
     let of_address = |listen: &&ListenAddress<'_>| listen.address == *address;

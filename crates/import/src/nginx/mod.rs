@@ -7,6 +7,7 @@ mod cases;
 mod choice;
 mod elsewhere;
 mod fields;
+mod https_redirect;
 mod keys;
 mod lexer;
 mod limits;
@@ -99,7 +100,7 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         .iter()
         .zip(&hosts)
         .filter(|(server, hosts)| {
-            listens::only_redirects_to_https(server) || hosts.any || !hosts.names.is_empty()
+            https_redirect::is_all_of(server) || hosts.any || !hosts.names.is_empty()
         })
         .map(|(server, _)| server)
         .collect();
@@ -116,8 +117,9 @@ fn translate(http: &[&Directive], ledger: &mut Ledger) -> GatewayModel {
         maker.origins.define(directive, ledger);
     }
     for (number, (server, hosts)) in servers.iter().zip(&hosts).enumerate() {
-        if listens::only_redirects_to_https(server) {
+        if https_redirect::is_all_of(server) {
             ledger.translated(server.directive.id);
+            https_redirect::say_if_left_out(server.directive, ledger);
             continue;
         }
         if !hosts.any && hosts.names.is_empty() {
@@ -149,7 +151,7 @@ fn say_where_else(directives: &[Directive], ledger: &mut Ledger) {
         } else {
             say_where_else(directive.children(), ledger);
         }
-        if elsewhere::guards(&directive.name) {
+        if elsewhere::guards(&directive.name) && !https_redirect::is_in_condition(directive) {
             ledger.fill_in(format!(
                 "{}: it may keep requests out, and is left out",
                 ledger.comment(directive.id)
