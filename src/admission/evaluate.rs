@@ -38,7 +38,7 @@ use super::route::RouteLimits;
 use super::transaction::{JointDecision, RequestProgress, Transaction};
 use super::{Admission, rate_limited};
 use crate::challenge::PageVisit;
-use crate::config::rules::Name;
+use crate::config::rules::{Name, OnMissing};
 use crate::rejection::{LimitRejection, MissingKeys, Rejection, RejectionReason};
 
 /// The limits of a route and the fallback limits of some of them.
@@ -100,6 +100,17 @@ pub fn plan<'a>(
     // Fallback limits have checks too: whether one of them is asked is known later.
     for (limit, active) in (0..).zip(limits.iter()) {
         let check = LimitCheck::new(limit, active, facts, seed, missing);
+        let last = missing
+            .0
+            .last()
+            .filter(|part| part.limit == usize::from(limit));
+        let is_passed_over = last.is_some_and(|part| part.then == OnMissing::Skip)
+            && active.on_missing == Some(OnMissing::Refuse);
+        if is_passed_over {
+            // Without shadow the request would be answered with 400.
+            let event = LimitEvent::ShadowRefused;
+            evaluation.notes.push(LimitNote { limit, event });
+        }
         let check = check.inspect(|check| check.catch_up(facts.now));
         let check = check.and_then(|check| evaluation.apply_tier(check, facts));
         let activity = check.as_ref().and_then(LimitCheck::activity);

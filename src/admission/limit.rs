@@ -277,6 +277,12 @@ impl ActiveLimit {
         (self.activation.as_ref()).is_none_or(|activation| activation.is_active())
     }
 
+    /// Returns whether the limit rejects no request now, whatever its key.
+    #[must_use]
+    pub fn is_in_shadow(&self) -> bool {
+        self.action == Action::Shadow || !self.is_active()
+    }
+
     /// Returns its activation, and those of its tiers with their names.
     pub fn activations(&self) -> impl Iterator<Item = (Option<&Name>, &Arc<LoadActivation>)> {
         let own = self.activation.iter().map(|activation| (None, activation));

@@ -66,7 +66,10 @@ fn substitute(
     missing: &mut MissingKeys,
 ) -> Option<KeySubstitute> {
     // The rules have a choice wherever a part can be absent; without one nothing passes uncounted.
-    let then = active.on_missing.unwrap_or(OnMissing::Shared);
+    let rule = active.on_missing.unwrap_or(OnMissing::Shared);
+    // A limit in shadow rejects nobody, and counts only requests with a key.
+    let is_left_out = rule == OnMissing::Refuse && active.is_in_shadow();
+    let then = if is_left_out { OnMissing::Skip } else { rule };
     missing.0.push(MissingKey {
         limit,
         source: part.source.clone(),
@@ -74,6 +77,7 @@ fn substitute(
         then,
     });
     match then {
+        _ if is_left_out => None,
         OnMissing::Ip => Some(KeySubstitute::Address),
         OnMissing::Skip if !part.why.is_absence() => Some(KeySubstitute::None),
         OnMissing::Shared => Some(KeySubstitute::None),

@@ -42,9 +42,13 @@ impl Bench {
         written: &[&str],
         store_seed: Option<StoreSeed>,
     ) -> Self {
-        let tables = limits
-            .iter()
-            .map(|(name, lines)| format!("[limit.{name}]\nkey = \"client.ip\"\n{lines}\n"));
+        let tables = limits.iter().map(|(name, lines)| {
+            let key = match lines.contains("key =") {
+                true => "",
+                false => "key = \"client.ip\"\n",
+            };
+            format!("[limit.{name}]\n{key}{lines}\n")
+        });
         let is_shared = limits.iter().any(|(_, lines)| lines.contains("store ="));
         let store = match is_shared {
             true => "[store]\nurl = \"redis://127.0.0.1:1\"\n",
@@ -479,4 +483,28 @@ fn a_condition_that_changes_in_between_changes_no_request() {
     assert_eq!(bench.left(), [1, 0]);
     bench.admit();
     assert_eq!(bench.left(), [0, 0]);
+}
+
+/// Goal: a limit in shadow rejects nobody, not even a request without its key, and reports what it would do. Method: one with the action,
+/// one whose condition does not hold, and the same enforced.
+#[test]
+fn a_limit_in_shadow_admits_requests_without_a_key() {
+    let keyed = "key = \"header.x-phone\"\non_missing = \"refuse\"\nrates = [\"2 per 30d\"]";
+    for shadow in ["action = \"shadow\"", "when = \"connections > 5\""] {
+        let lines = format!("{keyed}\n{shadow}");
+        let bench = Bench::new(&[("a", FIVE), ("b", &lines)], &["a", "b"]);
+        let (_, report) = bench.admit();
+        let notes = report.beside.map_or_else(Vec::new, |beside| beside.notes);
+        let of_b = LimitNote {
+            limit: 1,
+            event: LimitEvent::ShadowRefused,
+        };
+        assert_eq!(notes, [of_b], "{shadow}");
+    }
+    let bench = Bench::new(&[("a", FIVE), ("b", keyed)], &["a", "b"]);
+    let decided = bench.decide();
+    assert!(matches!(
+        decided,
+        Admission::Rejected(Rejection::KeyMissing, _)
+    ));
 }

@@ -12,6 +12,9 @@ use crate::config::{Action, Share};
 /// The rule for a request that lacks a part of the key.
 pub(super) fn missing(limit: &LimitRules) -> Option<String> {
     let effect = match limit.on_missing? {
+        OnMissing::Refuse if limit.action == Action::Shadow => {
+            "passes, and would be answered with 400 without shadow"
+        }
         OnMissing::Refuse => "is answered with 400",
         OnMissing::Ip => "is counted by the client's address",
         OnMissing::Shared => "is counted together with all others without it",
