@@ -58,6 +58,32 @@ async fn a_limit_in_shadow_counts_and_rejects_nothing() {
 }
 
 #[tokio::test]
+async fn a_limit_in_shadow_lets_requests_without_its_key_pass() {
+    // Goal: who tries a limit loses no request by it. Method: a key of a JSON body, and a form; in shadow, then enforced.
+    let keyed = "[limit.dark]\nkey = \"body.json.phone\"\non_missing = \"refuse\"\nrates = [\"2 per 1h\"]\n";
+    let shadow = format!("{keyed}action = \"shadow\"\n");
+    let origin = Origin::echo();
+    let kind = "application/x-www-form-urlencoded";
+    let form = || post("/").header("content-type", kind).body("phone=1");
+    let mut gateway = Gateway::before(&origin, &rules(&shadow, "\"dark\"")).await;
+    assert_eq!(gateway.send(form()).await.status, 200);
+    let lines = gateway.access_lines(1).await;
+    assert_eq!(naming(&lines, "shadow_refused", "dark"), 1, "{lines:?}");
+    let metrics = gateway.metrics().await;
+    for name in [
+        "sluicegate_limit_shadow_refused_total",
+        "sluicegate_limit_key_missing_total",
+    ] {
+        assert_eq!(metrics.sum(name, &[("limit", "dark")]), 1.0, "{name}");
+    }
+    let before = gateway.generation().await;
+    gateway.write_rules(&rules(keyed, "\"dark\""), Writing::Rename);
+    gateway.serves_after(before).await;
+    assert_eq!(gateway.send(form()).await.status, 400);
+    assert_eq!(origin.count(), 1);
+}
+
+#[tokio::test]
 async fn a_route_with_shadow_limits_alone_sends_no_fields() {
     // Goal: no RateLimit fields where no limit is any of the client's business. Method: one limit, in shadow.
     let origin = Origin::echo();
