@@ -8,10 +8,10 @@ use sluicegate_base::{bounds, clock};
 use super::client::RequestClient;
 use super::exchange::{ClientExchange, check_client_read};
 use super::leaving;
+use super::session::ProxySession;
 use crate::body_end::BodyEnd;
 use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, Result};
 use crate::gateway::attempts::{self, AttemptRequest};
-use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::stalled_upload::UploadWait;
 use crate::origin::{OriginChannel, OriginEvent, OriginPatience, OriginWait, UploadPart};
@@ -23,6 +23,67 @@ pub(super) enum AttemptEvent {
     Origin(OriginEvent),
     /// The client sent so many bytes, 0 at its end; `None` at its timeout.
     Client(Option<io::Result<usize>>),
+}
+
+impl<C: RequestClient> ProxySession<'_, '_, C> {
+    /// Waits for an event of the origin or of the client. While bytes wait for the origin, no more of the body are read.
+    ///
+    /// # Errors
+    /// The connection to the origin failed, or the origin was silent for too long.
+    pub(super) async fn next_event(&mut self, origin: &mut OriginChannel) -> Result<AttemptEvent> {
+        let mut patience = patience(self.forwarded)?;
+        if self.forwarded.attempt.answer.is_none()
+            && let Some(rest) = origin.rest_of_head_wait()
+        {
+            patience.read = patience.read.or_shorter(rest);
+        }
+        let waits_for = waits_for(self.exchange, origin);
+        tokio::select! {
+            biased;
+            event = origin.next(patience) => event.map(AttemptEvent::Origin),
+            read = from_client(self.exchange, waits_for) => read.map(AttemptEvent::Client),
+        }
+    }
+
+    /// Sends bytes of the body that have come by now, without a wait, so that an answer that comes together with them ends no connection of
+    /// HTTP/1 for a body that is here.
+    pub(super) async fn take_received(&mut self, origin: &mut OriginChannel) -> Result<()> {
+        let exchange = &mut *self.exchange;
+        if exchange.body.is_over() || exchange.is_http2() || !origin.is_writable() {
+            return Ok(());
+        }
+        match exchange.client.read_more(None).now_or_never() {
+            Some(Some(Ok(bytes @ 1..))) => self.take_from_client(Some(Ok(bytes)), origin).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the bytes of the body that the client sent to the origin.
+    pub(super) async fn take_from_client(
+        &mut self,
+        read: Option<io::Result<usize>>,
+        origin: &mut OriginChannel,
+    ) -> Result<()> {
+        let (body, client) = (&mut self.exchange.body, &mut self.exchange.client);
+        let mut bytes = WriteBuffer::take();
+        if body.end(read.as_ref()) {
+            body.write_end(&mut bytes);
+        } else {
+            check_client_read(read)?;
+            if body.is_over() {
+                // The bytes of a later request.
+                return Ok(());
+            }
+            body.take(client.received(), &mut bytes, self.forwarded, self.context)?;
+        }
+        let end = BodyEnd::here_if(body.is_over());
+        if end.is_here() {
+            body.note_end();
+            attempts::uploads(self.forwarded, UploadPart::Last);
+        }
+        origin.send(&bytes, end).await;
+        Ok(())
+    }
 }
 
 /// Returns the side that the request's body waits for.
@@ -79,29 +140,6 @@ pub(super) fn patience(forwarded: &ForwardedRequest) -> Result<OriginPatience> {
     })
 }
 
-/// Waits for an event of the origin or of the client. While bytes wait for the origin, no more of the body are read.
-///
-/// # Errors
-/// The connection to the origin failed, or the origin was silent for too long.
-pub(super) async fn next_event<C: RequestClient>(
-    origin: &mut OriginChannel,
-    exchange: &mut ClientExchange<'_, C>,
-    forwarded: &ForwardedRequest,
-) -> Result<AttemptEvent> {
-    let mut patience = patience(forwarded)?;
-    if forwarded.attempt.answer.is_none()
-        && let Some(rest) = origin.rest_of_head_wait()
-    {
-        patience.read = patience.read.or_shorter(rest);
-    }
-    let waits_for = waits_for(exchange, origin);
-    tokio::select! {
-        biased;
-        event = origin.next(patience) => event.map(AttemptEvent::Origin),
-        read = from_client(exchange, waits_for) => read.map(AttemptEvent::Client),
-    }
-}
-
 /// Reads bytes of the body if the upload waits for them, or else waits for the end of the client. Bytes of later requests are no event:
 /// each would prolong the origin's time.
 ///
@@ -130,52 +168,4 @@ async fn from_client<C: RequestClient>(
     }
     leaving::left(exchange.client).await;
     Err(ClientFailure::Closed.into())
-}
-
-/// Sends bytes of the body that have come by now, without a wait, so that an answer that comes together with them ends no connection of
-/// HTTP/1 for a body that is here.
-pub(super) async fn take_received<C: RequestClient>(
-    origin: &mut OriginChannel,
-    exchange: &mut ClientExchange<'_, C>,
-    forwarded: &mut ForwardedRequest,
-    context: &mut Context,
-) -> Result<()> {
-    if exchange.body.is_over() || exchange.is_http2() || !origin.is_writable() {
-        return Ok(());
-    }
-    match exchange.client.read_more(None).now_or_never() {
-        Some(Some(Ok(bytes @ 1..))) => {
-            take_from_client(Some(Ok(bytes)), origin, exchange, forwarded, context).await
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Sends the bytes of the body that the client sent to the origin.
-pub(super) async fn take_from_client<C: RequestClient>(
-    read: Option<io::Result<usize>>,
-    origin: &mut OriginChannel,
-    exchange: &mut ClientExchange<'_, C>,
-    forwarded: &mut ForwardedRequest,
-    context: &mut Context,
-) -> Result<()> {
-    let body = &mut exchange.body;
-    let mut bytes = WriteBuffer::take();
-    if body.end(read.as_ref()) {
-        body.write_end(&mut bytes);
-    } else {
-        check_client_read(read)?;
-        if body.is_over() {
-            // The bytes of a later request.
-            return Ok(());
-        }
-        body.take(exchange.client.received(), &mut bytes, forwarded, context)?;
-    }
-    let end = BodyEnd::here_if(body.is_over());
-    if end.is_here() {
-        exchange.body.note_end();
-        attempts::uploads(forwarded, UploadPart::Last);
-    }
-    origin.send(&bytes, end).await;
-    Ok(())
 }

@@ -12,7 +12,7 @@ use sluicegate_base::bounds;
 use sluicegate_http1::{HeadError, HeadLimits, HeadProgress, ResponseHead};
 
 use super::after_response::AfterAttempt;
-use super::attempt_io::{AttemptEvent, facts, next_event, take_from_client, waits_for};
+use super::attempt_io::{AttemptEvent, facts, waits_for};
 use super::body_change::end_at_head;
 use super::cached;
 use super::client::RequestClient;
@@ -22,12 +22,12 @@ use super::head_writer::{RequestParts, ResponseParts, write_request};
 use super::leaving::unless_left;
 use super::response_head::{FinalHead, LentHead, status_of};
 use super::response_split::{MappedFields, mapped_fields};
+use super::session::ProxySession;
 use super::stream_request::stream_request;
 use crate::body_end::BodyEnd;
 use crate::failure::{ClientFailure, HeadFailure, OriginFailure, RequestFailure, Result};
-use crate::gateway::context::Context;
 use crate::gateway::forwarded::ForwardedRequest;
-use crate::gateway::{Gateway, attempts, http_versions, replay_bytes, stalled_upload};
+use crate::gateway::{attempts, http_versions, replay_bytes, stalled_upload};
 use crate::origin::{
     FieldChanges, FieldEdit, InterimHeads, OriginChannel, OriginEvent, ProtocolNeed, UploadPart,
     remove_hop_by_hop, strip_hop_by_hop,
@@ -40,46 +40,42 @@ const SWITCHING_PROTOCOLS: u16 = StatusCode::SWITCHING_PROTOCOLS.as_u16();
 /// Characters of the first line of a malformed head that are shown.
 const FIRST_LINE: usize = 60;
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Sends the request to servers of its origin until one answers, and passes the answer on.
-    pub(super) async fn forward<C: RequestClient>(
-        &self,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<()> {
+    pub(super) async fn forward(&mut self) -> Result<()> {
+        let shared = &self.gateway.0;
         // To the end of the last attempt.
-        let _in_flight = attempts::enter(&self.0, forwarded, context)?;
-        let reserve = |bytes| replay_bytes::reserve(&self.0, bytes, forwarded, context);
-        exchange.body.reserve_replay(reserve);
+        let _in_flight = attempts::enter(shared, self.forwarded, self.context)?;
+        let reserve = |bytes| replay_bytes::reserve(shared, bytes, self.forwarded, self.context);
+        self.exchange.body.reserve_replay(reserve);
         loop {
             let server = {
-                let picked = pin!(attempts::pick(facts(exchange), forwarded, context));
-                unless_left(exchange.client, picked).await??
+                let request = facts(self.exchange);
+                let picked = pin!(attempts::pick(request, self.forwarded, self.context));
+                unless_left(self.exchange.client, picked).await??
             };
-            let need = if exchange.is_upgrade {
+            let need = if self.exchange.is_upgrade {
                 ProtocolNeed::Upgrade
             } else {
                 ProtocolNeed::Any
             };
-            let stale = forwarded.stale.as_ref();
+            let stale = self.forwarded.stale.as_ref();
             let opened_since = stale.map(|stale| stale.noticed);
-            let connected = pin!(self.0.origins.connect(&server, need, opened_since));
-            let mut origin = match unless_left(exchange.client, connected).await? {
+            let connected = pin!(shared.origins.connect(&server, need, opened_since));
+            let mut origin = match unless_left(self.exchange.client, connected).await? {
                 Ok(origin) => origin,
                 Err(error) => {
-                    attempts::unconnected(error, forwarded, context)?;
+                    attempts::unconnected(error, self.forwarded, self.context)?;
                     continue;
                 }
             };
-            if !attempts::connected(forwarded, origin.socket()) {
+            if !attempts::connected(self.forwarded, origin.socket()) {
                 continue;
             }
-            let attempted = self.attempt(&mut origin, exchange, forwarded, context);
-            let failure = match attempted.await {
+            let failure = match self.attempt(&mut origin).await {
                 Ok(AfterAttempt::Keep) => {
                     let timeout = server.idle_timeout();
-                    self.0.origins.keep(origin, timeout);
+                    shared.origins.keep(origin, timeout);
                     return Ok(());
                 }
                 Ok(AfterAttempt::Close) => return Ok(()),
@@ -89,64 +85,60 @@ impl Gateway {
             let RequestFailure::Origin(failure) = *failure else {
                 return Err(failure);
             };
-            let waits_for = waits_for(exchange, &origin);
-            if stalled_upload::is_to_blame(&failure, waits_for, forwarded, context) {
+            let waits_for = waits_for(self.exchange, &origin);
+            if stalled_upload::is_to_blame(&failure, waits_for, self.forwarded, self.context) {
                 return Err(ClientFailure::Stalled.into());
             }
             if matches!(failure, OriginFailure::Timeout(_)) {
                 origin.retire_if_silent();
+                self.note_timeout();
             }
-            if matches!(failure, OriginFailure::Timeout(_)) && exchange.body.is_over() {
-                let (pool, attempt) = (&forwarded.pool, &forwarded.attempt);
-                if attempt.answer.is_none() {
-                    pool.latency
-                        .record(|| exchange.body.server_time(attempt.started));
-                }
-            }
-            let excuse = self.0.origins.excuse(&failure, &origin, &server);
-            attempts::interrupted(facts(exchange), (failure, excuse), forwarded, context)?;
+            let excuse = shared.origins.excuse(&failure, &origin, &server);
+            let (request, failure) = (facts(self.exchange), (failure, excuse));
+            attempts::interrupted(request, failure, self.forwarded, self.context)?;
+        }
+    }
+
+    /// Records the time of a server that had the whole request, and whose head did not come in time.
+    fn note_timeout(&self) {
+        let (pool, attempt) = (&self.forwarded.pool, &self.forwarded.attempt);
+        let body = &self.exchange.body;
+        if body.is_over() && attempt.answer.is_none() {
+            pool.latency.record(|| body.server_time(attempt.started));
         }
     }
 
     /// Makes one attempt over a connection.
-    async fn attempt<C: RequestClient>(
-        &self,
-        origin: &mut OriginChannel,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<AfterAttempt> {
-        self.send_request(origin, exchange, forwarded, context)
-            .await?;
-        let head = self
-            .await_head(origin, exchange, forwarded, context)
-            .await?;
-        self.relay(origin, head, exchange, forwarded, context).await
+    async fn attempt(&mut self, origin: &mut OriginChannel) -> Result<AfterAttempt> {
+        self.send_request(origin).await?;
+        let head = self.await_head(origin).await?;
+        self.relay(origin, head).await
     }
 
     /// Writes the head and the bytes of the body that are here.
-    async fn send_request<C: RequestClient>(
-        &self,
-        origin: &mut OriginChannel,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<()> {
-        let received = &exchange.head.headers;
+    async fn send_request(&mut self, origin: &mut OriginChannel) -> Result<()> {
+        let (exchange, forwarded, context) = (
+            &mut *self.exchange,
+            &mut *self.forwarded,
+            &mut *self.context,
+        );
+        let head = exchange.head;
+        let received = &head.headers;
         let mut fields = FieldChanges::of(received);
         remove_hop_by_hop(&mut fields, received);
         cached::ask_for_whole(&mut fields, forwarded);
-        http_versions::name_host(exchange.head, &mut fields)?;
-        http_versions::join_cookies(exchange.head, &mut fields)?;
-        self.edit_fields_for_origin(exchange.head, &mut fields, forwarded, context);
+        http_versions::name_host(head, &mut fields)?;
+        http_versions::join_cookies(head, &mut fields)?;
+        self.gateway
+            .edit_fields_for_origin(head, &mut fields, forwarded, context);
         if forwarded.route.limits.read_response_body() {
             // The cost is read out of the body as it passes.
             fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let rewritten = forwarded.target.path.as_deref();
         let parts = RequestParts {
-            method: cached::sent_method(exchange.head, forwarded),
-            target: rewritten.map_or_else(|| exchange.head.raw_path(), str::as_bytes),
+            method: cached::sent_method(head, forwarded),
+            target: rewritten.map_or_else(|| head.raw_path(), str::as_bytes),
             fields: &fields,
             is_upgrade: exchange.is_upgrade,
         };
@@ -174,23 +166,17 @@ impl Gateway {
     }
 
     /// Reads up to the end of the final head. Interim responses are passed on.
-    async fn await_head<C: RequestClient>(
-        &self,
-        origin: &mut OriginChannel,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<FinalHead> {
-        let limits = head_limits(forwarded);
+    async fn await_head(&mut self, origin: &mut OriginChannel) -> Result<FinalHead> {
+        let limits = head_limits(self.forwarded);
         let mut head = LentHead::take();
         let mut counted = InterimHeads::default();
         loop {
             match head.parse(&origin.read, &limits) {
-                Ok(HeadProgress::Whole(bytes)) if is_final(&head, exchange) => {
+                Ok(HeadProgress::Whole(bytes)) if is_final(&head, self.exchange) => {
                     if head.status() == SWITCHING_PROTOCOLS {
                         check_switch(&head, &origin.read).map_err(OriginFailure::from)?;
                     }
-                    let method = cached::sent_method(exchange.head, forwarded);
+                    let method = cached::sent_method(self.exchange.head, self.forwarded);
                     check_chunks(&head, &origin.read[bytes..], method)
                         .map_err(OriginFailure::MalformedBody)?;
                     return Ok(FinalHead::Http1(head, bytes));
@@ -203,8 +189,7 @@ impl Gateway {
                     origin.read.advance(bytes);
                     head.clear();
                     let interim = (status, &reason[..], fields);
-                    self.pass_interim(interim, origin, exchange, forwarded)
-                        .await?;
+                    self.pass_interim(interim, origin).await?;
                     continue;
                 }
                 Ok(HeadProgress::Partial) => {}
@@ -213,7 +198,7 @@ impl Gateway {
                     return Err(OriginFailure::Head(failure).into());
                 }
             }
-            match next_event(origin, exchange, forwarded).await? {
+            match self.next_event(origin).await? {
                 AttemptEvent::Origin(OriginEvent::Bytes(0)) => {
                     return Err(OriginFailure::Closed(origin.read.len()).into());
                 }
@@ -226,24 +211,19 @@ impl Gateway {
                         return Ok(FinalHead::Http2(head, origin.is_ended()));
                     }
                     let interim = (head.status, &b""[..], head.headers);
-                    self.pass_interim(interim, origin, exchange, forwarded)
-                        .await?;
+                    self.pass_interim(interim, origin).await?;
                 }
                 AttemptEvent::Origin(OriginEvent::Bytes(_) | OriginEvent::Sent) => {}
-                AttemptEvent::Client(read) => {
-                    take_from_client(read, origin, exchange, forwarded, context).await?;
-                }
+                AttemptEvent::Client(read) => self.take_from_client(read, origin).await?,
             }
         }
     }
 
     /// Passes an interim response on; the client asked for none, so a `100 Continue` is dropped.
-    async fn pass_interim<C: RequestClient>(
-        &self,
+    async fn pass_interim(
+        &mut self,
         (status, reason, mut fields): (StatusCode, &[u8], HeaderMap),
         origin: &mut OriginChannel,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &ForwardedRequest,
     ) -> Result<()> {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(OriginFailure::Head(HeadFailure::UnaskedSwitch).into());
@@ -252,7 +232,7 @@ impl Gateway {
             return Ok(());
         }
         strip_hop_by_hop(&mut fields, status);
-        for name in forwarded.route.limits.confidential() {
+        for name in self.forwarded.route.limits.confidential() {
             fields.remove(name);
         }
         let head = ResponseParts {
@@ -261,7 +241,7 @@ impl Gateway {
             fields,
         };
         // Boxed: few responses have one.
-        Box::pin(origin.counting_interim(exchange.write_interim(head))).await
+        Box::pin(origin.counting_interim(self.exchange.write_interim(head))).await
     }
 }
 

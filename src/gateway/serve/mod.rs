@@ -21,6 +21,7 @@ mod response_head;
 mod response_split;
 mod response_start;
 mod served;
+mod session;
 mod stream_request;
 mod stream_rules;
 mod trailers;
@@ -62,6 +63,7 @@ pub(super) use head_writer::write_field;
 use exchange::ClientExchange;
 use received::ReceivedRequest;
 use served::ServedRequest;
+use session::ProxySession;
 
 /// The bounds of what a chunked body has beside its data.
 pub(crate) const CHUNK_LIMITS: ChunkLimits = ChunkLimits {
@@ -349,13 +351,18 @@ impl Gateway {
         };
         let account = exchange.account(&self.0, context).into_owned();
         let forwarded = ForwardedRequest::new(route, account, context.decided_at);
-        let forwarded = served.forwarded.insert(forwarded);
-        exchange.ask_for_body().await?;
-        if forwarded.route.cache.is_some() {
+        let mut session = ProxySession {
+            gateway: self,
+            exchange,
+            forwarded: served.forwarded.insert(forwarded),
+            context,
+        };
+        session.exchange.ask_for_body().await?;
+        if session.forwarded.route.cache.is_some() {
             // Boxed: only a route with a cache pays for its size.
-            return Box::pin(self.serve_cached(exchange, forwarded, context)).await;
+            return Box::pin(session.serve_cached()).await;
         }
-        self.forward(exchange, forwarded, context).await
+        session.forward().await
     }
 
     /// Notes the failure of a request, and answers it if the client is there and has got no part of an answer.

@@ -5,81 +5,70 @@ use bytes::Buf;
 use http::Method;
 
 use super::after_response::{AfterAttempt, after_response, drop_rest};
-use super::attempt_io::{AttemptEvent, next_event, take_from_client, take_received};
+use super::attempt_io::AttemptEvent;
 use super::client::RequestClient;
 use super::exchange::ClientExchange;
 use super::response_body::{JOINED_PIECE, TakenPiece};
 use super::response_head::FinalHead;
 use super::response_start::{JudgedResponse, PassedResponse};
-use super::{trailers, tunnel};
+use super::session::ProxySession;
+use super::trailers;
 use crate::body_end::BodyEnd;
 use crate::failure::Result;
-use crate::gateway::context::Context;
-use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::intercept::ReplacementPage;
-use crate::gateway::{Gateway, unread};
+use crate::gateway::unread;
 use crate::origin::{ContentCollector, OriginChannel, OriginEvent};
 use crate::thread_buffer::WriteBuffer;
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Judges the head, whose bytes were read, and passes the response on.
-    pub(super) async fn relay<C: RequestClient>(
-        &self,
+    pub(super) async fn relay(
+        &mut self,
         origin: &mut OriginChannel,
         head: FinalHead,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
     ) -> Result<AfterAttempt> {
-        take_received(origin, exchange, forwarded, context).await?;
-        let begun = self.begin_response(origin, head, exchange, forwarded, context)?;
-        let mut response = match begun {
+        self.take_received(origin).await?;
+        let mut response = match self.begin_response(origin, head)? {
             JudgedResponse::Stored(after) => return Ok(after),
             JudgedResponse::Repeat => return Ok(AfterAttempt::Repeat),
             JudgedResponse::Tunnel(out) => {
-                exchange.write(&out, BodyEnd::NotYet).await?;
+                self.exchange.write(&out, BodyEnd::NotYet).await?;
                 // Boxed: few requests become tunnels.
-                Box::pin(tunnel::run(origin, exchange, forwarded, context)).await?;
+                Box::pin(self.run_tunnel(origin)).await?;
                 return Ok(AfterAttempt::Close);
             }
             JudgedResponse::Passed(response) => response,
         };
         let mut passed = match response.page.take() {
-            Some(page) => write_page(&mut response.out, *page, exchange).await,
-            None => {
-                self.pass_body(origin, &mut response, exchange, forwarded, context)
-                    .await
-            }
+            Some(page) => write_page(&mut response.out, *page, self.exchange).await,
+            None => self.pass_body(origin, &mut response).await,
         };
         let body = &mut response.body;
         if passed.is_ok() && !body.is_over() {
             // The client has its part of a body that goes on.
-            exchange.end_output().await;
-            passed = Box::pin(drop_rest(origin, body, forwarded)).await;
+            self.exchange.end_output().await;
+            passed = Box::pin(drop_rest(origin, body, self.forwarded)).await;
         }
-        forwarded.reported = body.take_costs();
-        forwarded.is_whole = passed.is_ok() && body.is_over();
+        self.forwarded.reported = body.take_costs();
+        self.forwarded.is_whole = passed.is_ok() && body.is_over();
         passed?;
-        if !exchange.body.is_over() {
+        if !self.exchange.body.is_over() {
             // The origin answered before it got the whole request.
-            exchange.drain().await;
+            self.exchange.drain().await;
             return Ok(AfterAttempt::Close);
         }
         Ok(after_response(origin, body, response.by_head))
     }
 
     /// Passes the body on, whose first bytes are written with the head.
-    async fn pass_body<C: RequestClient>(
-        &self,
+    async fn pass_body(
+        &mut self,
         origin: &mut OriginChannel,
         PassedResponse { out, body, .. }: &mut PassedResponse,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
     ) -> Result<()> {
         loop {
             let TakenPiece { data, as_read } = body.take(&mut origin.read, out)?;
-            forwarded.attempt.count_received(data);
+            self.forwarded.attempt.count_received(data);
             if as_read == 0 && data > JOINED_PIECE {
                 origin.release_read();
             }
@@ -89,10 +78,10 @@ impl Gateway {
             let (mut end, mut trailers) = (BodyEnd::NotYet, None);
             if body.is_client_served() {
                 if !body.needs_rest() {
-                    context.finish_response();
+                    self.context.finish_response();
                 }
-                let takes_trailers = exchange.is_http2() && body.keeps_trailers();
-                let confidential = forwarded.route.limits.confidential();
+                let takes_trailers = self.exchange.is_http2() && body.keeps_trailers();
+                let confidential = self.forwarded.route.limits.confidential();
                 trailers = (origin.take_trailers().filter(|_| takes_trailers))
                     .and_then(|trailers| trailers::for_client(trailers, confidential));
                 if trailers.is_none() {
@@ -101,44 +90,39 @@ impl Gateway {
             }
             let (read, rest) = origin.read_and_rest();
             let pieces = [&out[..], &read[..as_read]];
-            self.pass_pieces((pieces, end), rest, exchange, forwarded, context)
-                .await?;
+            self.pass_pieces((pieces, end), rest).await?;
             origin.read.advance(as_read);
             out.clear();
             out.shrink_to(JOINED_PIECE);
-            exchange.body_bytes = body.content();
+            self.exchange.body_bytes = body.content();
             if let Some(trailers) = trailers {
-                exchange.write_trailers(trailers)?;
+                self.exchange.write_trailers(trailers)?;
             }
             if body.is_client_served() {
                 return Ok(());
             }
-            match next_event(origin, exchange, forwarded).await? {
+            match self.next_event(origin).await? {
                 AttemptEvent::Origin(OriginEvent::Bytes(0)) => body.end_of_stream(out)?,
                 // A final head of HTTP/2 is followed by no other.
                 AttemptEvent::Origin(_) => {}
-                AttemptEvent::Client(read) => {
-                    take_from_client(read, origin, exchange, forwarded, context).await?;
-                }
+                AttemptEvent::Client(read) => self.take_from_client(read, origin).await?,
             }
         }
     }
 
     /// Writes two pieces of the answer; what the client does not take at once takes room among unread answers.
-    async fn pass_pieces<C: RequestClient>(
-        &self,
+    async fn pass_pieces(
+        &mut self,
         (pieces, end): ([&[u8]; 2], BodyEnd),
         rest: ContentCollector<'_>,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
     ) -> Result<()> {
         let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        let version = exchange.head.version;
-        let reserve = || unread::reserve_piece(&self.0, (version, bytes), forwarded, context);
-        let written = exchange.write_or_wait((pieces, end), reserve);
+        let (shared, version) = (&self.gateway.0, self.exchange.head.version);
+        let reserve =
+            || unread::reserve_piece(shared, (version, bytes), self.forwarded, self.context);
+        let written = self.exchange.write_or_wait((pieces, end), reserve);
         rest.during(written).await?;
-        unread::release_piece(forwarded);
+        unread::release_piece(self.forwarded);
         Ok(())
     }
 }

@@ -12,21 +12,20 @@ use super::attempt_io::facts;
 use super::body_change::{BodyChange, answer_framing, end_at_head};
 use super::cached::{self, BodyFill, BodyTap, ClientPart};
 use super::client::RequestClient;
-use super::exchange::ClientExchange;
 use super::head_writer::{ResponseParts, passes_length};
 use super::response_body::{ContentWriter, ResponseBody};
 use super::response_head::{FinalHead, stated_length};
 use super::response_split::{FieldHandling, MappedFields};
+use super::session::ProxySession;
 use crate::body_end::BodyEnd;
 use crate::cache::freshness::BodyState;
 use crate::config::rules::HeaderCase;
 use crate::failure::Result;
 use crate::gateway::attempts::AnswerUse;
-use crate::gateway::context::Context;
-use crate::gateway::forwarded::{ForwardedRequest, OriginHead};
+use crate::gateway::forwarded::OriginHead;
 use crate::gateway::intercept::{self, ReplacementPage};
 use crate::gateway::shape::{self, Kind};
-use crate::gateway::{Gateway, answer, attempts, unread};
+use crate::gateway::{answer, attempts, unread};
 use crate::name_case::ReceivedNames;
 use crate::origin::{IdleCheck, OriginChannel, strip_hop_by_hop};
 use crate::thread_buffer::WriteBuffer;
@@ -71,31 +70,29 @@ pub(super) struct PassedResponse {
     pub(super) by_head: AfterAttempt,
 }
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Judges the head, whose bytes were read, settles the charges by it, and writes the head for the client.
-    pub(super) fn begin_response<C: RequestClient>(
-        &self,
+    pub(super) fn begin_response(
+        &mut self,
         origin: &mut OriginChannel,
         mut head: FinalHead,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
     ) -> Result<JudgedResponse> {
         let read = &origin.read[..head.bytes()];
         let options = head.options(read);
         let status = head.status()?;
-        let version = exchange.head.version;
-        let mapped = MappedFields::needed((status, options), version, forwarded, context);
-        let method = match *cached::sent_method(exchange.head, forwarded) {
+        let (gateway, request) = (self.gateway, self.exchange.head);
+        let version = request.version;
+        let mapped = MappedFields::needed((status, options), version, self.forwarded, self.context);
+        let method = match *cached::sent_method(request, self.forwarded) {
             Method::HEAD => AnsweredMethod::Head,
             _ => AnsweredMethod::Other,
         };
-        let received = head.framing(method, exchange.head.version);
-        if received == BodyFraming::None || !is_empty(exchange.body.framing) {
+        let received = head.framing(method, version);
+        if received == BodyFraming::None || !is_empty(self.exchange.body.framing) {
             // A server that misreads the end of a body, or sends one that nobody expects, sends bytes behind its response.
             origin.idle_check = IdleCheck::Socket;
         }
-        let names = match forwarded.pool.rules.header_case {
+        let names = match self.forwarded.pool.rules.header_case {
             HeaderCase::AsSent => head.names(read),
             HeaderCase::Lower => ReceivedNames::default(),
         };
@@ -106,27 +103,27 @@ impl Gateway {
             length: received.length(),
             ahead: origin.ahead(),
         };
-        if note_response(answer, exchange, forwarded, context) == AnswerUse::Repeat {
+        if self.note_response(answer) == AnswerUse::Repeat {
             return Ok(JudgedResponse::Repeat);
         }
         strip_hop_by_hop(&mut fields, status);
-        if self.sends_stored(status, (&fields, &names), exchange, forwarded, context)? {
+        if self.sends_stored(status, (&fields, &names))? {
             origin.read.advance(head.bytes());
             let after = drop_read(origin, received, after_head(&head, received, options))?;
             return Ok(JudgedResponse::Stored(after));
         }
         let length = received.length();
-        let part = ClientPart::of_origin(exchange.head, (status, &fields), length, forwarded);
+        let part = ClientPart::of_origin(request, (status, &fields), length, self.forwarded);
         let head_end = head_end(received, &part);
         if head_end == BodyEnd::NotYet {
-            unread::reserve_announced(&self.0, exchange.head.version, forwarded, context)?;
+            unread::reserve_announced(&gateway.0, version, self.forwarded, self.context)?;
         }
-        self.invalidate(exchange.head, status, context);
-        context.settle(status, &fields);
-        for name in forwarded.route.limits.confidential() {
+        gateway.invalidate(request, status, self.context);
+        self.context.settle(status, &fields);
+        for name in self.forwarded.route.limits.confidential() {
             fields.remove(name);
         }
-        let costs = cost_readers(&fields, forwarded, context);
+        let costs = self.cost_readers(&fields);
         let parts = ResponseParts {
             status,
             reason: head.reason(read),
@@ -137,7 +134,7 @@ impl Gateway {
         } else {
             BodyState::Delimited
         };
-        let fill = self.begin_fill((&parts, &names), body_state, exchange, forwarded, context)?;
+        let fill = self.begin_fill((&parts, &names), body_state)?;
         let settled = SettledResponse {
             head: &head,
             read,
@@ -150,7 +147,7 @@ impl Gateway {
             costs,
             by_head: after_head(&head, received, options),
         };
-        let passed = self.begin_answer(settled, exchange, forwarded, context)?;
+        let passed = self.begin_answer(settled)?;
         origin.read.advance(head.bytes());
         Ok(match status {
             StatusCode::SWITCHING_PROTOCOLS => JudgedResponse::Tunnel(passed.out),
@@ -159,13 +156,7 @@ impl Gateway {
     }
 
     /// Makes of a settled response the answer to the client: writes its head, and begins its body.
-    fn begin_answer<C: RequestClient>(
-        &self,
-        settled: SettledResponse<'_>,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<PassedResponse> {
+    fn begin_answer(&mut self, settled: SettledResponse<'_>) -> Result<PassedResponse> {
         let SettledResponse {
             head,
             read,
@@ -184,11 +175,11 @@ impl Gateway {
             parts.reason = sent.canonical_reason().unwrap_or_default().as_bytes();
         }
         let shaped = (sent, stated_length(received, &parts.fields));
-        let change = self.shape_response(shaped, &mut parts.fields, exchange, forwarded, context);
+        let change = self.shape_response(shaped, &mut parts.fields);
         if !writes_own {
-            answer::add_own_fields(&mut parts.fields, context);
+            answer::add_own_fields(&mut parts.fields, self.context);
         }
-        let framing = answer_framing(&change, &part, received, exchange);
+        let framing = answer_framing(&change, &part, received, self.exchange);
         let encoder = (change.encoder).filter(|_| part.framing().is_none());
         let encoder = ContentWriter::new(framing, encoder);
         let ends_here = is_empty(framing) || change.page.is_some();
@@ -196,13 +187,14 @@ impl Gateway {
         let is_fetched_on =
             !is_empty(received) && tap.as_ref().is_some_and(|tap| tap.needs_whole());
         if ends_here && !is_fetched_on && status != StatusCode::SWITCHING_PROTOCOLS {
-            context.finish_response();
+            self.context.finish_response();
         }
         let mut out = WriteBuffer::take();
         let length = match passes_length(sent, framing) {
             true => FieldHandling::Copied,
             false => FieldHandling::Dropped,
         };
+        let context = &*self.context;
         let write_others = |into: &mut Vec<u8>| {
             let has_date = head.write_others(into, read, mapped, length);
             if writes_own {
@@ -210,7 +202,8 @@ impl Gateway {
             }
             has_date
         };
-        exchange.begin_answer(&mut out, parts, framing, &write_others)?;
+        self.exchange
+            .begin_answer(&mut out, parts, framing, &write_others)?;
         settled.names.restore(&mut out);
         let received = head.received_framing(received);
         let body = ResponseBody::begin(received, encoder, tap, &mut out)?;
@@ -223,15 +216,12 @@ impl Gateway {
     }
 
     /// Makes of the fields of a response, of the origin or stored, those for the client. Its body has so many bytes, if that is known.
-    pub(super) fn shape_response<C: RequestClient>(
+    pub(super) fn shape_response(
         &self,
         (status, length): (StatusCode, Option<u64>),
         fields: &mut HeaderMap,
-        exchange: &ClientExchange<'_, C>,
-        forwarded: &ForwardedRequest,
-        context: &Context,
     ) -> BodyChange {
-        let request = exchange.head;
+        let (request, forwarded, context) = (self.exchange.head, &*self.forwarded, &*self.context);
         let page = intercept::page(request, status, context).map(Box::new);
         let mut kind = Kind::Content;
         if let Some(page) = &page {
@@ -242,7 +232,8 @@ impl Gateway {
             transaction.write_status(fields);
         }
         shape::edit_answer(fields, kind, request, context);
-        let reserve = |bytes| unread::reserve_encoder(&self.0, bytes, forwarded, context);
+        let shared = &self.gateway.0;
+        let reserve = |bytes| unread::reserve_encoder(shared, bytes, forwarded, context);
         let encoder = match page {
             Some(_) => None,
             None => {
@@ -250,40 +241,32 @@ impl Gateway {
                 shape::begin_compression(fields, answer, request, context, reserve).map(Box::new)
             }
         };
-        attempts::give_cookie(fields, facts(exchange), forwarded, context);
+        attempts::give_cookie(fields, facts(self.exchange), forwarded, context);
         BodyChange { encoder, page }
     }
-}
 
-/// Notes the final head of an origin, and judges the server by it.
-fn note_response<C: RequestClient>(
-    answer: OriginHead,
-    exchange: &ClientExchange<'_, C>,
-    forwarded: &mut ForwardedRequest,
-    context: &Context,
-) -> AnswerUse {
-    forwarded.attempt.answer = Some(answer);
-    let started = forwarded.attempt.started;
-    // A client that sends its body slowly says nothing of the server.
-    if exchange.body.is_over() {
-        (forwarded.pool.latency).record(|| exchange.body.server_time(started));
+    /// Notes the final head of an origin, and judges the server by it.
+    fn note_response(&mut self, answer: OriginHead) -> AnswerUse {
+        let (exchange, forwarded) = (&*self.exchange, &mut *self.forwarded);
+        forwarded.attempt.answer = Some(answer);
+        let started = forwarded.attempt.started;
+        // A client that sends its body slowly says nothing of the server.
+        if exchange.body.is_over() {
+            (forwarded.pool.latency).record(|| exchange.body.server_time(started));
+        }
+        let answer_use = attempts::judge(facts(exchange), answer.status, forwarded, self.context);
+        if answer_use == AnswerUse::Pass && forwarded.wait.is_none() {
+            forwarded.wait = Some(clock::since(started));
+        }
+        answer_use
     }
-    let answer_use = attempts::judge(facts(exchange), answer.status, forwarded, context);
-    if answer_use == AnswerUse::Pass && forwarded.wait.is_none() {
-        forwarded.wait = Some(clock::since(started));
-    }
-    answer_use
-}
 
-/// Returns the readers of the costs in the body of a response with these fields, for the charges that wait for its end.
-fn cost_readers(
-    fields: &HeaderMap,
-    forwarded: &ForwardedRequest,
-    context: &Context,
-) -> Vec<CostReader> {
-    match context.is_pending() {
-        true => forwarded.route.limits.cost_readers(fields),
-        false => Vec::new(),
+    /// Returns the readers of the costs in the body of a response with these fields, for the charges that wait for its end.
+    fn cost_readers(&self, fields: &HeaderMap) -> Vec<CostReader> {
+        match self.context.is_pending() {
+            true => self.forwarded.route.limits.cost_readers(fields),
+            false => Vec::new(),
+        }
     }
 }
 

@@ -16,10 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use super::client::RequestClient;
-use super::exchange::ClientExchange;
+use super::session::ProxySession;
 use crate::failure::{ClientFailure, OriginFailure, OriginTimeout, RequestFailure, Result};
-use crate::gateway::context::Context;
-use crate::gateway::forwarded::ForwardedRequest;
 use crate::origin::OriginChannel;
 use crate::thread_buffer::read_through;
 
@@ -32,55 +30,53 @@ enum DirectionError {
     Write(io::Error),
 }
 
-/// Passes bytes until the tunnel ends.
-///
-/// # Errors
-/// One side broke, or both were silent for too long.
-pub(super) async fn run<C: RequestClient>(
-    origin: &mut OriginChannel,
-    exchange: &mut ClientExchange<'_, C>,
-    forwarded: &mut ForwardedRequest,
-    context: &mut Context,
-) -> Result<()> {
-    let silence = forwarded.pool.rules.timeouts.read;
-    let to_origin = exchange.client.received().split();
-    let to_client = origin.read.split();
-    // Relaxed: one task reads and writes both.
-    let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
-    let ended = {
-        // Only HTTP/1.1 has upgrades.
-        let client = exchange.client.stream().ok_or_else(no_stream)?;
-        let (mut client_read, mut client_write) = tokio::io::split(client);
-        let origin = origin.stream().ok_or_else(no_stream)?;
-        let (mut origin_read, mut origin_write) = tokio::io::split(origin);
-        let mut up = std::pin::pin!(pass(to_origin, &mut client_read, &mut origin_write, &sent));
-        let mut down = std::pin::pin!(pass(
-            to_client,
-            &mut origin_read,
-            &mut client_write,
-            &received
-        ));
-        // A timeout is the expected end of a side that sends no more.
-        tokio::select! {
-            up = &mut up => match up {
-                Ok(()) => timeout(bounds::LINGER_TIME, down).await.unwrap_or(Ok(())).map_err(of_origin),
-                Err(error) => Err(of_client(error)),
-            },
-            down = &mut down => match down {
-                Ok(()) => timeout(bounds::LINGER_TIME, up).await.unwrap_or(Ok(())).map_err(of_client),
-                Err(error) => Err(of_origin(error)),
-            },
-            () = silent(silence, [&sent, &received]) => {
-                Err(OriginFailure::Timeout(OriginTimeout::Read(silence)).into())
+impl<C: RequestClient> ProxySession<'_, '_, C> {
+    /// Passes bytes both ways until the tunnel ends.
+    ///
+    /// # Errors
+    /// One side broke, or both were silent for too long.
+    pub(super) async fn run_tunnel(&mut self, origin: &mut OriginChannel) -> Result<()> {
+        let silence = self.forwarded.pool.rules.timeouts.read;
+        let to_origin = self.exchange.client.received().split();
+        let to_client = origin.read.split();
+        // Relaxed: one task reads and writes both.
+        let (sent, received) = (AtomicU64::new(0), AtomicU64::new(0));
+        let ended = {
+            // Only HTTP/1.1 has upgrades.
+            let client = self.exchange.client.stream().ok_or_else(no_stream)?;
+            let (mut client_read, mut client_write) = tokio::io::split(client);
+            let origin = origin.stream().ok_or_else(no_stream)?;
+            let (mut origin_read, mut origin_write) = tokio::io::split(origin);
+            let mut up =
+                std::pin::pin!(pass(to_origin, &mut client_read, &mut origin_write, &sent));
+            let mut down = std::pin::pin!(pass(
+                to_client,
+                &mut origin_read,
+                &mut client_write,
+                &received
+            ));
+            // A timeout is the expected end of a side that sends no more.
+            tokio::select! {
+                up = &mut up => match up {
+                    Ok(()) => timeout(bounds::LINGER_TIME, down).await.unwrap_or(Ok(())).map_err(of_origin),
+                    Err(error) => Err(of_client(error)),
+                },
+                down = &mut down => match down {
+                    Ok(()) => timeout(bounds::LINGER_TIME, up).await.unwrap_or(Ok(())).map_err(of_client),
+                    Err(error) => Err(of_origin(error)),
+                },
+                () = silent(silence, [&sent, &received]) => {
+                    Err(OriginFailure::Timeout(OriginTimeout::Read(silence)).into())
+                }
             }
-        }
-    };
-    let (sent, received) = (sent.into_inner(), received.into_inner());
-    context.received = context.received.saturating_add(sent);
-    exchange.body_bytes = exchange.body_bytes.saturating_add(received);
-    let attempt = &mut forwarded.attempt;
-    attempt.received = attempt.received.saturating_add(received);
-    ended
+        };
+        let (sent, received) = (sent.into_inner(), received.into_inner());
+        self.context.received = self.context.received.saturating_add(sent);
+        self.exchange.body_bytes = self.exchange.body_bytes.saturating_add(received);
+        let attempt = &mut self.forwarded.attempt;
+        attempt.received = attempt.received.saturating_add(received);
+        ended
+    }
 }
 
 /// Passes `bytes`, then all that is read, and ends the direction where the reader ended it. Counts the bytes.

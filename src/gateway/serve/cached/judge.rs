@@ -8,8 +8,8 @@ use pingora::http::ResponseHeader;
 use sluicegate_base::clock;
 
 use super::super::client::RequestClient;
-use super::super::exchange::ClientExchange;
 use super::super::head_writer::ResponseParts;
+use super::super::session::ProxySession;
 use super::tap::BodyFill;
 use super::transaction::{CacheProgress, CacheTransaction};
 use crate::cache::freshness::BodyState;
@@ -17,22 +17,19 @@ use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
 use crate::failure::Result;
 use crate::gateway::context::Context;
-use crate::gateway::forwarded::ForwardedRequest;
 use crate::gateway::{Gateway, cache};
 use crate::name_case::ReceivedNames;
 use crate::snapshot::ActiveRoute;
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Decides whether the stored response is sent instead of the origin's, whose status, fields and names these are: after a 304, or
     /// after a failure, RFC 5861 §4.
-    pub(in super::super) fn sends_stored<C: RequestClient>(
-        &self,
+    pub(in super::super) fn sends_stored(
+        &mut self,
         status: StatusCode,
         (fields, names): (&HeaderMap, &ReceivedNames),
-        exchange: &ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &Context,
     ) -> Result<bool> {
+        let forwarded = &mut *self.forwarded;
         let Some(transaction) = &mut forwarded.cached else {
             return Ok(false);
         };
@@ -40,12 +37,13 @@ impl Gateway {
             return Ok(false);
         };
         if status == StatusCode::NOT_MODIFIED {
-            return self.confirm((fields, names), transaction, &forwarded.route, context);
+            let (gateway, route) = (self.gateway, &forwarded.route);
+            return gateway.confirm((fields, names), transaction, route, self.context);
         }
         let now = moment(clock::wall());
         let is_replaced = cache::is_failure(status.as_u16())
             && stored.head.serves_on_error(now)
-            && exchange.status.is_none();
+            && self.exchange.status.is_none();
         if is_replaced {
             transaction.progress = CacheProgress::Stale;
             transaction.permit = None;
@@ -53,6 +51,74 @@ impl Gateway {
         Ok(is_replaced)
     }
 
+    /// Decides whether the origin's response is stored, and begins to store it.
+    pub(in super::super) fn begin_fill(
+        &mut self,
+        (head, names): (&ResponseParts<'_>, &ReceivedNames),
+        body: BodyState,
+    ) -> Result<Option<Box<BodyFill>>> {
+        let (request, forwarded, context) =
+            (self.exchange.head, &mut *self.forwarded, &*self.context);
+        let cache = self.gateway.0.cache;
+        let Some(transaction) = &mut forwarded.cached else {
+            return Ok(None);
+        };
+        let (audience, progress) = (transaction.audience, transaction.progress);
+        let reason = match progress {
+            CacheProgress::Asking(reason) => reason,
+            CacheProgress::Skipped => ForwardReason::Bypass,
+            _ => return Ok(None),
+        };
+        let route = &forwarded.route;
+        let judged = cache::storable_head((header_of(head)?, body), audience, route, context);
+        let room = cache::max_object(route, context);
+        let predictor = cache.predictor(audience);
+        let Some(key) = &transaction.key else {
+            return Ok(None);
+        };
+        let mut head = match judged {
+            Ok(head) => head,
+            Err(_) if progress == CacheProgress::Skipped => return Ok(None),
+            Err(why) => {
+                let _ = predictor.mark_uncacheable(key, why);
+                if let Some(permit) = transaction.permit.take() {
+                    permit.not_storable();
+                }
+                transaction.progress = CacheProgress::NotStored(reason);
+                return Ok(None);
+            }
+        };
+        if progress == CacheProgress::Skipped {
+            let _ = predictor.mark_cacheable(key);
+            // The origin got the request as it was sent, so this may be less than the whole.
+            if request.method != Method::GET || head.status() != StatusCode::OK {
+                return Ok(None);
+            }
+        }
+        head.set_names(names.clone());
+        let variance = vary::variance(head.fields(), &request.headers);
+        head.set_variance(variance);
+        let mut key = key.clone();
+        if key.get_variance_key().copied() != variance {
+            // Its `Vary` is another one than before, so it becomes the first variant of its URL.
+            key.remove_variance_key();
+        }
+        let replaced = transaction.stored.take();
+        if let Some(replaced) = replaced.filter(|replaced| replaced.head.variance() == variance) {
+            head.replace(&replaced.head);
+        }
+        transaction.progress = CacheProgress::Storing(reason);
+        Ok(Some(Box::new(BodyFill {
+            writer: cache.storage.write(&key, head),
+            permit: transaction.permit.take(),
+            room,
+            key,
+            predictor,
+        })))
+    }
+}
+
+impl Gateway {
     /// Updates the stored response by the fields of a 304, RFC 9111 §4.3.4. Returns whether there is one.
     fn confirm(
         &self,
@@ -104,72 +170,6 @@ impl Gateway {
         }
         transaction.progress = CacheProgress::Confirmed;
         Ok(true)
-    }
-
-    /// Decides whether the origin's response is stored, and begins to store it.
-    pub(in super::super) fn begin_fill<C: RequestClient>(
-        &self,
-        (head, names): (&ResponseParts<'_>, &ReceivedNames),
-        body: BodyState,
-        exchange: &ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &Context,
-    ) -> Result<Option<Box<BodyFill>>> {
-        let Some(transaction) = &mut forwarded.cached else {
-            return Ok(None);
-        };
-        let (audience, progress) = (transaction.audience, transaction.progress);
-        let reason = match progress {
-            CacheProgress::Asking(reason) => reason,
-            CacheProgress::Skipped => ForwardReason::Bypass,
-            _ => return Ok(None),
-        };
-        let route = &forwarded.route;
-        let judged = cache::storable_head((header_of(head)?, body), audience, route, context);
-        let room = cache::max_object(route, context);
-        let predictor = self.0.cache.predictor(audience);
-        let Some(key) = &transaction.key else {
-            return Ok(None);
-        };
-        let mut head = match judged {
-            Ok(head) => head,
-            Err(_) if progress == CacheProgress::Skipped => return Ok(None),
-            Err(why) => {
-                let _ = predictor.mark_uncacheable(key, why);
-                if let Some(permit) = transaction.permit.take() {
-                    permit.not_storable();
-                }
-                transaction.progress = CacheProgress::NotStored(reason);
-                return Ok(None);
-            }
-        };
-        if progress == CacheProgress::Skipped {
-            let _ = predictor.mark_cacheable(key);
-            // The origin got the request as it was sent, so this may be less than the whole.
-            if exchange.head.method != Method::GET || head.status() != StatusCode::OK {
-                return Ok(None);
-            }
-        }
-        head.set_names(names.clone());
-        let variance = vary::variance(head.fields(), &exchange.head.headers);
-        head.set_variance(variance);
-        let mut key = key.clone();
-        if key.get_variance_key().copied() != variance {
-            // Its `Vary` is another one than before, so it becomes the first variant of its URL.
-            key.remove_variance_key();
-        }
-        let replaced = transaction.stored.take();
-        if let Some(replaced) = replaced.filter(|replaced| replaced.head.variance() == variance) {
-            head.replace(&replaced.head);
-        }
-        transaction.progress = CacheProgress::Storing(reason);
-        Ok(Some(Box::new(BodyFill {
-            writer: self.0.cache.storage.write(&key, head),
-            permit: transaction.permit.take(),
-            room,
-            key,
-            predictor,
-        })))
     }
 }
 

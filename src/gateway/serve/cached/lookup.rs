@@ -12,7 +12,7 @@ use sluicegate_base::{bounds, clock};
 use sluicegate_http1::BodyFraming;
 
 use super::super::client::RequestClient;
-use super::super::exchange::ClientExchange;
+use super::super::session::ProxySession;
 use super::transaction::{CacheProgress, CacheTransaction, OriginQuestion};
 use crate::cache::fill_lock::{FillReason, FillTurn, FillWaitEnd};
 use crate::cache::freshness::CacheAudience;
@@ -21,9 +21,7 @@ use crate::cache::request_directives::{FreshnessLeft, RequestCacheControl, Store
 use crate::cache::status::ForwardReason;
 use crate::cache::{moment, vary};
 use crate::failure::{ClientFailure, Result};
-use crate::gateway::context::Context;
-use crate::gateway::forwarded::ForwardedRequest;
-use crate::gateway::{Gateway, cache};
+use crate::gateway::cache;
 
 /// Lookups of one request: the first one, and one after each of two waits.
 const LOOKS: usize = 3;
@@ -40,58 +38,56 @@ enum FoundUse {
     FetchAlone,
 }
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Looks up the response to a request, and begins the transaction.
     ///
     /// # Errors
     /// The client left while its request waited for another one.
-    pub(super) async fn look_up<C: RequestClient>(
-        &self,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &Context,
-    ) -> Result<()> {
-        let Some(rules) = &forwarded.route.cache else {
+    pub(super) async fn look_up(&mut self) -> Result<()> {
+        let Some(rules) = &self.forwarded.route.cache else {
             return Ok(());
         };
-        let fields = &exchange.head.headers;
+        let request = self.exchange.head;
+        let fields = &request.headers;
         let audience = CacheAudience::of(fields, rules.cookies);
         let directives = RequestCacheControl::of(fields, rules.ignore_client_no_cache);
         let mut transaction = Box::new(CacheTransaction::new(audience, directives));
         let has_body = !matches!(
-            exchange.body.framing,
+            self.exchange.body.framing,
             BodyFraming::None | BodyFraming::Length(0)
         );
         let is_looked_up =
-            !has_body && cache::is_storable(exchange.head) && !directives.forbids_storing();
+            !has_body && cache::is_storable(request) && !directives.forbids_storing();
         if is_looked_up {
-            let key = cache::key_of(exchange.head, (&forwarded.route, rules), context);
-            if self.0.cache.predictor(audience).cacheable_prediction(&key) {
-                let forwarded = &*forwarded;
-                self.look_until_decided(key, &mut transaction, exchange, forwarded, context)
-                    .await?;
+            let key = cache::key_of(request, (&self.forwarded.route, rules), self.context);
+            if self
+                .gateway
+                .0
+                .cache
+                .predictor(audience)
+                .cacheable_prediction(&key)
+            {
+                self.look_until_decided(key, &mut transaction).await?;
             } else {
                 transaction.progress = CacheProgress::Skipped;
                 transaction.key = Some(key);
             }
         }
-        forwarded.cached = Some(transaction);
+        self.forwarded.cached = Some(transaction);
         Ok(())
     }
 
     /// Looks up, and waits for other requests that fetch the same response, until the course of the request is decided.
-    async fn look_until_decided<C: RequestClient>(
-        &self,
+    async fn look_until_decided(
+        &mut self,
         mut key: CacheKey,
         transaction: &mut CacheTransaction,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &ForwardedRequest,
-        context: &Context,
     ) -> Result<()> {
-        let cache = self.0.cache;
+        let cache = self.gateway.0.cache;
+        let fields = &self.exchange.head.headers;
         let mut patience = bounds::FILL_PATIENCE;
         for _ in 0..LOOKS {
-            let stale = match look(&cache.storage, &mut key, transaction, exchange) {
+            let stale = match look(&cache.storage, &mut key, transaction, fields) {
                 ControlFlow::Break(()) => return Ok(()),
                 ControlFlow::Continue(stale) => stale,
             };
@@ -101,7 +97,7 @@ impl Gateway {
             let turn = cache.take_turn(&key, reason);
             let stale = match &turn {
                 // The request that had the turn before may have stored the response since the lookup.
-                FillTurn::Fetch(_) => match look(&cache.storage, &mut key, transaction, exchange) {
+                FillTurn::Fetch(_) => match look(&cache.storage, &mut key, transaction, fields) {
                     ControlFlow::Break(()) => return Ok(()),
                     ControlFlow::Continue(stale) => stale,
                 },
@@ -114,8 +110,7 @@ impl Gateway {
                 transaction.progress = CacheProgress::Stale;
                 transaction.stored = Some(stored.clone());
                 if let FillTurn::Fetch(permit) = turn {
-                    let asked = (key, permit, &*transaction);
-                    self.refresh_in_background(asked, exchange, forwarded, context);
+                    self.refresh_in_background(key, permit, transaction);
                 }
                 return Ok(());
             }
@@ -130,7 +125,7 @@ impl Gateway {
                     let began = clock::now();
                     let end = tokio::select! {
                         end = wait.end(patience) => end,
-                        () = exchange.client.left() => return Err(ClientFailure::LeftFetch.into()),
+                        () = self.exchange.client.left() => return Err(ClientFailure::LeftFetch.into()),
                     };
                     patience = patience.saturating_sub(clock::since(began));
                     if end == FillWaitEnd::GiveUp {
@@ -166,13 +161,13 @@ impl CacheTransaction {
 
 /// Looks once. Breaks where the request needs no turn, else continues with the stored response that is to be confirmed, if
 /// there is one.
-fn look<C: RequestClient>(
+fn look(
     storage: &MemoryStorage,
     key: &mut CacheKey,
     transaction: &mut CacheTransaction,
-    exchange: &ClientExchange<'_, C>,
+    request: &ReceivedFields,
 ) -> ControlFlow<(), Option<StoredResponse>> {
-    let found = find(storage, key, &exchange.head.headers);
+    let found = find(storage, key, request);
     match use_of(found, transaction) {
         FoundUse::Send(stored) => {
             transaction.progress = CacheProgress::Hit;

@@ -1,6 +1,6 @@
 //! Serves the requests of a route with a cache: looks the response up, serves it, or asks the origin and stores what it answers.
 //!
-//! The limits come first: a rejected request never gets here. The flow is [`Gateway::serve_cached`]:
+//! The limits come first: a rejected request never gets here. The flow is [`ProxySession::serve_cached`]:
 //!
 //! 1. Look up ([`lookup`]). Of several requests for a response that is missing, one gets a permit to fetch it; the others wait for it.
 //! 2. A stored response that is fresh, or may be stale, is sent ([`send`]), cut to the part that the client asked for ([`part`]). While a
@@ -25,14 +25,12 @@ mod transaction;
 use sluicegate_base::clock;
 
 use super::client::RequestClient;
-use super::exchange::ClientExchange;
+use super::session::ProxySession;
 use crate::admission::ResponseSource;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::{RequestFailure, Result};
-use crate::gateway::context::Context;
-use crate::gateway::forwarded::ForwardedRequest;
-use crate::gateway::{Gateway, cache};
+use crate::gateway::cache;
 
 pub(super) use part::ClientPart;
 pub(super) use question::{ask_for_whole, sent_method};
@@ -41,78 +39,58 @@ pub(in crate::gateway) use transaction::CacheTransaction;
 
 use transaction::{CacheProgress, StoredValidation};
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Serves an admitted request of a route with a cache.
-    pub(super) async fn serve_cached<C: RequestClient>(
-        &self,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<()> {
-        let served = self.serve_or_fetch(exchange, forwarded, context).await;
-        if let Some(transaction) = &mut forwarded.cached {
+    pub(super) async fn serve_cached(&mut self) -> Result<()> {
+        let served = self.serve_or_fetch().await;
+        if let Some(transaction) = &mut self.forwarded.cached {
             // Nobody waits while a failure is answered.
             transaction.permit = None;
         }
         served
     }
 
-    async fn serve_or_fetch<C: RequestClient>(
-        &self,
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
-    ) -> Result<()> {
-        self.look_up(exchange, forwarded, context).await?;
-        if let Some(sent) = stored_to_send(forwarded) {
-            return self
-                .send_stored((ResponseSource::Cache, sent), exchange, forwarded, context)
-                .await;
+    async fn serve_or_fetch(&mut self) -> Result<()> {
+        self.look_up().await?;
+        if let Some(stored) = self.stored_to_send() {
+            return self.send_stored(ResponseSource::Cache, stored).await;
         }
-        if let Some(transaction) = &mut forwarded.cached
+        if let Some(transaction) = &mut self.forwarded.cached
             && transaction.forbids_asking()
         {
             transaction.progress = CacheProgress::Refused;
-            let answer = cache::not_stored(exchange.head, context);
-            return exchange.answer(answer).await;
+            let answer = cache::not_stored(self.exchange.head, self.context);
+            return self.exchange.answer(answer).await;
         }
-        let asked = self.forward(exchange, forwarded, context).await;
-        if let Err(failure) = asked
-            && !turns_stale(&failure, exchange, forwarded)
+        if let Err(failure) = self.forward().await
+            && !self.turns_stale(&failure)
         {
             return Err(failure);
         }
-        match stored_to_send(forwarded) {
-            Some(sent) => {
-                self.send_stored((ResponseSource::Origin, sent), exchange, forwarded, context)
-                    .await
-            }
+        match self.stored_to_send() {
+            Some(stored) => self.send_stored(ResponseSource::Origin, stored).await,
             None => Ok(()),
         }
     }
-}
 
-/// Returns the stored response that the client gets, and how it was validated; `None` where the client gets that of the origin.
-fn stored_to_send(forwarded: &ForwardedRequest) -> Option<(StoredResponse, StoredValidation)> {
-    forwarded.cached.as_deref()?.stored_to_send()
-}
-
-/// Decides whether a stale response is sent instead of this failure: RFC 5861 §4.
-fn turns_stale<C: RequestClient>(
-    failure: &RequestFailure,
-    exchange: &ClientExchange<'_, C>,
-    forwarded: &mut ForwardedRequest,
-) -> bool {
-    let Some(transaction) = &mut forwarded.cached else {
-        return false;
-    };
-    let stored = transaction.revalidated().map(|stored| &stored.head);
-    let is_allowed = stored.is_some_and(|head| head.serves_on_error(moment(clock::wall())));
-    let turns =
-        is_allowed && exchange.status.is_none() && matches!(failure, RequestFailure::Origin(_));
-    if turns {
-        transaction.progress = CacheProgress::Stale;
-        transaction.permit = None;
+    /// Returns the stored response that the client gets, and how it was validated; `None` where the client gets that of the origin.
+    fn stored_to_send(&self) -> Option<(StoredResponse, StoredValidation)> {
+        self.forwarded.cached.as_deref()?.stored_to_send()
     }
-    turns
+
+    /// Decides whether a stale response is sent instead of this failure: RFC 5861 §4.
+    fn turns_stale(&mut self, failure: &RequestFailure) -> bool {
+        let Some(transaction) = &mut self.forwarded.cached else {
+            return false;
+        };
+        let stored = transaction.revalidated().map(|stored| &stored.head);
+        let is_allowed = stored.is_some_and(|head| head.serves_on_error(moment(clock::wall())));
+        let is_unanswered = self.exchange.status.is_none();
+        let turns = is_allowed && is_unanswered && matches!(failure, RequestFailure::Origin(_));
+        if turns {
+            transaction.progress = CacheProgress::Stale;
+            transaction.permit = None;
+        }
+        turns
+    }
 }

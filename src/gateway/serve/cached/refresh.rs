@@ -23,6 +23,7 @@ use super::super::client::RequestClient;
 use super::super::exchange::ClientExchange;
 use super::super::head_writer::{AnswerHead, ConnectionPersistence};
 use super::super::received::RequestWire;
+use super::super::session::ProxySession;
 use super::transaction::{CacheTransaction, RequestSender};
 use crate::admission::Admitted;
 use crate::body_end::BodyEnd;
@@ -41,16 +42,16 @@ struct DiscardingClient {
     received: BytesMut,
 }
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Begins to fetch the stale response of the transaction again, in a task of its own.
-    pub(super) fn refresh_in_background<C: RequestClient>(
+    pub(super) fn refresh_in_background(
         &self,
-        (key, permit, transaction): (CacheKey, FillPermit, &CacheTransaction),
-        exchange: &ClientExchange<'_, C>,
-        forwarded: &ForwardedRequest,
-        context: &Context,
+        key: CacheKey,
+        permit: FillPermit,
+        transaction: &CacheTransaction,
     ) {
-        let in_flight = self.0.recorder.metrics.in_flight();
+        let (gateway, forwarded, context) = (self.gateway, &*self.forwarded, &*self.context);
+        let in_flight = gateway.0.recorder.metrics.in_flight();
         let mut own = Box::new(Context::new(Arc::clone(&context.snapshot), in_flight));
         own.peer.clone_from(&context.peer);
         own.secured.clone_from(&context.secured);
@@ -69,17 +70,19 @@ impl Gateway {
         refresh.permit = Some(permit);
         refresh.ask(key, transaction.stored.clone());
         request.cached = Some(Box::new(refresh));
-        let head = exchange.head.clone();
+        let head = self.exchange.head.clone();
         let client = DiscardingClient {
             account,
             received: BytesMut::new(),
         };
-        let shutdown = exchange.shutdown().clone();
-        let gateway = Self(Arc::clone(&self.0), self.1);
+        let shutdown = self.exchange.shutdown().clone();
+        let gateway = Gateway(Arc::clone(&gateway.0), gateway.1);
         let refreshed = gateway.refresh_stored(client, head, (request, own), shutdown);
         tokio::spawn(refreshed);
     }
+}
 
+impl Gateway {
     async fn refresh_stored(
         self,
         mut client: DiscardingClient,
@@ -97,8 +100,13 @@ impl Gateway {
         let mut exchange =
             ClientExchange::new(&mut client, &head, &wire, (&self.0, &shutdown), &context);
         // A failure is in the failure log of its server; the stored response stays as it is.
-        let forwarding = self.forward(&mut exchange, &mut forwarded, &mut context);
-        let _ = forwarding.await;
+        let mut session = ProxySession {
+            gateway: &self,
+            exchange: &mut exchange,
+            forwarded: &mut forwarded,
+            context: &mut context,
+        };
+        let _ = session.forward().await;
         // The permit first: a request that comes now looks the new response up.
         drop(forwarded);
         self.note_refresh();

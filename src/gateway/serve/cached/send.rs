@@ -10,9 +10,9 @@ use sluicegate_http1::BodyFraming;
 
 use super::super::body_change::answer_framing;
 use super::super::client::RequestClient;
-use super::super::exchange::ClientExchange;
 use super::super::head_writer::{NO_OTHERS, ResponseParts};
 use super::super::response_body::{ContentWriter, JOINED_PIECE};
+use super::super::session::ProxySession;
 use super::ClientPart;
 use super::transaction::StoredValidation;
 use crate::admission::ResponseSource;
@@ -20,22 +20,18 @@ use crate::body_end::BodyEnd;
 use crate::cache::memory_storage::StoredResponse;
 use crate::cache::moment;
 use crate::failure::Result;
-use crate::gateway::context::Context;
-use crate::gateway::forwarded::ForwardedRequest;
-use crate::gateway::{Gateway, answer};
+use crate::gateway::answer;
 use crate::thread_buffer::WriteBuffer;
 
-impl Gateway {
+impl<C: RequestClient> ProxySession<'_, '_, C> {
     /// Sends a stored response, and settles the charges by it.
-    pub(super) async fn send_stored<C: RequestClient>(
-        &self,
-        (by, (stored, validation)): (ResponseSource, (StoredResponse, StoredValidation)),
-        exchange: &mut ClientExchange<'_, C>,
-        forwarded: &mut ForwardedRequest,
-        context: &mut Context,
+    pub(super) async fn send_stored(
+        &mut self,
+        by: ResponseSource,
+        (stored, validation): (StoredResponse, StoredValidation),
     ) -> Result<()> {
         let mut status = stored.head.status();
-        context.settle_as(by, status, stored.head.fields());
+        self.context.settle_as(by, status, stored.head.fields());
         let mut fields = stored.head.fields().clone();
         if validation == StoredValidation::None {
             // RFC 9111 §4: a response that is served without validation has its age.
@@ -44,16 +40,15 @@ impl Gateway {
             fields.insert(AGE, HeaderValue::from(age.as_secs()));
         }
         let length = Some(stored.body.len() as u64);
-        let part = ClientPart::of_whole(exchange.head, (status, &fields), length);
+        let part = ClientPart::of_whole(self.exchange.head, (status, &fields), length);
         part.relabel(&mut status, &mut fields);
-        let change =
-            self.shape_response((status, length), &mut fields, exchange, forwarded, context);
+        let change = self.shape_response((status, length), &mut fields);
         if part.is_over() || stored.body.is_empty() || change.page.is_some() {
-            context.finish_response();
+            self.context.finish_response();
         }
-        answer::add_own_fields(&mut fields, context);
+        answer::add_own_fields(&mut fields, self.context);
         // The origin has answered, or was not asked.
-        forwarded.release_server();
+        self.forwarded.release_server();
         let reason = match status == stored.head.status() {
             true => stored.head.header().get_reason_phrase(),
             false => status.canonical_reason(),
@@ -62,15 +57,16 @@ impl Gateway {
             StatusCode::NO_CONTENT => BodyFraming::None,
             _ => BodyFraming::Length(stored.body.len() as u64),
         };
-        let framing = answer_framing(&change, &part, whole, exchange);
+        let framing = answer_framing(&change, &part, whole, self.exchange);
         let mut out = WriteBuffer::take();
         let head = ResponseParts {
             status,
             reason: reason.unwrap_or_default().as_bytes(),
             fields,
         };
-        exchange.begin_answer(&mut out, head, framing, NO_OTHERS)?;
-        if forwarded.route.action.keeps_case() {
+        self.exchange
+            .begin_answer(&mut out, head, framing, NO_OTHERS)?;
+        if self.forwarded.route.action.keeps_case() {
             stored.head.names().restore(&mut out);
         }
         let (body, part) = match change.page {
@@ -80,44 +76,43 @@ impl Gateway {
         };
         let encoder = (change.encoder).filter(|_| part.framing().is_none());
         let encoder = ContentWriter::new(framing, encoder);
-        send_body((out, body), part, encoder, exchange, context).await
+        self.send_body((out, body), part, encoder).await
     }
-}
 
-/// Writes the head, which is in `out`, and the part of the body that the client gets.
-async fn send_body<C: RequestClient>(
-    (mut out, mut body): (WriteBuffer, Bytes),
-    mut part: ClientPart,
-    mut encoder: ContentWriter,
-    exchange: &mut ClientExchange<'_, C>,
-    context: &mut Context,
-) -> Result<()> {
-    loop {
-        let piece = body.split_to(body.len().min(bounds::STORED_PIECE));
-        let is_copied = !encoder.passes_as_it_is()
-            || !matches!(part, ClientPart::AsItIs | ClientPart::Whole)
-            || piece.len() <= JOINED_PIECE;
-        if is_copied {
-            part.cut(&piece, |bytes| encoder.push(bytes, &mut out))?;
-        } else {
-            encoder.count(&piece);
-        }
-        let is_last = body.is_empty() || part.is_over();
-        if is_last {
-            encoder.finish(&mut out)?;
-            context.finish_response();
-        }
-        let end = if is_last {
-            BodyEnd::Here
-        } else {
-            BodyEnd::NotYet
-        };
-        let as_stored = if is_copied { &[][..] } else { &piece[..] };
-        exchange.write_pieces([&out, as_stored], end).await?;
-        out.clear();
-        exchange.body_bytes = encoder.content();
-        if is_last {
-            return Ok(());
+    /// Writes the head, which is in `out`, and the part of the body that the client gets.
+    async fn send_body(
+        &mut self,
+        (mut out, mut body): (WriteBuffer, Bytes),
+        mut part: ClientPart,
+        mut encoder: ContentWriter,
+    ) -> Result<()> {
+        loop {
+            let piece = body.split_to(body.len().min(bounds::STORED_PIECE));
+            let is_copied = !encoder.passes_as_it_is()
+                || !matches!(part, ClientPart::AsItIs | ClientPart::Whole)
+                || piece.len() <= JOINED_PIECE;
+            if is_copied {
+                part.cut(&piece, |bytes| encoder.push(bytes, &mut out))?;
+            } else {
+                encoder.count(&piece);
+            }
+            let is_last = body.is_empty() || part.is_over();
+            if is_last {
+                encoder.finish(&mut out)?;
+                self.context.finish_response();
+            }
+            let end = if is_last {
+                BodyEnd::Here
+            } else {
+                BodyEnd::NotYet
+            };
+            let as_stored = if is_copied { &[][..] } else { &piece[..] };
+            self.exchange.write_pieces([&out, as_stored], end).await?;
+            out.clear();
+            self.exchange.body_bytes = encoder.content();
+            if is_last {
+                return Ok(());
+            }
         }
     }
 }
