@@ -15,7 +15,7 @@ use sluicegate_base::geo::GeoDatabases;
 use sluicegate_base::received::ReceivedFields;
 use sluicegate_limiter::{Seed, Timestamp};
 
-use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, RouteLimits};
+use crate::admission::{ActiveLimit, AdmissionReport, KeySeed, LimitEnvironment, RouteLimits};
 use crate::challenge::{ChallengePage, OpenChallenge, SigningKeys};
 use crate::client::{ClientLists, FieldPolicy, ListEffect};
 use crate::config::Action;
@@ -209,7 +209,13 @@ impl Snapshot {
             .unwrap_or_default();
         let pools = compile_pools(&rules, previous, seed, now);
         let store = compile_store(&rules, previous, metrics);
-        let limits = compile_limits(&rules, previous, storage, store.as_ref(), seed, now);
+        let environment = LimitEnvironment {
+            storage,
+            store: store.as_ref(),
+            seed,
+            now,
+        };
+        let limits = compile_limits(&rules, previous, environment);
         let routes: Vec<Arc<ActiveRoute>> = rules
             .routes
             .iter()
@@ -396,12 +402,9 @@ fn compile_store(
 fn compile_limits(
     rules: &Rules,
     previous: Option<&Snapshot>,
-    storage: &CounterStorage,
-    store: Option<&Arc<Store>>,
-    seed: &KeySeed,
-    now: Timestamp,
+    environment: LimitEnvironment<'_>,
 ) -> BTreeMap<Name, Arc<ActiveLimit>> {
-    let keys = SigningKeys::new(&rules.challenge.key_file, seed.secret());
+    let keys = SigningKeys::new(&rules.challenge.key_file, environment.seed.secret());
     rules
         .limits
         .iter()
@@ -409,7 +412,7 @@ fn compile_limits(
             let before = previous
                 .and_then(|snapshot| snapshot.limits.get(name))
                 .map(|limit| &**limit);
-            let active = ActiveLimit::new(name, limit, before, storage, store, seed, now);
+            let active = ActiveLimit::new(name, limit, before, environment);
             (name.clone(), Arc::new(active.with_signing_keys(&keys)))
         })
         .collect()

@@ -86,6 +86,19 @@ pub struct ActiveLimit {
     pub share_news: Arc<OverShareLog>,
 }
 
+/// The parts of the process that the limits of a snapshot are made with.
+#[derive(Clone, Copy)]
+pub struct LimitEnvironment<'a> {
+    /// The storage of counters and bans.
+    pub storage: &'a CounterStorage,
+    /// The store of limits that count with other nodes; `None` where the configuration has none.
+    pub store: Option<&'a Arc<Store>>,
+    /// The seed under which keys are hashed.
+    pub seed: &'a KeySeed,
+    /// The present time.
+    pub now: Timestamp,
+}
+
 /// Builds the parts of a limit from its rules, and from the limit of the same key that was in force before.
 #[derive(Clone, Copy)]
 struct LimitBuilder<'a> {
@@ -93,13 +106,11 @@ struct LimitBuilder<'a> {
     rules: &'a LimitRules,
     /// The limit that was in force before, if it counted by the same key.
     kept: Option<&'a ActiveLimit>,
-    storage: &'a CounterStorage,
-    seed: &'a KeySeed,
-    now: Timestamp,
+    environment: LimitEnvironment<'a>,
 }
 
 impl ActiveLimit {
-    /// Returns the limit of these rules, with the counters of `previous` where these still mean the same, else with those that `storage`
+    /// Returns the limit of these rules, with the counters of `previous` where these still mean the same, else with those that the storage
     /// has kept under this name and meaning.
     ///
     /// Counters, bans and requests in flight survive any edit that leaves the key alone (contract C4).
@@ -108,26 +119,21 @@ impl ActiveLimit {
         name: &Name,
         rules: &LimitRules,
         previous: Option<&ActiveLimit>,
-        storage: &CounterStorage,
-        store: Option<&Arc<Store>>,
-        seed: &KeySeed,
-        now: Timestamp,
+        environment: LimitEnvironment<'_>,
     ) -> Self {
         let kept = previous.filter(|before| before.key == rules.key);
         let builder = LimitBuilder {
             name,
             rules,
             kept,
-            storage,
-            seed,
-            now,
+            environment,
         };
         let table = TableId {
             name,
             key: &rules.key.to_string(),
         };
         let (own, survival) = builder.own_counters(table);
-        let (backend, limit) = match rules.shared.zip(store) {
+        let (backend, limit) = match rules.shared.zip(environment.store) {
             None => (Backend::Local, own),
             Some((shared, store)) => builder.shared_backend(shared, store, own),
         };
@@ -141,7 +147,7 @@ impl ActiveLimit {
             name: name.clone(),
             key: rules.key.clone(),
             on_missing: rules.on_missing,
-            overrides: KeyOverrides::new(name, rules, &limit, &items, overrides, seed),
+            overrides: KeyOverrides::new(name, rules, &limit, &items, overrides, environment.seed),
             limit,
             survival,
             backend,
@@ -340,8 +346,8 @@ impl LimitBuilder<'_> {
     fn own_counters(self, table: TableId<'_>) -> (Limit, Persistence) {
         let before = self.kept.map(|before| (before.own(), &before.survival));
         let (rules, policy) = (self.rules, self.rules.stored_policy());
-        let (own, survival) =
-            (self.storage).limit(table, &policy, rules.capacity, before, self.now);
+        let LimitEnvironment { storage, now, .. } = self.environment;
+        let (own, survival) = storage.limit(table, &policy, rules.capacity, before, now);
         (self.with_payer_shares(self.with_own_policy(own)), survival)
     }
 
@@ -380,7 +386,7 @@ impl LimitBuilder<'_> {
     /// Returns counters of this policy, which go on with the counts of `before`.
     fn counters(self, before: Option<&Limit>, policy: Policy) -> Limit {
         match before {
-            Some(before) => before.edited(policy, self.rules.capacity, self.now),
+            Some(before) => before.edited(policy, self.rules.capacity, self.environment.now),
             None => Limit::new(policy, self.rules.capacity),
         }
     }
@@ -394,7 +400,7 @@ impl LimitBuilder<'_> {
     /// Returns the counters with shares of their slots for each payer, where clients can invent keys.
     fn with_payer_shares(self, limit: Limit) -> Limit {
         match payer::payers(&self.rules.key) {
-            Some(_) => limit.with_payer_shares(self.seed.secret()),
+            Some(_) => limit.with_payer_shares(self.environment.seed.secret()),
             None => limit,
         }
     }
@@ -409,7 +415,8 @@ impl LimitBuilder<'_> {
         let before = self.kept.and_then(|before| before.bans.as_ref());
         let before = before.map(|before| (&before.bans, &before.survival));
         let (ban, capacity) = (self.rules.ban?, self.rules.capacity);
-        let (bans, survival) = self.storage.bans(table, ban, capacity, before, self.now);
+        let LimitEnvironment { storage, now, .. } = self.environment;
+        let (bans, survival) = storage.bans(table, ban, capacity, before, now);
         Some(ActiveBans { bans, survival })
     }
 

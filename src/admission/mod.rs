@@ -50,7 +50,7 @@ pub use evaluate::{ChargeTiming, LimitEvaluation, plan};
 pub use inspect::{KeyState, NamedKey};
 pub use key::{KeySeed, RequestFacts, normal_value};
 pub use key_values::key_values;
-pub use limit::{ActiveBans, ActiveLimit, OverflowNews};
+pub use limit::{ActiveBans, ActiveLimit, LimitEnvironment, OverflowNews};
 pub use limit_keys::{MAX_LIMIT_KEYS, limit_keys};
 pub use overrides::TierMatch;
 pub use recorded_keys::{RecordedKey, RecordedReserve, own_key, record_keys, record_reserves};

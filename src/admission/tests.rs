@@ -73,15 +73,16 @@ impl Bench {
             let observer = Arc::<StoreCallCounts>::default();
             Arc::new(Store::new(rules, observer, None))
         });
-        let store = store.as_ref();
+        let environment = LimitEnvironment {
+            storage: &storage,
+            store: store.as_ref(),
+            seed: &seed,
+            now,
+        };
         let limits: Vec<_> = rules
             .limits
             .iter()
-            .map(|(name, rules)| {
-                Arc::new(ActiveLimit::new(
-                    name, rules, None, &storage, store, &seed, now,
-                ))
-            })
+            .map(|(name, rules)| Arc::new(ActiveLimit::new(name, rules, None, environment)))
             .collect();
         let named = |name: &str| limits.iter().find(|limit| &*limit.name == name).cloned();
         let route = written.iter().filter_map(|name| named(name)).collect();
